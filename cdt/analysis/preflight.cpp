@@ -1,0 +1,63 @@
+#include <cdt/analysis/preflight.h>
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+
+#include <cmath>
+
+namespace cdt::analysis {
+
+Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum,
+                  const PreflightOptions& options) {
+  const int64_t n = spectrum.size();
+  CDT_REQUIRE(options.outputs_per_sample >= 1 && n % options.outputs_per_sample == 0,
+              "a kernel of ", n, " rows cannot have ", options.outputs_per_sample,
+              " outputs a sample");
+  const control::SpectralWeights weights{options.q, options.rho, {}, {}};
+  const auto controller =
+      control::design_spectral(spectrum, options.learning_rate, options.loss, weights);
+
+  Preflight result;
+  result.n = n;
+  result.outputs = options.outputs_per_sample;
+  result.samples = n / result.outputs;
+  result.learning_rate = options.learning_rate;
+  result.loss = options.loss;
+  result.q = options.q;
+  result.rho = options.rho;
+  result.lambda_max = spectrum.largest();
+  result.lambda_min = spectrum.smallest;
+  result.rank_tolerance = spectrum.rank_tolerance;
+  result.stability = assess_stability(spectrum, options.learning_rate, options.loss);
+  result.reachability = assess_reachability(spectrum);
+  result.margins = kernel_margins(controller);
+  result.radius_cdt = controller.closed_loop_radius();
+  result.gain_slow_modes = std::sqrt(1 + options.q / options.rho) - 1;
+  result.reach_steps = options.reach_steps;
+
+  if (options.labels) {
+    require_shape(*options.labels, {n}, "labels");
+    require_finite(*options.labels, "labels");
+    result.label_norm = options.labels->norm().item<double>();
+  }
+  result.conflicts = trace_unreachable(theta, spectrum, result.outputs, options.labels);
+  if (options.outputs) {
+    require_shape(*options.outputs, {n}, "outputs");
+    require_finite(*options.outputs, "outputs");
+  }
+  if (options.labels && options.outputs) {
+    const torch::Tensor error = *options.outputs - *options.labels;
+    result.stabilizability = assess_stabilizability(spectrum, error);
+    result.reach_size =
+        reach_labels(spectrum, controller.step_scale, error, options.reach_steps).size;
+  } else if (result.reachability.reachable) {
+    result.stabilizability = Stabilizability{true, 0};
+  }
+  if (options.inputs) {
+    CDT_REQUIRE(options.inputs->size(0) == result.samples, "inputs must have ", result.samples,
+                " rows, not ", options.inputs->size(0));
+    result.input_condition = assess_inputs(*options.inputs);
+  }
+  return result;
+}
+
+}  // namespace cdt::analysis

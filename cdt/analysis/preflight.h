@@ -1,0 +1,60 @@
+/// The pre-flight analysis: everything that can be said before training, from the kernel and
+/// perhaps labels and inputs.
+#pragma once
+
+#include <cdt/analysis/reachability.h>
+#include <cdt/analysis/stability.h>
+#include <cdt/control/spectral.h>
+
+#include <optional>
+
+namespace cdt::analysis {
+
+struct PreflightOptions {
+  double learning_rate = 0.1;
+  dynamics::Loss loss = dynamics::Loss::kMse;
+  double q = 1.0;
+  double rho = 0.1;
+  int64_t outputs_per_sample = 1;       ///< n_L
+  std::optional<torch::Tensor> labels;  ///< y [n]
+  std::optional<torch::Tensor>
+      outputs;  ///< ŷ [n] before training; with the labels it gives the error
+  std::optional<torch::Tensor> inputs;  ///< [r, …], for the condition on the inputs
+  int64_t reach_steps = 10;             ///< f of the finite-step label reachability
+};
+
+struct Preflight {
+  int64_t n = 0;
+  int64_t samples = 0;
+  int64_t outputs = 0;
+  double learning_rate = 0;
+  dynamics::Loss loss = dynamics::Loss::kMse;
+  double q = 0;
+  double rho = 0;
+  double lambda_max = 0;
+  double lambda_min = 0;  ///< as computed; rounding may leave it slightly negative
+  double rank_tolerance = 0;
+  Stability stability;
+  Reachability reachability;
+  std::optional<Stabilizability>
+      stabilizability;  ///< needs labels and outputs, unless everything is reachable
+  std::vector<Conflict> conflicts;
+  Margins margins;
+  double radius_cdt = 0;       ///< max |1 − s(1 + k)| on the reachable subspace
+  double gain_slow_modes = 0;  ///< k(0) = √(1 + q/ρ) − 1: slow modes learn 1 + k(0) times faster
+  std::optional<double>
+      riccati_residual;  ///< filled in by whoever computed it: control::riccati_residual
+  std::optional<InputCondition> input_condition;
+  std::optional<double>
+      reach_size;  ///< √Σ‖y_u‖² of the smallest sequence that reaches the labels in `reach_steps`
+  std::optional<double> label_norm;  ///< ‖y‖, to compare it with
+  int64_t reach_steps = 0;
+};
+
+/// Analyses Θ [n, n] with its spectrum. O(n²) beyond it while the kernel has full rank.
+/// @throws InvalidArgument if shapes do not fit, entries are not finite, or a rate or weight is not
+/// positive.
+Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum,
+                  const PreflightOptions& options);
+
+}  // namespace cdt::analysis

@@ -1,0 +1,218 @@
+#include <cdt/analysis/reachability.h>
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cdt::analysis {
+namespace {
+
+using torch::Tensor;
+
+/// A sample's share in a null direction below this is noise.
+constexpr double kShare = 0.01;
+
+void require_error(const dynamics::Spectrum& spectrum, const Tensor& error) {
+  require_shape(error, {spectrum.size()}, "error");
+  CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, not ",
+              error.scalar_type());
+  require_finite(error, "error");
+}
+
+/// Groups of samples whose features coincide: Θ_ii + Θ_jj − 2Θ_ij = ‖J_i − J_j‖² is zero for each
+/// output.
+std::vector<std::vector<int64_t>> duplicates(const Tensor& theta,
+                                             const dynamics::Spectrum& spectrum, int64_t outputs) {
+  const int64_t samples = theta.size(0) / outputs;
+  const Tensor diagonal = theta.diagonal();
+  const double cut = spectrum.rank_tolerance * spectrum.largest();
+  // Only samples with a share in a null direction can have a twin.
+  const Tensor share =
+      spectrum.null_vectors().square().sum(1).view({samples, outputs}).amax(1).cpu();
+  std::vector<int64_t> candidates;
+  for (int64_t i = 0; i < samples; ++i) {
+    if (share[i].item<double>() > kShare) candidates.push_back(i);
+  }
+  std::vector<std::vector<int64_t>> groups;
+  std::vector<bool> taken(candidates.size(), false);
+  for (size_t a = 0; a < candidates.size(); ++a) {
+    if (taken[a]) continue;
+    const int64_t i = candidates[a];
+    Tensor distance = torch::zeros({samples}, theta.options());
+    for (int64_t c = 0; c < outputs; ++c) {
+      const int64_t row = i * outputs + c;
+      const Tensor gap =
+          (diagonal + diagonal[row] - 2 * theta[row]).view({samples, outputs}).select(1, c);
+      distance = torch::maximum(distance, gap);
+    }
+    distance = distance.cpu();
+    std::vector<int64_t> group{i};
+    for (size_t b = a + 1; b < candidates.size(); ++b) {
+      // d² ≤ 2·cut: the direction (e_i − e_j)/√2 then has a Rayleigh quotient that counts as zero.
+      if (!taken[b] && distance[candidates[b]].item<double>() <= 2 * cut) {
+        group.push_back(candidates[b]);
+        taken[b] = true;
+      }
+    }
+    if (group.size() > 1) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+/// Orthonormal directions that the groups explain: within each group, for each output, everything
+/// orthogonal to the mean.
+Tensor explained_directions(const std::vector<std::vector<int64_t>>& groups, int64_t outputs,
+                            const Tensor& like) {
+  std::vector<Tensor> columns;
+  for (const auto& group : groups) {
+    for (int64_t c = 0; c < outputs; ++c) {
+      for (size_t k = 1; k < group.size(); ++k) {  // Helmert's contrasts
+        Tensor column = torch::zeros({like.size(0)}, like.options().device(torch::kCPU));
+        const double norm = std::sqrt(static_cast<double>(k * (k + 1)));
+        for (size_t j = 0; j < k; ++j) column[group[j] * outputs + c] = 1 / norm;
+        column[group[k] * outputs + c] = -static_cast<double>(k) / norm;
+        columns.push_back(column);
+      }
+    }
+  }
+  return columns.empty() ? torch::zeros({like.size(0), 0}, like.options())
+                         : torch::stack(columns, 1).to(like.device());
+}
+
+double label_gap(const std::vector<int64_t>& group, const Tensor& labels) {
+  const Tensor rows = labels.index_select(0, torch::tensor(group).to(labels.device()));
+  return (rows.amax(0) - rows.amin(0)).max().item<double>();
+}
+
+}  // namespace
+
+Reachability assess_reachability(const dynamics::Spectrum& spectrum) {
+  const double largest = spectrum.largest();
+  return {spectrum.rank, spectrum.rank == spectrum.size(),
+          largest > 0 ? std::max(0.0, spectrum.smallest) / largest : 0.0};
+}
+
+Stabilizability assess_stabilizability(const dynamics::Spectrum& spectrum, const Tensor& error) {
+  require_error(spectrum, error);
+  const double stuck = spectrum.null_vectors().t().mv(error).norm().item<double>();
+  return {stuck <= tol::kUnreachableError * error.norm().item<double>(), stuck};
+}
+
+std::string to_string(Conflict::Kind kind) {
+  switch (kind) {
+    case Conflict::Kind::kDuplicateEqual:
+      return "duplicate-equal";
+    case Conflict::Kind::kDuplicateConflict:
+      return "duplicate-conflict";
+    case Conflict::Kind::kDuplicate:
+      return "duplicate";
+    case Conflict::Kind::kDependent:
+      return "dependent";
+  }
+  throw InvalidArgument(c10::str("no kind of conflict has the number ", static_cast<int>(kind)));
+}
+
+std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spectrum& spectrum,
+                                        int64_t outputs, const std::optional<Tensor>& labels) {
+  const int64_t n = spectrum.size();
+  require_shape(theta, {n, n}, "kernel");
+  CDT_REQUIRE(outputs >= 1 && n % outputs == 0, "a kernel of ", n, " rows cannot have ", outputs,
+              " outputs a sample");
+  std::vector<Conflict> conflicts;
+  if (spectrum.nullity() == 0) return conflicts;
+  Tensor by_sample;
+  if (labels) {
+    require_error(spectrum, *labels);
+    by_sample = labels->view({n / outputs, outputs});
+  }
+  const auto groups = duplicates(theta, spectrum, outputs);
+  for (const auto& group : groups) {
+    Conflict conflict{group, Conflict::Kind::kDuplicate, 0};
+    if (labels) {
+      conflict.label_gap = label_gap(group, by_sample);
+      const double size = by_sample.abs().max().item<double>();
+      conflict.kind = conflict.label_gap <= tol::kUnreachableError * size
+                          ? Conflict::Kind::kDuplicateEqual
+                          : Conflict::Kind::kDuplicateConflict;
+    }
+    conflicts.push_back(std::move(conflict));
+  }
+
+  const Tensor explained = explained_directions(groups, outputs, theta);
+  if (explained.size(1) >= spectrum.nullity()) return conflicts;
+  const Tensor null = spectrum.null_vectors();
+  const Tensor rest = null - explained.mm(explained.t().mm(null));
+  const Tensor share = rest.square().sum(1).view({n / outputs, outputs}).sum(1).cpu();
+  Conflict dependent{{}, Conflict::Kind::kDependent, 0};
+  for (int64_t i = 0; i < share.size(0); ++i) {
+    if (share[i].item<double>() > kShare) dependent.rows.push_back(i);
+  }
+  if (labels && !dependent.rows.empty()) dependent.label_gap = label_gap(dependent.rows, by_sample);
+  conflicts.push_back(std::move(dependent));
+  return conflicts;
+}
+
+InputCondition assess_inputs(const Tensor& inputs) {
+  require_floating(inputs, "inputs");
+  CDT_REQUIRE(inputs.dim() >= 1 && inputs.numel() > 0, "inputs must hold at least one sample");
+  require_finite(inputs, "inputs");
+  constexpr int64_t kBlock = 1024;
+  const int64_t samples = inputs.size(0);
+  const Tensor x = inputs.detach().reshape({samples, -1}).to(torch::kFloat64);
+  const Tensor norms = x.norm(2, 1);
+  const Tensor directions = x / norms.clamp_min(std::numeric_limits<double>::min()).unsqueeze(1);
+  InputCondition condition;
+  condition.largest_row = norms.argmax().item<int64_t>();
+  condition.largest_norm = norms[condition.largest_row].item<double>();
+  for (int64_t i = 0; i < samples; i += kBlock) {
+    const int64_t rows = std::min(kBlock, samples - i);
+    const Tensor later = directions.narrow(0, i, samples - i);
+    const Tensor cosines = directions.narrow(0, i, rows).mm(later.t()).abs_().triu_(1);
+    const int64_t at = cosines.argmax().item<int64_t>();
+    const double cosine = cosines.view(-1)[at].item<double>();
+    if (cosine > condition.largest_cosine) {
+      condition.largest_cosine = cosine;
+      condition.first_row = i + at / (samples - i);
+      condition.second_row = i + at % (samples - i);
+    }
+  }
+  // Twins differ from 1 by rounding of the dot product and of the norms.
+  const bool parallel = condition.largest_cosine >= 1 - 16 * tol::epsilon(inputs.scalar_type());
+  const bool null_input = norms.min().item<double>() == 0;
+  condition.holds = !parallel && !null_input && condition.largest_norm <= 1;
+  return condition;
+}
+
+LabelSequence reach_labels(const dynamics::Spectrum& spectrum, double step_scale,
+                           const Tensor& error, int64_t steps) {
+  require_error(spectrum, error);
+  require_positive(step_scale, "step_scale");
+  CDT_REQUIRE(steps >= 1, "steps must be one or more, not ", steps);
+  LabelSequence sequence;
+  sequence.unreachable_error = assess_stabilizability(spectrum, error).stuck_error;
+  const Tensor V = spectrum.reachable_vectors();
+  const Tensor s = spectrum.reachable_values() * step_scale;
+  const Tensor a = (1 - s).unsqueeze(0);  // [1, rank]
+  const Tensor modal = V.t().mv(error);
+
+  // Mode by mode 0 = aᶠe + Σ_j a^(f−1−j) s u_j; the least-squares answer is u_j = −a^(f−1−j)·aᶠe /
+  // (s Σ_m a^(2m)). Where |a| > 1 numerator and denominator are divided by a^(2f−2), so that
+  // neither overflows.
+  const Tensor power = torch::arange(steps, s.options()).unsqueeze(1);  // [f, 1]
+  const Tensor grows = a.abs() > 1;
+  const Tensor shrinking = torch::where(grows, 1 / a, a);
+  const Tensor energy =
+      shrinking.square().pow(power).sum(0, true);  // Σ a^(2m), scaled where it grows
+  // a^(f−1−j)·a^f for a decaying mode; divided by a^(2f−2) it is a^(1−j) for a growing one.
+  const Tensor shape = torch::where(grows, a * shrinking.pow(power),
+                                    a.pow(static_cast<double>(steps)) * a.pow(steps - 1 - power));
+  const Tensor inputs = -shape * modal / (s * energy);  // [f, rank]
+  sequence.augments = inputs.mm(V.t());
+  sequence.size = inputs.norm().item<double>();
+  return sequence;
+}
+
+}  // namespace cdt::analysis

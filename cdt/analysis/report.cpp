@@ -1,0 +1,267 @@
+#include <cdt/analysis/report.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace cdt::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "3, 17, 40" with an end for long lists.
+std::string list_rows(const std::vector<int64_t>& rows) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
+    text += fmt::format("{}{}", i ? ", " : "", rows[i]);
+  if (rows.size() > kShown) text += fmt::format(" and {} more", rows.size() - kShown);
+  return text;
+}
+
+/// Steps after which the slowest mode has lost 90 % of its error.
+std::string steps_to_tenth(double radius) {
+  if (radius >= 1) return "never";
+  if (radius < 0.1) return "1 step";
+  const double steps = std::log(0.1) / std::log(radius);
+  return steps < 1e6 ? fmt::format("{:.0f} steps", std::ceil(steps))
+                     : fmt::format("{:.1e} steps", steps);
+}
+
+void verdict(std::string& out, std::string_view subject, std::string_view word,
+             const std::string& detail) {
+  out += fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
+}
+
+/// Verdict, meaning and advice, gathered section by section.
+struct Page {
+  std::string verdicts;
+  std::vector<std::string> meaning;
+  std::vector<std::string> advice;
+};
+
+void describe_descent(const Preflight& p, Page& page) {
+  const Stability& s = p.stability;
+  const double fastest = 2 / p.margins.gd;  // max s
+  if (p.lambda_max <= 0) {
+    verdict(page.verdicts, "gradient descent", "FROZEN",
+            "the kernel is zero: no step changes any output");
+    page.advice.emplace_back(
+        "Nothing can be learned from this state. Check the initialisation (all weights zero, or "
+        "every unit dead).");
+    return;
+  }
+  if (!s.stable) {
+    verdict(page.verdicts, "gradient descent", "UNSTABLE",
+            fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest));
+    page.meaning.push_back(
+        fmt::format("Plain gradient descent diverges at {:.3g} in the local model: it tolerates "
+                    "rates up to {:.3g}.",
+                    p.learning_rate, s.lr_max));
+  } else if (!s.strictly_contracting) {
+    verdict(page.verdicts, "gradient descent", "OSCILLATING",
+            fmt::format("bounded, but the fastest mode changes sign each step (factor {:.3g})",
+                        1 - fastest));
+  } else {
+    verdict(page.verdicts, "gradient descent", "STABLE",
+            fmt::format("every mode shrinks without oscillation; the slowest takes {} to lose 90 %",
+                        steps_to_tenth(s.kappa)));
+  }
+  verdict(page.verdicts, "controlled descent", p.radius_cdt < 1 ? "STABLE" : "UNSTABLE",
+          fmt::format("the slowest mode takes {} to lose 90 %", steps_to_tenth(p.radius_cdt)));
+  page.meaning.push_back(fmt::format(
+      "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.", p.rho / p.q,
+      1 + p.gain_slow_modes, fastest > 1 ? " and damps the modes that the rate overdrives" : ""));
+  page.meaning.push_back(fmt::format(
+      "Training moves the kernel. The loop keeps its stability until the kernel has grown "
+      "{:.3g}-fold under CDT, {:.3g}-fold under "
+      "gradient descent{}.",
+      p.margins.cdt, p.margins.gd, p.margins.gd < 1 ? " (below 1: unstable already)" : ""));
+  if (!s.stable) {
+    page.advice.push_back(fmt::format(
+        "For plain gradient descent stay below {:.3g}; below {:.3g} nothing oscillates.", s.lr_max,
+        s.lr_monotone));
+  } else if (p.learning_rate < 0.05 * s.lr_max) {
+    page.advice.push_back(
+        fmt::format("The rate is small: gradient descent is stable up to {:.3g}.", s.lr_max));
+  }
+  if (p.margins.cdt < 1.5) {
+    page.advice.emplace_back(
+        "The margin is thin. A smaller rate or a larger p widens it; or recompute the kernel once "
+        "training has moved it.");
+  }
+}
+
+void describe_reach(const Preflight& p, Page& page) {
+  const int64_t lost = p.n - p.reachability.rank;
+  if (p.reachability.reachable) {
+    verdict(page.verdicts, "reachability", "YES",
+            fmt::format("every label can be fitted; λ_min/λ_max = {:.2e}", p.reachability.margin));
+    page.meaning.emplace_back(
+        "A reachable network can fit its training labels exactly, noise included: watch the "
+        "validation error.");
+  } else {
+    verdict(page.verdicts, "reachability", "NO",
+            fmt::format("{} of {} directions cannot be moved by any label", lost, p.n));
+  }
+  if (p.stabilizability && !p.reachability.reachable) {
+    verdict(page.verdicts, "stabilizability", p.stabilizability->stabilizable ? "YES" : "NO",
+            p.stabilizability->stabilizable
+                ? "these labels ask for nothing that is out of reach"
+                : fmt::format("an error of norm {:.3g} stays, whatever the training",
+                              p.stabilizability->stuck_error));
+  } else if (!p.stabilizability) {
+    verdict(page.verdicts, "stabilizability", "UNKNOWN",
+            "needs the labels and the network's present outputs");
+  }
+  for (const Conflict& c : p.conflicts) {
+    switch (c.kind) {
+      case Conflict::Kind::kDuplicateEqual:
+        page.meaning.push_back(fmt::format(
+            "Samples {} are the same to the network and carry the same label: harmless.",
+            list_rows(c.rows)));
+        break;
+      case Conflict::Kind::kDuplicateConflict:
+        page.advice.push_back(
+            fmt::format("Look at samples {}: the same input with labels up to {:.3g} apart. At "
+                        "best their mean is learned.",
+                        list_rows(c.rows), c.label_gap));
+        break;
+      case Conflict::Kind::kDuplicate:
+        page.meaning.push_back(
+            fmt::format("Samples {} are the same to the network; if their labels differ, at best "
+                        "the mean is learned.",
+                        list_rows(c.rows)));
+        break;
+      case Conflict::Kind::kDependent:
+        page.advice.push_back(
+            fmt::format("Samples {} depend linearly on each other without being duplicates: a "
+                        "wider network would tell them apart.",
+                        list_rows(c.rows)));
+        break;
+    }
+  }
+  if (p.reach_size && p.label_norm && *p.label_norm > 0) {
+    page.meaning.push_back(
+        fmt::format("The local model can be brought onto the labels in {} steps with label changes "
+                    "of total size {:.3g}, {:.2g} times the labels' own.",
+                    p.reach_steps, *p.reach_size, *p.reach_size / *p.label_norm));
+  }
+}
+
+void describe_inputs(const InputCondition& c, Page& page) {
+  if (c.holds) {
+    verdict(page.verdicts, "inputs", "DISTINCT",
+            "no two are parallel and all lie in the unit ball: enough for a definite kernel");
+    return;
+  }
+  verdict(page.verdicts, "inputs", "NOT COVERED",
+          fmt::format("largest norm {:.3g} (sample {}), largest |cos| {:.9f} (samples {} and {})",
+                      c.largest_norm, c.largest_row, c.largest_cosine, c.first_row, c.second_row));
+  page.meaning.emplace_back(
+      "The paper's sufficient condition for a definite kernel (inputs in the unit ball, no two "
+      "parallel) does not hold; the rank above decides.");
+}
+
+void append(std::string& out, const std::string& title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  constexpr size_t kColumns = 96;
+  out += "\n" + title + "\n";
+  for (const std::string& line : lines) {
+    std::string current = "  •";
+    size_t width = 3;
+    for (size_t start = 0; start <= line.size();) {
+      const size_t end = std::min(line.find(' ', start), line.size());
+      const std::string word = line.substr(start, end - start);
+      if (width + 1 + word.size() > kColumns) {
+        out += current + "\n";
+        current = "   ";
+        width = 3;
+      }
+      current += " " + word;
+      width += 1 + word.size();
+      start = end + 1;
+    }
+    out += current + "\n";
+  }
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+}  // namespace
+
+std::string to_text(const Preflight& p) {
+  Page page;
+  describe_descent(p, page);
+  describe_reach(p, page);
+  if (p.input_condition) describe_inputs(*p.input_condition, page);
+  std::string out = fmt::format(
+      "Pre-flight: {} sample{} × {} output{}, loss {}, learning rate {:.4g}, p = {:.4g}, q = "
+      "{:.4g}\n\n",
+      p.samples, p.samples == 1 ? "" : "s", p.outputs, p.outputs == 1 ? "" : "s",
+      dynamics::to_string(p.loss), p.learning_rate, p.rho, p.q);
+  out += page.verdicts;
+  append(out, "What it means", page.meaning);
+  append(out, "What to do",
+         page.advice.empty() ? std::vector<std::string>{"Nothing stands in the way of training."}
+                             : page.advice);
+  out += fmt::format(
+      "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"
+      "  κ of gradient descent {:.6g} (γ = 1)   radius under CDT {:.6g}\n"
+      "  largest stable rate {:.6g}   largest without oscillation {:.6g}\n",
+      p.lambda_max, p.lambda_min, p.reachability.rank, p.n, p.rank_tolerance, p.stability.kappa,
+      p.radius_cdt, p.stability.lr_max, p.stability.lr_monotone);
+  if (p.riccati_residual) out += fmt::format("  Riccati residual {:.2e}\n", *p.riccati_residual);
+  return out;
+}
+
+std::string to_json(const Preflight& p) {
+  Json json;
+  json["n"] = p.n;
+  json["samples"] = p.samples;
+  json["outputs"] = p.outputs;
+  json["loss"] = dynamics::to_string(p.loss);
+  json["lr"] = p.learning_rate;
+  json["q"] = p.q;
+  json["p"] = p.rho;
+  json["lambda_max"] = p.lambda_max;
+  json["lambda_min"] = p.lambda_min;
+  json["rank"] = p.reachability.rank;
+  json["rank_tolerance"] = p.rank_tolerance;
+  json["reachable"] = p.reachability.reachable;
+  json["reachability_margin"] = p.reachability.margin;
+  json["stabilizable"] = p.stabilizability ? Json(p.stabilizability->stabilizable) : Json(nullptr);
+  json["stuck_error"] = p.stabilizability ? Json(p.stabilizability->stuck_error) : Json(nullptr);
+  json["stable"] = p.stability.stable;
+  json["exponentially_stable"] = p.stability.exponential;
+  json["strictly_contracting"] = p.stability.strictly_contracting;
+  json["lr_max"] = number_or_null(p.stability.lr_max);
+  json["lr_monotone"] = number_or_null(p.stability.lr_monotone);
+  json["kappa"] = p.stability.kappa;
+  json["gamma"] = p.stability.gamma;
+  json["radius_gd"] = p.stability.kappa;
+  json["radius_cdt"] = p.radius_cdt;
+  json["margin_gd"] = number_or_null(p.margins.gd);
+  json["margin_cdt"] = number_or_null(p.margins.cdt);
+  json["gain_slow_modes"] = p.gain_slow_modes;
+  json["riccati_residual"] = p.riccati_residual ? Json(*p.riccati_residual) : Json(nullptr);
+  json["reach_steps"] = p.reach_steps;
+  json["reach_size"] = p.reach_size ? number_or_null(*p.reach_size) : Json(nullptr);
+  if (p.input_condition) {
+    const InputCondition& c = *p.input_condition;
+    json["input_condition"] = {{"holds", c.holds},
+                               {"largest_norm", c.largest_norm},
+                               {"largest_norm_row", c.largest_row},
+                               {"largest_cosine", c.largest_cosine},
+                               {"largest_cosine_rows", {c.first_row, c.second_row}}};
+  }
+  json["conflicts"] = Json::array();
+  for (const Conflict& c : p.conflicts) {
+    json["conflicts"].push_back(
+        {{"rows", c.rows}, {"kind", to_string(c.kind)}, {"label_gap", c.label_gap}});
+  }
+  return json.dump(2);
+}
+
+}  // namespace cdt::analysis

@@ -1,0 +1,37 @@
+/// Stability of gradient descent on the local model (paper eq. stabilityOfMSE,
+/// LinearizedExpBoundedness) and kernel margins.
+#pragma once
+
+#include <cdt/control/spectral.h>
+#include <cdt/dynamics/loss.h>
+#include <cdt/dynamics/spectrum.h>
+
+namespace cdt::analysis {
+
+/// In modes e⁺ = (1 − s)e, s = α c_L λ. The system matrix is symmetric, so ‖e(k)‖ ≤ γκᵏ‖e(0)‖ with
+/// γ = 1, κ = max|1 − s|.
+struct Stability {
+  double gamma = 1;
+  double kappa = 1;          ///< max |1 − s| over reachable modes: the rate of the worst one.
+  bool stable = false;       ///< max |1 − s| ≤ 1 over all modes: errors stay bounded.
+  bool exponential = false;  ///< κ < 1: errors that labels can move die out.
+  bool strictly_contracting =
+      false;  ///< α c_L λ_max < 1, the stricter test of the paper's tables: no mode oscillates.
+  double lr_max =
+      0;  ///< 2 / (c_L λ_max): beyond it gradient descent diverges. Infinite for a zero kernel.
+  double lr_monotone = 0;  ///< 1 / (c_L λ_max): beyond it the fastest mode oscillates.
+};
+
+/// @throws InvalidArgument unless α ≥ 0 and finite.
+Stability assess_stability(const dynamics::Spectrum& spectrum, double learning_rate,
+                           dynamics::Loss loss);
+
+/// The loop stays stable while the kernel is scaled by any factor in (0, margin).
+struct Margins {
+  double gd = 0;   ///< 2 / max s; below 1 the loop is unstable as it is
+  double cdt = 0;  ///< 2 / max s(1 + k)
+};
+
+Margins kernel_margins(const control::SpectralController& controller);
+
+}  // namespace cdt::analysis

@@ -1,0 +1,26 @@
+/// The paper's augmented form of the control problem, state ỹ = [ŷ; 1], as a view of the error form
+/// that we solve.
+///
+/// Its dynamics has an uncontrollable eigenvalue at 1, so no general solver accepts it; the
+/// matrices below are the exact translation of the solution in e = ŷ − y (DESIGN section 2).
+#pragma once
+
+#include <torch/types.h>
+
+namespace cdt::control {
+
+struct AugmentedView {
+  torch::Tensor A;  ///< [n+1, n+1]  [I − S, S y; 0, 1]
+  torch::Tensor B;  ///< [n+1, n]    [S; 0]
+  torch::Tensor Q;  ///< [n+1, n+1]  [Q, −Qy; −yᵀQ, yᵀQy]
+  torch::Tensor K;  ///< [n, n+1]    [K, −K y], y_u = −K̃ỹ (eq. control-feedback)
+  torch::Tensor P;  ///< [n+1, n+1]  [P, −Py; −yᵀP, yᵀPy], solves eq. riccati; the cost is ½ỹᵀP̃ỹ
+  torch::Tensor closed_loop;  ///< Ã − B̃K̃ (eq. cloop)
+};
+
+/// S, K, P, Q [n, n] and labels y [n], float64.
+/// @throws InvalidArgument if a shape or dtype does not fit or an entry is not finite.
+AugmentedView augmented_view(const torch::Tensor& S, const torch::Tensor& K, const torch::Tensor& P,
+                             const torch::Tensor& Q, const torch::Tensor& y);
+
+}  // namespace cdt::control

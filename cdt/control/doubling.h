@@ -1,0 +1,30 @@
+/// The doubling iteration and the checks after it, shared by the solvers of this folder.
+#pragma once
+
+#include <cdt/control/riccati.h>
+
+namespace cdt::control {
+
+struct Doubled {
+  torch::Tensor P;
+  int64_t iterations = 0;
+  bool converged = false;
+};
+
+/// From A₀ = A, G₀ = BR⁻¹Bᵀ, H₀ = Q:  W = (I + GH)⁻¹,  A⁺ = AWA,  G⁺ = G + AWGAᵀ,  H⁺ = H + AᵀHWA;
+/// H tends to P.
+Doubled double_riccati(const torch::Tensor& A, const torch::Tensor& G, const torch::Tensor& H,
+                       const RiccatiOptions& options);
+
+/// A − BK = (I + GP)⁻¹A with G = BR⁻¹Bᵀ: at large steps the difference of A and BK keeps few
+/// digits, this form all.
+torch::Tensor closed_loop(const torch::Tensor& A, const torch::Tensor& G, const torch::Tensor& P);
+
+/// ‖P − Q − AᵀP·closed‖ / ‖P‖
+double relative_residual(const torch::Tensor& A, const torch::Tensor& P, const torch::Tensor& Q,
+                         const torch::Tensor& closed);
+
+/// @throws NumericalError if the residual or the radius says that this is no stabilizing solution.
+void require_converged(const RiccatiSolution& solution);
+
+}  // namespace cdt::control

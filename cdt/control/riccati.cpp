@@ -1,0 +1,167 @@
+#include <cdt/control/doubling.h>
+#include <cdt/control/riccati.h>
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+
+#include <cmath>
+
+namespace cdt::control {
+namespace {
+
+using torch::Tensor;
+
+constexpr int kSquarings = 34;
+
+Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
+  require_floating(W, name);
+  CDT_REQUIRE(W.scalar_type() == torch::kFloat64, name, " must be float64, not ", W.scalar_type());
+  require_finite(W, name);
+  if (W.dim() == 1) {
+    require_shape(W, {n}, name);
+    return torch::diag(W);
+  }
+  require_shape(W, {n, n}, name);
+  require_symmetric(W, name, tol::symmetry(torch::kFloat64));
+  return W;
+}
+
+double smallest_eigenvalue(const Tensor& W) { return torch::linalg_eigvalsh(W)[0].item<double>(); }
+
+/// Throws if some eigenvalue of A outside the open unit disc is not seen through B or Q; returns if
+/// all are.
+void explain_failure(const Tensor& A, const Tensor& B, const Tensor& Q) {
+  const Tensor eigenvalues = torch::linalg_eigvals(A.cpu());
+  const Tensor complex_A = A.cpu().to(torch::kComplexDouble);
+  const Tensor complex_B = B.cpu().to(torch::kComplexDouble);
+  const Tensor complex_Q = Q.cpu().to(torch::kComplexDouble);
+  const int64_t n = A.size(0);
+  const double scale = std::max({1.0, A.norm().item<double>(), B.norm().item<double>()});
+  for (int64_t i = 0; i < n; ++i) {
+    const Tensor z = eigenvalues[i];
+    const double size = z.abs().item<double>();
+    if (size < 1 - 1e-9) continue;
+    const Tensor shifted = complex_A - z * torch::eye(n, complex_A.options());
+    const auto lost = [&](const Tensor& pencil, double magnitude) {
+      return torch::linalg_svdvals(pencil).min().item<double>() <= 1e-10 * magnitude;
+    };
+    CDT_REQUIRE(!lost(torch::cat({shifted, complex_B}, 1), scale),
+                "(A, B) must be stabilizable, but no input moves the mode of A's eigenvalue ",
+                z.item<c10::complex<double>>(), "; project null modes out first");
+    if (lost(torch::cat({shifted, complex_Q}, 0), std::max(scale, Q.norm().item<double>()))) {
+      throw NumericalError(c10::str("(A, Q) is not detectable: the mode of A's eigenvalue ",
+                                    z.item<c10::complex<double>>(),
+                                    " does not decay and costs nothing; give it weight in Q"));
+    }
+  }
+}
+
+}  // namespace
+
+Tensor require_state_weight(const Tensor& Q, int64_t n) {
+  const Tensor W = weight_matrix(Q, n, "Q");
+  const double lowest = Q.dim() == 1 ? Q.min().item<double>() : smallest_eigenvalue(W);
+  const double slack = static_cast<double>(n) * tol::kEpsilon64 * W.abs().max().item<double>();
+  CDT_REQUIRE(lowest >= (Q.dim() == 1 ? 0.0 : -slack),
+              "Q must be positive semidefinite; its smallest eigenvalue is ", lowest);
+  return W;
+}
+
+Tensor require_input_weight(const Tensor& R, int64_t m) {
+  const Tensor W = weight_matrix(R, m, "R");
+  const double lowest = R.dim() == 1 ? R.min().item<double>() : smallest_eigenvalue(W);
+  CDT_REQUIRE(lowest > 0, "R must be positive definite; its smallest eigenvalue is ", lowest);
+  return W;
+}
+
+double spectral_radius(const Tensor& M) {
+  require_square(M, "M");
+  Tensor power = M;
+  double log_radius = 0;  // log of the factor taken out so far, per application of M
+  double share = 1;       // 1/2^k
+  for (int k = 0; k < kSquarings; ++k) {
+    const double norm = power.norm().item<double>();
+    if (norm == 0) return 0;
+    log_radius += share * std::log(norm);
+    power = power / norm;
+    power = power.mm(power);
+    share /= 2;
+  }
+  const double norm = power.norm().item<double>();
+  return norm == 0 ? std::exp(log_radius) : std::exp(log_radius + share * std::log(norm));
+}
+
+Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
+                       const RiccatiOptions& options) {
+  Tensor A = A0;
+  Tensor G = G0;
+  Tensor H = H0;
+  const Tensor identity = torch::eye(A.size(0), A.options());
+  for (int64_t k = 1; k <= options.max_iterations; ++k) {
+    // [A, G] ← (I + GH)⁻¹[A, G], one factorisation for both.
+    const Tensor solved = torch::linalg_solve(torch::addmm(identity, G, H), torch::cat({A, G}, 1));
+    const Tensor WA = solved.narrow(1, 0, A.size(1));
+    const Tensor WG = solved.narrow(1, A.size(1), G.size(1));
+    const Tensor step = A.t().mm(H.mm(WA));
+    G = G + A.mm(WG).mm(A.t());
+    G = (G + G.t()) / 2;
+    H = H + (step + step.t()) / 2;
+    A = A.mm(WA);
+    const double size = H.norm().item<double>();
+    if (!std::isfinite(size) || !std::isfinite(A.norm().item<double>())) return {H, k, false};
+    if (step.norm().item<double>() <= tol::kDoubling * size) return {H, k, true};
+  }
+  return {H, options.max_iterations, false};
+}
+
+RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R,
+                              const RiccatiOptions& options) {
+  require_square(A, "A");
+  const int64_t n = A.size(0);
+  require_shape(B, {n, -1}, "B");
+  CDT_REQUIRE(B.scalar_type() == torch::kFloat64, "B must be float64, not ", B.scalar_type());
+  require_finite(B, "B");
+  const Tensor state = require_state_weight(Q, n);
+  const Tensor input = require_input_weight(R, B.size(1));
+  const Tensor effect = B.mm(torch::cholesky_solve(B.t(), torch::linalg_cholesky(input)));
+  const auto doubled = double_riccati(A, effect, state, options);
+  if (!doubled.converged) {
+    explain_failure(A, B, state);
+    throw NumericalError(
+        c10::str("the Riccati iteration did not converge in ", doubled.iterations, " iterations"));
+  }
+  RiccatiSolution solution;
+  solution.P = doubled.P;
+  solution.iterations = doubled.iterations;
+  const Tensor PA = solution.P.mm(A);
+  solution.K = torch::linalg_solve(input + B.t().mm(solution.P.mm(B)), B.t().mm(PA));
+  const Tensor closed = closed_loop(A, effect, solution.P);
+  solution.relative_residual = relative_residual(A, solution.P, state, closed);
+  solution.closed_loop_radius = spectral_radius(closed);
+  if (solution.closed_loop_radius >= 1) explain_failure(A, B, state);
+  require_converged(solution);
+  return solution;
+}
+
+Tensor closed_loop(const Tensor& A, const Tensor& G, const Tensor& P) {
+  return torch::linalg_solve(torch::addmm(torch::eye(A.size(0), A.options()), G, P), A);
+}
+
+double relative_residual(const Tensor& A, const Tensor& P, const Tensor& Q, const Tensor& closed) {
+  const double size = P.norm().item<double>();
+  return size == 0 ? 0 : (P - Q - A.t().mm(P.mm(closed))).norm().item<double>() / size;
+}
+
+void require_converged(const RiccatiSolution& solution) {
+  if (!(solution.relative_residual <= tol::kRiccatiResidual)) {
+    throw NumericalError(c10::str("the Riccati solution has a relative residual of ",
+                                  solution.relative_residual, " after ", solution.iterations,
+                                  " iterations; the problem is too ill-conditioned"));
+  }
+  if (!(solution.closed_loop_radius < 1)) {
+    throw NumericalError(c10::str("the closed loop is not stable; its spectral radius is ",
+                                  solution.closed_loop_radius));
+  }
+}
+
+}  // namespace cdt::control

@@ -1,0 +1,51 @@
+/// The discrete algebraic Riccati equation for arbitrary weights, by structured doubling (paper
+/// App. DARE).
+#pragma once
+
+#include <torch/types.h>
+
+namespace cdt::control {
+
+struct RiccatiOptions {
+  /// Doubling converges quadratically: 2^k steps of the closed loop after k iterations. 15 to 27
+  /// are usual; 64 is more than any radius below 1 − 10⁻¹⁶ can need.
+  int64_t max_iterations = 64;
+};
+
+/// How a discrete Riccati equation was solved, and how well.
+struct RiccatiSolution {
+  torch::Tensor P;  ///< [n, n] symmetric; the cost to go is ½ xᵀPx.
+  torch::Tensor K;  ///< [m, n] gain; the optimal input is u = −K x.
+  double relative_residual =
+      0;  ///< ‖P − Q − AᵀP(A − BK)‖ / ‖P‖, Frobenius, recomputed after the solve.
+  double closed_loop_radius = 0;  ///< max |eig(A − BK)|
+  int64_t iterations = 0;
+};
+
+/// Solves P = Q + AᵀPA − AᵀPB (R + BᵀPB)⁻¹ BᵀPA  (paper eq. riccati) for its stabilizing solution.
+///
+/// Float64, one device: A [n, n], B [n, m], Q [n, n], R [m, m]. O(n³) per iteration.
+///
+/// @throws InvalidArgument if a shape or dtype does not fit, an entry is not finite, Q is not
+/// symmetric PSD, R not symmetric
+///   PD, or (A, B) is not stabilizable (the message names the eigenvalue; project null modes out
+///   first).
+/// @throws NumericalError if (A, Q) is not detectable (the message names the eigenvalue), or on no
+/// convergence or a non-finite
+///   iterate.
+RiccatiSolution solve_riccati(const torch::Tensor& A, const torch::Tensor& B,
+                              const torch::Tensor& Q, const torch::Tensor& R,
+                              const RiccatiOptions& options = {});
+
+/// max |eig(M)| of a square float64 matrix by normalised repeated squaring, ‖M^(2^k)‖^(1/2^k): any
+/// eigenvalues, complex or repeated, to about ten digits. 34 matrix products; a general eigensolver
+/// takes many times longer and is missing on some GPUs.
+double spectral_radius(const torch::Tensor& M);
+
+/// Q: symmetric positive semidefinite, [n, n] or a diagonal [n] → [n, n].
+/// @throws InvalidArgument otherwise; the message gives the smallest eigenvalue.
+torch::Tensor require_state_weight(const torch::Tensor& Q, int64_t n);
+/// R: symmetric positive definite, likewise.
+torch::Tensor require_input_weight(const torch::Tensor& R, int64_t m);
+
+}  // namespace cdt::control

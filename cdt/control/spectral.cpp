@@ -1,0 +1,148 @@
+#include <cdt/control/spectral.h>
+#include <cdt/control/steering.h>
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+
+#include <limits>
+
+namespace cdt::control {
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kResidualColumns = 512;
+
+void require_weights(const Tensor& weights, const Tensor& s, std::string_view name) {
+  require_shape(weights, s.sizes(), name);
+  CDT_REQUIRE(weights.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+              weights.scalar_type());
+  require_finite(weights, name);
+  const double lowest = weights.numel() > 0 ? weights.min().item<double>() : 1.0;
+  CDT_REQUIRE(lowest > 0, name, " must be positive for every mode; its smallest value is ", lowest);
+}
+
+Tensor shaped(double weight, const std::function<Tensor(const Tensor&)>& shape, const Tensor& s,
+              std::string_view name) {
+  require_positive(weight, name);
+  const Tensor uniform = torch::full_like(s, weight);
+  if (!shape) return uniform;
+  const Tensor factor = shape(s);
+  require_weights(factor, s, c10::str("the shape of ", name));
+  return uniform * factor;
+}
+
+/// V diag(d) Vᵀ
+Tensor from_modes(const Tensor& V, const Tensor& d) { return (V * d).mm(V.t()); }
+
+}  // namespace
+
+ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
+  require_floating(s, "s");
+  CDT_REQUIRE(s.scalar_type() == torch::kFloat64, "s must be float64, not ", s.scalar_type());
+  require_finite(s, "s");
+  const double lowest = s.numel() > 0 ? s.min().item<double>() : 0.0;
+  CDT_REQUIRE(lowest >= 0, "s must not be negative; its smallest value is ", lowest);
+  require_weights(q, s, "q");
+  require_weights(rho, s, "rho");
+
+  const Tensor beta = rho * (2 - s) - q * s;
+  const Tensor root = torch::hypot(beta, 2 * torch::sqrt(q) * torch::sqrt(rho));
+  // Either form is exact where the other cancels.
+  const Tensor w = torch::where(beta > 0, 2 * q * (rho / (beta + root)), (root - beta) / 2);
+  const Tensor below = rho + s * w;
+  return {w, (1 - s) * (w / below), (rho + w) / below, (1 - s) * (rho / below)};
+}
+
+SpectralController design_spectral(const dynamics::Spectrum& spectrum, double learning_rate,
+                                   dynamics::Loss loss, const SpectralWeights& weights) {
+  require_positive(learning_rate, "learning_rate");
+  SpectralController controller;
+  controller.spectrum = spectrum;
+  controller.step_scale = learning_rate * dynamics::gradient_factor(loss, spectrum.size());
+  controller.s = spectrum.eigenvalues * controller.step_scale;
+  controller.q = shaped(weights.q, weights.shape_q, controller.s, "q");
+  controller.rho = shaped(weights.rho, weights.shape_rho, controller.s, "rho");
+  controller.modes = mode_gains(controller.s, controller.q, controller.rho);
+  return controller;
+}
+
+SpectralController design_spectral(const Tensor& theta, double learning_rate, dynamics::Loss loss,
+                                   const SpectralWeights& weights) {
+  require_square(theta, "kernel");
+  const double tolerance = tol::rank_of_computed(theta.size(0), torch::kFloat32);
+  return design_spectral(dynamics::decompose(theta, tolerance), learning_rate, loss, weights);
+}
+
+Tensor SpectralController::steer(const Tensor& error) const {
+  const Tensor& V = spectrum.eigenvectors;
+  return V.mv(V.t().mv(error) * modes.steering);
+}
+
+Tensor SpectralController::predict(const Tensor& error) const {
+  const Tensor& V = spectrum.eigenvectors;
+  return V.mv(V.t().mv(error) * modes.closed_loop);
+}
+
+Tensor SpectralController::augment(const Tensor& y_hat, const Tensor& y) const {
+  return augmented_label(y_hat, y, s.size(0),
+                         [this](const Tensor& e) { return steer(e.to(s.device())); });
+}
+
+Tensor SpectralController::gain_matrix() const {
+  return from_modes(spectrum.eigenvectors, modes.gain);
+}
+
+Tensor SpectralController::steering_matrix() const {
+  return from_modes(spectrum.eigenvectors, modes.steering);
+}
+
+Tensor SpectralController::riccati_matrix() const {
+  const int64_t first = spectrum.nullity();
+  const Tensor p = (modes.w / s).narrow(0, first, spectrum.rank);
+  return from_modes(spectrum.reachable_vectors(), p);
+}
+
+double SpectralController::optimal_cost(const Tensor& error) const {
+  const Tensor modal = spectrum.eigenvectors.t().mv(error);
+  const int64_t first = spectrum.nullity();
+  const double stuck = modal.narrow(0, 0, first).norm().item<double>();
+  if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const Tensor reachable = modal.narrow(0, first, spectrum.rank);
+  const Tensor p = (modes.w / s).narrow(0, first, spectrum.rank);
+  return 0.5 * torch::dot(reachable.square(), p).item<double>();
+}
+
+double SpectralController::closed_loop_radius() const {
+  if (spectrum.rank == 0) return 0;
+  return modes.closed_loop.narrow(0, spectrum.nullity(), spectrum.rank).abs().max().item<double>();
+}
+
+double riccati_residual(const SpectralController& controller, const Tensor& theta) {
+  require_shape(theta, {controller.s.size(0), controller.s.size(0)}, "kernel");
+  const int64_t rank = controller.spectrum.rank;
+  if (rank == 0) return 0;
+  const int64_t first = controller.spectrum.nullity();
+  const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
+  const Tensor V = controller.spectrum.reachable_vectors();
+  const Tensor p = reachable(controller.modes.w) / reachable(controller.s);
+  const Tensor q = reachable(controller.q);
+  const Tensor steering = reachable(controller.modes.steering);
+  double squares = 0;
+  for (int64_t j = 0; j < rank; j += kResidualColumns) {
+    const int64_t count = std::min(kResidualColumns, rank - j);
+    // Columns of the residual times V; P, Q and G act on columns of V by their eigenvalues.
+    const Tensor Vj = V.narrow(1, j, count);
+    const Tensor closed =
+        Vj - theta.mm(Vj * (controller.step_scale * steering.narrow(0, j, count)));
+    const Tensor Pc = V.mm(V.t().mm(closed).mul_(p.unsqueeze(1)));
+    const Tensor APc = Pc - theta.mm(Pc).mul_(controller.step_scale);
+    const Tensor residual = Vj * (p - q).narrow(0, j, count) - APc;
+    squares += residual.square().sum().item<double>();
+  }
+  return std::sqrt(squares) / p.norm().item<double>();
+}
+
+}  // namespace cdt::control

@@ -1,0 +1,295 @@
+/// The .npy format: magic bytes, a version, a Python dict that says dtype, order and shape, data.
+///
+/// The file may come from anywhere, so every size in it is checked against the bytes that are there
+/// before anything is allocated.
+#include "cdt/core/npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cdt/core/error.h"
+#include "cdt/core/file.h"
+
+namespace cdt {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files and memory share one byte order");
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kAlignment = 64;  // Of the data, so that NumPy can map it.
+
+/// At most forty bytes of a file, fit to be printed.
+std::string excerpt(std::string_view bytes) {
+  std::string text = "\"";
+  for (const char c : bytes.substr(0, 40)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      text += c;
+    } else {
+      text += {'\\', 'x', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+    }
+  }
+  return text + (bytes.size() > 40 ? "...\"" : "\"");
+}
+
+[[noreturn]] void refuse_dtype(const std::string& file, std::string_view came,
+                               std::string_view array = "a") {
+  throw InvalidArgument(c10::str(file, ": expected float32 or float64, little endian ",
+                                 "('<f4' or '<f8'), but came ", came,
+                                 "; convert it in numpy: ", array, ".astype('<f8')"));
+}
+
+struct Header {
+  torch::ScalarType dtype;
+  bool fortran_order;
+  std::vector<int64_t> shape;
+};
+
+/// Reads the one Python literal that the format allows: a dict with the keys 'descr',
+/// 'fortran_order' and 'shape', each once, in any order.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
+
+  Header parse() {
+    std::optional<torch::ScalarType> dtype;
+    std::optional<bool> fortran_order;
+    std::optional<std::vector<int64_t>> shape;
+    expect("{");
+    while (!accept("}")) {
+      const std::string_view key = string();
+      expect(":");
+      if (key == "descr") {
+        set(dtype, key, &HeaderParser::dtype);
+      } else if (key == "fortran_order") {
+        set(fortran_order, key, &HeaderParser::boolean);
+      } else if (key == "shape") {
+        set(shape, key, &HeaderParser::shape);
+      } else {
+        throw InvalidArgument(c10::str(file_,
+                                       ": expected the keys 'descr', 'fortran_order' and 'shape' "
+                                       "in the header, but came ",
+                                       excerpt(key)));
+      }
+      if (!accept(",")) {
+        expect("}");
+        break;
+      }
+    }
+    skip_space();
+    if (!rest_.empty()) fail("nothing after the dict");
+    require_key(dtype.has_value(), "descr");
+    require_key(fortran_order.has_value(), "fortran_order");
+    require_key(shape.has_value(), "shape");
+    return {*dtype, *fortran_order, *shape};
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view expected) const {
+    throw InvalidArgument(c10::str(file_, ": expected ", expected, " in the .npy header, but came ",
+                                   rest_.empty() ? "its end" : excerpt(rest_)));
+  }
+
+  void require_key(bool found, std::string_view key) const {
+    CDT_REQUIRE(found, file_, ": expected the key '", key,
+                "' in the .npy header, but it is missing");
+  }
+
+  template <typename T>
+  void set(std::optional<T>& slot, std::string_view key, T (HeaderParser::*read)()) {
+    CDT_REQUIRE(!slot, file_, ": expected the key '", key,
+                "' once in the .npy header, but it came twice");
+    slot = (this->*read)();
+  }
+
+  void skip_space() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n\f"), rest_.size()));
+  }
+
+  bool accept(std::string_view token) {
+    skip_space();
+    if (!rest_.starts_with(token)) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(c10::str("'", token, "'"));
+  }
+
+  std::string_view string() {
+    skip_space();
+    if (!rest_.starts_with('\'') && !rest_.starts_with('"')) fail("a quoted string");
+    const size_t end = rest_.find(rest_.front(), 1);
+    if (end == std::string_view::npos) fail("a string with both its quotes");
+    const std::string_view content = rest_.substr(1, end - 1);
+    rest_.remove_prefix(end + 1);
+    return content;
+  }
+
+  torch::ScalarType dtype() {
+    skip_space();
+    if (rest_.starts_with('[')) refuse_dtype(file_, "a structured dtype", "a['field']");
+    const std::string_view descr = string();
+    if (descr == "<f4") return torch::kFloat32;
+    if (descr == "<f8") return torch::kFloat64;
+    refuse_dtype(file_, excerpt(descr));
+  }
+
+  bool boolean() {
+    if (accept("True")) return true;
+    if (accept("False")) return false;
+    fail("True or False");
+  }
+
+  std::vector<int64_t> shape() {
+    std::vector<int64_t> sizes;
+    bool comma = true;
+    expect("(");
+    while (!accept(")")) {
+      if (!comma) fail("',' between sizes");
+      sizes.push_back(size());
+      comma = accept(",");
+    }
+    // To Python, (3) is a number and (3,) a tuple.
+    if (sizes.size() == 1 && !comma) fail("a shape with a comma, as in (3,), before this");
+    return sizes;
+  }
+
+  int64_t size() {
+    skip_space();
+    if (rest_.empty() || rest_.front() < '0' || rest_.front() > '9') {
+      fail("a size, zero or above,");
+    }
+    int64_t value = 0;
+    const auto result = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (result.ec != std::errc()) fail("a size that fits 64 bits");
+    rest_.remove_prefix(static_cast<size_t>(result.ptr - rest_.data()));
+    if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2 wrote long integers so.
+    return value;
+  }
+
+  std::string_view rest_;
+  const std::string& file_;
+};
+
+size_t little_endian(std::string_view bytes) {
+  size_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+/// Splits off the text of the header and leaves the data in `rest`.
+std::string_view take_header(std::string_view& rest, const std::string& file) {
+  CDT_REQUIRE(rest.starts_with(kMagic), file, ": expected a .npy file, which starts with ",
+              excerpt(kMagic), ", but it ",
+              rest.empty() ? "is empty" : "starts with " + excerpt(rest.substr(0, kMagic.size())));
+  rest.remove_prefix(kMagic.size());
+  CDT_REQUIRE(rest.size() >= 2, file, ": expected a .npy version, but the file ends there");
+  const int major = static_cast<unsigned char>(rest[0]);
+  const int minor = static_cast<unsigned char>(rest[1]);
+  CDT_REQUIRE(major >= 1 && major <= 3 && minor == 0, file,
+              ": expected .npy version 1.0, 2.0 or 3.0, but came ", major, ".", minor);
+  rest.remove_prefix(2);
+  const size_t width = major == 1 ? 2 : 4;
+  CDT_REQUIRE(rest.size() >= width, file, ": expected the length of the header in ", width,
+              " bytes, but the file ends after ", rest.size());
+  const size_t length = little_endian(rest.substr(0, width));
+  rest.remove_prefix(width);
+  CDT_REQUIRE(length <= rest.size(), file, ": expected a header of ", length,
+              " bytes, as its length says, but the file ends after ", rest.size());
+  const std::string_view header = rest.substr(0, length);
+  rest.remove_prefix(length);
+  return header;
+}
+
+/// Bytes that the shape needs. Counts empty dimensions as one for the overflow check, because
+/// strides are products too.
+size_t needed_bytes(const Header& header, const std::string& file) {
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(header.dtype));
+  bool empty = false, overflow = false;
+  for (const int64_t size : header.shape) {
+    empty |= size == 0;
+    overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  }
+  CDT_REQUIRE(!overflow, file,
+              ": expected a shape whose bytes can be counted in 63 bits, but came ",
+              c10::IntArrayRef(header.shape));
+  return empty ? 0 : static_cast<size_t>(bytes);
+}
+
+}  // namespace
+
+torch::Tensor load_npy(const std::filesystem::path& path) {
+  const std::string file = path.string();
+  const std::string bytes = read_file(path);
+  std::string_view data = bytes;
+  const Header header = HeaderParser(take_header(data, file), file).parse();
+  const size_t needed = needed_bytes(header, file);
+  CDT_REQUIRE(data.size() == needed, file, ": expected ", needed, " bytes of data for shape ",
+              c10::IntArrayRef(header.shape), " of ", header.dtype, ", but came ", data.size());
+
+  const auto options = torch::TensorOptions().dtype(header.dtype).device(torch::kCPU);
+  if (needed == 0) return torch::empty(header.shape, options);
+  if (!header.fortran_order) {
+    torch::Tensor tensor = torch::empty(header.shape, options);
+    std::memcpy(tensor.data_ptr(), data.data(), needed);
+    return tensor;
+  }
+  // Fortran order is C order with the dimensions reversed. Those of size one move no entry; the
+  // others are at most 63, whatever rank the file claims.
+  std::vector<int64_t> reversed = header.shape;
+  std::erase(reversed, 1);
+  std::reverse(reversed.begin(), reversed.end());
+  std::vector<int64_t> permutation(reversed.size());
+  std::iota(permutation.rbegin(), permutation.rend(), 0);
+  torch::Tensor tensor = torch::empty(reversed, options);
+  std::memcpy(tensor.data_ptr(), data.data(), needed);
+  return tensor.permute(permutation).contiguous().view(header.shape);
+}
+
+void save_npy(const std::filesystem::path& path, const torch::Tensor& tensor) {
+  const std::string file = path.string();
+  CDT_REQUIRE(tensor.defined(), file, ": expected a tensor to save, but it is undefined");
+  CDT_REQUIRE(tensor.layout() == torch::kStrided && !tensor.is_meta(), file,
+              ": expected a dense tensor to save, but it has layout ", tensor.layout(), " on ",
+              tensor.device());
+  CDT_REQUIRE(tensor.scalar_type() == torch::kFloat32 || tensor.scalar_type() == torch::kFloat64,
+              file, ": expected a float32 or float64 tensor to save, but it is ",
+              tensor.scalar_type());
+
+  std::string text =
+      c10::str("{'descr': '", tensor.scalar_type() == torch::kFloat32 ? "<f4" : "<f8",
+               "', 'fortran_order': False, 'shape': (");
+  const auto shape = tensor.sizes();
+  for (size_t d = 0; d < shape.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(shape[d]);
+  text += shape.size() == 1 ? ",), }" : "), }";
+
+  // Spaces and a newline bring the data to a multiple of the alignment. Version 1.0 counts the
+  // header's length in two bytes, 2.0 in four.
+  size_t width = 2;
+  const auto padded = [&] {
+    const size_t before = kMagic.size() + 2 + width;
+    return (before + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - before;
+  };
+  if (padded() > 65535) width = 4;
+  const size_t length = padded();
+  std::string header(kMagic);
+  header += {static_cast<char>(width / 2), '\0'};
+  for (size_t i = 0; i < width; ++i) header += static_cast<char>(length >> (8 * i) & 0xff);
+  header += text + std::string(length - text.size() - 1, ' ') + "\n";
+
+  const torch::Tensor values = tensor.detach().to(torch::kCPU).resolve_neg().contiguous();
+  write_file_atomically(
+      path, {header,
+             {static_cast<const char*>(values.data_ptr()), static_cast<size_t>(values.nbytes())}});
+}
+
+}  // namespace cdt

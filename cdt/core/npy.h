@@ -1,0 +1,23 @@
+/// NumPy's .npy files: float32 and float64, C and Fortran order, any rank.
+#pragma once
+
+#include <torch/types.h>
+
+#include <filesystem>
+
+namespace cdt {
+
+/// Reads a .npy file (format 1.0, 2.0 or 3.0) as a contiguous CPU tensor of the file's own dtype
+/// and shape. Files in Fortran order come out with the same logical entries, in C order.
+/// @throws InvalidArgument if the file cannot be read, is no .npy file, holds another dtype or byte
+/// order (the message
+///   says how to convert it), its header lies about its size, or it has more or fewer bytes than
+///   its shape needs.
+torch::Tensor load_npy(const std::filesystem::path& path);
+
+/// Writes a float32 or float64 tensor in C order, atomically. Bool, integer and half tensors are
+/// refused.
+/// @throws InvalidArgument on another dtype, an undefined tensor, or a path that cannot be written.
+void save_npy(const std::filesystem::path& path, const torch::Tensor& tensor);
+
+}  // namespace cdt

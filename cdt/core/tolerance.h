@@ -1,0 +1,53 @@
+/// Every tolerance of the library, in one place, each with its reason. (Those of the tests:
+/// tests/support/tolerance.h.)
+#pragma once
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace cdt::tol {
+
+inline constexpr double kEpsilon32 = std::numeric_limits<float>::epsilon();
+inline constexpr double kEpsilon64 = std::numeric_limits<double>::epsilon();
+
+/// Machine epsilon of a floating-point dtype (float32 and narrower: float32's).
+inline double epsilon(torch::ScalarType dtype) {
+  return dtype == torch::kFloat64 ? kEpsilon64 : kEpsilon32;
+}
+
+/// A matrix read from a file counts as symmetric within this many units of its own precision.
+inline double symmetry(torch::ScalarType dtype) { return 64 * epsilon(dtype); }
+
+/// Eigenvalues below λ_max times this are zero, for a kernel that was stored in `dtype`.
+inline double rank_of_stored(int64_t n, torch::ScalarType dtype) {
+  return static_cast<double>(n) * epsilon(dtype);
+}
+
+/// The same for a kernel that we computed from a network of `dtype`: the Gram products ran in
+/// float64, so rounding of the network moves singular values of J, not of Θ = JJᵀ, and enters
+/// squared.
+inline double rank_of_computed(int64_t n, torch::ScalarType dtype) {
+  const double network = epsilon(dtype);
+  return static_cast<double>(n) * std::max(kEpsilon64, network * network);
+}
+
+/// Relative agreement of vᵀΘv with ‖Jᵀv‖², and of a site's gradient under a random seed with its
+/// promise: rounding of a deep network grows to some hundred units; a wrong layout or a forgotten
+/// use is wrong in the first digits.
+inline double self_check(torch::ScalarType dtype) { return dtype == torch::kFloat64 ? 1e-9 : 1e-4; }
+
+/// How much a sample's output may change when it is evaluated alone, relative to the largest
+/// output.
+inline double coupling(torch::ScalarType dtype) { return dtype == torch::kFloat64 ? 1e-9 : 1e-3; }
+
+/// An error on an unreachable direction below this share of ‖e‖ counts as zero.
+inline constexpr double kUnreachableError = 1e-6;
+
+/// The doubling iteration stops when its increment falls below this share of the iterate.
+inline constexpr double kDoubling = 1e-15;
+/// A solution of the Riccati equation with a larger relative residual is an error, not a result.
+inline constexpr double kRiccatiResidual = 1e-6;
+
+}  // namespace cdt::tol

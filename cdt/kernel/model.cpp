@@ -1,0 +1,72 @@
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/kernel/model.h>
+
+#include <unordered_set>
+
+namespace cdt::kernel {
+
+using torch::Tensor;
+
+Model::Model(Forward forward, const std::vector<Tensor>& parameters)
+    : forward_(std::move(forward)) {
+  CDT_REQUIRE(forward_ != nullptr, "a model needs a forward function, this one is empty");
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& p = parameters[i];
+    CDT_REQUIRE(p.defined(), "parameter ", i, " is undefined");
+    if (!p.requires_grad() || !seen.insert(p.unsafeGetTensorImpl()).second) continue;
+    CDT_REQUIRE(p.is_leaf(), "parameter ", i,
+                " is computed from other tensors; pass the leaves that training moves");
+    require_floating(p, c10::str("parameter ", i));
+    if (!parameters_.empty()) {
+      CDT_REQUIRE(p.scalar_type() == dtype() && p.device() == device(), "parameter ", i, " is ",
+                  p.scalar_type(), " on ", p.device(), ", the ones before it are ", dtype(), " on ",
+                  device());
+    }
+    parameters_.push_back(p);
+    parameter_count_ += p.numel();
+  }
+  CDT_REQUIRE(!parameters_.empty(), "a model needs at least one trainable parameter; of the ",
+              parameters.size(), " given none has requires_grad");
+}
+
+Tensor flatten(const Model& model, const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> pieces;
+  pieces.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& p = model.parameters()[i];
+    pieces.push_back(tensors[i].defined()
+                         ? tensors[i].reshape({-1})
+                         : torch::zeros({p.numel()}, p.options().requires_grad(false)));
+  }
+  return torch::cat(pieces);
+}
+
+std::vector<Tensor> unflatten(const Model& model, const Tensor& vector) {
+  std::vector<Tensor> tensors;
+  int64_t offset = 0;
+  for (const Tensor& p : model.parameters()) {
+    tensors.push_back(vector.narrow(0, offset, p.numel()).view(p.sizes()));
+    offset += p.numel();
+  }
+  return tensors;
+}
+
+Tensor evaluate(const Model& model, const Tensor& x) {
+  CDT_REQUIRE(x.defined() && x.dim() >= 1 && x.numel() > 0,
+              "inputs must hold at least one sample along their first dimension");
+  if (x.is_floating_point()) require_finite(x, "inputs");
+  const torch::AutoGradMode with_graph(true);
+  const Tensor outputs = model.forward(x);
+  CDT_REQUIRE(outputs.defined() && outputs.numel() > 0, "the model returned no outputs");
+  CDT_REQUIRE(outputs.dim() == 0 ? x.size(0) == 1 : outputs.size(0) == x.size(0) || x.size(0) == 1,
+              "the model must return one row per sample: ", x.size(0),
+              " samples gave outputs of shape ", outputs.sizes());
+  if (!torch::isfinite(outputs).all().item<bool>()) {
+    throw NumericalError("the model's outputs are not finite on these inputs");
+  }
+  return outputs.reshape({x.size(0), -1});
+}
+
+}  // namespace cdt::kernel

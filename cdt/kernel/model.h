@@ -1,0 +1,81 @@
+/// What the kernel knows of a network: a forward function and the parameters that training moves.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <concepts>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace cdt::kernel {
+
+namespace detail {
+/// A module held by pointer (torch::nn::ModuleHolder, std::shared_ptr) that maps a tensor to a
+/// tensor.
+template <class M>
+concept ModulePointer = requires(M& m, torch::Tensor x) {
+  { m->forward(x) } -> std::convertible_to<torch::Tensor>;
+  { m->parameters() } -> std::convertible_to<std::vector<torch::Tensor>>;
+};
+template <class M>
+concept ModuleObject = requires(M& m, torch::Tensor x) {
+  { m.forward(x) } -> std::convertible_to<torch::Tensor>;
+  { m.parameters() } -> std::convertible_to<std::vector<torch::Tensor>>;
+};
+}  // namespace detail
+
+/// A differentiable function of inputs [r, ...] to outputs [r, ...] and its trainable parameters.
+///
+/// Any callable will do; a torch::nn module converts by itself, so `empirical_ntk(net, x)` works
+/// for a `torch::nn::Sequential net`. Samples lie along the first dimension and must not influence
+/// each other: put batch norm and dropout in eval mode. Frozen parameters (`requires_grad` off) and
+/// repetitions are dropped: what remains, in the given order, is θ.
+class Model {
+ public:
+  using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
+
+  /// @throws InvalidArgument if `forward` is empty, no parameter is trainable, a parameter is
+  /// undefined, not a leaf or not
+  ///   floating-point, or parameters lie on different devices or have different dtypes.
+  Model(Forward forward, const std::vector<torch::Tensor>& parameters);
+
+  /// A module in a holder or shared pointer, which the model keeps alive.
+  template <detail::ModulePointer M>
+  Model(M module)  // NOLINT(google-explicit-constructor): a module *is* a model
+      : Model([module](const torch::Tensor& x) mutable { return module->forward(x); },
+              module->parameters()) {}
+
+  /// A module object, which must outlive the model.
+  template <detail::ModuleObject M>
+  requires(!std::same_as<std::remove_cv_t<M>, Model>)
+      Model(M& module)  // NOLINT(google-explicit-constructor)
+      : Model([&module](const torch::Tensor& x) { return module.forward(x); },
+              module.parameters()) {}
+
+  torch::Tensor forward(const torch::Tensor& x) const { return forward_(x); }
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+  /// P, the length of θ.
+  int64_t parameter_count() const { return parameter_count_; }
+  torch::ScalarType dtype() const { return parameters_.front().scalar_type(); }
+  torch::Device device() const { return parameters_.front().device(); }
+
+ private:
+  Forward forward_;
+  std::vector<torch::Tensor> parameters_;
+  int64_t parameter_count_ = 0;
+};
+
+/// Tensors shaped like the model's parameters → one vector [P], in their order. Undefined tensors
+/// count as zeros.
+torch::Tensor flatten(const Model& model, const std::vector<torch::Tensor>& tensors);
+/// The inverse: a vector [P] → views shaped like the parameters.
+std::vector<torch::Tensor> unflatten(const Model& model, const torch::Tensor& vector);
+
+/// The outputs of `model` on `x` as [r, n_L], with their autograd graph.
+/// @throws InvalidArgument if x is empty, holds NaN or infinities, or the outputs do not have r
+/// rows.
+/// @throws NumericalError if an output is not finite.
+torch::Tensor evaluate(const Model& model, const torch::Tensor& x);
+
+}  // namespace cdt::kernel

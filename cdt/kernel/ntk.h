@@ -1,0 +1,66 @@
+/// The empirical neural tangent kernel Θ = J Jᵀ of any model (paper eq. empiricalNTK and kernel).
+#pragma once
+
+#include <cdt/kernel/factors.h>
+#include <cdt/kernel/model.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cdt::kernel {
+
+struct NtkOptions {
+  /// kAuto uses a layer rule wherever one applies and rows of the Jacobian for the rest; kJacobian
+  /// rows for all: slower by orders of magnitude, and the oracle of the rules.
+  enum class Path { kAuto, kJacobian };
+  Path path = Path::kAuto;
+
+  /// Beyond Θ itself, about as much memory as this is used. Samples are processed in blocks that
+  /// fit: where factors of all samples do not, blocks are recomputed for each pair. The default
+  /// leaves room on an 8 GB machine.
+  int64_t memory_bytes = int64_t{2} << 30;
+
+  /// Gram products accumulate in this dtype, whatever the network's, and Θ has it. In float64
+  /// rounding of a float32 network moves singular values of J, not of Θ, so null directions stay
+  /// visible (DESIGN section 2, Reachability).
+  torch::ScalarType accumulate = torch::kFloat64;
+
+  /// Of the random signs in the self-check.
+  uint64_t seed = 1;
+
+  /// Called after each pair of sample blocks, with the pairs done and their number.
+  std::function<void(int64_t done, int64_t total)> progress;
+};
+
+/// A kernel and how it was found.
+struct Ntk {
+  torch::Tensor theta;  ///< [n, n] or [n, n′], entry (i·n_L + c, j·n_L + c′); symmetric to the last
+                        ///< bit for x = x′.
+  torch::Tensor outputs;                    ///< ŷ [r, n_L] on x.
+  std::vector<ParameterCoverage> coverage;  ///< by parameter of the model
+  double self_check =
+      0;  ///< the largest relative gap found between vᵀΘv and ‖Jᵀv‖², over groups and blocks
+  torch::ScalarType network_dtype = torch::kFloat32;
+
+  /// One line: how many parameters by rule, by Jacobian rows (and why), unused; the self-check.
+  std::string brief_report() const;
+};
+
+/// Θ(x, x). O(n²·width) per linear layer by rule; n backward passes and O(n²·P) where none applies.
+///
+/// Always checks itself: for random signs v, vᵀΘ_g v must equal ‖J_gᵀv‖² from autograd, for each
+/// group g of parameters and each block of samples; a rule that fails is replaced by the Jacobian
+/// path, and `coverage` says so.
+///
+/// @throws InvalidArgument if inputs are empty or not finite, a layer mixes samples or is random
+/// (training mode), or the memory
+///   budget does not hold one sample.
+/// @throws NumericalError if outputs are not finite or the Jacobian path fails its check too.
+Ntk empirical_ntk(const Model& model, const torch::Tensor& x, const NtkOptions& options = {});
+
+/// Θ(x, x′) [n, n′], with the same checks.
+Ntk empirical_ntk(const Model& model, const torch::Tensor& x, const torch::Tensor& x_prime,
+                  const NtkOptions& options = {});
+
+}  // namespace cdt::kernel

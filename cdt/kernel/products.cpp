@@ -1,0 +1,54 @@
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/kernel/products.h>
+
+namespace cdt::kernel {
+namespace {
+
+using torch::Tensor;
+
+void require_vector(const Model& model, const Tensor& v, int64_t length, std::string_view name) {
+  require_floating(v, name);
+  require_shape(v, {length}, name);
+  CDT_REQUIRE(v.scalar_type() == model.dtype(), name, " must have the model's dtype ",
+              model.dtype(), ", not ", v.scalar_type());
+  CDT_REQUIRE(v.device() == model.device(), name, " must be on the model's device ", model.device(),
+              ", not ", v.device());
+  require_finite(v, name);
+}
+
+/// ∂(seedᵀoutput)/∂θ, one tensor per parameter, undefined where a parameter has no influence.
+std::vector<Tensor> gradients(const Model& model, const Tensor& output, const Tensor& seed,
+                              bool differentiable) {
+  return torch::autograd::grad({output}, model.parameters(), {seed},
+                               /*retain_graph=*/differentiable, /*create_graph=*/differentiable,
+                               /*allow_unused=*/true);
+}
+
+}  // namespace
+
+Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
+  const Tensor outputs = evaluate(model, x).reshape({-1});
+  require_vector(model, v, outputs.numel(), "v");
+  return flatten(model, gradients(model, outputs, v, false));
+}
+
+Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
+  require_vector(model, u, model.parameter_count(), "u");
+  const Tensor outputs = evaluate(model, x).reshape({-1});
+  const Tensor seed = torch::zeros_like(outputs).requires_grad_();
+  const Tensor pulled_back = flatten(model, gradients(model, outputs, seed, true));
+  return torch::autograd::grad({pulled_back}, {seed}, {u})[0];
+}
+
+Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor& w,
+                              const Tensor& u) {
+  require_vector(model, u, model.parameter_count(), "u");
+  const Tensor outputs = evaluate(model, x).reshape({-1});
+  require_vector(model, w, outputs.numel(), "w");
+  const Tensor gradient = flatten(model, gradients(model, outputs, w, true));
+  if (!gradient.requires_grad()) return torch::zeros_like(u);  // linear in θ: no curvature
+  return flatten(model, gradients(model, gradient, u, false));
+}
+
+}  // namespace cdt::kernel

@@ -1,0 +1,28 @@
+/// Products of a model's derivatives with vectors: no Jacobian or Hessian is ever formed.
+///
+/// J = ∂ŷ/∂θ is [n, P]: ŷ stacked sample-major (entry i·n_L + c), θ as Model orders it. Vectors are
+/// one-dimensional tensors of the model's dtype and device; each call costs a forward pass and one
+/// or two backward passes.
+#pragma once
+
+#include <cdt/kernel/model.h>
+
+namespace cdt::kernel {
+
+/// Jᵀv [P], for v [n].
+/// @throws InvalidArgument if v has another length, dtype or device, or is not finite.
+torch::Tensor vector_jacobian_product(const Model& model, const torch::Tensor& x,
+                                      const torch::Tensor& v);
+
+/// J u [n], for u [P]; by differentiating Jᵀv with respect to v, so any model that differentiates
+/// twice will do.
+/// @throws InvalidArgument if u has another length, dtype or device, or is not finite.
+torch::Tensor jacobian_vector_product(const Model& model, const torch::Tensor& x,
+                                      const torch::Tensor& u);
+
+/// (Σᵢ wᵢ ∂²ŷᵢ/∂θ²) u [P], for w [n] and u [P]: the Hessian of wᵀŷ times u.
+/// @throws InvalidArgument if w or u has another length, dtype or device, or is not finite.
+torch::Tensor hessian_vector_product(const Model& model, const torch::Tensor& x,
+                                     const torch::Tensor& w, const torch::Tensor& u);
+
+}  // namespace cdt::kernel

@@ -1,0 +1,68 @@
+/// Fully connected networks with the paper's three parametrisations (App. init).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cdt::nn {
+
+enum class Activation { kRelu, kTanh, kGelu, kSoftplus, kErf };
+
+/// How weights are drawn and scaled, with n_l the base width of a layer's input and s the width
+/// factor:
+enum class Parametrization {
+  kStandard,  ///< W ~ N(0, σ_w²/(s n_l)), used as it is: the kernel grows with the width
+  kNtk,       ///< W = σ_w/√(s n_l)·w with w ~ N(0, 1), b = σ_b·β with β ~ N(0, 1)
+  kImproved,  ///< W = w/√s with w ~ N(0, σ_w²/n_l): equals kStandard at s = 1
+};
+
+Activation parse_activation(std::string_view name);
+std::string to_string(Activation activation);
+Parametrization parse_parametrization(std::string_view name);
+std::string to_string(Parametrization parametrization);
+
+struct MlpOptions {
+  int64_t inputs = 1;
+  std::vector<int64_t> hidden;  ///< base widths; the layers have s times as many units
+  int64_t outputs = 1;
+  Activation activation = Activation::kRelu;
+  Parametrization parametrization = Parametrization::kStandard;
+  double sigma_w = 1.0;
+  double sigma_b = 0.1;      ///< biases are drawn from N(0, σ_b²)
+  int64_t width_factor = 1;  ///< s; never on the input layer
+  bool bias = true;
+};
+
+/// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. Weights are
+/// stored [out, in]: row-major that is the paper's vec(W). parameters() runs from the first layer
+/// to the last.
+class MlpImpl : public torch::nn::Module {
+ public:
+  /// Draws the parameters from their distributions, reproducibly: the same seed gives the same
+  /// network on every device.
+  /// @throws InvalidArgument if a width or the width factor is below 1, or a σ is negative or not
+  /// finite.
+  MlpImpl(MlpOptions options, uint64_t seed, torch::ScalarType dtype = torch::kFloat32);
+
+  /// [r, inputs] → [r, outputs]
+  /// @throws InvalidArgument if the last dimension is not `inputs`.
+  torch::Tensor forward(torch::Tensor x);
+
+  const MlpOptions& options() const { return options_; }
+  size_t depth() const { return weights_.size(); }
+  const torch::Tensor& weight(size_t layer) const { return weights_[layer]; }
+  const torch::Tensor& bias(size_t layer) const { return biases_[layer]; }
+
+ private:
+  MlpOptions options_;
+  std::vector<torch::Tensor> weights_;
+  std::vector<torch::Tensor> biases_;
+  std::vector<double> weight_scales_;
+  double bias_scale_ = 1;
+};
+TORCH_MODULE(Mlp);
+
+}  // namespace cdt::nn

@@ -1,0 +1,107 @@
+/// What every command of the program shares: its table entry, its options, its way out.
+#pragma once
+
+#include <cdt/analysis/preflight.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/nn/mlp.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace cdt::cli {
+
+/// A command adds its options to `app` and returns what to run after parsing; that returns the exit
+/// code.
+struct Command {
+  const char* name;
+  const char* summary;
+  std::function<int()> (*setup)(CLI::App& app);
+};
+
+std::function<int()> setup_analyze(CLI::App& app);
+std::function<int()> setup_design(CLI::App& app);
+std::function<int()> setup_info(CLI::App& app);
+std::function<int()> setup_kernel(CLI::App& app);
+
+/// --json, --quiet: where results go.
+struct OutputOptions {
+  std::string json;  ///< a file, "-" for standard output, or empty
+  bool quiet = false;
+
+  void add_to(CLI::App& app);
+  /// Text for people: standard output, unless --quiet is set or JSON goes there.
+  void text(const std::string& text) const;
+  /// Writes the JSON where it was asked for.
+  void write_json(const std::string& json_text) const;
+};
+
+/// --device, --threads.
+struct MachineOptions {
+  std::string device = "cpu";
+  int threads = 0;
+
+  void add_to(CLI::App& app);
+  /// Sets the number of threads (default: all cores) and returns the device.
+  /// @throws InvalidArgument if CUDA is asked for and not there.
+  torch::Device apply() const;
+};
+
+/// --kernel, or --model with --inputs: where the kernel comes from.
+struct KernelSource {
+  std::string kernel;
+  std::string model;
+  std::string inputs;
+  int64_t memory_mb = 2048;
+  bool by_rows = false;
+
+  /// --model and --inputs, and --kernel where a kernel from a file will do.
+  void add_to(CLI::App& app, bool kernel_from_file);
+  kernel::NtkOptions ntk_options(bool quiet) const;
+};
+
+/// A kernel with what is known of its origin.
+struct LoadedKernel {
+  torch::Tensor theta;  ///< float64
+  double rank_tolerance = 0;
+  torch::ScalarType precision = torch::kFloat64;
+  std::optional<torch::Tensor> outputs;  ///< ŷ [r, n_L], if it came from a model
+  std::optional<torch::Tensor> inputs;
+  std::string report;  ///< how it was found, one line
+};
+
+/// @throws InvalidArgument if files cannot be read or do not fit each other.
+LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool quiet);
+
+/// --lr, --loss, --p, --q, --labels, --outputs, --outputs-per-sample: what the analysis needs
+/// beside the kernel.
+struct DesignOptions {
+  double learning_rate = 0;
+  std::string loss = "mse";
+  double p = 0.1;
+  double q = 1.0;
+  std::string labels;
+  std::string outputs;
+  int64_t outputs_per_sample = 0;
+  int64_t reach_steps = 10;
+
+  void add_to(CLI::App& app);
+  /// Reads labels and outputs, and fits them to the kernel.
+  analysis::PreflightOptions load(const LoadedKernel& kernel) const;
+};
+
+/// A saved model on `device`.
+nn::Mlp load_model(const std::string& path, torch::Device device);
+/// Inputs [r, features] that fit it, on its device and in its dtype.
+torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
+
+/// A float64 tensor on `device` from a .npy file.
+torch::Tensor load_matrix(const std::string& path, torch::Device device);
+
+/// A progress line on a terminal (rate and time left), plain lines elsewhere; nothing for work
+/// below a second.
+std::function<void(int64_t, int64_t)> progress(const std::string& what, bool quiet);
+
+}  // namespace cdt::cli

@@ -1,0 +1,109 @@
+// cdt design: kernel → gain, with its certificate.
+#include <cdt/analysis/report.h>
+#include <cdt/control/general.h>
+#include <cdt/core/error.h>
+#include <cdt/core/npy.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+namespace {
+
+struct Options {
+  KernelSource source;
+  DesignOptions design;
+  MachineOptions machine;
+  OutputOptions output;
+  std::string state_weight;
+  std::string input_weight;
+  std::string out;
+  std::string steering;
+};
+
+int run(const Options& options) {
+  const torch::Device device = options.machine.apply();
+  const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
+  const analysis::PreflightOptions settings = options.design.load(kernel);
+  const auto spectrum = dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
+  auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
+  nlohmann::ordered_json json;
+  const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
+    save_npy(options.out, gain);
+    if (!options.steering.empty()) save_npy(options.steering, steering);
+  };
+  if (options.state_weight.empty() && options.input_weight.empty()) {
+    const auto controller = control::design_spectral(
+        spectrum, settings.learning_rate, settings.loss, {settings.q, settings.rho, {}, {}});
+    preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
+    save(controller.gain_matrix(),
+         options.steering.empty() ? torch::Tensor() : controller.steering_matrix());
+    json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
+    json["solver"] = "spectral";
+  } else {
+    const int64_t n = spectrum.size();
+    const auto weight = [&](const std::string& path, double scale) {
+      return path.empty() ? torch::full({n}, scale, kernel.theta.options())
+                          : load_matrix(path, device);
+    };
+    const auto controller = control::design_general(spectrum, settings.learning_rate, settings.loss,
+                                                    weight(options.state_weight, settings.q),
+                                                    weight(options.input_weight, settings.rho));
+    preflight.riccati_residual = controller.relative_residual;
+    preflight.radius_cdt = controller.closed_loop_radius;
+    save(controller.K, controller.steering);
+    json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
+    // Closed forms of Q = qI, R = pI, which these weights are not.
+    for (const char* name : {"margin_cdt", "gain_slow_modes", "q", "p"}) json[name] = nullptr;
+    json["solver"] = "doubling";
+    json["iterations"] = controller.iterations;
+  }
+  json["gain"] = options.out;
+  options.output.text(fmt::format(
+      "{}: gain {} × {} by the {} solver{}\n  Riccati residual {:.2e}, closed-loop radius {:.6g}, "
+      "{}\n",
+      options.out, spectrum.size(), spectrum.size(), json["solver"].get<std::string>(),
+      json.contains("iterations")
+          ? fmt::format(" in {} iterations", json["iterations"].get<int64_t>())
+          : "",
+      *preflight.riccati_residual, preflight.radius_cdt,
+      preflight.reachability.reachable
+          ? "every direction reachable"
+          : fmt::format("{} of {} directions out of reach of any label: run cdt analyze",
+                        spectrum.nullity(), spectrum.size())));
+  options.output.write_json(json.dump(2));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> setup_design(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->source.add_to(app, /*kernel_from_file=*/true);
+  options->design.add_to(app);
+  app.add_option("--Q", options->state_weight,
+                 "weights on errors as .npy, instead of --q: a matrix [n, n] or a diagonal [n]")
+      ->type_name("FILE")
+      ->excludes("--q");
+  app.add_option("--R", options->input_weight,
+                 "weights on label augments as .npy, instead of --p, likewise")
+      ->type_name("FILE")
+      ->excludes("--p");
+  app.add_option("--out", options->out, "where to write the gain K [n, n], float64 .npy")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--steering", options->steering, "also write G = I + K, exact for large rates")
+      ->type_name("FILE");
+  options->machine.add_to(app);
+  options->output.add_to(app);
+  app.footer(
+      "Train on ȳ = y − K(ŷ − y) instead of y.\n\n"
+      "Examples:\n"
+      "  cdt design --kernel theta.npy --lr 0.1 --loss sse --p 0.1 --out gain.npy --json -\n"
+      "  cdt design --kernel theta.npy --lr 0.1 --Q weights.npy --out gain.npy");
+  return [options] { return run(*options); };
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,96 @@
+// cdt info: versions, BLAS, threads, devices, and how fast this machine multiplies matrices.
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <cdt/core/version.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+namespace {
+
+struct Options {
+  MachineOptions machine;
+  OutputOptions output;
+};
+
+/// The library file that answers LibTorch's matrix products: the one that defines dgemm_.
+std::string blas_library() {
+  void* symbol = dlsym(RTLD_DEFAULT, "dgemm_");
+  Dl_info info;
+  if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr)
+    return "inside LibTorch";
+  std::error_code error;
+  const auto path = std::filesystem::canonical(info.dli_fname, error);
+  return error ? info.dli_fname : path.string();
+}
+
+/// GFLOP/s of an n×n matrix product, the best of a few.
+double gemm_rate(torch::ScalarType dtype, torch::Device device) {
+  using Clock = std::chrono::steady_clock;
+  const int64_t n = 1024;
+  const auto a = torch::rand({n, n}, torch::TensorOptions().dtype(dtype).device(device));
+  auto out = torch::empty_like(a);
+  double best = 0;
+  for (int k = 0; k < 6; ++k) {
+    if (device.is_cuda()) torch::cuda::synchronize();
+    const auto start = Clock::now();
+    torch::mm_out(out, a, a);
+    if (device.is_cuda()) torch::cuda::synchronize();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::max(best, 2e-9 * static_cast<double>(n * n * n) / seconds);
+  }
+  return best;
+}
+
+int run(const Options& options) {
+  const torch::Device device = options.machine.apply();
+  nlohmann::ordered_json json;
+  json["cdt"] = kVersion;
+  json["libtorch"] = TORCH_VERSION;
+  json["blas"] = blas_library();
+  json["threads"] = torch::get_num_threads();
+  json["cores"] = std::thread::hardware_concurrency();
+  json["cuda_devices"] = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
+  json["device"] = device.str();
+  json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device);
+  json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device);
+  const double per_thread =
+      json["gemm_gflops_float64"].get<double>() / json["threads"].get<double>();
+  std::string text = fmt::format(
+      "cdt {}\n"
+      "LibTorch {}, BLAS {}\n"
+      "{} of {} cores, {} CUDA device{}\n"
+      "matrix products on {}: {:.0f} GFLOP/s float32, {:.0f} float64\n",
+      kVersion, TORCH_VERSION, json["blas"].get<std::string>(), json["threads"].get<int>(),
+      json["cores"].get<unsigned>(), json["cuda_devices"].get<int>(),
+      json["cuda_devices"].get<int>() == 1 ? "" : "s", device.str(),
+      json["gemm_gflops_float32"].get<double>(), json["gemm_gflops_float64"].get<double>());
+  // The reference BLAS reaches 2 or 3 GFLOP/s a core, an optimised one ten times that.
+  if (device.is_cpu() && per_thread < 6) {
+    text +=
+        "That is slow: is the reference BLAS in use? On Debian, apt-get install "
+        "libopenblas0-openmp.\n";
+  }
+  options.output.text(text);
+  options.output.write_json(json.dump(2));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> setup_info(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->machine.add_to(app);
+  options->output.add_to(app);
+  app.footer("Example:\n  cdt info");
+  return [options] { return run(*options); };
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,58 @@
+// The program cdt: a table of commands, and one place where errors become exit codes.
+#include <cdt/core/error.h>
+#include <cdt/core/version.h>
+
+#include <array>
+#include <iostream>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+namespace {
+
+constexpr std::array kCommands{
+    Command{"analyze", "stability, reachability and margins before training", setup_analyze},
+    Command{"design", "kernel → feedback gain, with its certificate", setup_design},
+    Command{"info", "versions, BLAS, threads, devices and their speed", setup_info},
+    Command{"kernel", "the neural tangent kernel of a saved model as .npy", setup_kernel},
+};
+
+constexpr int kFailed = 1;      // the numbers or the machine refused
+constexpr int kWrongUsage = 2;  // the caller got something wrong
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Controlled Descent Training: analyse a network's training before it starts, and steer it.",
+      "cdt"};
+  app.set_version_flag("--version", std::string("cdt ") + kVersion);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 done, 1 failed, 2 wrong usage or input.\n\n"
+      "Example:\n"
+      "  cdt analyze --kernel theta.npy --lr 0.1\n"
+      "  cdt COMMAND --help");
+  std::function<int()> chosen;
+  for (const Command& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->callback([&chosen, action = command.setup(*sub)] { chosen = action; });
+  }
+  try {
+    app.parse(argc, argv);
+    return chosen();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  } catch (const InvalidArgument& error) {
+    std::cerr << "cdt: " << error.what() << "\n";
+    return kWrongUsage;
+  } catch (const c10::Error& error) {
+    std::cerr << "cdt: " << error.what_without_backtrace() << "\n";
+  } catch (const std::exception& error) {
+    std::cerr << "cdt: " << error.what() << "\n";
+  }
+  return kFailed;
+}
+
+}  // namespace
+}  // namespace cdt::cli
+
+int main(int argc, char** argv) { return cdt::cli::main(argc, argv); }

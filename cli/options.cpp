@@ -1,0 +1,172 @@
+// Options that several commands share, and the files behind them.
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/npy.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/nn/saved_model.h>
+
+#include <thread>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+
+void MachineOptions::add_to(CLI::App& app) {
+  app.add_option("--device", device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--threads", threads, "CPU threads; 0 takes all cores")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+}
+
+torch::Device MachineOptions::apply() const {
+  torch::set_num_threads(
+      threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  CDT_REQUIRE(device != "cuda" || torch::cuda::is_available(),
+              "--device cuda was asked for, but this LibTorch finds no CUDA device");
+  return {device == "cuda" ? torch::kCUDA : torch::kCPU};
+}
+
+void KernelSource::add_to(CLI::App& app, bool kernel_from_file) {
+  CLI::Option* from_file = nullptr;
+  if (kernel_from_file) {
+    from_file = app.add_option("--kernel", kernel, "kernel Θ [n, n] as .npy")->type_name("FILE");
+  }
+  CLI::Option* from_model =
+      app.add_option("--model", model, "a saved model (.safetensors with its architecture)")
+          ->type_name("FILE");
+  CLI::Option* with_inputs =
+      app.add_option("--inputs", inputs, "its inputs [r, features] as .npy")->type_name("FILE");
+  from_model->needs(with_inputs);
+  with_inputs->needs(from_model);
+  if (from_file != nullptr) from_file->excludes(from_model);
+  app.add_option("--memory", memory_mb,
+                 "memory for the kernel's computation, in MB, beyond the kernel itself")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_flag(
+      "--by-rows", by_rows,
+      "compute the kernel from Jacobian rows instead of layer rules (slow; a cross-check)");
+}
+
+kernel::NtkOptions KernelSource::ntk_options(bool quiet) const {
+  kernel::NtkOptions options;
+  options.memory_bytes = memory_mb << 20;
+  if (by_rows) options.path = kernel::NtkOptions::Path::kJacobian;
+  options.progress = progress("kernel", quiet);
+  return options;
+}
+
+torch::Tensor load_matrix(const std::string& path, torch::Device device) {
+  const torch::Tensor matrix = load_npy(path);
+  require_finite(matrix, path);
+  return matrix.to(device, torch::kFloat64);
+}
+
+nn::Mlp load_model(const std::string& path, torch::Device device) {
+  nn::Mlp model = nn::load_model(path);
+  model->to(device);
+  return model;
+}
+
+torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model) {
+  const torch::Tensor x = load_npy(path);
+  CDT_REQUIRE(x.dim() == 2 && x.size(1) == model->options().inputs, path,
+              ": the model takes inputs [r, ", model->options().inputs, "], these have shape ",
+              x.sizes());
+  CDT_REQUIRE(x.size(0) > 0, path, ": holds no samples");
+  require_finite(x, path);
+  return x.to(model->weight(0).options().requires_grad(false));
+}
+
+LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool quiet) {
+  LoadedKernel loaded;
+  if (!source.kernel.empty()) {
+    const torch::Tensor stored = load_npy(source.kernel);
+    loaded.precision = stored.scalar_type();
+    CDT_REQUIRE(stored.dim() == 2 && stored.size(0) == stored.size(1) && stored.numel() > 0,
+                source.kernel, ": a kernel must be a square matrix, this has shape ",
+                stored.sizes());
+    require_finite(stored, source.kernel);
+    loaded.theta = stored.to(device, torch::kFloat64);
+    loaded.rank_tolerance = tol::rank_of_stored(stored.size(0), loaded.precision);
+    if (loaded.precision != torch::kFloat64) {
+      // Rounding to float32 happened on each half by itself.
+      require_symmetric(loaded.theta, source.kernel, tol::symmetry(loaded.precision));
+      loaded.theta = (loaded.theta + loaded.theta.t()) / 2;
+    }
+    loaded.report = "read from " + source.kernel;
+    return loaded;
+  }
+  CDT_REQUIRE(!source.model.empty(),
+              "a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
+  const nn::Mlp model = load_model(source.model, device);
+  const torch::ScalarType dtype = model->weight(0).scalar_type();
+  loaded.inputs = load_inputs(source.inputs, model);
+  const auto ntk = kernel::empirical_ntk(model, *loaded.inputs, source.ntk_options(quiet));
+  loaded.theta = ntk.theta;
+  loaded.outputs = ntk.outputs;
+  loaded.rank_tolerance = tol::rank_of_computed(ntk.theta.size(0), dtype);
+  loaded.report = ntk.brief_report();
+  return loaded;
+}
+
+void DesignOptions::add_to(CLI::App& app) {
+  app.add_option("--lr", learning_rate, "learning rate α")->required()->check(CLI::PositiveNumber);
+  app.add_option("--loss", loss, "sse, half-mse or mse")
+      ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
+      ->capture_default_str();
+  app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--q", q, "weight on errors, Q = qI")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--labels", labels,
+                 "labels y [n] or [r, n_L] as .npy: finds conflicts, decides stabilizability")
+      ->type_name("FILE");
+  app.add_option("--outputs", outputs,
+                 "the network's present outputs ŷ, likewise; a model computes its own")
+      ->type_name("FILE");
+  app.add_option("--outputs-per-sample", outputs_per_sample,
+                 "n_L; taken from the model or the labels' shape where possible")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--reach-steps", reach_steps, "steps in which the labels are to be reached")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+analysis::PreflightOptions DesignOptions::load(const LoadedKernel& kernel) const {
+  const int64_t n = kernel.theta.size(0);
+  analysis::PreflightOptions options;
+  options.learning_rate = learning_rate;
+  options.loss = dynamics::parse_loss(loss);
+  options.q = q;
+  options.rho = p;
+  options.reach_steps = reach_steps;
+  options.inputs = kernel.inputs;
+  int64_t width = outputs_per_sample;
+  const auto read = [&](const std::string& path) {
+    const torch::Tensor values = load_matrix(path, kernel.theta.device());
+    CDT_REQUIRE(values.numel() == n, path, ": the kernel has ", n, " rows, this has ",
+                values.numel(), " entries (shape ", values.sizes(), ")");
+    if (values.dim() == 2 && width == 0) width = values.size(1);
+    return values.reshape({-1});
+  };
+  if (kernel.outputs) {
+    CDT_REQUIRE(outputs.empty(), "--outputs goes with --kernel; the model computes its own");
+    CDT_REQUIRE(outputs_per_sample == 0 || outputs_per_sample == kernel.outputs->size(1),
+                "--outputs-per-sample is ", outputs_per_sample, ", the model has ",
+                kernel.outputs->size(1), " outputs");
+    width = kernel.outputs->size(1);
+    options.outputs = kernel.outputs->to(torch::kFloat64).reshape({-1});
+  } else if (!outputs.empty()) {
+    options.outputs = read(outputs);
+  }
+  if (!labels.empty()) options.labels = read(labels);
+  options.outputs_per_sample = std::max<int64_t>(1, width);
+  return options;
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,62 @@
+// Where text, JSON and progress go.
+#include <cdt/core/file.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+
+void OutputOptions::add_to(CLI::App& app) {
+  app.add_option("--json", json, "write the results as JSON to this file; - for standard output")
+      ->type_name("FILE");
+  app.add_flag("--quiet", quiet, "no text for people");
+}
+
+void OutputOptions::text(const std::string& text) const {
+  if (!quiet && json != "-") std::cout << text << std::flush;
+}
+
+void OutputOptions::write_json(const std::string& json_text) const {
+  if (json == "-") {
+    std::cout << json_text << "\n" << std::flush;
+  } else if (!json.empty()) {
+    write_file_atomically(json, {json_text, "\n"});
+  }
+}
+
+std::function<void(int64_t, int64_t)> progress(const std::string& what, bool quiet) {
+  using Clock = std::chrono::steady_clock;
+  if (quiet) return {};
+  const auto start = Clock::now();
+  auto last = std::make_shared<double>(0);
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  return [=](int64_t done, int64_t total) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double interval = terminal ? 0.2 : 10.0;
+    const bool finished = done == total;
+    if (seconds < 1 || (!finished && seconds - *last < interval) || (finished && *last == 0))
+      return;
+    *last = seconds;
+    const double share = static_cast<double>(done) / static_cast<double>(total);
+    const std::string line =
+        fmt::format("{} {:3.0f} %  {:.1f} blocks/s  {:.0f} s left", what, 100 * share,
+                    static_cast<double>(done) / seconds, seconds * (1 - share) / share);
+    if (terminal) {
+      constexpr int kWidth = 30;
+      const int filled = static_cast<int>(share * kWidth);
+      std::fputs(fmt::format("\r[{}{}] {}\033[K{}", std::string(filled, '#'),
+                             std::string(kWidth - filled, '.'), line, finished ? "\n" : "")
+                     .c_str(),
+                 stderr);
+    } else {
+      std::fputs((line + "\n").c_str(), stderr);
+    }
+  };
+}
+
+}  // namespace cdt::cli

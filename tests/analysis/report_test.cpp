@@ -1,0 +1,135 @@
+// The pre-flight report: the JSON's stable names, and sentences that fit the case.
+#include <cdt/analysis/preflight.h>
+#include <cdt/analysis/report.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/compare.h"
+
+namespace cdt {
+namespace {
+
+using analysis::analyze;
+using analysis::PreflightOptions;
+using testing::HasSubstr;
+using testing::Not;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+analysis::Preflight preflight(const Tensor& theta, const PreflightOptions& options) {
+  return analyze(theta,
+                 dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64)),
+                 options);
+}
+
+TEST(Report, JsonHasTheStableNames) {
+  const Tensor theta = test::kernel_with({0.5, 1, 2, 4}, 1);
+  PreflightOptions options;
+  options.learning_rate = 0.1;
+  options.loss = dynamics::Loss::kSse;
+  options.outputs_per_sample = 2;
+  options.labels = torch::ones({4}, kDouble);
+  options.outputs = torch::zeros({4}, kDouble);
+  auto result = preflight(theta, options);
+  result.riccati_residual = 1e-14;
+  const auto json = nlohmann::json::parse(to_json(result));
+  for (const char* name :
+       {"n", "samples", "outputs", "lambda_max", "lambda_min", "rank", "reachable", "stabilizable",
+        "stable", "strictly_contracting", "lr_max", "radius_gd", "radius_cdt", "margin_gd",
+        "margin_cdt", "gain_slow_modes", "riccati_residual", "conflicts"}) {
+    EXPECT_TRUE(json.contains(name)) << name;
+  }
+  EXPECT_EQ(json["n"], 4);
+  EXPECT_EQ(json["samples"], 2);
+  EXPECT_EQ(json["outputs"], 2);
+  EXPECT_NEAR(json["lambda_max"], 4, 1e-12);
+  EXPECT_NEAR(json["lambda_min"], 0.5, 1e-12);
+  EXPECT_EQ(json["rank"], 4);
+  EXPECT_EQ(json["reachable"], true);
+  EXPECT_EQ(json["stabilizable"], true);
+  EXPECT_EQ(json["stable"], true);
+  EXPECT_EQ(json["strictly_contracting"], true);
+  EXPECT_NEAR(json["lr_max"], 0.5, 1e-12);
+  EXPECT_NEAR(json["radius_gd"], 0.95, 1e-12);
+  EXPECT_LT(json["radius_cdt"], 0.95);
+  EXPECT_NEAR(json["margin_gd"], 5, 1e-12);
+  EXPECT_NEAR(json["gain_slow_modes"], std::sqrt(11.0) - 1, 1e-12);
+  EXPECT_EQ(json["riccati_residual"], 1e-14);
+  EXPECT_TRUE(json["conflicts"].empty());
+  EXPECT_GT(json["reach_size"], 0);
+}
+
+TEST(Report, NamesConflicts) {
+  Tensor J = torch::randn({5, 9}, kDouble);
+  J[4].copy_(J[1]);
+  const Tensor theta = J.mm(J.t());
+  PreflightOptions options;
+  options.labels = torch::tensor({0.1, 0.2, 0.3, 0.4, 0.9}, kDouble);
+  options.outputs = torch::zeros({5}, kDouble);
+  const auto result = preflight(theta, options);
+  const auto json = nlohmann::json::parse(to_json(result));
+  EXPECT_EQ(json["reachable"], false);
+  EXPECT_EQ(json["stabilizable"], false);
+  ASSERT_EQ(json["conflicts"].size(), 1u);
+  EXPECT_EQ(json["conflicts"][0]["rows"], (std::vector<int>{1, 4}));
+  EXPECT_EQ(json["conflicts"][0]["kind"], "duplicate-conflict");
+  EXPECT_NEAR(json["conflicts"][0]["label_gap"], 0.7, 1e-12);
+  EXPECT_THAT(to_text(result), HasSubstr("samples 1, 4"));
+  // Without labels nothing can be said about them.
+  options.labels.reset();
+  EXPECT_TRUE(nlohmann::json::parse(to_json(preflight(theta, options)))["stabilizable"].is_null());
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("UNKNOWN"));
+}
+
+TEST(Report, SaysWhatTheCaseIs) {
+  const Tensor theta = test::kernel_with({1, 2, 4}, 2);
+  PreflightOptions options;
+  options.loss = dynamics::Loss::kSse;
+  options.learning_rate = 0.2;
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("STABLE"));
+  EXPECT_THAT(to_text(preflight(theta, options)), Not(HasSubstr("UNSTABLE")));
+  options.learning_rate = 0.3;
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("OSCILLATING"));
+  options.learning_rate = 1.0;
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("UNSTABLE"));
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("stay below 0.5"));
+  EXPECT_THAT(to_text(preflight(torch::zeros({3, 3}, kDouble), options)), HasSubstr("FROZEN"));
+  const auto frozen =
+      nlohmann::json::parse(to_json(preflight(torch::zeros({3, 3}, kDouble), options)));
+  EXPECT_TRUE(frozen["lr_max"].is_null());  // infinite
+  options.inputs = torch::eye(3);
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("DISTINCT"));
+  options.inputs = torch::ones({3, 3});
+  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("NOT COVERED"));
+}
+
+TEST(Preflight, RefusesBadInput) {
+  const Tensor theta = test::kernel_with({1, 2, 4, 5}, 3);
+  PreflightOptions options;
+  options.outputs_per_sample = 3;
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.outputs_per_sample = 1;
+  options.labels = torch::ones({3}, kDouble);
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.labels = torch::full({4}, NAN, kDouble);
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.labels = torch::ones({4}, kDouble);
+  options.outputs = torch::full({4}, INFINITY, kDouble);
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.outputs.reset();
+  options.inputs = torch::ones({5, 2});
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.inputs.reset();
+  options.learning_rate = 0;
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.learning_rate = 0.1;
+  options.rho = 0;
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace cdt

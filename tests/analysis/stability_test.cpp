@@ -1,0 +1,94 @@
+// Stability criteria, rates and margins against dense eigenvalues and simulation.
+#include <cdt/analysis/stability.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/dynamics/local_model.h>
+#include <gmock/gmock.h>
+
+#include "support/compare.h"
+#include "support/tolerance.h"
+
+namespace cdt {
+namespace {
+
+using analysis::assess_stability;
+using dynamics::Loss;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+dynamics::Spectrum spectrum_of(const Tensor& theta) {
+  return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
+}
+
+TEST(Stability, AgreesWithTheEigenvaluesOfTheStepMatrix) {
+  for (uint64_t seed : {1, 2, 3}) {
+    const Tensor theta = test::random_kernel(8, 20, 4.0, seed);
+    const auto spectrum = spectrum_of(theta);
+    for (double rate : {0.01, 0.2, 0.3, 0.49, 0.51, 2.0}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
+      const auto stability = assess_stability(spectrum, rate, Loss::kSse);
+      const Tensor A = torch::eye(8, kDouble) - rate * theta;
+      const double radius = torch::linalg_eigvals(A).abs().max().item<double>();
+      EXPECT_NEAR(stability.kappa, radius, 1e-12);
+      EXPECT_EQ(stability.stable, radius <= 1);
+      EXPECT_EQ(stability.exponential, radius < 1);
+      EXPECT_EQ(stability.strictly_contracting, rate * 4.0 < 1);
+      EXPECT_NEAR(stability.lr_max, 0.5, 1e-12);
+      EXPECT_NEAR(stability.lr_monotone, 0.25, 1e-12);
+      // The bound of eq. LinearizedExpBoundedness holds along a trajectory.
+      const Tensor e = torch::randn({8}, kDouble);
+      const auto run = dynamics::simulate(dynamics::step_matrix(theta, rate, Loss::kSse), e, 30);
+      for (int k = 0; k <= 30; ++k) {
+        EXPECT_LE(
+            run.errors[k].norm().item<double>(),
+            stability.gamma * std::pow(stability.kappa, k) * e.norm().item<double>() * (1 + 1e-12));
+      }
+    }
+  }
+}
+
+TEST(Stability, UsesTheLossFactor) {
+  const auto spectrum = spectrum_of(test::kernel_with({1, 2, 5, 10}, 1));
+  EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kSse).lr_max, 0.2, 1e-12);
+  EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kHalfMse).lr_max, 0.8, 1e-12);
+  EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kMse).lr_max, 0.4, 1e-12);
+}
+
+TEST(Stability, NullDirectionsNeitherGrowNorShrink) {
+  const auto spectrum = spectrum_of(test::kernel_with({0, 0, 1, 2}, 2));
+  const auto stability = assess_stability(spectrum, 0.4, Loss::kSse);
+  EXPECT_TRUE(stability.stable);
+  EXPECT_TRUE(stability.exponential);  // on the reachable subspace
+  EXPECT_NEAR(stability.kappa, 0.6, 1e-12);
+  const auto frozen = assess_stability(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.4, Loss::kSse);
+  EXPECT_TRUE(frozen.stable);
+  EXPECT_FALSE(frozen.exponential);
+  EXPECT_EQ(frozen.kappa, 1);
+  EXPECT_TRUE(std::isinf(frozen.lr_max));
+  EXPECT_FALSE(assess_stability(spectrum, 0.0, Loss::kSse).exponential);
+  EXPECT_THROW(assess_stability(spectrum, -1, Loss::kSse), InvalidArgument);
+  EXPECT_THROW(assess_stability(spectrum, NAN, Loss::kSse), InvalidArgument);
+}
+
+TEST(Margins, AreWhereTheLoopLosesStability) {
+  for (double rate : {0.05, 0.3, 1.0, 20.0}) {
+    SCOPED_TRACE(testing::Message() << "rate " << rate);
+    const Tensor theta = test::random_kernel(7, 20, 3.0, 5);
+    const auto controller = control::design_spectral(theta, rate, Loss::kSse);
+    const auto margins = analysis::kernel_margins(controller);
+    const Tensor I = torch::eye(7, kDouble);
+    const auto radius = [&](double factor, const Tensor& G) {
+      return torch::linalg_eigvals(I - factor * rate * theta.mm(G)).abs().max().item<double>();
+    };
+    const Tensor G = controller.steering_matrix();
+    EXPECT_LT(radius(margins.cdt * 0.999, G), 1);
+    EXPECT_GT(radius(margins.cdt * 1.001, G), 1);
+    EXPECT_LT(radius(margins.gd * 0.999, I), 1);
+    EXPECT_GT(radius(margins.gd * 1.001, I), 1);
+    EXPECT_GT(margins.cdt, 1);
+  }
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,166 @@
+// The general controller against the closed form, dense formulas and simulation; augmented labels
+// in a training loop.
+#include <cdt/control/general.h>
+#include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/dynamics/local_model.h>
+#include <gmock/gmock.h>
+
+#include "support/compare.h"
+#include "support/tolerance.h"
+
+namespace cdt {
+namespace {
+
+using control::design_general;
+using control::design_spectral;
+using dynamics::decompose;
+using dynamics::Loss;
+using test::relative_error;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+dynamics::Spectrum spectrum_of(const Tensor& theta) {
+  return decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
+}
+
+TEST(GeneralController, EqualsTheSpectralOneForScaledIdentities) {
+  for (uint64_t seed : {1, 2, 3}) {
+    for (double rate : {1e-4, 0.2, 5.0, 1e4}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
+      const int64_t n = 14;
+      const auto spectrum = spectrum_of(test::random_kernel(n, 3 * n, 1.0, seed));
+      const auto general = design_general(
+          spectrum, rate, Loss::kSse, torch::full({n}, 2.0, kDouble), 0.3 * torch::eye(n, kDouble));
+      control::SpectralWeights weights;
+      weights.q = 2.0;
+      weights.rho = 0.3;
+      const auto closed = design_spectral(spectrum, rate, Loss::kSse, weights);
+      EXPECT_LE(relative_error(general.K, closed.gain_matrix()), 1e-9);
+      EXPECT_LE(relative_error(general.steering, closed.steering_matrix()), 1e-9);
+      EXPECT_LE(relative_error(general.P, closed.riccati_matrix()), 1e-9);
+      EXPECT_NEAR(general.closed_loop_radius, closed.closed_loop_radius(), 1e-9);
+      EXPECT_LE(general.relative_residual, test::tol::kRiccati);
+    }
+  }
+}
+
+TEST(GeneralController, SolvesTheEquationForFullWeights) {
+  for (uint64_t seed : {1, 2, 3}) {
+    for (double rate : {0.1, 1.5}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
+      const int64_t n = 9;
+      const Tensor theta = test::random_kernel(n, 3 * n, 2.0, seed);
+      const Tensor M = torch::randn({n, n}, kDouble);
+      const Tensor Q = M.mm(M.t());
+      const Tensor R = 0.1 * torch::eye(n, kDouble) + 0.05 * torch::ones({n, n}, kDouble);
+      const auto controller = design_general(spectrum_of(theta), rate, Loss::kSse, Q, R);
+      const Tensor S = rate * theta;
+      const Tensor I = torch::eye(n, kDouble);
+      const Tensor A = I - S;
+      const Tensor& P = controller.P;
+      const Tensor K = torch::linalg_solve(R + S.mm(P).mm(S), S.mm(P).mm(A));
+      EXPECT_LE(relative_error(controller.K, K), 1e-8);
+      EXPECT_LE(relative_error(controller.steering, I + K), 1e-8);
+      EXPECT_LE(relative_error(Q + A.mm(P).mm(A - S.mm(K)), P), 1e-8);
+      EXPECT_NEAR(controller.closed_loop_radius,
+                  torch::linalg_eigvals(A - S.mm(K)).abs().max().item<double>(), 1e-8);
+      EXPECT_LT(controller.closed_loop_radius, 1);
+      EXPECT_GT(controller.iterations, 1);
+
+      const Tensor e = torch::randn({n}, kDouble);
+      const auto paid = [&](const Tensor& gain) {
+        const auto run = dynamics::simulate(S, e, 3000, gain);
+        return 0.5 *
+               ((run.errors.mm(Q) * run.errors).sum() + (run.augments.mm(R) * run.augments).sum())
+                   .item<double>();
+      };
+      const double cost = controller.optimal_cost(e);
+      EXPECT_NEAR(paid(controller.K) / cost, 1, 1e-7);
+      EXPECT_GT(paid(controller.K * 1.05), cost);
+    }
+  }
+}
+
+TEST(GeneralController, WorksOnTheReachablePartWithTheFullR) {
+  const int64_t n = 8;
+  const Tensor theta = test::random_kernel(n, 5, 2.0, 4);
+  const auto spectrum = spectrum_of(theta);
+  ASSERT_EQ(spectrum.rank, 5);
+  const Tensor M = torch::randn({n, n}, kDouble);
+  const Tensor R = M.mm(M.t()) + 0.1 * torch::eye(n, kDouble);
+  const Tensor q = torch::linspace(0.5, 4.0, n, kDouble);
+  const auto controller = design_general(spectrum, 0.4, Loss::kSse, q, R);
+  const Tensor null = spectrum.null_vectors();
+  EXPECT_LE(controller.K.mm(null).norm().item<double>(), 1e-10);
+  EXPECT_LE(relative_error(controller.steering.mm(null), null), 1e-10);
+  EXPECT_TRUE(std::isinf(controller.optimal_cost(null.select(1, 0))));
+  // On a reachable error no other gain does better in simulation.
+  const Tensor S = 0.4 * theta;
+  const Tensor e = theta.mv(torch::randn({n}, kDouble));
+  const auto paid = [&](const Tensor& gain) {
+    const auto run = dynamics::simulate(S, e, 3000, gain);
+    return 0.5 * ((run.errors.square() * q).sum() + (run.augments.mm(R) * run.augments).sum())
+                     .item<double>();
+  };
+  const double cost = controller.optimal_cost(e);
+  EXPECT_NEAR(paid(controller.K) / cost, 1, 1e-7);
+  torch::manual_seed(9);
+  for (int k = 0; k < 5; ++k) {
+    EXPECT_GT(paid(controller.K + 1e-3 * torch::randn({n, n}, kDouble)), cost);
+  }
+}
+
+TEST(GeneralController, SaysWhyItCannot) {
+  const int64_t n = 4;
+  const Tensor theta = torch::diag(torch::tensor({0.5, 1.0, 2.0, 4.0}, kDouble));
+  const auto spectrum = spectrum_of(theta);
+  const Tensor ones = torch::ones({n}, kDouble);
+  const Tensor blind = torch::tensor({1.0, 1.0, 1.0, 0.0}, kDouble);
+  EXPECT_THAT([&] { design_general(spectrum, 1.0, Loss::kSse, blind, ones); },
+              ThrowsMessage<NumericalError>(HasSubstr("not detectable")));
+  EXPECT_NO_THROW(design_general(spectrum, 0.1, Loss::kSse, blind,
+                                 ones));  // stable by itself: no weight needed
+  EXPECT_THROW(design_general(spectrum, 0.0, Loss::kSse, ones, ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, -ones, ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones, 0 * ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, torch::ones({3}, kDouble), ones),
+               InvalidArgument);
+  EXPECT_THROW(
+      design_general(spectrum_of(torch::zeros({n, n}, kDouble)), 0.1, Loss::kSse, ones, ones),
+      InvalidArgument);
+}
+
+TEST(Augment, IsOneLineInATrainingLoop) {
+  const int64_t samples = 6;
+  const Tensor theta = test::random_kernel(2 * samples, 50, 1.0, 3);
+  const auto spectral = design_spectral(theta, 0.7, Loss::kSse);
+  const auto general =
+      design_general(spectrum_of(theta), 0.7, Loss::kSse, torch::ones({2 * samples}, kDouble),
+                     torch::full({2 * samples}, 0.1, kDouble));
+  const Tensor y_hat = torch::randn({samples, 2}, torch::TensorOptions().requires_grad(true));
+  const Tensor y = torch::randn({samples, 2});
+  const Tensor label = spectral.augment(y_hat, y);
+  EXPECT_EQ(label.sizes(), y_hat.sizes());
+  EXPECT_EQ(label.scalar_type(), torch::kFloat32);
+  EXPECT_FALSE(label.requires_grad());
+  const Tensor e = (y_hat - y).detach().to(torch::kFloat64).reshape({-1});
+  const Tensor expected = y.to(torch::kFloat64).reshape({-1}) - spectral.gain_matrix().mv(e);
+  EXPECT_LE(relative_error(label.reshape({-1}), expected), 1e-6);
+  EXPECT_LE(relative_error(general.augment(y_hat, y), label), 1e-6);
+  // The gradient of ½‖ŷ − ȳ‖² is then G e.
+  EXPECT_LE(relative_error((y_hat - label).reshape({-1}), spectral.steer(e)), 1e-6);
+  EXPECT_TRUE(torch::equal(spectral.augment(y, y), y));  // no error, no augment
+
+  EXPECT_THROW(spectral.augment(y_hat, y.t()), InvalidArgument);
+  EXPECT_THROW(spectral.augment(y_hat.narrow(0, 0, 3), y.narrow(0, 0, 3)), InvalidArgument);
+  EXPECT_THROW(spectral.augment(y_hat, y * NAN), InvalidArgument);
+  EXPECT_THROW(spectral.augment(y_hat, y.to(torch::kInt64)), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,286 @@
+// The closed-form gain against long double arithmetic, value iteration, its limits and its own
+// Riccati equation.
+#include <cdt/control/augmented_view.h>
+#include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
+#include <cdt/dynamics/local_model.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "support/compare.h"
+#include "support/tolerance.h"
+
+namespace cdt {
+namespace {
+
+using control::design_spectral;
+using control::mode_gains;
+using dynamics::Loss;
+using test::relative_error;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+Tensor scalar(double value) { return torch::full({1}, value, kDouble); }
+
+struct Mode {
+  double w, gain, steering, closed_loop;
+};
+
+Mode mode(double s, double q, double rho) {
+  const auto m = mode_gains(scalar(s), scalar(q), scalar(rho));
+  return {m.w.item<double>(), m.gain.item<double>(), m.steering.item<double>(),
+          m.closed_loop.item<double>()};
+}
+
+/// The root of w² + βw − qρ = 0 by bisection in long double: no formula of the library in it.
+Mode long_double_mode(double s_, double q_, double rho_) {
+  const long double s = s_, q = q_, rho = rho_;
+  const long double beta = rho * (2 - s) - q * s;
+  long double low = 0, high = 1;
+  while (high * high + beta * high - q * rho < 0) high *= 2;
+  for (int i = 0; i < 20000 && high - low > 0; ++i) {
+    const long double middle = low > 0 ? std::sqrt(low) * std::sqrt(high) : high / 16;
+    if (middle <= low || middle >= high) break;
+    (middle * (middle + beta) - q * rho < 0 ? low : high) = middle;
+  }
+  const long double w = low > 0 ? low : high;
+  const long double below = rho + s * w;
+  return {static_cast<double>(w), static_cast<double>((1 - s) * w / below),
+          static_cast<double>((rho + w) / below), static_cast<double>(1 - s * ((rho + w) / below))};
+}
+
+TEST(ModeGains, AgreeWithLongDoubleFromTinyToHugeSteps) {
+  for (double exponent = -16; exponent <= 8; exponent += 0.25) {
+    for (double offset : {1.0, 1.2345}) {
+      const double s = offset * std::pow(10.0, exponent);
+      for (const auto& [q, rho] : {std::pair{1.0, 0.1}, {1.0, 1e-6}, {1.0, 1e6}, {3.0, 0.7}}) {
+        SCOPED_TRACE(testing::Message() << "s " << s << " q " << q << " rho " << rho);
+        const Mode ours = mode(s, q, rho);
+        const Mode exact = long_double_mode(s, q, rho);
+        EXPECT_NEAR(ours.w / exact.w, 1, 100 * test::tol::kScalar);
+        EXPECT_NEAR(ours.steering / exact.steering, 1, 100 * test::tol::kScalar);
+        EXPECT_NEAR(ours.gain, exact.gain, 100 * test::tol::kScalar * (1 + std::abs(exact.gain)));
+        // 1 − s(1 + k) cancels in long double too; the closed loop is at most 1 in size.
+        EXPECT_NEAR(ours.closed_loop, exact.closed_loop, 100 * test::tol::kScalar);
+        EXPECT_LE(std::abs(ours.closed_loop), 1.0);
+        if (s > 1e-15) {
+          EXPECT_LT(std::abs(ours.closed_loop), 1.0);
+        }
+      }
+    }
+  }
+}
+
+TEST(ModeGains, SolveTheScalarRiccatiEquation) {
+  // P = q + (1−s)²P − ((1−s)sP)²/(ρ + s²P), with P = w/s; the last two terms are (1−s)²Pρ/(ρ +
+  // s²P).
+  for (double s : {1e-6, 1e-3, 0.1, 0.5, 0.999, 1.0, 1.5, 2.0, 3.0, 50.0, 1e4}) {
+    for (double rho : {1e-3, 0.1, 10.0}) {
+      SCOPED_TRACE(testing::Message() << "s " << s << " rho " << rho);
+      const long double P = static_cast<long double>(mode(s, 1, rho).w) / s;
+      const long double a = 1 - static_cast<long double>(s);
+      const long double residual = 1 + a * a * P * (rho / (rho + s * s * P)) - P;
+      EXPECT_LE(std::abs(static_cast<double>(residual / P)), 1e-13);
+    }
+  }
+}
+
+TEST(ModeGains, EqualValueIterationOfTheCost) {
+  // P ← q + (1−s)²Pρ/(ρ + s²P) from P = 0 is the cost of ever longer horizons.
+  for (double s : {0.01, 0.1, 0.7, 1.0, 1.9, 2.5, 20.0}) {
+    for (double rho : {0.01, 0.1, 5.0}) {
+      SCOPED_TRACE(testing::Message() << "s " << s << " rho " << rho);
+      double P = 0;
+      for (int k = 0; k < 200000; ++k) P = 1 + (1 - s) * (1 - s) * P * rho / (rho + s * s * P);
+      EXPECT_NEAR(mode(s, 1, rho).gain, s * P * (1 - s) / (rho + s * s * P), 1e-9);
+    }
+  }
+}
+
+TEST(ModeGains, HaveTheLimitsOfTheTheory) {
+  for (double q : {0.5, 1.0, 7.0}) {
+    for (double rho : {0.01, 0.1, 1.0, 30.0}) {
+      SCOPED_TRACE(testing::Message() << "q " << q << " rho " << rho);
+      const double k0 = std::sqrt(1 + q / rho) - 1;
+      EXPECT_NEAR(mode(0, q, rho).gain, k0, test::tol::kScalar * (1 + k0));
+      EXPECT_NEAR(mode(1e-14, q, rho).gain, k0, 1e-12 * (1 + k0));
+      EXPECT_EQ(mode(0, q, rho).closed_loop, 1.0);
+      EXPECT_EQ(mode(1, q, rho).gain, 0.0);
+      EXPECT_EQ(mode(1, q, rho).closed_loop, 0.0);
+      EXPECT_GT(mode(0.5, q, rho).gain, 0.0);
+      for (double s : {1.01, 2.0, 100.0}) EXPECT_LT(mode(s, q, rho).gain, 0.0);
+    }
+  }
+  for (double s : {0.01, 0.5, 1.7, 30.0}) {
+    SCOPED_TRACE(testing::Message() << "s " << s);
+    // ρ → 0: Gauss-Newton, the error is gone in one step.
+    EXPECT_NEAR(mode(s, 1, 1e-14).closed_loop, 0, 1e-6);
+    EXPECT_NEAR(mode(s, 1, 1e-14).steering, 1 / s, 1e-6 / s);
+    // ρ → ∞: gradient descent where it is stable, else the cheapest stabilizer, which mirrors the
+    // mode into the unit disc.
+    const double cheap = std::abs(1 - s) < 1 ? 1 - s : 1 / (1 - s);
+    EXPECT_NEAR(mode(s, 1, 1e14).closed_loop, cheap, 1e-6);
+  }
+}
+
+TEST(ModeGains, NeitherOverflowNorCancel) {
+  for (double s : {0.0, 1e-300, 1e-16, 1e8, 1e100}) {
+    for (double rho : {1e-30, 1e-8, 1e8, 1e30}) {
+      SCOPED_TRACE(testing::Message() << "s " << s << " rho " << rho);
+      const Mode m = mode(s, 1, rho);
+      for (double value : {m.w, m.gain, m.steering, m.closed_loop})
+        EXPECT_TRUE(std::isfinite(value));
+      EXPECT_GT(m.w, 0);
+      EXPECT_GT(m.steering, 0);
+      EXPECT_LE(std::abs(m.closed_loop), 1.0);
+    }
+  }
+  // The steering factor keeps its digits where 1 + k has lost them.
+  const double s = 1e8;
+  EXPECT_NEAR(mode(s, 1, 0.1).steering / long_double_mode(s, 1, 0.1).steering, 1,
+              test::tol::kScalar * 10);
+}
+
+TEST(ModeGains, RefuseBadInput) {
+  EXPECT_THROW(mode_gains(scalar(-1), scalar(1), scalar(1)), InvalidArgument);
+  EXPECT_THROW(mode_gains(scalar(NAN), scalar(1), scalar(1)), InvalidArgument);
+  EXPECT_THROW(mode_gains(scalar(1), scalar(0), scalar(1)), InvalidArgument);
+  EXPECT_THROW(mode_gains(scalar(1), scalar(1), scalar(0)), InvalidArgument);
+  EXPECT_THROW(mode_gains(scalar(1), torch::ones({2}, kDouble), scalar(1)), InvalidArgument);
+  EXPECT_THROW(mode_gains(torch::ones({1}), scalar(1), scalar(1)), InvalidArgument);
+}
+
+class SpectralController : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(SpectralController, SolvesThePapersProblem) {
+  const int64_t n = 12;
+  const Tensor theta = test::random_kernel(n, 2 * n, 3.0, GetParam());
+  for (double rate : {0.05, 0.5, 2.0}) {
+    SCOPED_TRACE(testing::Message() << "seed " << GetParam() << " rate " << rate);
+    const auto controller = design_spectral(theta, rate, Loss::kSse);
+    const Tensor S = dynamics::step_matrix(theta, rate, Loss::kSse);
+    const Tensor I = torch::eye(n, kDouble);
+    const Tensor K = controller.gain_matrix();
+    const Tensor P = controller.riccati_matrix();
+    EXPECT_LE(relative_error(controller.steering_matrix(), I + K), test::tol::kRiccati);
+    // K from P by the textbook formula, with dense matrices.
+    const Tensor A = I - S;
+    const Tensor textbook = torch::linalg_solve(0.1 * I + S.mm(P).mm(S), S.mm(P).mm(A));
+    EXPECT_LE(relative_error(K, textbook), test::tol::kRiccati);
+    EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
+    EXPECT_LE(relative_error(P, I + A.mm(P).mm(A - S.mm(K))), test::tol::kRiccati);
+    const double radius = torch::linalg_eigvals(A - S.mm(K)).abs().max().item<double>();
+    EXPECT_NEAR(controller.closed_loop_radius(), radius, 1e-9);
+    EXPECT_LT(radius, 1);
+
+    // The augmented form of the paper: eq. riccati, control-feedback, cloop, and the cost.
+    const Tensor y = torch::randn({n}, kDouble);
+    const Tensor y_hat = torch::randn({n}, kDouble);
+    const auto view = control::augmented_view(S, K, P, I, y);
+    const Tensor BP = view.B.t().mm(view.P);
+    const Tensor inverse = torch::linalg_inv(0.1 * I + BP.mm(view.B));
+    const Tensor right = view.A.t().mm(view.P).mm(view.A) + view.Q -
+                         view.A.t().mm(view.P).mm(view.B).mm(inverse).mm(BP).mm(view.A);
+    EXPECT_LE(relative_error(right, view.P), test::tol::kRiccati);
+    EXPECT_LE(relative_error(inverse.mm(BP).mm(view.A), view.K), test::tol::kRiccati);
+    const Tensor state = torch::cat({y_hat, torch::ones({1}, kDouble)});
+    const Tensor next = view.closed_loop.mv(state);
+    EXPECT_LE(relative_error(next.narrow(0, 0, n) - y, controller.predict(y_hat - y)),
+              test::tol::kRiccati);
+    EXPECT_NEAR(next[n].item<double>(), 1, test::tol::kScalar);
+    const double cost = controller.optimal_cost(y_hat - y);
+    EXPECT_NEAR(0.5 * torch::dot(state, view.P.mv(state)).item<double>() / cost, 1,
+                test::tol::kRiccati);
+
+    // The cost is what simulation pays, and any other gain pays more.
+    const auto paid = [&](const Tensor& gain) {
+      const auto run = dynamics::simulate(S, y_hat - y, 4000, gain);
+      return 0.5 * (run.errors.square().sum() + 0.1 * run.augments.square().sum()).item<double>();
+    };
+    EXPECT_NEAR(paid(K) / cost, 1, 1e-8);
+    EXPECT_GT(paid(K * 0.9), cost);
+    EXPECT_GT(paid(K + 0.02 * torch::randn({n, n}, kDouble)), cost);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SpectralController, testing::Values(1, 2, 3));
+
+TEST(SpectralController, IsExactOnNullDirections) {
+  const Tensor theta = test::random_kernel(10, 4, 2.0, 5);
+  const auto controller = design_spectral(theta, 0.5, Loss::kSse);
+  EXPECT_EQ(controller.spectrum.rank, 4);
+  const Tensor null = controller.spectrum.null_vectors();
+  const double k0 = std::sqrt(11.0) - 1;
+  EXPECT_LE(relative_error(controller.gain_matrix().mm(null), k0 * null), test::tol::kRiccati);
+  EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
+  EXPECT_TRUE(std::isinf(controller.optimal_cost(torch::ones({10}, kDouble))));
+  EXPECT_TRUE(std::isfinite(controller.optimal_cost(theta.mv(torch::ones({10}, kDouble)))));
+
+  const auto frozen = design_spectral(torch::zeros({3, 3}, kDouble), 0.5, Loss::kSse);
+  EXPECT_EQ(frozen.spectrum.rank, 0);
+  EXPECT_EQ(frozen.closed_loop_radius(), 0);
+  EXPECT_TRUE(torch::isfinite(frozen.gain_matrix()).all().item<bool>());
+}
+
+TEST(SpectralController, ShapesTheWeightsModeByMode) {
+  const Tensor theta = test::random_kernel(8, 16, 2.0, 6);
+  control::SpectralWeights weights;
+  weights.shape_q = [](const Tensor& s) { return 1 / (1 + s.square()); };
+  weights.shape_rho = [](const Tensor& s) { return 2 + s; };
+  const auto controller = design_spectral(theta, 0.5, Loss::kSse, weights);
+  // The same with dense Q = q(Θ), R = ρ(Θ) in the textbook formula.
+  const Tensor V = controller.spectrum.eigenvectors;
+  const Tensor Q = (V * controller.q).mm(V.t());
+  const Tensor R = (V * controller.rho).mm(V.t());
+  const Tensor S = 0.5 * theta;
+  const Tensor A = torch::eye(8, kDouble) - S;
+  const Tensor P = controller.riccati_matrix();
+  const Tensor K = torch::linalg_solve(R + S.mm(P).mm(S), S.mm(P).mm(A));
+  EXPECT_LE(relative_error(controller.gain_matrix(), K), test::tol::kRiccati);
+  EXPECT_LE(relative_error(P, Q + A.mm(P).mm(A - S.mm(K))), test::tol::kRiccati);
+  EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
+
+  weights.shape_q = [](const Tensor& s) { return s - 0.5; };
+  EXPECT_THAT([&] { design_spectral(theta, 0.5, Loss::kSse, weights); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("positive for every mode")));
+  weights.shape_q = [](const Tensor&) { return torch::ones({3}, kDouble); };
+  EXPECT_THROW(design_spectral(theta, 0.5, Loss::kSse, weights), InvalidArgument);
+}
+
+TEST(SpectralController, RefusesBadKernelsAndRates) {
+  const Tensor good = test::random_kernel(4, 8, 1.0, 7);
+  for (double rate : {0.0, -1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    EXPECT_THROW(design_spectral(good, rate, Loss::kSse), InvalidArgument);
+  }
+  Tensor bad = good.clone();
+  bad[0][1] += 0.1;
+  EXPECT_THAT([&] { design_spectral(bad, 0.1, Loss::kSse); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("symmetric")));
+  bad = good - 0.5 * torch::eye(4, kDouble);
+  EXPECT_THAT([&] { design_spectral(bad, 0.1, Loss::kSse); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("positive semidefinite")));
+  bad = good.clone();
+  bad[2][2] = NAN;
+  EXPECT_THAT([&] { design_spectral(bad, 0.1, Loss::kSse); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("[2, 2]")));
+  EXPECT_THROW(design_spectral(good.narrow(0, 0, 2), 0.1, Loss::kSse), InvalidArgument);
+  EXPECT_THROW(design_spectral(good.to(torch::kFloat32), 0.1, Loss::kSse), InvalidArgument);
+  EXPECT_THROW(design_spectral(torch::empty({0, 0}, kDouble), 0.1, Loss::kSse), InvalidArgument);
+  EXPECT_THROW(design_spectral(good[0], 0.1, Loss::kSse), InvalidArgument);
+}
+
+TEST(AugmentedView, RefusesWrongShapes) {
+  const Tensor I = torch::eye(3, kDouble);
+  const Tensor y = torch::ones({3}, kDouble);
+  EXPECT_NO_THROW(control::augmented_view(I, I, I, I, y));
+  EXPECT_THROW(control::augmented_view(I, torch::eye(2, kDouble), I, I, y), InvalidArgument);
+  EXPECT_THROW(control::augmented_view(I, I, I, I, torch::ones({2}, kDouble)), InvalidArgument);
+  EXPECT_THROW(control::augmented_view(I, I, I, I, y * NAN), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,247 @@
+/// Small networks for the kernel tests: every way in which a parameter may enter.
+#pragma once
+
+#include <cdt/kernel/model.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/products.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cdt::test {
+
+using torch::Tensor;
+
+/// A forward function over its own parameters.
+struct Network {
+  std::string name;
+  std::vector<Tensor> parameters;
+  std::function<Tensor(const std::vector<Tensor>&, const Tensor&)> forward;
+  std::vector<int64_t> input_shape;  ///< of one sample
+  bool all_by_rule = true;           ///< whether rules are expected to cover every parameter
+
+  kernel::Model model() const {
+    return {[*this](const Tensor& x) { return forward(parameters, x); }, parameters};
+  }
+};
+
+inline Tensor parameter(torch::IntArrayRef shape, const torch::TensorOptions& options,
+                        double scale = 0.5) {
+  // Drawn in float64 on the CPU: the same numbers in every precision and on every device.
+  return (torch::randn(shape, torch::kFloat64) * scale).to(options).requires_grad_();
+}
+
+inline Tensor inputs(int64_t samples, const Network& network, const torch::TensorOptions& options) {
+  std::vector<int64_t> shape = network.input_shape;
+  shape.insert(shape.begin(), samples);
+  return torch::randn(shape, torch::kFloat64).to(options);
+}
+
+/// J [n, P] row by row, on the whole batch: nothing of the library in it.
+inline Tensor brute_force_jacobian(const Network& network, const Tensor& x) {
+  const Tensor y = network.forward(network.parameters, x).reshape({-1});
+  std::vector<Tensor> rows;
+  for (int64_t i = 0; i < y.size(0); ++i) {
+    const auto gradients =
+        torch::autograd::grad({y[i]}, network.parameters, {}, /*retain_graph=*/true,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    std::vector<Tensor> pieces;
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      pieces.push_back(gradients[k].defined()
+                           ? gradients[k].reshape({-1})
+                           : torch::zeros_like(network.parameters[k]).reshape({-1}));
+    }
+    rows.push_back(torch::cat(pieces));
+  }
+  return torch::stack(rows).detach().to(torch::kFloat64);
+}
+
+/// An MLP of `depth` linear layers; `scaling` multiplies the weights in the forward pass (NTK
+/// parametrisation).
+inline Network mlp(int depth, int64_t outputs, bool bias, bool scaled, bool in_place,
+                   const torch::TensorOptions& options) {
+  Network net;
+  net.name = c10::str("mlp depth ", depth, " outputs ", outputs, bias ? " bias" : "",
+                      scaled ? " ntk" : "", in_place ? " in-place" : "");
+  net.input_shape = {4};
+  std::vector<int64_t> widths{4};
+  for (int l = 1; l < depth; ++l) widths.push_back(5 + l);
+  widths.push_back(outputs);
+  for (int l = 0; l < depth; ++l) {
+    net.parameters.push_back(parameter({widths[l + 1], widths[l]}, options));
+    if (bias) net.parameters.push_back(parameter({widths[l + 1]}, options));
+  }
+  net.forward = [=](const std::vector<Tensor>& p, const Tensor& x) {
+    Tensor z = x;
+    for (int l = 0; l < depth; ++l) {
+      const Tensor& w = p[l * (bias ? 2 : 1)];
+      const double factor = scaled ? 1.5 / std::sqrt(static_cast<double>(widths[l])) : 1.0;
+      const Tensor weight = scaled ? w * factor : w;
+      z = bias ? torch::addmm(scaled ? p[2 * l + 1] * 0.3 : p[2 * l + 1], z, weight.t())
+               : z.mm(weight.t());
+      if (l + 1 < depth) z = in_place ? torch::relu_(z) : torch::tanh(z);
+    }
+    return z;
+  };
+  return net;
+}
+
+/// One network for each way in which rules are easily wrong.
+inline std::vector<Network> tricky_networks(const torch::TensorOptions& options) {
+  std::vector<Network> nets;
+  const auto p = [&](torch::IntArrayRef shape) { return parameter(shape, options); };
+  using P = const std::vector<Tensor>&;
+  using X = const Tensor&;
+
+  nets.push_back({"aten::linear",
+                  {p({6, 4}), p({6}), p({2, 6}), p({2})},
+                  [](P w, X x) {
+                    return torch::linear(torch::gelu(torch::linear(x, w[0], w[1])), w[2], w[3]);
+                  },
+                  {4}});
+  nets.push_back({"addmm with alpha and beta",
+                  {p({4, 6}), p({6}), p({6, 2})},
+                  [](P w, X x) { return torch::addmm(w[1], x, w[0], 0.7, -1.3).tanh().mm(w[2]); },
+                  {4}});
+  nets.push_back({"rank-3 inputs",
+                  {p({6, 4}), p({6}), p({3, 6}), p({3})},
+                  [](P w, X x) {
+                    const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                    return torch::linear(h, w[2], w[3]).mean(1);
+                  },
+                  {5, 4}});
+  nets.push_back({"matmul and in-place bias on rank 3",
+                  {p({6, 4}), p({6}), p({1, 6})},
+                  [](P w, X x) {
+                    Tensor h = x.matmul(w[0].t());
+                    h.add_(w[1]);
+                    return h.relu_().matmul(w[2].t()).sum(1);
+                  },
+                  {3, 4}});
+  nets.push_back({"rank-4 inputs",
+                  {p({6, 4}), p({6}), p({1, 6})},
+                  [](P w, X x) {
+                    return torch::linear(x, w[0], w[1]).tanh().matmul(w[2].t()).sum({1, 2});
+                  },
+                  {2, 3, 4}});
+  nets.push_back({"positions folded into rows",
+                  {p({6, 4}), p({6}), p({2, 6})},
+                  [](P w, X x) {
+                    const Tensor h = torch::addmm(w[1], x.reshape({-1, 4}), w[0].t()).tanh();
+                    return h.mm(w[2].t()).view({x.size(0), -1, 2}).sum(1);
+                  },
+                  {3, 4}});
+  nets.push_back({"shared weight",
+                  {p({4, 4}), p({4}), p({2, 4})},
+                  [](P w, X x) {
+                    const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                    return torch::linear(torch::linear(h, w[0], w[1]).tanh(), w[2]);
+                  },
+                  {4}});
+  nets.push_back({"tied autoencoder",
+                  {p({6, 4}), p({6}), p({4})},
+                  [](P w, X x) {
+                    const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                    return torch::addmm(w[2], h, w[0]);
+                  },
+                  {4}});
+  nets.push_back(
+      {"weight used as a bias too",
+       {p({1, 4}), p({4})},
+       [](P w, X x) { return torch::linear(x + w[0], w[0], {}) + (x * w[1]).sum(1, true); },
+       {4}});
+  nets.push_back(
+      {"bias of several layers",
+       {p({4, 4}), p({4}), p({4, 4})},
+       [](P w, X x) { return torch::linear(torch::linear(x, w[0], w[1]).tanh(), w[2], w[1]); },
+       {4}});
+  nets.push_back(
+      {"elementwise scale and shift",
+       {p({6, 4}), p({6}), p({6}), p({2, 6})},
+       [](P w, X x) { return ((x.mm(w[0].t()).tanh() * w[1] - w[2]).tanh()).mm(w[3].t()); },
+       {4}});
+  nets.push_back({"scale per position",
+                  {p({3, 1}), p({4}), p({1, 4})},
+                  [](P w, X x) { return ((w[0] * x).tanh() * w[1]).matmul(w[2].t()).sum(1); },
+                  {3, 4}});
+  nets.push_back({"negated and divided weights",
+                  {p({6, 4}), p({6}), p({2, 6})},
+                  [](P w, X x) {
+                    return torch::linear(torch::linear(x, -w[0], w[1] / 3.0).tanh(), 0.5 * w[2]);
+                  },
+                  {4}});
+  nets.push_back({"transposed twice",
+                  {p({6, 4}), p({2, 6})},
+                  [](P w, X x) {
+                    return x.mm(w[0].t().t().transpose(0, 1)).tanh().mm(w[1].transpose(-1, -2));
+                  },
+                  {4}});
+  nets.push_back({"skip connection",
+                  {p({4, 4}), p({4}), p({4, 4}), p({1, 4})},
+                  [](P w, X x) {
+                    const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                    return torch::linear(h + torch::linear(h, w[2]).tanh(), w[3]);
+                  },
+                  {4}});
+  nets.push_back({"one-dimensional output",
+                  {p({6, 4}), p({6})},
+                  [](P w, X x) { return torch::linear(x, w[0], w[1]).tanh().sum(1); },
+                  {4}});
+
+  // From here on some parameter needs the Jacobian path.
+  const auto by_jacobian = [&](Network net) {
+    net.all_by_rule = false;
+    nets.push_back(std::move(net));
+  };
+  by_jacobian(
+      {"a parameter through exp",
+       {p({6, 4}), p({6}), p({2, 6})},
+       [](P w, X x) { return torch::linear(torch::linear(x, w[0].exp(), w[1]).tanh(), w[2]); },
+       {4}});
+  by_jacobian({"weight norm",
+               {p({6, 4}), p({6, 1}), p({2, 6})},
+               [](P w, X x) {
+                 const Tensor direction = w[0] / w[0].norm(2, {1}, true);
+                 return torch::linear(torch::linear(x, w[1] * direction).tanh(), w[2]);
+               },
+               {4}});
+  by_jacobian({"a rule and a penalty-like use of one weight",
+               {p({2, 4})},
+               [](P w, X x) { return torch::linear(x, w[0]) + w[0].square().sum(); },
+               {4}});
+  by_jacobian({"weight on the left",
+               {p({6, 4}), p({2, 6})},
+               [](P w, X x) { return w[0].mm(x.t()).t().tanh().mm(w[1].t()); },
+               {4}});
+  by_jacobian({"sequence first",
+               {p({6, 4}), p({1, 6})},
+               [](P w, X x) {
+                 return torch::linear(torch::linear(x.transpose(0, 1), w[0]).tanh(), w[1]).sum(0);
+               },
+               {3, 4}});
+  by_jacobian(
+      {"convolution",
+       {p({3, 1, 2, 2}), p({3}), p({2, 27})},
+       [](P w, X x) { return torch::linear(torch::conv2d(x, w[0], w[1]).tanh().flatten(1), w[2]); },
+       {1, 4, 4}});
+  by_jacobian({"layer norm",
+               {p({6, 4}), p({6}), p({6}), p({1, 6})},
+               [](P w, X x) {
+                 return torch::linear(torch::layer_norm(torch::linear(x, w[0]), {6}, w[1], w[2]),
+                                      w[3]);
+               },
+               {4}});
+  by_jacobian({"input overwritten after use",
+               {p({4}), p({1, 4})},
+               [](P w, X x) {
+                 Tensor h = x * 1.0;
+                 const Tensor z = h + w[0];
+                 h.mul_(2.0);
+                 return torch::linear(z.tanh() + h, w[1]) + w[0].prod();
+               },
+               {4}});
+  return nets;
+}
+
+}  // namespace cdt::test

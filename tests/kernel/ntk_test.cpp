@@ -1,0 +1,207 @@
+// rules = Jacobian = operator = brute force, on every network of networks.h.
+#include <cdt/core/error.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/operator.h>
+
+#include "kernel/networks.h"
+#include "support/compare.h"
+#include "support/tolerance.h"
+
+namespace cdt {
+namespace {
+
+using kernel::empirical_ntk;
+using kernel::NtkOptions;
+using test::relative_error;
+using torch::Tensor;
+
+double kernel_tolerance(const torch::TensorOptions& options) {
+  return torch::typeMetaToScalarType(options.dtype()) == torch::kFloat64 ? test::tol::kKernel64
+                                                                         : test::tol::kKernel32;
+}
+
+/// Θ by the operator, column by column.
+Tensor operator_matrix(const kernel::Model& model, const Tensor& x) {
+  const kernel::NtkOperator theta(model, x);
+  std::vector<Tensor> columns;
+  const Tensor identity = torch::eye(theta.size(), x.options());
+  for (int64_t i = 0; i < theta.size(); ++i) columns.push_back(theta.apply(identity[i]));
+  return torch::stack(columns, 1);
+}
+
+void expect_all_ways_agree(const test::Network& net, const torch::TensorOptions& options) {
+  SCOPED_TRACE(testing::Message() << net.name << " in " << options);
+  const double tolerance = kernel_tolerance(options);
+  const Tensor x = test::inputs(7, net, options);
+  const Tensor J = test::brute_force_jacobian(net, x);
+  const Tensor expected = J.mm(J.t());
+
+  const auto by_rules = empirical_ntk(net.model(), x);
+  EXPECT_LE(relative_error(by_rules.theta, expected), tolerance) << by_rules.brief_report();
+  EXPECT_EQ(by_rules.theta.scalar_type(), torch::kFloat64);
+  EXPECT_TRUE(torch::equal(by_rules.theta, by_rules.theta.t()));
+  EXPECT_GE(torch::linalg_eigvalsh(by_rules.theta.cpu())[0].item<double>(),
+            -tolerance * expected.norm().item<double>());
+  EXPECT_LE(
+      relative_error(by_rules.outputs.reshape({-1}), net.forward(net.parameters, x).reshape({-1})),
+      tolerance);
+  for (const auto& parameter : by_rules.coverage) {
+    if (net.all_by_rule) {
+      EXPECT_EQ(parameter.coverage, kernel::Coverage::kRule) << parameter.reason;
+    }
+  }
+
+  NtkOptions rows;
+  rows.path = NtkOptions::Path::kJacobian;
+  EXPECT_LE(relative_error(empirical_ntk(net.model(), x, rows).theta, expected), tolerance);
+  EXPECT_LE(relative_error(operator_matrix(net.model(), x), expected), tolerance);
+
+  // Θ(x, x′), and a memory budget that forces blocks.
+  const Tensor other = test::inputs(5, net, options);
+  const Tensor J_other = test::brute_force_jacobian(net, other);
+  EXPECT_LE(relative_error(empirical_ntk(net.model(), x, other).theta, J.mm(J_other.t())),
+            tolerance);
+}
+
+TEST(EmpiricalNtk, AllWaysAgreeOnMlps) {
+  for (const auto& device : test::devices()) {
+    for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
+      const auto options = torch::TensorOptions().dtype(dtype).device(device);
+      for (int depth = 1; depth <= 6; ++depth) {
+        torch::manual_seed(depth);
+        const bool odd = depth % 2 == 1;
+        expect_all_ways_agree(test::mlp(depth, 1, true, odd, false, options), options);
+        expect_all_ways_agree(test::mlp(depth, 3, odd, !odd, true, options), options);
+      }
+    }
+  }
+}
+
+TEST(EmpiricalNtk, AllWaysAgreeOnTrickyNetworks) {
+  for (const auto& device : test::devices()) {
+    for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
+      const auto options = torch::TensorOptions().dtype(dtype).device(device);
+      torch::manual_seed(11);
+      for (const auto& net : test::tricky_networks(options)) expect_all_ways_agree(net, options);
+    }
+  }
+}
+
+TEST(EmpiricalNtk, BlocksUnderAMemoryBudgetGiveTheSameKernel) {
+  const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+  torch::manual_seed(5);
+  auto nets = test::tricky_networks(options);
+  nets.push_back(test::mlp(4, 2, true, true, true, options));
+  for (const auto& net : nets) {
+    SCOPED_TRACE(net.name);
+    const Tensor x = test::inputs(23, net, options);
+    const auto whole = empirical_ntk(net.model(), x);
+    NtkOptions small;
+    small.memory_bytes = 5000;
+    int64_t pairs = 0;
+    int64_t expected = 0;
+    small.progress = [&](int64_t done, int64_t total) {
+      pairs = done;
+      expected = total;
+    };
+    const auto blocked = empirical_ntk(net.model(), x, small);
+    EXPECT_GT(pairs, 1) << "the budget did not force blocks";
+    EXPECT_EQ(pairs, expected);
+    EXPECT_LE(relative_error(blocked.theta, whole.theta), test::tol::kKernel64);
+    const Tensor other = test::inputs(9, net, options);
+    EXPECT_LE(relative_error(empirical_ntk(net.model(), x, other, small).theta,
+                             empirical_ntk(net.model(), x, other).theta),
+              test::tol::kKernel64);
+  }
+}
+
+TEST(EmpiricalNtk, LargerThanOneBlockOfTheTriangle) {
+  const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+  torch::manual_seed(6);
+  const auto net = test::mlp(3, 2, true, false, false, options);
+  const Tensor x = test::inputs(401, net, options);  // odd, so that halves differ
+  const Tensor J = test::brute_force_jacobian(net, x);
+  EXPECT_LE(relative_error(empirical_ntk(net.model(), x).theta, J.mm(J.t())), test::tol::kKernel64);
+}
+
+TEST(EmpiricalNtk, OneTinyStepMovesTheOutputsByTheKernel) {
+  const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+  for (uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    torch::manual_seed(seed);
+    const auto net = test::mlp(3, 2, true, true, false, options);
+    const Tensor x = test::inputs(9, net, options);
+    const auto before = empirical_ntk(net.model(), x);
+    const Tensor y = torch::randn({9, 2}, options);
+    const Tensor error = before.outputs - y;
+    // mse: c_L = 2/n
+    const double rate = 1e-7;
+    const auto loss = torch::mse_loss(net.forward(net.parameters, x), y);
+    const auto gradients = torch::autograd::grad({loss}, net.parameters);
+    {
+      const torch::NoGradGuard no_grad;
+      for (size_t k = 0; k < gradients.size(); ++k) net.parameters[k].sub_(gradients[k] * rate);
+    }
+    const Tensor moved = net.forward(net.parameters, x).detach() - before.outputs;
+    const Tensor promised = -(rate * 2 / 18) * before.theta.mv(error.reshape({-1}));
+    EXPECT_LE(relative_error(moved.reshape({-1}), promised), test::tol::kFirstOrder);
+  }
+}
+
+TEST(EmpiricalNtk, TakesTorchModules) {
+  torch::manual_seed(3);
+  torch::nn::Sequential net(torch::nn::Linear(4, 8), torch::nn::ReLU(torch::nn::ReLUOptions(true)),
+                            torch::nn::Linear(8, 2));
+  net->to(torch::kFloat64);
+  const Tensor x = torch::randn({6, 4}, torch::kFloat64);
+  test::Network plain{
+      "", net->parameters(), [&](const auto&, const Tensor& in) { return net->forward(in); }, {4}};
+  const Tensor J = test::brute_force_jacobian(plain, x);
+  const auto ntk = empirical_ntk(net, x);
+  EXPECT_LE(relative_error(ntk.theta, J.mm(J.t())), test::tol::kKernel64);
+  for (const auto& parameter : ntk.coverage) EXPECT_EQ(parameter.coverage, kernel::Coverage::kRule);
+
+  torch::nn::Linear layer(4, 1);
+  EXPECT_EQ(empirical_ntk(*layer, torch::randn({3, 4})).theta.size(0), 3);
+
+  // A module on rank-3 input arrives as matmul and an in-place addition.
+  torch::nn::Sequential tokens(torch::nn::Linear(4, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1),
+                               torch::nn::Flatten(), torch::nn::Linear(5, 2));
+  tokens->to(torch::kFloat64);
+  const Tensor sequence = torch::randn({6, 5, 4}, torch::kFloat64);
+  test::Network rank3{"",
+                      tokens->parameters(),
+                      [&](const auto&, const Tensor& in) { return tokens->forward(in); },
+                      {}};
+  const Tensor J3 = test::brute_force_jacobian(rank3, sequence);
+  const auto ntk3 = empirical_ntk(tokens, sequence);
+  EXPECT_LE(relative_error(ntk3.theta, J3.mm(J3.t())), test::tol::kKernel64);
+  for (const auto& parameter : ntk3.coverage)
+    EXPECT_EQ(parameter.coverage, kernel::Coverage::kRule);
+}
+
+TEST(EmpiricalNtk, AccumulatesInFloat32OnRequest) {
+  torch::manual_seed(4);
+  const auto net = test::mlp(3, 1, true, false, false, torch::kFloat32);
+  const Tensor x = test::inputs(7, net, torch::kFloat32);
+  NtkOptions narrow;
+  narrow.accumulate = torch::kFloat32;
+  const auto ntk = empirical_ntk(net.model(), x, narrow);
+  EXPECT_EQ(ntk.theta.scalar_type(), torch::kFloat32);
+  EXPECT_LE(relative_error(ntk.theta, empirical_ntk(net.model(), x).theta), test::tol::kKernel32);
+  narrow.accumulate = torch::kFloat16;
+  EXPECT_THROW(empirical_ntk(net.model(), x, narrow), InvalidArgument);
+}
+
+TEST(EmpiricalNtk, ADuplicatedSampleIsANullDirectionEvenInFloat32) {
+  torch::manual_seed(8);
+  const auto net = test::mlp(4, 1, true, false, true, torch::kFloat32);
+  Tensor x = test::inputs(6, net, torch::kFloat32);
+  x[5].copy_(x[2]);
+  const Tensor theta = empirical_ntk(net.model(), x).theta;
+  const Tensor eigenvalues = torch::linalg_eigvalsh(theta);
+  EXPECT_LE(eigenvalues[0].item<double>() / eigenvalues[5].item<double>(), 1e-14);
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,111 @@
+// Jacobian- and Hessian-vector products against finite differences and brute force.
+#include <cdt/core/error.h>
+#include <cdt/kernel/operator.h>
+
+#include "kernel/networks.h"
+#include "support/compare.h"
+#include "support/tolerance.h"
+
+namespace cdt {
+namespace {
+
+using test::relative_error;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+void shift(const kernel::Model& model, const Tensor& direction, double step) {
+  const torch::NoGradGuard no_grad;
+  const auto pieces = kernel::unflatten(model, direction);
+  for (size_t k = 0; k < pieces.size(); ++k) model.parameters()[k].add_(pieces[k] * step);
+}
+
+/// (f(θ + h d) − f(θ − h d)) / 2h
+template <class F>
+Tensor central_difference(const kernel::Model& model, const Tensor& direction, const F& f) {
+  constexpr double h = 1e-5;
+  shift(model, direction, h);
+  const Tensor above = f().detach().clone();
+  shift(model, direction, -2 * h);
+  const Tensor below = f().detach().clone();
+  shift(model, direction, h);
+  return (above - below) / (2 * h);
+}
+
+class Products : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(Products, AgreeWithFiniteDifferencesAndBruteForce) {
+  torch::manual_seed(GetParam());
+  const auto net = test::mlp(3, 2, true, true, false, kDouble);  // tanh: smooth
+  const auto model = net.model();
+  const Tensor x = test::inputs(4, net, kDouble);
+  const Tensor u = torch::randn({model.parameter_count()}, kDouble);
+  const Tensor v = torch::randn({8}, kDouble);
+  const Tensor w = torch::randn({8}, kDouble);
+  const Tensor J = test::brute_force_jacobian(net, x);
+
+  const Tensor Ju = kernel::jacobian_vector_product(model, x, u);
+  EXPECT_LE(relative_error(Ju, J.mv(u)), test::tol::kKernel64);
+  EXPECT_LE(relative_error(
+                Ju, central_difference(model, u, [&] { return model.forward(x).reshape({-1}); })),
+            test::tol::kFiniteDifference);
+  EXPECT_LE(relative_error(kernel::vector_jacobian_product(model, x, v), J.t().mv(v)),
+            test::tol::kKernel64);
+
+  const Tensor Hu = kernel::hessian_vector_product(model, x, w, u);
+  EXPECT_LE(relative_error(
+                Hu, central_difference(
+                        model, u, [&] { return kernel::vector_jacobian_product(model, x, w); })),
+            test::tol::kFiniteDifference);
+  // The Hessian of wᵀŷ is symmetric.
+  const Tensor u2 = torch::randn_like(u);
+  EXPECT_NEAR(torch::dot(u2, Hu).item<double>(),
+              torch::dot(u, kernel::hessian_vector_product(model, x, w, u2)).item<double>(),
+              test::tol::kKernel64 * Hu.norm().item<double>() * u2.norm().item<double>());
+
+  const kernel::NtkOperator theta(model, x);
+  EXPECT_LE(relative_error(theta.apply(v), J.mm(J.t()).mv(v)), test::tol::kKernel64);
+  EXPECT_LE(relative_error(theta.apply(w), J.mm(J.t()).mv(w)),
+            test::tol::kKernel64);  // the graph serves again
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Products, testing::Values(1, 2, 3));
+
+TEST(Products, AModelLinearInItsParametersHasNoCurvature) {
+  const Tensor weight = torch::randn({4, 2}, kDouble).requires_grad_();
+  const kernel::Model model([&](const Tensor& x) { return x.mm(weight); }, {weight});
+  const Tensor x = torch::randn({3, 4}, kDouble);
+  EXPECT_EQ(
+      kernel::hessian_vector_product(model, x, torch::ones({6}, kDouble), torch::ones({8}, kDouble))
+          .abs()
+          .max()
+          .item<double>(),
+      0.0);
+}
+
+TEST(Products, RefuseWrongVectors) {
+  torch::manual_seed(1);
+  const auto net = test::mlp(2, 2, true, false, false, kDouble);
+  const auto model = net.model();
+  const Tensor x = test::inputs(3, net, kDouble);
+  const int64_t P = model.parameter_count();
+  EXPECT_THROW(kernel::vector_jacobian_product(model, x, torch::ones({5}, kDouble)),
+               InvalidArgument);
+  EXPECT_THROW(kernel::vector_jacobian_product(model, x, torch::ones({6})), InvalidArgument);
+  EXPECT_THROW(kernel::vector_jacobian_product(model, x, torch::ones({6, 1}, kDouble)),
+               InvalidArgument);
+  EXPECT_THROW(kernel::jacobian_vector_product(model, x, torch::ones({P + 1}, kDouble)),
+               InvalidArgument);
+  EXPECT_THROW(kernel::jacobian_vector_product(model, x, torch::full({P}, NAN, kDouble)),
+               InvalidArgument);
+  EXPECT_THROW(
+      kernel::hessian_vector_product(model, x, torch::ones({6}, kDouble), torch::ones({P})),
+      InvalidArgument);
+  const kernel::NtkOperator theta(model, x);
+  EXPECT_THROW(theta.apply(torch::ones({5}, kDouble)), InvalidArgument);
+  shift(model, torch::ones({P}, kDouble), 0.1);
+  EXPECT_THROW(theta.apply(torch::ones({6}, kDouble)), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace cdt
