@@ -12,6 +12,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int kSquarings = 34;
+constexpr double kRadiusAgreement = 1e-13;
 
 Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
   require_floating(W, name);
@@ -76,19 +77,27 @@ Tensor require_input_weight(const Tensor& R, int64_t m) {
 
 double spectral_radius(const Tensor& M) {
   require_square(M, "M");
-  Tensor power = M;
-  double log_radius = 0;  // log of the factor taken out so far, per application of M
-  double share = 1;       // 1/2^k
-  for (int k = 0; k < kSquarings; ++k) {
+  Tensor power = M;  // M^(2^k) / ‖M^(2^k)‖
+  double size = 0;   // log ‖M^(2^k)‖
+  double ratio = std::nan("");  // log ‖M^(2^k)‖ − log ‖M^(2^(k−1))‖ per application: exact once one
+                                // eigenvalue dominates
+  double steps = 1;  // 2^k
+  for (int k = 0; k <= kSquarings; ++k) {
     const double norm = power.norm().item<double>();
     if (norm == 0) return 0;
-    log_radius += share * std::log(norm);
+    const double before = size;
+    size = 2 * size + std::log(norm);
+    if (k > 0) {
+      const double estimate = (size - before) / (steps / 2);
+      if (std::abs(estimate - ratio) <= kRadiusAgreement) return std::exp(estimate);
+      ratio = estimate;
+    }
+    if (k == kSquarings) break;
     power = power / norm;
     power = power.mm(power);
-    share /= 2;
+    steps *= 2;
   }
-  const double norm = power.norm().item<double>();
-  return norm == 0 ? std::exp(log_radius) : std::exp(log_radius + share * std::log(norm));
+  return std::exp(size / steps);
 }
 
 Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,

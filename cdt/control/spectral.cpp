@@ -130,16 +130,17 @@ double riccati_residual(const SpectralController& controller, const Tensor& thet
   const Tensor p = reachable(controller.modes.w) / reachable(controller.s);
   const Tensor q = reachable(controller.q);
   const Tensor steering = reachable(controller.modes.steering);
+  // AV, with A from Θ; P, Q and G act on columns of V by their eigenvalues. Then the columns of the
+  // residual times V:
+  const Tensor AV = V - theta.mm(V).mul_(controller.step_scale);
   double squares = 0;
   for (int64_t j = 0; j < rank; j += kResidualColumns) {
     const int64_t count = std::min(kResidualColumns, rank - j);
-    // Columns of the residual times V; P, Q and G act on columns of V by their eigenvalues.
     const Tensor Vj = V.narrow(1, j, count);
-    const Tensor closed =
-        Vj - theta.mm(Vj * (controller.step_scale * steering.narrow(0, j, count)));
-    const Tensor Pc = V.mm(V.t().mm(closed).mul_(p.unsqueeze(1)));
-    const Tensor APc = Pc - theta.mm(Pc).mul_(controller.step_scale);
-    const Tensor residual = Vj * (p - q).narrow(0, j, count) - APc;
+    const Tensor g = steering.narrow(0, j, count);
+    const Tensor closed = Vj * (1 - g) + AV.narrow(1, j, count) * g;  // (I − SG)V
+    const Tensor residual =
+        Vj * (p - q).narrow(0, j, count) - AV.mm(V.t().mm(closed).mul_(p.unsqueeze(1)));
     squares += residual.square().sum().item<double>();
   }
   return std::sqrt(squares) / p.norm().item<double>();

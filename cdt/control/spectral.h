@@ -77,8 +77,8 @@ SpectralController design_spectral(const torch::Tensor& theta, double learning_r
                                    dynamics::Loss loss, const SpectralWeights& weights = {});
 
 /// ‖P − Q − AᵀP(A − BK)‖ / ‖P‖, Frobenius, on the reachable subspace, with A and B from `theta`
-/// itself rather than from its eigendecomposition: it measures both. Works in column blocks: no
-/// more than some n×512 temporaries.
+/// itself rather than from its eigendecomposition: it measures both. Three matrix products; one n×n
+/// and some n×512 temporaries.
 double riccati_residual(const SpectralController& controller, const torch::Tensor& theta);
 
 }  // namespace cdt::control

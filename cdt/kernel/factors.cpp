@@ -1,8 +1,9 @@
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factors.h>
+#include <cdt/kernel/full_precision.h>
+#include <cdt/kernel/jacobian.h>
 #include <cdt/kernel/recorder.h>
 #include <torch/csrc/autograd/engine.h>
 
@@ -15,9 +16,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::Edge;
 
-/// Entries of a temporary product of positions; larger ones are cut into slices of samples.
-constexpr int64_t kSliceEntries = int64_t{1} << 23;
-
 /// Gradients of seedᵀoutputs at edges of the graph (not tensors: see Site::edge).
 std::vector<Tensor> backward(const Tensor& outputs, const Tensor& seed,
                              const std::vector<Edge>& edges) {
@@ -27,20 +25,6 @@ std::vector<Tensor> backward(const Tensor& outputs, const Tensor& seed,
                                                                /*create_graph=*/false,
                                                                /*accumulate_grad=*/false, edges);
 }
-
-/// cuDNN may round convolutions to TF32, three digits; a kernel wants all of float32's.
-class FullPrecision {
- public:
-  FullPrecision() : before_(at::globalContext().allowTF32CuDNN()) {
-    at::globalContext().setAllowTF32CuDNN(false);
-  }
-  ~FullPrecision() { at::globalContext().setAllowTF32CuDNN(before_); }
-  FullPrecision(const FullPrecision&) = delete;
-  FullPrecision& operator=(const FullPrecision&) = delete;
-
- private:
-  bool before_;
-};
 
 /// A site with its gradients: G [b, n_L, T, …] where h is seen as [b, T, …].
 struct LiveSite {
@@ -92,8 +76,7 @@ class Factorizer {
   std::vector<FactorGroup> rule_groups() const;
   std::optional<FactorGroup> jacobian_group() const;
 
-  OuterProduct outer_product(const LiveSite& live, const ParameterUse& bias_or_none,
-                             bool with_bias) const;
+  OuterProduct outer_product(const LiveSite& live, double bias) const;
   Tensor dense_rows(const LiveSite& live, const ParameterUse& use, bool times_input) const;
   Tensor to_rows(const std::vector<OuterProduct>& terms) const;
   bool rows_are_cheaper(const std::vector<OuterProduct>& terms) const;
@@ -218,18 +201,12 @@ void Factorizer::probe() {
   pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
 }
 
-OuterProduct Factorizer::outer_product(const LiveSite& live, const ParameterUse& bias,
-                                       bool with_bias) const {
+OuterProduct Factorizer::outer_product(const LiveSite& live, double bias) const {
   const ParameterUse& use = *live.site->weight;
-  const int64_t out = live.site->output_shape.back();
-  const int64_t in = live.site->input.size(-1);
-  Tensor G = live.gradient.reshape({samples_, width_, -1, out}).to(options_.accumulate);
-  Tensor A = live.site->input.reshape({samples_, 1, -1, in}).to(options_.accumulate);
-  if (use.scale != 1) A = A * use.scale;
-  if (with_bias) {  // a bias is the weight of a constant input
-    A = torch::cat({A, torch::full({samples_, 1, A.size(2), 1}, bias.scale, A.options())}, -1);
-  }
-  return use.transposed ? OuterProduct{G, A} : OuterProduct{A, G};
+  const Tensor G = live.gradient.reshape({samples_, width_, -1, live.site->output_shape.back()});
+  const Tensor A = live.site->input.reshape({samples_, 1, -1, live.site->input.size(-1)});
+  if (use.transposed) return {G, A, false, use.scale, bias};
+  return {A, G, true, use.scale, bias};
 }
 
 /// J_i for a bias (Σ G over broadcast dimensions) or a scale (Σ G∘x).
@@ -271,22 +248,35 @@ bool Factorizer::rows_are_cheaper(const std::vector<OuterProduct>& terms) const 
 Tensor Factorizer::to_rows(const std::vector<OuterProduct>& terms) const {
   Tensor rows;
   for (const auto& term : terms) {
-    const Tensor product = term.left.transpose(-1, -2).matmul(term.right);  // [b, n_L, d₀, d₁]
+    Tensor left = term.left.to(options_.accumulate);
+    Tensor right = term.right.to(options_.accumulate);
+    Tensor& input = term.input_is_left ? left : right;
+    input = input * term.scale;
+    if (term.bias != 0) {
+      std::vector<int64_t> shape = input.sizes().vec();
+      shape.back() = 1;
+      input = torch::cat({input, torch::full(shape, term.bias, input.options())}, -1);
+    }
+    const Tensor product = left.transpose(-1, -2).matmul(right);  // [b, n_L, d₀, d₁]
     rows = rows.defined() ? rows.add_(product) : product;
   }
   return rows.reshape({samples_ * width_, -1});
 }
 
-/// Σ_i (Σ_t ‖l_it‖‖r_it‖)²: the trace exactly for one position, an upper bound for more.
+/// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace for one position and term up to rounding of the network, an
+/// upper bound for more.
 double trace_bound(const FactorGroup& group) {
-  if (group.rows.defined())
-    return torch::dot(group.rows.flatten(), group.rows.flatten()).item<double>();
-  Tensor sizes;
+  if (group.rows.defined()) return group.rows.square().sum().item<double>();
+  double bound = 0;
+  int64_t positions = 0;
   for (const auto& term : group.terms) {
-    const Tensor size = (term.left.norm(2, -1) * term.right.norm(2, -1)).sum(-1);
-    sizes = sizes.defined() ? sizes + size : size;
+    const Tensor& input = term.input_is_left ? term.left : term.right;
+    const Tensor& gradient = term.input_is_left ? term.right : term.left;
+    const Tensor sizes = input.square().sum(-1) * (term.scale * term.scale) + term.bias * term.bias;
+    bound += (sizes * gradient.square().sum(-1)).sum().item<double>();
+    positions += term.left.size(2);
   }
-  return sizes.square().sum().item<double>();
+  return static_cast<double>(positions) * bound;
 }
 
 std::vector<FactorGroup> Factorizer::rule_groups() const {
@@ -316,7 +306,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() const {
       FactorGroup& group = groups[site.weight->parameter];
       group.parameters = {site.weight->parameter};
       if (joined) group.parameters.push_back(site.bias->parameter);
-      group.terms.push_back(outer_product(live, joined ? *site.bias : ParameterUse{}, joined));
+      group.terms.push_back(outer_product(live, joined ? site.bias->scale : 0.0));
     }
     if (has_bias && !joined) add_rows(live, *site.bias, false);
     if (site.scale && by_rule(site.scale->parameter)) add_rows(live, *site.scale, true);
@@ -337,46 +327,17 @@ std::vector<FactorGroup> Factorizer::rule_groups() const {
   return result;
 }
 
-/// Rows of J for every parameter that no rule covers: each sample alone, one backward pass per
-/// output.
+/// Everything that no rule covers.
 std::optional<FactorGroup> Factorizer::jacobian_group() const {
   FactorGroup group;
   std::vector<Tensor> wanted;
-  int64_t columns = 0;
   for (size_t p = 0; p < coverage_.size(); ++p) {
     if (coverage_[p].coverage != Coverage::kJacobian) continue;
     group.parameters.push_back(p);
     wanted.push_back(model_.parameters()[p]);
-    columns += wanted.back().numel();
   }
   if (wanted.empty()) return std::nullopt;
-  group.rows = torch::zeros({samples_ * width_, columns}, probe_.options());
-  const Tensor together = recording_.outputs.detach();
-  const double largest = together.abs().max().item<double>();
-  for (int64_t i = 0; i < samples_; ++i) {
-    const Tensor alone = evaluate(model_, x_.narrow(0, i, 1));
-    CDT_REQUIRE(alone.size(1) == width_, "sample ", i, " gives ", alone.size(1),
-                " outputs when evaluated alone and ", width_, " in the batch");
-    const double gap = (alone.detach() - together.narrow(0, i, 1)).abs().max().item<double>();
-    CDT_REQUIRE(
-        gap <= tol::coupling(model_.dtype()) * largest, "the outputs of sample ", i, " change by ",
-        gap,
-        " when it is evaluated alone: a layer of the model mixes samples or is random. "
-        "Put batch norm and dropout in eval mode; samples must lie along the first dimension");
-    for (int64_t c = 0; c < width_; ++c) {
-      const auto gradients =
-          torch::autograd::grad({alone.select(1, c)}, wanted, {}, /*retain_graph=*/c + 1 < width_,
-                                /*create_graph=*/false, /*allow_unused=*/true);
-      Tensor row = group.rows[i * width_ + c];
-      int64_t offset = 0;
-      for (size_t k = 0; k < wanted.size(); ++k) {
-        if (gradients[k].defined()) {
-          row.narrow(0, offset, wanted[k].numel()).copy_(gradients[k].reshape({-1}));
-        }
-        offset += wanted[k].numel();
-      }
-    }
-  }
+  group.rows = jacobian_rows(model_, x_, recording_.outputs, wanted);
   group.trace = trace_bound(group);
   return group;
 }
@@ -401,15 +362,15 @@ Factors Factorizer::run() {
 }
 
 FactorCost Factorizer::cost() const {
-  const auto wide = static_cast<int64_t>(c10::elementSize(options_.accumulate));
+  const auto bytes = static_cast<int64_t>(c10::elementSize(model_.dtype()));
   FactorCost cost;
   cost.graph_bytes = recording_.activation_bytes;
   for (const Site& site : recording_.sites) {
     int64_t entries = width_;
     for (int64_t size : site.output_shape) entries *= size;
     if (site.input.defined()) entries += site.input.numel();
-    cost.factor_bytes += entries * wide;
-    cost.graph_bytes += entries * wide;  // G before it is widened, the probe's gradient
+    cost.factor_bytes += entries * bytes;
+    cost.graph_bytes += entries * bytes;  // the probe's gradient
   }
   for (size_t p = 0; p < coverage_.size(); ++p) {
     if (!recording_.used[p]) continue;
@@ -419,37 +380,6 @@ FactorCost Factorizer::cost() const {
     }
   }
   return cost;
-}
-
-struct Slice {
-  const Factors& factors;
-  int64_t first;
-  int64_t count;
-  int64_t width() const { return factors.outputs.size(1); }
-  Tensor of_rows(const Tensor& rows) const {
-    return rows.narrow(0, first * width(), count * width());
-  }
-  Tensor of_samples(const Tensor& t) const { return t.narrow(0, first, count); }
-};
-
-/// Σ_{t,t′} (l·l′)(r·r′) for all pairs of samples and outputs: [na, n_L, nb, n_L].
-Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const Slice& a, const Slice& b) {
-  const auto gram = [&](const Tensor& x, const Tensor& y) {  // [na, c, T, nb, c′, T′]
-    const Tensor xs = a.of_samples(x);
-    const Tensor ys = b.of_samples(y);
-    return xs.reshape({-1, x.size(3)})
-        .mm(ys.reshape({-1, y.size(3)}).t())
-        .view({a.count, x.size(1), x.size(2), b.count, y.size(1), y.size(2)});
-  };
-  Tensor left = gram(s.left, t.left);
-  Tensor right = gram(s.right, t.right);
-  if (left.numel() < right.numel()) std::swap(left, right);
-  if (left.size(2) == 1 && left.size(5) == 1 &&
-      left.size(1) * left.size(4) >= right.size(1) * right.size(4) &&
-      left.size(1) >= right.size(1) && left.size(4) >= right.size(4)) {
-    return left.mul_(right).squeeze(5).squeeze(2);
-  }
-  return (left * right).sum({2, 5});
 }
 
 }  // namespace
@@ -466,49 +396,6 @@ FactorCost cost_per_sample(const Model& model, const Tensor& x, const FactorOpti
   cost.factor_bytes /= samples;
   cost.graph_bytes /= samples;
   return cost;
-}
-
-void add_product(Tensor theta, const Factors& a, int64_t i, int64_t ni, const Factors& b, int64_t j,
-                 int64_t nj, double weight, std::vector<double>& probes) {
-  const Slice rows{a, i, ni};
-  const Slice columns{b, j, nj};
-  const Tensor va = rows.of_rows(a.probe);
-  const Tensor vb = columns.of_rows(b.probe);
-  for (size_t g = 0; g < a.groups.size(); ++g) {
-    const FactorGroup& left = a.groups[g];
-    const FactorGroup& right = b.groups[g];
-    if (left.rows.defined()) {
-      const Tensor x = rows.of_rows(left.rows);
-      const Tensor y = columns.of_rows(right.rows);
-      // Columns in slices: a float32 Jacobian is widened piece by piece.
-      const int64_t step = std::max<int64_t>(1, kSliceEntries / std::max(x.size(0), y.size(0)));
-      Tensor u = torch::zeros({}, va.options());
-      for (int64_t k = 0; k < x.size(1); k += step) {
-        const int64_t count = std::min(step, x.size(1) - k);
-        const Tensor xk = x.narrow(1, k, count).to(theta.scalar_type());
-        const Tensor yk = y.narrow(1, k, count).to(theta.scalar_type());
-        theta.addmm_(xk, yk.t());
-        u += torch::dot(xk.t().mv(va), yk.t().mv(vb));
-      }
-      probes[g] += weight * u.item<double>();
-      continue;
-    }
-    for (const OuterProduct& s : left.terms) {
-      for (const OuterProduct& t : right.terms) {
-        const int64_t per_sample =
-            nj * std::max(s.left.size(1) * t.left.size(1), s.right.size(1) * t.right.size(1)) *
-            s.left.size(2) * t.left.size(2);
-        const int64_t step = std::max<int64_t>(1, kSliceEntries / per_sample);
-        for (int64_t k = 0; k < ni; k += step) {
-          const Slice some{a, i + k, std::min(step, ni - k)};
-          const int64_t n = some.count * some.width();
-          const Tensor part = pair_product(s, t, some, columns).view({n, -1});
-          theta.narrow(0, k * some.width(), n).add_(part);
-          probes[g] += weight * torch::dot(some.of_rows(a.probe), part.mv(vb)).item<double>();
-        }
-      }
-    }
-  }
 }
 
 }  // namespace cdt::kernel

@@ -1,4 +1,4 @@
-/// The Jacobian of a block of samples in factored form, and products of two such blocks.
+/// The Jacobian of a block of samples in factored form.
 ///
 /// Each group of parameters (a weight with its bias, a lone bias, everything that no rule covers)
 /// holds its part of J either as an outer product, J_i = Σ_t l_it r_itᵀ with l, r the inputs and
@@ -13,11 +13,15 @@
 
 namespace cdt::kernel {
 
-/// J_i = Σ_t left_it right_itᵀ: left [b, c, T, d₀], right [b, c′, T, d₁]; of c and c′ one is n_L,
-/// the other 1.
+/// J_i = scale·Σ_t left_it right_itᵀ: left [b, c, T, d₀], right [b, c′, T, d₁]; one side is the
+/// layer's input (c = 1), the other its gradient (c = n_L). A bias joins as the weight of a
+/// constant input: beside its input each position has an entry `bias/scale`.
 struct OuterProduct {
   torch::Tensor left;
   torch::Tensor right;
+  bool input_is_left = false;
+  double scale = 1;
+  double bias = 0;  ///< the bias's own factor; 0 for none
 };
 
 /// The part of J that belongs to some parameters; `rows` or `terms`, not both.
@@ -67,10 +71,5 @@ struct FactorCost {
 };
 FactorCost cost_per_sample(const Model& model, const torch::Tensor& x,
                            const FactorOptions& options);
-
-/// Adds the product of rows [i, i + ni) of `a` and [j, j + nj) of `b` (in samples) to `theta`
-/// [ni·n_L, nj·n_L], and adds weight·(v_aᵀ Θ_g v_b) for each group g to `probes`.
-void add_product(torch::Tensor theta, const Factors& a, int64_t i, int64_t ni, const Factors& b,
-                 int64_t j, int64_t nj, double weight, std::vector<double>& probes);
 
 }  // namespace cdt::kernel

@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/block_product.h>
 #include <cdt/kernel/ntk.h>
 
 #include <algorithm>
@@ -212,6 +213,7 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
 /// path.
 template <class Assemble>
 Ntk with_fallback(const Model& model, const NtkOptions& options, const Assemble& assemble) {
+  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
   FactorOptions factor_options;
   factor_options.accumulate = options.accumulate;
   factor_options.all_by_jacobian = options.path == NtkOptions::Path::kJacobian;
@@ -222,7 +224,9 @@ Ntk with_fallback(const Model& model, const NtkOptions& options, const Assemble&
       Assembler assembler(model, options, factor_options);
       Ntk ntk = assemble(assembler);
       ntk.network_dtype = model.dtype();
-      if (!torch::isfinite(ntk.theta).all().template item<bool>()) {
+      const auto [lowest, highest] = torch::aminmax(ntk.theta);  // NaN shows in both
+      if (!std::isfinite(lowest.template item<double>()) ||
+          !std::isfinite(highest.template item<double>())) {
         throw NumericalError("the kernel overflowed: the network's derivatives are not finite");
       }
       return ntk;

@@ -8,6 +8,7 @@ using torch::Tensor;
 
 NtkOperator::NtkOperator(Model model, const Tensor& x)
     : model_(std::move(model)), outputs_(evaluate(model_, x)) {
+  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
   seed_ = torch::zeros_like(outputs_).requires_grad_();
   pulled_back_ = flatten(model_, torch::autograd::grad({outputs_}, model_.parameters(), {seed_},
                                                        /*retain_graph=*/true, /*create_graph=*/true,

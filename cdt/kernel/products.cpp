@@ -28,12 +28,14 @@ std::vector<Tensor> gradients(const Model& model, const Tensor& output, const Te
 }  // namespace
 
 Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
+  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
   const Tensor outputs = evaluate(model, x).reshape({-1});
   require_vector(model, v, outputs.numel(), "v");
   return flatten(model, gradients(model, outputs, v, false));
 }
 
 Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
+  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = evaluate(model, x).reshape({-1});
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
@@ -43,6 +45,7 @@ Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor
 
 Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor& w,
                               const Tensor& u) {
+  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = evaluate(model, x).reshape({-1});
   require_vector(model, w, outputs.numel(), "w");

@@ -97,7 +97,9 @@ TEST(EmpiricalNtk, BlocksUnderAMemoryBudgetGiveTheSameKernel) {
     const Tensor x = test::inputs(23, net, options);
     const auto whole = empirical_ntk(net.model(), x);
     NtkOptions small;
-    small.memory_bytes = 5000;
+    const auto cost = kernel::cost_per_sample(net.model(), x, {});
+    small.memory_bytes =
+        5 * (2 * cost.factor_bytes + cost.graph_bytes);  // five samples, two blocks at a time
     int64_t pairs = 0;
     int64_t expected = 0;
     small.progress = [&](int64_t done, int64_t total) {
@@ -178,6 +180,27 @@ TEST(EmpiricalNtk, TakesTorchModules) {
   EXPECT_LE(relative_error(ntk3.theta, J3.mm(J3.t())), test::tol::kKernel64);
   for (const auto& parameter : ntk3.coverage)
     EXPECT_EQ(parameter.coverage, kernel::Coverage::kRule);
+}
+
+TEST(EmpiricalNtk, DoesNotMindANoGradGuard) {
+  torch::manual_seed(12);
+  const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+  const auto net = test::mlp(3, 2, true, true, false, options);
+  const Tensor x = test::inputs(5, net, options);
+  const Tensor J = test::brute_force_jacobian(net, x);
+  const Tensor v = torch::randn({10}, options);
+  const torch::NoGradGuard no_grad;
+  NtkOptions rows;
+  rows.path = NtkOptions::Path::kJacobian;
+  EXPECT_LE(relative_error(empirical_ntk(net.model(), x).theta, J.mm(J.t())), test::tol::kKernel64);
+  EXPECT_LE(relative_error(empirical_ntk(net.model(), x, rows).theta, J.mm(J.t())),
+            test::tol::kKernel64);
+  EXPECT_LE(relative_error(kernel::NtkOperator(net.model(), x).apply(v),
+                           J.mm(J.t().mv(v).unsqueeze(1)).squeeze(1)),
+            test::tol::kKernel64);
+  EXPECT_LE(relative_error(kernel::jacobian_vector_product(net.model(), x, J.t().mv(v)),
+                           J.mv(J.t().mv(v))),
+            test::tol::kKernel64);
 }
 
 TEST(EmpiricalNtk, AccumulatesInFloat32OnRequest) {

@@ -1,0 +1,43 @@
+#include "bench/memory.h"
+
+#include <cdt/control/spectral.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+namespace cdt::bench {
+namespace {
+
+/// The peak of resident memory so far, in bytes.
+double peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return 1024 * std::stod(line.substr(6));
+  }
+  return 0;
+}
+
+double design(int64_t n) {
+  torch::manual_seed(1);
+  torch::Tensor theta = torch::randn({n, n}, torch::kFloat64);
+  theta.add_(theta.t().clone()).div_(2);
+  theta.diagonal().add_(2 * static_cast<double>(n));  // diagonally dominant: positive definite
+  const auto controller = control::design_spectral(theta, 1e-4, dynamics::Loss::kSse);
+  const torch::Tensor gain = controller.gain_matrix();
+  return control::riccati_residual(controller, theta) + 0 * gain[0][0].item<double>();
+}
+
+}  // namespace
+
+int print_design_memory(int64_t n) {
+  design(64);  // LibTorch's own share: libraries, thread pools, BLAS buffers
+  const double before = peak_bytes();
+  const double residual = design(n);
+  const double matrices =
+      (peak_bytes() - before) / (8.0 * static_cast<double>(n) * static_cast<double>(n));
+  std::printf("{\"matrices\": %.3f, \"residual\": %.3e}\n", matrices, residual);
+  return 0;
+}
+
+}  // namespace cdt::bench
