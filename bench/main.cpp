@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "bench/memory.h"
+#include "support/temp_folder.h"
 
 namespace cdt::bench {
 namespace {
@@ -147,11 +148,9 @@ std::string capture(const std::string& command) {
 /// SciPy's time, residual and the distance of its gain from ours, on the same matrices; null if it
 /// fails.
 nlohmann::json run_scipy(const Tensor& S, const Tensor& Q, const Tensor& R, const Tensor& K) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / fmt::format("cdt-bench-{}", getpid());
-  std::filesystem::create_directories(folder);
-  std::string command = fmt::format("OMP_NUM_THREADS={} /usr/bin/python3 {}/scipy_dare.py",
-                                    torch::get_num_threads(), CDT_BENCH_SCRIPTS);
+  const test::TempFolder folder;
+  std::string command = fmt::format("OMP_NUM_THREADS={} {} {}/scipy_dare.py",
+                                    torch::get_num_threads(), CDT_BENCH_PYTHON, CDT_BENCH_SCRIPTS);
   const std::array<std::pair<const char*, Tensor>, 4> files{
       {{"S", S}, {"Q", Q}, {"R", R}, {"K", K}}};
   for (const auto& [name, matrix] : files) {
@@ -160,7 +159,6 @@ nlohmann::json run_scipy(const Tensor& S, const Tensor& Q, const Tensor& R, cons
     command += " " + path.string();
   }
   const std::string text = capture(command);
-  std::filesystem::remove_all(folder);
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 

@@ -2,8 +2,10 @@
 #include <cdt/core/error.h>
 #include <cdt/core/version.h>
 
+#include <algorithm>
 #include <array>
 #include <iostream>
+#include <string_view>
 
 #include "cli/command.h"
 
@@ -35,6 +37,13 @@ int main(int argc, char** argv) {
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->callback([&chosen, action = command.setup(*sub)] { chosen = action; });
+  }
+  const auto named = [&](const Command& command) {
+    return std::string_view(command.name) == argv[1];
+  };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(kCommands.begin(), kCommands.end(), named)) {
+    std::cerr << "cdt: there is no command '" << argv[1] << "'; cdt --help lists them\n";
+    return kWrongUsage;
   }
   try {
     app.parse(argc, argv);

@@ -1,9 +1,11 @@
 /// A folder for one test's files, removed with all that is in it at the end of the scope.
 #pragma once
 
+#include <ftw.h>
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -20,8 +22,12 @@ class TempFolder {
     path_ = name;
   }
   ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    // Not std::filesystem::remove_all: LibTorch's wheels export a broken copy of it, which the
+    // linker prefers.
+    ::nftw(
+        path_.c_str(),
+        [](const char* name, const struct stat*, int, struct FTW*) { return ::remove(name); }, 16,
+        FTW_DEPTH | FTW_PHYS);
   }
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;

@@ -1,0 +1,267 @@
+// The program as a user runs it: exit codes, files, JSON, error messages.
+#include <cdt/core/npy.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/nn/saved_model.h>
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "support/compare.h"
+#include "support/temp_folder.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using test::relative_error;
+using testing::AllOf;
+using testing::HasSubstr;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+std::string slurp(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class Program : public testing::Test {
+ protected:
+  struct Result {
+    int code;
+    std::string out;
+    std::string err;
+  };
+
+  /// Runs `cdt ARGUMENTS` in the test's folder.
+  Result cdt(const std::string& arguments) {
+    const std::string command = "cd " + folder_.path().string() + " && " CDT_PROGRAM " " +
+                                arguments + " >out.txt 2>err.txt";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder_ / "out.txt"),
+            slurp(folder_ / "err.txt")};
+  }
+
+  void expect_wrong_usage(const std::string& arguments, const std::string& message) {
+    SCOPED_TRACE(arguments);
+    const Result result = cdt(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(result.out, "");
+  }
+
+  void save(const std::string& name, const Tensor& tensor) { save_npy(folder_ / name, tensor); }
+
+  test::TempFolder folder_;
+};
+
+TEST_F(Program, HelpsEveryCommandWithAnExample) {
+  EXPECT_EQ(cdt("--help").code, 0);
+  EXPECT_THAT(cdt("--help").out, AllOf(HasSubstr("analyze"), HasSubstr("kernel"),
+                                       HasSubstr("design"), HasSubstr("info")));
+  for (const std::string command : {"analyze", "kernel", "design", "info"}) {
+    const Result result = cdt(command + " --help");
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.out, AllOf(HasSubstr("Example"), HasSubstr("cdt " + command)));
+  }
+  EXPECT_THAT(cdt("--version").out, HasSubstr("cdt 0."));
+}
+
+TEST_F(Program, DesignWritesAGainThatSolvesTheRiccatiEquation) {
+  const int64_t n = 15;
+  const Tensor theta = test::random_kernel(n, 40, 3.0, 1);
+  save("theta.npy", theta);
+  const Result result =
+      cdt("design --kernel theta.npy --lr 0.1 --loss sse --p 0.1 --out gain.npy --steering G.npy "
+          "--json -");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json certificate = json::parse(result.out);
+  EXPECT_EQ(certificate["n"], n);
+  EXPECT_EQ(certificate["rank"], n);
+  EXPECT_EQ(certificate["reachable"], true);
+  EXPECT_NEAR(certificate["lambda_max"], 3.0, 1e-10);
+  EXPECT_LE(certificate["riccati_residual"], 1e-12);
+  EXPECT_LT(certificate["radius_cdt"], 1);
+  // The equation, with P from the Lyapunov sum of the closed loop: P = Σ (Aᶜᵀ)ᵏ(Q + KᵀRK)(Aᶜ)ᵏ.
+  const Tensor K = load_npy(folder_ / "gain.npy");
+  const Tensor I = torch::eye(n, kDouble);
+  const Tensor S = 0.1 * theta;
+  Tensor power = I - S - S.mm(K);
+  EXPECT_NEAR(torch::linalg_eigvals(power).abs().max().item<double>(),
+              certificate["radius_cdt"].get<double>(), 1e-9);
+  Tensor P = I + 0.1 * K.t().mm(K);
+  for (int k = 0; k < 40; ++k) {  // doubling the number of terms
+    P = P + power.t().mm(P).mm(power);
+    power = power.mm(power);
+  }
+  const Tensor gain = torch::linalg_solve(0.1 * I + S.mm(P).mm(S), S.mm(P).mm(I - S));
+  EXPECT_LE(relative_error(K, gain), 1e-9);
+  EXPECT_LE(relative_error(load_npy(folder_ / "G.npy"), I + K), 1e-12);
+
+  // The same through weights from files, by the general solver.
+  save("q.npy", torch::ones({n}, kDouble));
+  save("r.npy", 0.1 * I);
+  const Result general =
+      cdt("design --kernel theta.npy --lr 0.1 --loss sse --Q q.npy --R r.npy --out gain2.npy "
+          "--json c.json");
+  ASSERT_EQ(general.code, 0) << general.err;
+  EXPECT_LE(relative_error(load_npy(folder_ / "gain2.npy"), K), 1e-9);
+  const json doubling = json::parse(slurp(folder_ / "c.json"));
+  EXPECT_EQ(doubling["solver"], "doubling");
+  EXPECT_GT(doubling["iterations"], 1);
+  EXPECT_THAT(general.out, HasSubstr("gain2.npy"));
+}
+
+TEST_F(Program, KernelAndAnalyzeTakeASavedModel) {
+  nn::MlpOptions options;
+  options.inputs = 3;
+  options.hidden = {30, 20};
+  options.outputs = 2;
+  nn::Mlp net(options, 4);
+  nn::save_model(folder_ / "model.safetensors", net);
+  torch::manual_seed(2);
+  Tensor x = torch::randn({12, 3});
+  x[11] = x[4];
+  save("x.npy", x);
+  save("other.npy", torch::randn({5, 3}));
+  Tensor y = torch::randn({12, 2});
+  save("y.npy", y);
+
+  Result result =
+      cdt("kernel --model model.safetensors --inputs x.npy --out theta.npy --save-outputs y0.npy "
+          "--json k.json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Tensor theta = load_npy(folder_ / "theta.npy");
+  EXPECT_LE(relative_error(theta, kernel::empirical_ntk(net, x).theta), 1e-6);
+  EXPECT_LE(relative_error(load_npy(folder_ / "y0.npy"), net->forward(x)), 1e-6);
+  EXPECT_EQ(json::parse(slurp(folder_ / "k.json"))["outputs"], 2);
+  result =
+      cdt("kernel --model model.safetensors --inputs x.npy --by-rows --memory 1 --out rows.npy "
+          "--quiet");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_LE(relative_error(load_npy(folder_ / "rows.npy"), theta), 1e-5);
+  ASSERT_EQ(cdt("kernel --model model.safetensors --inputs x.npy --other-inputs other.npy --out "
+                "cross.npy")
+                .code,
+            0);
+  EXPECT_EQ(load_npy(folder_ / "cross.npy").sizes(), (std::vector<int64_t>{24, 10}));
+
+  // The model's own kernel, and the same from files.
+  const Result direct =
+      cdt("analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1 --json -");
+  ASSERT_EQ(direct.code, 0) << direct.err;
+  const Result files =
+      cdt("analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json -");
+  ASSERT_EQ(files.code, 0) << files.err;
+  for (const std::string& text : {direct.out, files.out}) {
+    const json report = json::parse(text);
+    EXPECT_EQ(report["n"], 24);
+    EXPECT_EQ(report["samples"], 12);
+    EXPECT_EQ(report["rank"], 22);
+    EXPECT_EQ(report["reachable"], false);
+    EXPECT_EQ(report["stabilizable"], false);
+    ASSERT_EQ(report["conflicts"].size(), 1u);
+    EXPECT_EQ(report["conflicts"][0]["rows"], (std::vector<int>{4, 11}));
+    EXPECT_EQ(report["conflicts"][0]["kind"], "duplicate-conflict");
+  }
+  EXPECT_THAT(cdt("analyze --kernel theta.npy --lr 0.1").out,
+              AllOf(HasSubstr("What it means"), HasSubstr("UNKNOWN")));
+}
+
+TEST_F(Program, TakesKernelsStoredInFloat32) {
+  const Tensor theta = test::random_kernel(10, 6, 2.0, 3).to(torch::kFloat32);
+  save("theta.npy", theta);
+  const Result result = cdt("analyze --kernel theta.npy --lr 0.1 --json -");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out)["rank"], 6);
+}
+
+TEST_F(Program, InfoNamesTheMachine) {
+  const Result result = cdt("info --threads 1 --json -");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json info = json::parse(result.out);
+  EXPECT_EQ(info["threads"], 1);
+  EXPECT_GT(info["gemm_gflops_float64"], 0);
+  EXPECT_THAT(cdt("info").out, HasSubstr("LibTorch"));
+}
+
+TEST_F(Program, SaysWhatIsWrong) {
+  const Tensor good = test::random_kernel(6, 12, 1.0, 5);
+  save("good.npy", good);
+  expect_wrong_usage("", "subcommand");
+  expect_wrong_usage("tune", "tune");
+  expect_wrong_usage("analyze", "--lr");
+  expect_wrong_usage("analyze --lr 0.1", "--kernel");
+  expect_wrong_usage("analyze --kernel good.npy --lr 0", "--lr");
+  expect_wrong_usage("analyze --kernel good.npy --lr nan", "learning_rate");
+  expect_wrong_usage("analyze --kernel good.npy --lr 0.1 --loss mae", "mae");
+  expect_wrong_usage("analyze --kernel good.npy --model m --inputs x --lr 0.1", "--model");
+  expect_wrong_usage("analyze --model m --lr 0.1", "--inputs");
+  expect_wrong_usage("analyze --kernel absent.npy --lr 0.1", "absent.npy");
+  expect_wrong_usage("design --kernel good.npy --lr 0.1", "--out");
+  expect_wrong_usage("design --kernel good.npy --lr 0.1 --out no/such/folder/gain.npy",
+                     "no/such/folder");
+  expect_wrong_usage("kernel --model absent --inputs good.npy --out t.npy", "absent");
+
+  save("vector.npy", good[0].clone());
+  expect_wrong_usage("analyze --kernel vector.npy --lr 0.1", "square matrix");
+  Tensor bad = good.clone();
+  bad[1][2] += 1;
+  save("asymmetric.npy", bad);
+  expect_wrong_usage("analyze --kernel asymmetric.npy --lr 0.1", "symmetric");
+  save("indefinite.npy", good - torch::eye(6, kDouble));
+  expect_wrong_usage("analyze --kernel indefinite.npy --lr 0.1", "positive semidefinite");
+  bad = good.clone();
+  bad[3][3] = NAN;
+  save("nan.npy", bad);
+  expect_wrong_usage("analyze --kernel nan.npy --lr 0.1", "nan.npy");
+  save("empty.npy", torch::empty({0, 0}, kDouble));
+  expect_wrong_usage("analyze --kernel empty.npy --lr 0.1", "square matrix");
+  std::ofstream(folder_ / "text.npy") << "not a kernel";
+  expect_wrong_usage("analyze --kernel text.npy --lr 0.1", "text.npy");
+
+  save("y5.npy", torch::ones({5}, kDouble));
+  expect_wrong_usage("analyze --kernel good.npy --labels y5.npy --lr 0.1", "6 rows");
+  save("ynan.npy", torch::full({6}, NAN, kDouble));
+  expect_wrong_usage("analyze --kernel good.npy --labels ynan.npy --lr 0.1", "ynan.npy");
+  expect_wrong_usage("analyze --kernel good.npy --outputs-per-sample 4 --lr 0.1", "4 outputs");
+  save("q.npy", -torch::ones({6}, kDouble));
+  expect_wrong_usage("design --kernel good.npy --lr 0.1 --Q q.npy --out g.npy",
+                     "Q must be positive semidefinite");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "g.npy"));
+
+  nn::MlpOptions options;
+  options.inputs = 3;
+  nn::save_model(folder_ / "model.safetensors", nn::Mlp(options, 1));
+  save("x4.npy", torch::ones({5, 4}));
+  expect_wrong_usage("kernel --model model.safetensors --inputs x4.npy --out t.npy", "[r, 3]");
+  save("xnan.npy", torch::full({5, 3}, NAN));
+  expect_wrong_usage("analyze --model model.safetensors --inputs xnan.npy --lr 0.1", "xnan.npy");
+  save("x0.npy", torch::empty({0, 3}));
+  expect_wrong_usage("kernel --model model.safetensors --inputs x0.npy --out t.npy", "x0.npy");
+  if (!torch::cuda::is_available()) expect_wrong_usage("info --device cuda", "CUDA");
+}
+
+TEST_F(Program, AFullDiskIsAnErrorAndLosesNothing) {
+  save("good.npy", test::random_kernel(6, 12, 1.0, 6));
+  const Result result = cdt("design --kernel good.npy --lr 0.1 --out /dev/full");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("/dev/full"));
+}
+
+TEST_F(Program, NumbersThatRefuseAreFailures) {
+  save("theta.npy", torch::diag(torch::tensor({0.5, 1.0, 4.0}, kDouble)));
+  save("q.npy", torch::tensor({1.0, 1.0, 0.0}, kDouble));
+  const Result result = cdt("design --kernel theta.npy --lr 1 --loss sse --Q q.npy --out gain.npy");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("not detectable"));
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,33 @@
+// Uses every public header of the installed library, and fails if the controller does not do its
+// job.
+#include <cdt/analysis/preflight.h>
+#include <cdt/analysis/report.h>
+#include <cdt/control/augmented_view.h>
+#include <cdt/control/general.h>
+#include <cdt/control/riccati.h>
+#include <cdt/control/spectral.h>
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/core/npy.h>
+#include <cdt/core/safetensors.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/core/version.h>
+#include <cdt/dynamics/local_model.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/operator.h>
+#include <cdt/kernel/products.h>
+#include <cdt/nn/saved_model.h>
+
+#include <cstdio>
+
+int main() {
+  torch::nn::Sequential net(torch::nn::Linear(3, 64), torch::nn::Tanh(), torch::nn::Linear(64, 1));
+  const auto x = torch::randn({8, 3});
+  const auto ntk = cdt::kernel::empirical_ntk(net, x);
+  const auto spectrum =
+      cdt::dynamics::decompose(ntk.theta, cdt::tol::rank_of_computed(8, torch::kFloat32));
+  const auto report = cdt::analysis::analyze(ntk.theta, spectrum, {});
+  std::printf("cdt %s\n%s", cdt::kVersion, cdt::analysis::to_text(report).c_str());
+  return report.radius_cdt < 1 ? 0 : 1;
+}
