@@ -133,7 +133,7 @@ void DesignOptions::add_to(CLI::App& app) {
                  "n_L; taken from the model or the labels' shape where possible")
       ->check(CLI::PositiveNumber);
   app.add_option("--reach-steps", reach_steps, "steps in which the labels are to be reached")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 100000))
       ->capture_default_str();
 }
 
@@ -151,7 +151,15 @@ analysis::PreflightOptions DesignOptions::load(const LoadedKernel& kernel) const
     const torch::Tensor values = load_matrix(path, kernel.theta.device());
     CDT_REQUIRE(values.numel() == n, path, ": the kernel has ", n, " rows, this has ",
                 values.numel(), " entries (shape ", values.sizes(), ")");
-    if (values.dim() == 2 && width == 0) width = values.size(1);
+    if (values.dim() != 1) {
+      CDT_REQUIRE(values.dim() == 2, path, ": must have shape [n] or [r, n_L], not ",
+                  values.sizes());
+      CDT_REQUIRE(width != 0 || values.size(0) > 1 || n == 1, path, ": shape ", values.sizes(),
+                  " could be one sample or one row of many; say which with --outputs-per-sample");
+      if (width == 0) width = values.size(1);
+      CDT_REQUIRE(values.size(1) == width, path, ": must have ", width,
+                  " outputs a sample, this has shape ", values.sizes());
+    }
     return values.reshape({-1});
   };
   if (kernel.outputs) {

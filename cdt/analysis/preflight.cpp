@@ -5,6 +5,17 @@
 #include <cmath>
 
 namespace cdt::analysis {
+namespace {
+
+void require_vector(const torch::Tensor& values, int64_t n, std::string_view name) {
+  require_floating(values, name);
+  require_shape(values, {n}, name);
+  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+              values.scalar_type());
+  require_finite(values, name);
+}
+
+}  // namespace
 
 Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum,
                   const PreflightOptions& options) {
@@ -35,26 +46,27 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum
   result.reach_steps = options.reach_steps;
 
   if (options.labels) {
-    require_shape(*options.labels, {n}, "labels");
-    require_finite(*options.labels, "labels");
+    require_vector(*options.labels, n, "labels");
     result.label_norm = options.labels->norm().item<double>();
   }
   result.conflicts = trace_unreachable(theta, spectrum, result.outputs, options.labels);
   if (options.outputs) {
-    require_shape(*options.outputs, {n}, "outputs");
-    require_finite(*options.outputs, "outputs");
+    require_vector(*options.outputs, n, "outputs");
   }
   if (options.labels && options.outputs) {
     const torch::Tensor error = *options.outputs - *options.labels;
     result.stabilizability = assess_stabilizability(spectrum, error);
-    result.reach_size =
-        reach_labels(spectrum, controller.step_scale, error, options.reach_steps).size;
+    if (result.stabilizability->stabilizable) {
+      result.reach_size =
+          reach_labels(spectrum, controller.step_scale, error, options.reach_steps).size;
+    }
   } else if (result.reachability.reachable) {
     result.stabilizability = Stabilizability{true, 0};
   }
   if (options.inputs) {
-    CDT_REQUIRE(options.inputs->size(0) == result.samples, "inputs must have ", result.samples,
-                " rows, not ", options.inputs->size(0));
+    CDT_REQUIRE(options.inputs->dim() >= 1 && options.inputs->size(0) == result.samples,
+                "inputs must have ", result.samples, " rows, not the shape ",
+                options.inputs->sizes());
     result.input_condition = assess_inputs(*options.inputs);
   }
   return result;

@@ -45,8 +45,8 @@ struct Preflight {
   std::optional<double>
       riccati_residual;  ///< filled in by whoever computed it: control::riccati_residual
   std::optional<InputCondition> input_condition;
-  std::optional<double>
-      reach_size;  ///< √Σ‖y_u‖² of the smallest sequence that reaches the labels in `reach_steps`
+  std::optional<double> reach_size;  ///< √Σ‖y_u‖² of the smallest sequence that reaches the labels
+                                     ///< in `reach_steps`, if any does
   std::optional<double> label_norm;  ///< ‖y‖, to compare it with
   int64_t reach_steps = 0;
 };

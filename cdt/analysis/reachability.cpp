@@ -12,8 +12,13 @@ namespace {
 
 using torch::Tensor;
 
-/// A sample's share in a null direction below this is noise.
-constexpr double kShare = 0.01;
+/// A twin has at least half of its unit vector in the null space, up to rounding.
+constexpr double kTwinShare = 0.4;
+/// Twins differ by no more than this share of their own features.
+constexpr double kTwinDistance = 1e-4;
+/// Dependent samples below this share of the largest one's part in a null direction are not named.
+constexpr double kNamedShare = 0.1;
+constexpr int64_t kMostSteps = 100000;
 
 void require_error(const dynamics::Spectrum& spectrum, const Tensor& error) {
   require_shape(error, {spectrum.size()}, "error");
@@ -22,37 +27,50 @@ void require_error(const dynamics::Spectrum& spectrum, const Tensor& error) {
   require_finite(error, "error");
 }
 
+/// Samples whose outputs no parameter moves.
+std::vector<int64_t> frozen_samples(const Tensor& theta, const dynamics::Spectrum& spectrum,
+                                    int64_t outputs) {
+  const Tensor sizes = theta.diagonal().reshape({-1, outputs}).amax(1).cpu();
+  const double cut = spectrum.rank_tolerance * spectrum.largest();
+  std::vector<int64_t> frozen;
+  for (int64_t i = 0; i < sizes.size(0); ++i) {
+    if (sizes[i].item<double>() <= cut) frozen.push_back(i);
+  }
+  return frozen;
+}
+
 /// Groups of samples whose features coincide: Θ_ii + Θ_jj − 2Θ_ij = ‖J_i − J_j‖² is zero for each
 /// output.
 std::vector<std::vector<int64_t>> duplicates(const Tensor& theta,
-                                             const dynamics::Spectrum& spectrum, int64_t outputs) {
+                                             const dynamics::Spectrum& spectrum, int64_t outputs,
+                                             const std::vector<int64_t>& frozen) {
   const int64_t samples = theta.size(0) / outputs;
   const Tensor diagonal = theta.diagonal();
   const double cut = spectrum.rank_tolerance * spectrum.largest();
-  // Only samples with a share in a null direction can have a twin.
   const Tensor share =
       spectrum.null_vectors().square().sum(1).view({samples, outputs}).amax(1).cpu();
   std::vector<int64_t> candidates;
   for (int64_t i = 0; i < samples; ++i) {
-    if (share[i].item<double>() > kShare) candidates.push_back(i);
+    const bool moves = std::find(frozen.begin(), frozen.end(), i) == frozen.end();
+    if (moves && share[i].item<double>() > kTwinShare) candidates.push_back(i);
   }
   std::vector<std::vector<int64_t>> groups;
   std::vector<bool> taken(candidates.size(), false);
   for (size_t a = 0; a < candidates.size(); ++a) {
     if (taken[a]) continue;
     const int64_t i = candidates[a];
-    Tensor distance = torch::zeros({samples}, theta.options());
+    Tensor twins = torch::ones({samples}, theta.options().dtype(torch::kBool));
     for (int64_t c = 0; c < outputs; ++c) {
       const int64_t row = i * outputs + c;
-      const Tensor gap =
-          (diagonal + diagonal[row] - 2 * theta[row]).view({samples, outputs}).select(1, c);
-      distance = torch::maximum(distance, gap);
+      const Tensor sizes = (diagonal + diagonal[row]).view({samples, outputs}).select(1, c);
+      const Tensor distance = sizes - 2 * theta[row].view({samples, outputs}).select(1, c);
+      // d² ≤ 2·cut: the direction (e_i − e_j)/√2 then has a Rayleigh quotient that counts as zero.
+      twins = twins & (distance <= 2 * cut) & (distance <= kTwinDistance * sizes);
     }
-    distance = distance.cpu();
+    twins = twins.cpu();
     std::vector<int64_t> group{i};
     for (size_t b = a + 1; b < candidates.size(); ++b) {
-      // d² ≤ 2·cut: the direction (e_i − e_j)/√2 then has a Rayleigh quotient that counts as zero.
-      if (!taken[b] && distance[candidates[b]].item<double>() <= 2 * cut) {
+      if (!taken[b] && twins[candidates[b]].item<bool>()) {
         group.push_back(candidates[b]);
         taken[b] = true;
       }
@@ -62,19 +80,24 @@ std::vector<std::vector<int64_t>> duplicates(const Tensor& theta,
   return groups;
 }
 
-/// Orthonormal directions that the groups explain: within each group, for each output, everything
-/// orthogonal to the mean.
-Tensor explained_directions(const std::vector<std::vector<int64_t>>& groups, int64_t outputs,
+/// Orthonormal directions that are explained: frozen samples, and within each group, for each
+/// output, everything orthogonal to the mean.
+Tensor explained_directions(const std::vector<int64_t>& frozen,
+                            const std::vector<std::vector<int64_t>>& groups, int64_t outputs,
                             const Tensor& like) {
   std::vector<Tensor> columns;
-  for (const auto& group : groups) {
-    for (int64_t c = 0; c < outputs; ++c) {
+  const auto add_column = [&]() {
+    columns.push_back(torch::zeros({like.size(0)}, like.options().device(torch::kCPU)));
+    return columns.back();
+  };
+  for (int64_t c = 0; c < outputs; ++c) {
+    for (int64_t i : frozen) add_column()[i * outputs + c] = 1;
+    for (const auto& group : groups) {
       for (size_t k = 1; k < group.size(); ++k) {  // Helmert's contrasts
-        Tensor column = torch::zeros({like.size(0)}, like.options().device(torch::kCPU));
+        Tensor column = add_column();
         const double norm = std::sqrt(static_cast<double>(k * (k + 1)));
         for (size_t j = 0; j < k; ++j) column[group[j] * outputs + c] = 1 / norm;
         column[group[k] * outputs + c] = -static_cast<double>(k) / norm;
-        columns.push_back(column);
       }
     }
   }
@@ -109,6 +132,8 @@ std::string to_string(Conflict::Kind kind) {
       return "duplicate-conflict";
     case Conflict::Kind::kDuplicate:
       return "duplicate";
+    case Conflict::Kind::kFrozen:
+      return "frozen";
     case Conflict::Kind::kDependent:
       return "dependent";
   }
@@ -128,7 +153,12 @@ std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spe
     require_error(spectrum, *labels);
     by_sample = labels->view({n / outputs, outputs});
   }
-  const auto groups = duplicates(theta, spectrum, outputs);
+  const auto frozen = frozen_samples(theta, spectrum, outputs);
+  if (!frozen.empty()) {
+    conflicts.push_back(
+        {frozen, Conflict::Kind::kFrozen, labels ? label_gap(frozen, by_sample) : 0});
+  }
+  const auto groups = duplicates(theta, spectrum, outputs, frozen);
   for (const auto& group : groups) {
     Conflict conflict{group, Conflict::Kind::kDuplicate, 0};
     if (labels) {
@@ -141,14 +171,16 @@ std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spe
     conflicts.push_back(std::move(conflict));
   }
 
-  const Tensor explained = explained_directions(groups, outputs, theta);
+  const Tensor explained = explained_directions(frozen, groups, outputs, theta);
   if (explained.size(1) >= spectrum.nullity()) return conflicts;
   const Tensor null = spectrum.null_vectors();
   const Tensor rest = null - explained.mm(explained.t().mm(null));
   const Tensor share = rest.square().sum(1).view({n / outputs, outputs}).sum(1).cpu();
   Conflict dependent{{}, Conflict::Kind::kDependent, 0};
   for (int64_t i = 0; i < share.size(0); ++i) {
-    if (share[i].item<double>() > kShare) dependent.rows.push_back(i);
+    if (share[i].item<double>() >= kNamedShare * share.max().item<double>()) {
+      dependent.rows.push_back(i);
+    }
   }
   if (labels && !dependent.rows.empty()) dependent.label_gap = label_gap(dependent.rows, by_sample);
   conflicts.push_back(std::move(dependent));
@@ -190,7 +222,8 @@ LabelSequence reach_labels(const dynamics::Spectrum& spectrum, double step_scale
                            const Tensor& error, int64_t steps) {
   require_error(spectrum, error);
   require_positive(step_scale, "step_scale");
-  CDT_REQUIRE(steps >= 1, "steps must be one or more, not ", steps);
+  CDT_REQUIRE(steps >= 1 && steps <= kMostSteps, "steps must be from 1 to ", kMostSteps, ", not ",
+              steps);
   LabelSequence sequence;
   sequence.unreachable_error = assess_stabilizability(spectrum, error).stuck_error;
   const Tensor V = spectrum.reachable_vectors();

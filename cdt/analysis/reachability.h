@@ -36,6 +36,7 @@ struct Conflict {
     kDuplicateEqual,     ///< one input several times, one label: harmless
     kDuplicateConflict,  ///< one input, different labels: a data error worth a minute
     kDuplicate,          ///< one input several times, labels not given
+    kFrozen,             ///< no parameter moves their outputs (dead units, say)
     kDependent,  ///< linearly dependent without being duplicates: the network is too small for them
   };
   std::vector<int64_t> rows;  ///< samples, from 0, ascending
@@ -45,9 +46,9 @@ struct Conflict {
 
 std::string to_string(Conflict::Kind kind);
 
-/// Traces the null directions of Θ [n, n] to samples (`outputs` per sample): groups of duplicates
-/// first, then at most one group of dependent samples, those with the largest share in what
-/// remains. Empty if the kernel has full rank. `labels` [n] if known.
+/// Traces the null directions of Θ [n, n] to samples (`outputs` per sample): frozen samples and
+/// groups of duplicates first, then at most one group of dependent samples, those with the largest
+/// share in what remains. Empty if the kernel has full rank. `labels` [n] if known.
 std::vector<Conflict> trace_unreachable(const torch::Tensor& theta,
                                         const dynamics::Spectrum& spectrum, int64_t outputs,
                                         const std::optional<torch::Tensor>& labels);
@@ -75,8 +76,8 @@ struct LabelSequence {
   double unreachable_error = 0;  ///< ‖e‖ on null directions, which stays
 };
 
-/// `step_scale` = α c_L. O(n²·f).
-/// @throws InvalidArgument unless f ≥ 1, step_scale > 0, e [n] float64 and finite.
+/// `step_scale` = α c_L. O(n²·f), and f·n numbers: at most 10⁵ steps.
+/// @throws InvalidArgument unless 1 ≤ f ≤ 10⁵, step_scale > 0, e [n] float64 and finite.
 LabelSequence reach_labels(const dynamics::Spectrum& spectrum, double step_scale,
                            const torch::Tensor& error, int64_t steps);
 

@@ -68,7 +68,7 @@ void describe_descent(const Preflight& p, Page& page) {
             fmt::format("every mode shrinks without oscillation; the slowest takes {} to lose 90 %",
                         steps_to_tenth(s.kappa)));
   }
-  verdict(page.verdicts, "controlled descent", p.radius_cdt < 1 ? "STABLE" : "UNSTABLE",
+  verdict(page.verdicts, "controlled descent", p.radius_cdt <= 1 ? "STABLE" : "UNSTABLE",
           fmt::format("the slowest mode takes {} to lose 90 %", steps_to_tenth(p.radius_cdt)));
   page.meaning.push_back(fmt::format(
       "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.", p.rho / p.q,
@@ -134,6 +134,12 @@ void describe_reach(const Preflight& p, Page& page) {
                         "the mean is learned.",
                         list_rows(c.rows)));
         break;
+      case Conflict::Kind::kFrozen:
+        page.advice.push_back(
+            fmt::format("Samples {}: no parameter moves the network's output there. Are all units "
+                        "dead for these inputs?",
+                        list_rows(c.rows)));
+        break;
       case Conflict::Kind::kDependent:
         page.advice.push_back(
             fmt::format("Samples {} depend linearly on each other without being duplicates: a "
@@ -142,7 +148,7 @@ void describe_reach(const Preflight& p, Page& page) {
         break;
     }
   }
-  if (p.reach_size && p.label_norm && *p.label_norm > 0) {
+  if (p.stability.stable && p.reach_size && p.label_norm && *p.label_norm > 0) {
     page.meaning.push_back(
         fmt::format("The local model can be brought onto the labels in {} steps with label changes "
                     "of total size {:.3g}, {:.2g} times the labels' own.",

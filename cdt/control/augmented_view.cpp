@@ -1,5 +1,6 @@
 #include <cdt/control/augmented_view.h>
 #include <cdt/core/check.h>
+#include <cdt/core/error.h>
 
 namespace cdt::control {
 namespace {
@@ -23,6 +24,7 @@ AugmentedView augmented_view(const Tensor& S, const Tensor& K, const Tensor& P, 
     require_shape(matrix, {n, n}, name);
   }
   require_shape(y, {n}, "y");
+  CDT_REQUIRE(y.scalar_type() == torch::kFloat64, "y must be float64, not ", y.scalar_type());
   require_finite(y, "y");
   const Tensor labels = y.unsqueeze(1);
   const auto options = S.options();

@@ -61,20 +61,33 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
         c10::str("the Riccati iteration did not converge in ", doubled.iterations, " iterations"));
   }
 
-  // K = M⁻¹BᵀP_z(I − Λ)Λ^(−½)Vᵀ and I + K = M⁻¹(R + BᵀP_zΛ^(−½)Vᵀ), with M = R + BᵀP_zB: one
-  // factorisation for both.
-  const Tensor BP = B.t().mm(doubled.P);  // [n, rank]
-  const Tensor factor = torch::linalg_cholesky(input + BP.mm(B));
-  const Tensor back = (V / root).t();  // Λ^(−½)Vᵀ [rank, n]
-  const Tensor solved =
-      torch::cholesky_solve(torch::cat({(BP * (1 - s)).mm(back), input + BP.mm(back)}, 1), factor);
+  // In all eigenvectors U of Θ, M = R + BᵀPB is R plus Λ^½P_zΛ^½ on the reachable block, and
+  //   K = M⁻¹Λ^½P_z(I − Λ)Λ^(−½),   I + K = M⁻¹(R + Λ^½P_zΛ^(−½)).
+  // There M is graded by the steps; scaled to a unit diagonal, its factorisation keeps the digits
+  // of every mode.
+  const Tensor& U = spectrum.eigenvectors;
+  const int64_t first = spectrum.nullity();
+  const auto on_reachable = [&](const Tensor& block) {
+    return torch::constant_pad_nd(block, {first, 0, first, 0});
+  };
+  const Tensor R_modal = U.t().mm(input.mm(U));
+  const Tensor left = root.unsqueeze(1) * doubled.P;  // Λ^½P_z
+  const Tensor M = R_modal + on_reachable(left * root);
+  const Tensor scale = M.diagonal().rsqrt();
+  const Tensor graded = scale.unsqueeze(1) * ((M + M.t()) / 2) * scale;
+  const Tensor sides =
+      torch::cat({on_reachable(left * ((1 - s) / root)), R_modal + on_reachable(left / root)}, 1);
+  const Tensor solved = scale.unsqueeze(1) * torch::cholesky_solve(scale.unsqueeze(1) * sides,
+                                                                   torch::linalg_cholesky(graded));
+  const auto from_modal = [&](const Tensor& modal) { return U.mm(modal.mm(U.t())); };
   const Tensor closed = closed_loop(A, effect, doubled.P);
 
   GeneralController controller;
   controller.spectrum = spectrum;
-  controller.K = solved.narrow(1, 0, n).contiguous();
-  controller.steering = solved.narrow(1, n, n).contiguous();
-  controller.P = back.t().mm(doubled.P.mm(back));
+  controller.K = from_modal(solved.narrow(1, 0, n));
+  controller.steering = from_modal(solved.narrow(1, n, n));
+  const Tensor back = V / root;  // VΛ^(−½)
+  controller.P = back.mm(doubled.P.mm(back.t()));
   controller.iterations = doubled.iterations;
   controller.relative_residual = relative_residual(A, doubled.P, weight, closed);
   controller.closed_loop_radius = spectral_radius(closed);
@@ -88,7 +101,13 @@ Tensor GeneralController::augment(const Tensor& y_hat, const Tensor& y) const {
                          [this](const Tensor& e) { return steer(e.to(K.device())); });
 }
 
+Tensor GeneralController::steer(const Tensor& error) const {
+  require_error(error, K.size(0));
+  return steering.mv(error);
+}
+
 double GeneralController::optimal_cost(const Tensor& error) const {
+  require_error(error, K.size(0));
   const double stuck = spectrum.null_vectors().t().mv(error).norm().item<double>();
   if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
     return std::numeric_limits<double>::infinity();

@@ -23,7 +23,7 @@ struct GeneralController {
 
   /// As SpectralController's.
   torch::Tensor augment(const torch::Tensor& y_hat, const torch::Tensor& y) const;
-  torch::Tensor steer(const torch::Tensor& error) const { return steering.mv(error); }
+  torch::Tensor steer(const torch::Tensor& error) const;
   double optimal_cost(const torch::Tensor& error) const;
 };
 

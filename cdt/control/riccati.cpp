@@ -12,7 +12,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int kSquarings = 34;
-constexpr double kRadiusAgreement = 1e-13;
+constexpr double kDiedDown = 1e-3;
 
 Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
   require_floating(W, name);
@@ -77,21 +77,13 @@ Tensor require_input_weight(const Tensor& R, int64_t m) {
 
 double spectral_radius(const Tensor& M) {
   require_square(M, "M");
-  Tensor power = M;  // M^(2^k) / ‖M^(2^k)‖
+  Tensor power = M;  // M^(2^k), divided by its norm along the way
   double size = 0;   // log ‖M^(2^k)‖
-  double ratio = std::nan("");  // log ‖M^(2^k)‖ − log ‖M^(2^(k−1))‖ per application: exact once one
-                                // eigenvalue dominates
   double steps = 1;  // 2^k
   for (int k = 0; k <= kSquarings; ++k) {
     const double norm = power.norm().item<double>();
     if (norm == 0) return 0;
-    const double before = size;
     size = 2 * size + std::log(norm);
-    if (k > 0) {
-      const double estimate = (size - before) / (steps / 2);
-      if (std::abs(estimate - ratio) <= kRadiusAgreement) return std::exp(estimate);
-      ratio = estimate;
-    }
     if (k == kSquarings) break;
     power = power / norm;
     power = power.mm(power);
@@ -116,9 +108,13 @@ Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
     G = (G + G.t()) / 2;
     H = H + (step + step.t()) / 2;
     A = A.mm(WA);
-    const double size = H.norm().item<double>();
-    if (!std::isfinite(size) || !std::isfinite(A.norm().item<double>())) return {H, k, false};
-    if (step.norm().item<double>() <= tol::kDoubling * size) return {H, k, true};
+    const double remaining = A.norm().item<double>();
+    if (!std::isfinite(remaining) || !std::isfinite(H.norm().item<double>())) return {H, k, false};
+    // Entry by entry of the diagonal, which bounds the rest: a small weight must converge beside
+    // large ones. A state that costs nothing at first may do so later, so the closed loop must have
+    // died down as well.
+    const bool settled = (step.diagonal() <= tol::kDoubling * H.diagonal()).all().item<bool>();
+    if (settled && remaining <= kDiedDown) return {H, k, true};
   }
   return {H, options.max_iterations, false};
 }
@@ -147,7 +143,7 @@ RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q,
   const Tensor closed = closed_loop(A, effect, solution.P);
   solution.relative_residual = relative_residual(A, solution.P, state, closed);
   solution.closed_loop_radius = spectral_radius(closed);
-  if (solution.closed_loop_radius >= 1) explain_failure(A, B, state);
+  if (!(solution.closed_loop_radius < 1)) explain_failure(A, B, state);
   require_converged(solution);
   return solution;
 }
@@ -167,7 +163,8 @@ void require_converged(const RiccatiSolution& solution) {
                                   solution.relative_residual, " after ", solution.iterations,
                                   " iterations; the problem is too ill-conditioned"));
   }
-  if (!(solution.closed_loop_radius < 1)) {
+  // A mode slower than rounding has a radius of 1; squaring overestimates by a few units of 10⁻⁹.
+  if (!(solution.closed_loop_radius <= 1 + 1e-8)) {
     throw NumericalError(c10::str("the closed loop is not stable; its spectral radius is ",
                                   solution.closed_loop_radius));
   }

@@ -12,6 +12,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kResidualColumns = 512;
+constexpr double kLargestStep = 1e150;
 
 void require_weights(const Tensor& weights, const Tensor& s, std::string_view name) {
   require_shape(weights, s.sizes(), name);
@@ -25,7 +26,7 @@ void require_weights(const Tensor& weights, const Tensor& s, std::string_view na
 Tensor shaped(double weight, const std::function<Tensor(const Tensor&)>& shape, const Tensor& s,
               std::string_view name) {
   require_positive(weight, name);
-  const Tensor uniform = torch::full_like(s, weight);
+  Tensor uniform = torch::full_like(s, weight);
   if (!shape) return uniform;
   const Tensor factor = shape(s);
   require_weights(factor, s, c10::str("the shape of ", name));
@@ -43,6 +44,9 @@ ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   require_finite(s, "s");
   const double lowest = s.numel() > 0 ? s.min().item<double>() : 0.0;
   CDT_REQUIRE(lowest >= 0, "s must not be negative; its smallest value is ", lowest);
+  const double highest = s.numel() > 0 ? s.max().item<double>() : 0.0;
+  CDT_REQUIRE(highest <= kLargestStep, "s must stay below ", kLargestStep,
+              ", where its square overflows; its largest value is ", highest);
   require_weights(q, s, "q");
   require_weights(rho, s, "rho");
 
@@ -75,11 +79,13 @@ SpectralController design_spectral(const Tensor& theta, double learning_rate, dy
 }
 
 Tensor SpectralController::steer(const Tensor& error) const {
+  require_error(error, s.size(0));
   const Tensor& V = spectrum.eigenvectors;
   return V.mv(V.t().mv(error) * modes.steering);
 }
 
 Tensor SpectralController::predict(const Tensor& error) const {
+  require_error(error, s.size(0));
   const Tensor& V = spectrum.eigenvectors;
   return V.mv(V.t().mv(error) * modes.closed_loop);
 }
@@ -104,6 +110,7 @@ Tensor SpectralController::riccati_matrix() const {
 }
 
 double SpectralController::optimal_cost(const Tensor& error) const {
+  require_error(error, s.size(0));
   const Tensor modal = spectrum.eigenvectors.t().mv(error);
   const int64_t first = spectrum.nullity();
   const double stuck = modal.narrow(0, 0, first).norm().item<double>();
@@ -121,6 +128,7 @@ double SpectralController::closed_loop_radius() const {
 }
 
 double riccati_residual(const SpectralController& controller, const Tensor& theta) {
+  require_square(theta, "kernel");
   require_shape(theta, {controller.s.size(0), controller.s.size(0)}, "kernel");
   const int64_t rank = controller.spectrum.rank;
   if (rank == 0) return 0;

@@ -24,7 +24,7 @@ struct ModeGains {
   torch::Tensor closed_loop;  ///< 1 − s(1 + k), |·| < 1 for every s > 0
 };
 
-/// @throws InvalidArgument unless s ≥ 0, q > 0, ρ > 0 and finite, all float64 of one shape.
+/// @throws InvalidArgument unless 0 ≤ s ≤ 10¹⁵⁰, q > 0, ρ > 0 and finite, all float64 of one shape.
 ModeGains mode_gains(const torch::Tensor& s, const torch::Tensor& q, const torch::Tensor& rho);
 
 struct SpectralWeights {
@@ -50,6 +50,7 @@ struct SpectralController {
   /// @throws InvalidArgument if the shapes differ, do not have n entries, or an entry is not
   /// finite.
   torch::Tensor augment(const torch::Tensor& y_hat, const torch::Tensor& y) const;
+  /// The rest takes e [n], float64 and finite, else throws InvalidArgument.
   /// G e [n], the steered error: the gradient with respect to ŷ is c_L·G e.
   torch::Tensor steer(const torch::Tensor& error) const;
   /// What one step of the local model leaves of e [n].

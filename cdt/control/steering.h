@@ -1,4 +1,4 @@
-/// From steered errors to augmented labels: what every controller's augment() shares.
+/// What the controllers share: checked errors, and augmented labels from steered ones.
 #pragma once
 
 #include <cdt/core/check.h>
@@ -6,6 +6,15 @@
 #include <torch/types.h>
 
 namespace cdt::control {
+
+/// An error e [n], float64 and finite.
+inline void require_error(const torch::Tensor& error, int64_t n) {
+  require_floating(error, "error");
+  require_shape(error, {n}, "error");
+  CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, not ",
+              error.scalar_type());
+  require_finite(error, "error");
+}
 
 /// ȳ = ŷ − G(ŷ − y) for n outputs, in float64, with ŷ's shape, dtype and device. `steer` maps e [n]
 /// to G e [n].

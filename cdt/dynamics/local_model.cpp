@@ -41,6 +41,7 @@ Tensor step_matrix(const Tensor& theta, double learning_rate, Loss loss) {
 
 Trajectory simulate(const Tensor& S, const Tensor& initial_error, int64_t steps,
                     const std::optional<Tensor>& K) {
+  require_square(S, "S");
   if (K) {
     require_square(*K, "K");
     require_shape(*K, {S.size(0), S.size(0)}, "K");
@@ -50,6 +51,7 @@ Trajectory simulate(const Tensor& S, const Tensor& initial_error, int64_t steps,
 }
 
 Trajectory simulate_augments(const Tensor& S, const Tensor& initial_error, const Tensor& augments) {
+  require_square(S, "S");
   require_shape(augments, {-1, S.size(0)}, "augments");
   require_finite(augments, "augments");
   return run(S, initial_error, augments.size(0),

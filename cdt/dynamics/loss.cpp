@@ -39,6 +39,7 @@ double gradient_factor(Loss loss, int64_t n) {
 
 double loss_value(Loss loss, const torch::Tensor& error) {
   require_floating(error, "error");
+  require_finite(error, "error");
   // All three are ½ c_L ‖e‖².
   return 0.5 * gradient_factor(loss, error.numel()) *
          error.to(torch::kFloat64).square().sum().item<double>();

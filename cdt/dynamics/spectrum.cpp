@@ -8,6 +8,7 @@ namespace cdt::dynamics {
 Spectrum decompose(const torch::Tensor& theta, double rank_tolerance, torch::ScalarType precision) {
   require_symmetric(theta, "kernel", tol::symmetry(precision));
   require_non_negative(rank_tolerance, "rank_tolerance");
+  CDT_REQUIRE(rank_tolerance < 1, "rank_tolerance must be below 1, not ", rank_tolerance);
   Spectrum spectrum;
   std::tie(spectrum.eigenvalues, spectrum.eigenvectors) = torch::linalg_eigh(theta.detach());
   const auto values = spectrum.eigenvalues.to(torch::kCPU);

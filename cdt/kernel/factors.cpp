@@ -2,7 +2,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factors.h>
-#include <cdt/kernel/full_precision.h>
 #include <cdt/kernel/jacobian.h>
 #include <cdt/kernel/recorder.h>
 #include <torch/csrc/autograd/engine.h>
@@ -74,12 +73,12 @@ class Factorizer {
   void differentiate_sites();
   void probe();
   std::vector<FactorGroup> rule_groups() const;
-  std::optional<FactorGroup> jacobian_group() const;
+  void add_jacobian_group(Factors& factors) const;
 
   OuterProduct outer_product(const LiveSite& live, double bias) const;
   Tensor dense_rows(const LiveSite& live, const ParameterUse& use, bool times_input) const;
   Tensor to_rows(const std::vector<OuterProduct>& terms) const;
-  bool rows_are_cheaper(const std::vector<OuterProduct>& terms) const;
+  bool rows_are_cheaper(int64_t positions, int64_t in, int64_t out) const;
 
   const Model& model_;
   const Tensor& x_;
@@ -112,7 +111,10 @@ bool Factorizer::needed(const Site& site) const {
 
 void Factorizer::decide_coverage() {
   for (size_t p = 0; p < coverage_.size(); ++p) {
-    if (!recording_.used[p]) continue;
+    // What was sent to the Jacobian path stays there in blocks that do not use it: one form in
+    // every block.
+    if (!recording_.used[p] && !options_.all_by_jacobian && !options_.by_jacobian.count(p))
+      continue;
     coverage_[p].coverage = Coverage::kRule;
     if (options_.all_by_jacobian) {
       send_to_jacobian(p, "asked for");
@@ -167,15 +169,15 @@ void Factorizer::differentiate_sites() {
   }
 }
 
-/// One backward pass with random signs: gives Jᵀv for the self-check, and shows at each site
+/// One backward pass with random weights v: gives Jᵀv for the self-check, and shows at each site
 /// whether the gradient of sample i's rows answers to sample i's outputs alone, as the rules
-/// assume.
+/// assume. Sizes differ as well as signs: samples of equal weight could be taken for each other
+/// unseen.
 void Factorizer::probe() {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options_.seed);
-  probe_ = torch::randint(0, 2, {samples_, width_}, generator, torch::kFloat64)
-               .mul_(2)
-               .sub_(1)
-               .to(recording_.outputs.options().requires_grad(false));
+  const Tensor sizes = torch::rand({samples_, width_}, generator, torch::kFloat64) + 0.5;
+  const Tensor signs = torch::randint(0, 2, {samples_, width_}, generator, torch::kFloat64) * 2 - 1;
+  probe_ = (sizes * signs).to(recording_.outputs.options().requires_grad(false));
   std::vector<Edge> edges;
   for (const LiveSite& live : live_) edges.push_back(live.site->edge);
   for (const Tensor& p : model_.parameters()) {
@@ -186,15 +188,17 @@ void Factorizer::probe() {
   for (size_t k = 0; k < live_.size(); ++k) {
     if (!gradients[k].defined()) continue;
     const Tensor& G = live_[k].gradient;
-    std::vector<int64_t> signs(G.dim(), 1);
-    signs[0] = samples_;
-    signs[1] = width_;
-    const Tensor promised =
-        width_ == 1 ? (G * probe_.view(signs)).squeeze(1) : (G * probe_.view(signs)).sum(1);
+    std::vector<int64_t> shape(G.dim(), 1);
+    shape[0] = samples_;
+    shape[1] = width_;
+    const Tensor parts = G * probe_.view(shape);
+    const Tensor promised = width_ == 1 ? parts.squeeze(1) : parts.sum(1);
     const Tensor actual = gradients[k].reshape(promised.sizes());
-    const double gap = (promised - actual).abs_().max().item<double>();
-    const double size = actual.abs().max().item<double>();
-    if (!(gap <= tolerance * size)) {
+    // Sample by sample, each against its own size: a large one must not hide the others.
+    const Tensor gaps = (promised - actual).abs_().flatten(1).amax(1);
+    const Tensor allowed =
+        parts.abs().flatten(1).amax(1) * (tolerance * static_cast<double>(width_));
+    if (!(gaps <= allowed).all().item<bool>()) {
       send_to_jacobian(*live_[k].site, "the gradient at its layer mixes samples");
     }
   }
@@ -225,24 +229,16 @@ Tensor Factorizer::dense_rows(const LiveSite& live, const ParameterUse& use,
   return G.sum_to_size(shape).reshape({samples_ * width_, -1}).mul_(use.scale);
 }
 
-bool Factorizer::rows_are_cheaper(const std::vector<OuterProduct>& terms) const {
-  // Multiply-adds per block of b samples, against itself.
-  const auto b = static_cast<double>(options_.typical_samples);
-  const auto width = static_cast<double>(width_);
-  double positions = 0;
-  double pairwise = 0;
-  const auto d0 = static_cast<double>(terms[0].left.size(3));
-  const auto d1 = static_cast<double>(terms[0].right.size(3));
-  for (const auto& s : terms) {
-    positions += static_cast<double>(s.left.size(2));
-    for (const auto& t : terms) {
-      const double pairs = b * b * static_cast<double>(s.left.size(2) * t.left.size(2));
-      pairwise += pairs * (static_cast<double>(s.left.size(1) * t.left.size(1)) * d0 +
-                           static_cast<double>(s.right.size(1) * t.right.size(1)) * d1);
-    }
-  }
-  const double rows = b * width * positions * d0 * d1 + b * b * width * width * d0 * d1;
-  return rows < pairwise;
+/// Whether per-sample gradients and one Gram product take fewer multiply-adds than all pairs of
+/// positions, for a weight [out, in] that meets so many positions a sample.
+bool Factorizer::rows_are_cheaper(int64_t positions, int64_t in, int64_t out) const {
+  const auto b = static_cast<double>(options_.samples);
+  const auto n = b * static_cast<double>(width_);
+  const auto t = static_cast<double>(positions);
+  const auto weights = static_cast<double>(in) * static_cast<double>(out);
+  const double pairwise =
+      t * t * (n * n * static_cast<double>(out) + b * b * static_cast<double>(in));
+  return n * t * weights + n * n * weights < pairwise;
 }
 
 Tensor Factorizer::to_rows(const std::vector<OuterProduct>& terms) const {
@@ -314,8 +310,13 @@ std::vector<FactorGroup> Factorizer::rule_groups() const {
   std::vector<FactorGroup> result;
   for (auto& [parameter, group] : groups) {
     if (!group.terms.empty()) {
+      int64_t positions = 0;
+      for (const OuterProduct& term : group.terms) positions += term.left.size(2);
+      const OuterProduct& first = group.terms.front();
+      const Tensor& input = first.input_is_left ? first.left : first.right;
+      const Tensor& gradient = first.input_is_left ? first.right : first.left;
       // A parameter that is a weight here and a bias or a scale there: one form for all.
-      if (group.rows.defined() || rows_are_cheaper(group.terms)) {
+      if (group.rows.defined() || rows_are_cheaper(positions, input.size(3), gradient.size(3))) {
         const Tensor rows = to_rows(group.terms);
         group.rows = group.rows.defined() ? group.rows + rows : rows;
         group.terms.clear();
@@ -328,7 +329,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() const {
 }
 
 /// Everything that no rule covers.
-std::optional<FactorGroup> Factorizer::jacobian_group() const {
+void Factorizer::add_jacobian_group(Factors& factors) const {
   FactorGroup group;
   std::vector<Tensor> wanted;
   for (size_t p = 0; p < coverage_.size(); ++p) {
@@ -336,14 +337,16 @@ std::optional<FactorGroup> Factorizer::jacobian_group() const {
     group.parameters.push_back(p);
     wanted.push_back(model_.parameters()[p]);
   }
-  if (wanted.empty()) return std::nullopt;
-  group.rows = jacobian_rows(model_, x_, recording_.outputs, wanted);
+  if (wanted.empty()) return;
+  JacobianRows found = jacobian_rows(model_, x_, factors.outputs, wanted);
+  group.rows = std::move(found.rows);
   group.trace = trace_bound(group);
-  return group;
+  factors.groups.push_back(std::move(group));
+  factors.coupling = found.coupling;
+  factors.coupled_sample = found.coupled_sample;
 }
 
 Factors Factorizer::run() {
-  const FullPrecision exact;
   decide_coverage();
   differentiate_sites();
   probe();
@@ -354,7 +357,7 @@ Factors Factorizer::run() {
   live_.clear();
   recording_.sites.clear();
   recording_.outputs = factors.outputs;  // frees the graph
-  if (auto group = jacobian_group()) factors.groups.push_back(std::move(*group));
+  add_jacobian_group(factors);
   factors.coverage = coverage_;
   factors.probe = probe_.reshape({-1}).to(options_.accumulate);
   factors.pulled_back = pulled_back_;
@@ -363,14 +366,29 @@ Factors Factorizer::run() {
 
 FactorCost Factorizer::cost() const {
   const auto bytes = static_cast<int64_t>(c10::elementSize(model_.dtype()));
+  const auto wide = static_cast<int64_t>(c10::elementSize(options_.accumulate));
   FactorCost cost;
+  cost.outputs = recording_.outputs.detach();
   cost.graph_bytes = recording_.activation_bytes;
+  std::map<size_t, int64_t> positions;  // of a weight, over its uses
+  std::map<size_t, std::pair<int64_t, int64_t>> shapes;
   for (const Site& site : recording_.sites) {
     int64_t entries = width_;
     for (int64_t size : site.output_shape) entries *= size;
     if (site.input.defined()) entries += site.input.numel();
     cost.factor_bytes += entries * bytes;
-    cost.graph_bytes += entries * bytes;  // the probe's gradient
+    cost.graph_bytes +=
+        entries * (bytes + wide);  // the probe's gradient, and pieces that are widened
+    if (site.weight) {
+      const int64_t in = site.input.size(-1);
+      positions[site.weight->parameter] += site.input.numel() / (in * samples_);
+      shapes[site.weight->parameter] = {in, site.output_shape.back()};
+    }
+  }
+  for (const auto& [parameter, shape] : shapes) {
+    if (rows_are_cheaper(positions[parameter], shape.first, shape.second)) {
+      cost.factor_bytes += samples_ * width_ * shape.first * shape.second * wide;
+    }
   }
   for (size_t p = 0; p < coverage_.size(); ++p) {
     if (!recording_.used[p]) continue;
@@ -389,13 +407,19 @@ Factors factorize(const Model& model, const Tensor& x, const FactorOptions& opti
 }
 
 FactorCost cost_per_sample(const Model& model, const Tensor& x, const FactorOptions& options) {
-  // Of two samples, where there are two: batch norm in training mode refuses one, in words that
+  // Of two samples where there are more: batch norm in training mode refuses one, in words that
   // help nobody.
-  const int64_t samples = std::min<int64_t>(2, x.size(0));
-  FactorCost cost = Factorizer(model, x.narrow(0, 0, samples), options).cost();
-  cost.factor_bytes /= samples;
-  cost.graph_bytes /= samples;
-  return cost;
+  const int64_t samples = x.size(0) > 2 ? 2 : 1;
+  try {
+    FactorCost cost = Factorizer(model, x.narrow(0, 0, samples), options).cost();
+    cost.factor_bytes /= samples;
+    cost.graph_bytes /= samples;
+    return cost;
+  } catch (const c10::Error& error) {
+    throw InvalidArgument(
+        c10::str("the model must take any number of samples, but failed on the first ", samples,
+                 " of ", x.size(0), ": ", error.what_without_backtrace()));
+  }
 }
 
 }  // namespace cdt::kernel

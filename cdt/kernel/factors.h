@@ -46,29 +46,32 @@ struct Factors {
   torch::Tensor outputs;  ///< ŷ [b, n_L], detached.
   std::vector<FactorGroup> groups;
   std::vector<ParameterCoverage> coverage;  ///< by parameter
-  torch::Tensor probe;  ///< v [b·n_L], random signs, in the accumulation dtype.
+  torch::Tensor probe;                      ///< v [b·n_L], random, in the accumulation dtype.
   std::vector<torch::Tensor>
-      pulled_back;  ///< Jᵀv by autograd, by parameter; undefined where unused.
+      pulled_back;             ///< Jᵀv by autograd, by parameter; undefined where unused.
+  double coupling = 0;         ///< of Jacobian rows: how far a sample's outputs move when alone
+  int64_t coupled_sample = 0;  ///< the sample that moves farthest
 };
 
 struct FactorOptions {
   torch::ScalarType accumulate = torch::kFloat64;
   std::set<size_t> by_jacobian;  ///< parameters whose rules have proved wrong
   bool all_by_jacobian = false;
-  int64_t typical_samples =
-      1;              ///< block size that operation counts assume: the same form in every block
-  uint64_t seed = 0;  ///< of the probe
+  int64_t samples = 1;  ///< of the whole batch: operation counts choose one form for every block
+  uint64_t seed = 0;    ///< of the probe
 };
 
 /// Records the model on a block of samples and factors its Jacobian.
-/// @throws InvalidArgument as record() does, and if a sample's outputs depend on the other samples.
+/// @throws InvalidArgument as record() does.
 Factors factorize(const Model& model, const torch::Tensor& x, const FactorOptions& options);
 
-/// What one sample costs, from a recording of two.
+/// What one sample costs, from a recording of the first one or two.
 struct FactorCost {
   int64_t factor_bytes = 0;  ///< kept
   int64_t graph_bytes = 0;   ///< while factorize() runs
+  torch::Tensor outputs;     ///< ŷ of the samples that were recorded, without the others
 };
+/// @throws InvalidArgument as record() does, or if the model does not run on so few samples.
 FactorCost cost_per_sample(const Model& model, const torch::Tensor& x,
                            const FactorOptions& options);
 

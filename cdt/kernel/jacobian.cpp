@@ -1,34 +1,34 @@
 #include <cdt/core/error.h>
-#include <cdt/core/tolerance.h>
 #include <cdt/kernel/jacobian.h>
 
 namespace cdt::kernel {
 
 using torch::Tensor;
 
-Tensor jacobian_rows(const Model& model, const Tensor& x, const Tensor& together,
-                     const std::vector<Tensor>& parameters) {
+JacobianRows jacobian_rows(const Model& model, const Tensor& x, const Tensor& together,
+                           const std::vector<Tensor>& parameters) {
   int64_t columns = 0;
   for (const Tensor& p : parameters) columns += p.numel();
   const int64_t samples = together.size(0);
   const int64_t width = together.size(1);
   const Tensor outputs = together.detach();
-  const double allowed = tol::coupling(model.dtype()) * outputs.abs().max().item<double>();
-  Tensor rows = torch::zeros({samples * width, columns}, outputs.options());
+  JacobianRows result;
+  result.rows = torch::zeros({samples * width, columns}, outputs.options());
   for (int64_t i = 0; i < samples; ++i) {
     const Tensor alone = evaluate(model, x.narrow(0, i, 1));
     CDT_REQUIRE(alone.size(1) == width, "sample ", i, " gives ", alone.size(1),
                 " outputs when evaluated alone and ", width, " in the batch");
     const double gap = (alone.detach() - outputs.narrow(0, i, 1)).abs().max().item<double>();
-    CDT_REQUIRE(
-        gap <= allowed, "the outputs of sample ", i, " change by ", gap,
-        " when it is evaluated alone: a layer of the model mixes samples or is random. "
-        "Put batch norm and dropout in eval mode; samples must lie along the first dimension");
+    if (gap > result.coupling) {
+      result.coupling = gap;
+      result.coupled_sample = i;
+    }
+    if (!alone.requires_grad()) continue;  // no parameter moves this sample
     for (int64_t c = 0; c < width; ++c) {
       const auto gradients = torch::autograd::grad({alone.select(1, c)}, parameters, {},
                                                    /*retain_graph=*/c + 1 < width,
                                                    /*create_graph=*/false, /*allow_unused=*/true);
-      Tensor row = rows[i * width + c];
+      Tensor row = result.rows[i * width + c];
       int64_t offset = 0;
       for (size_t k = 0; k < parameters.size(); ++k) {
         const int64_t count = parameters[k].numel();
@@ -37,7 +37,7 @@ Tensor jacobian_rows(const Model& model, const Tensor& x, const Tensor& together
       }
     }
   }
-  return rows;
+  return result;
 }
 
 }  // namespace cdt::kernel

@@ -5,12 +5,17 @@
 
 namespace cdt::kernel {
 
-/// J = ∂ŷ/∂(parameters) [r·n_L, m], in the model's dtype: each sample alone, one backward pass per
-/// output. `together` is ŷ [r, n_L] of the whole batch: a sample that gives other outputs alone is
-/// a sample that others influence.
-/// @throws InvalidArgument in that case; the message names the sample.
-torch::Tensor jacobian_rows(const Model& model, const torch::Tensor& x,
-                            const torch::Tensor& together,
-                            const std::vector<torch::Tensor>& parameters);
+struct JacobianRows {
+  torch::Tensor rows;          ///< ∂ŷ/∂(parameters) [r·n_L, m], in the model's dtype
+  double coupling = 0;         ///< how far a sample's outputs move when it is evaluated alone
+  int64_t coupled_sample = 0;  ///< the sample that moves farthest
+};
+
+/// Each sample alone, one backward pass per output. `together` is ŷ [r, n_L] of the whole batch: a
+/// sample that gives other outputs alone (beyond rounding) is one that the others influence.
+/// @throws InvalidArgument if a sample has another number of outputs alone.
+JacobianRows jacobian_rows(const Model& model, const torch::Tensor& x,
+                           const torch::Tensor& together,
+                           const std::vector<torch::Tensor>& parameters);
 
 }  // namespace cdt::kernel

@@ -15,10 +15,12 @@ Model::Model(Forward forward, const std::vector<Tensor>& parameters)
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& p = parameters[i];
     CDT_REQUIRE(p.defined(), "parameter ", i, " is undefined");
-    if (!p.requires_grad() || !seen.insert(p.unsafeGetTensorImpl()).second) continue;
+    if (!p.requires_grad() || p.numel() == 0) continue;
+    if (!seen.insert(p.unsafeGetTensorImpl()).second) continue;
     CDT_REQUIRE(p.is_leaf(), "parameter ", i,
                 " is computed from other tensors; pass the leaves that training moves");
-    require_floating(p, c10::str("parameter ", i));
+    CDT_REQUIRE(p.scalar_type() == torch::kFloat32 || p.scalar_type() == torch::kFloat64,
+                "parameter ", i, " must be float32 or float64, not ", p.scalar_type());
     if (!parameters_.empty()) {
       CDT_REQUIRE(p.scalar_type() == dtype() && p.device() == device(), "parameter ", i, " is ",
                   p.scalar_type(), " on ", p.device(), ", the ones before it are ", dtype(), " on ",
@@ -53,12 +55,21 @@ std::vector<Tensor> unflatten(const Model& model, const Tensor& vector) {
   return tensors;
 }
 
+namespace {
+int64_t version_of(const Tensor& x) {
+  return x.is_inference() ? 0 : static_cast<int64_t>(x._version());
+}
+}  // namespace
+
 Tensor evaluate(const Model& model, const Tensor& x) {
   CDT_REQUIRE(x.defined() && x.dim() >= 1 && x.numel() > 0,
               "inputs must hold at least one sample along their first dimension");
   if (x.is_floating_point()) require_finite(x, "inputs");
-  const torch::AutoGradMode with_graph(true);
+  const int64_t version = version_of(x);
   const Tensor outputs = model.forward(x);
+  CDT_REQUIRE(version_of(x) == version,
+              "the forward function writes to its inputs (an in-place operator on x?); it must "
+              "leave them as they are");
   CDT_REQUIRE(outputs.defined() && outputs.numel() > 0, "the model returned no outputs");
   CDT_REQUIRE(outputs.dim() == 0 ? x.size(0) == 1 : outputs.size(0) == x.size(0) || x.size(0) == 1,
               "the model must return one row per sample: ", x.size(0),
@@ -67,6 +78,14 @@ Tensor evaluate(const Model& model, const Tensor& x) {
     throw NumericalError("the model's outputs are not finite on these inputs");
   }
   return outputs.reshape({x.size(0), -1});
+}
+
+Tensor differentiable_outputs(const Model& model, const Tensor& x) {
+  Tensor outputs = evaluate(model, x);
+  CDT_REQUIRE(outputs.requires_grad(),
+              "the outputs do not depend on any of the model's parameters; are they detached, or "
+              "computed from others?");
+  return outputs;
 }
 
 }  // namespace cdt::kernel

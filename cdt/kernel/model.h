@@ -29,15 +29,15 @@ concept ModuleObject = requires(M& m, torch::Tensor x) {
 ///
 /// Any callable will do; a torch::nn module converts by itself, so `empirical_ntk(net, x)` works
 /// for a `torch::nn::Sequential net`. Samples lie along the first dimension and must not influence
-/// each other: put batch norm and dropout in eval mode. Frozen parameters (`requires_grad` off) and
-/// repetitions are dropped: what remains, in the given order, is θ.
+/// each other: put batch norm and dropout in eval mode. Frozen (`requires_grad` off), empty and
+/// repeated parameters are dropped: what remains, in the given order, is θ.
 class Model {
  public:
   using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
 
   /// @throws InvalidArgument if `forward` is empty, no parameter is trainable, a parameter is
   /// undefined, not a leaf or not
-  ///   floating-point, or parameters lie on different devices or have different dtypes.
+  ///   float32 or float64, or parameters lie on different devices or have different dtypes.
   Model(Forward forward, const std::vector<torch::Tensor>& parameters);
 
   /// A module in a holder or shared pointer, which the model keeps alive.
@@ -72,10 +72,15 @@ torch::Tensor flatten(const Model& model, const std::vector<torch::Tensor>& tens
 /// The inverse: a vector [P] → views shaped like the parameters.
 std::vector<torch::Tensor> unflatten(const Model& model, const torch::Tensor& vector);
 
-/// The outputs of `model` on `x` as [r, n_L], with their autograd graph.
-/// @throws InvalidArgument if x is empty, holds NaN or infinities, or the outputs do not have r
-/// rows.
+/// The outputs of `model` on `x` as [r, n_L], with their graph where autograd records.
+/// @throws InvalidArgument if x is empty, holds NaN or infinities, the outputs do not have r rows,
+/// or
+///   the forward function writes to its inputs.
 /// @throws NumericalError if an output is not finite.
 torch::Tensor evaluate(const Model& model, const torch::Tensor& x);
+
+/// The same.
+/// @throws InvalidArgument also if the outputs do not depend on any parameter.
+torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);
 
 }  // namespace cdt::kernel

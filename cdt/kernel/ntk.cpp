@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/block_product.h>
 #include <cdt/kernel/ntk.h>
 
@@ -33,7 +34,9 @@ class Assembler {
 
  private:
   Factors block(const Tensor& x, int64_t first, int64_t count);
-  int64_t block_size(const Tensor& x, int64_t samples) const;
+  int64_t block_size(const Tensor& x, int64_t samples);
+  void require_same_outputs(const Tensor& x, int64_t first, const Factors& factors);
+  void require_uncoupled(const Factors& factors, double gap, int64_t sample) const;
   Tensor allocate(int64_t rows, int64_t columns) const;
   void add_symmetric(const Tensor& theta, const Factors& f, int64_t first, int64_t count,
                      std::vector<double>& probes);
@@ -47,6 +50,9 @@ class Assembler {
   const NtkOptions& options_;
   FactorOptions factor_options_;
   Ntk ntk_;
+  /// Outputs by inputs and first sample: the same samples must give them again, alone or among
+  /// others.
+  std::map<std::pair<const void*, int64_t>, Tensor> seen_;
 };
 
 /// Rows or columns of Θ that belong to some samples.
@@ -57,6 +63,8 @@ Tensor part(const Tensor& theta, int64_t dimension, int64_t first, int64_t count
 Factors Assembler::block(const Tensor& x, int64_t first, int64_t count) {
   factor_options_.seed = options_.seed + static_cast<uint64_t>(first);
   Factors factors = factorize(model_, x.narrow(0, first, count), factor_options_);
+  require_uncoupled(factors, factors.coupling, first + factors.coupled_sample);
+  require_same_outputs(x, first, factors);
   if (ntk_.coverage.empty()) {
     ntk_.coverage = factors.coverage;
   } else {
@@ -68,8 +76,41 @@ Factors Assembler::block(const Tensor& x, int64_t first, int64_t count) {
   return factors;
 }
 
-int64_t Assembler::block_size(const Tensor& x, int64_t samples) const {
+void Assembler::require_uncoupled(const Factors& factors, double gap, int64_t sample) const {
+  if (gap == 0) return;
+  double trace = 0;
+  for (const FactorGroup& group : factors.groups) trace += group.trace;
+  double squares = 0;
+  for (const Tensor& p : model_.parameters()) squares += p.detach().square().sum().item<double>();
+  // Outputs may cancel to nothing; rounding of each parameter still moves them.
+  const double rounding = 16 * tol::epsilon(model_.dtype()) *
+                          std::sqrt(squares * trace / static_cast<double>(factors.samples));
+  const double allowed =
+      tol::coupling(model_.dtype()) * factors.outputs.abs().max().item<double>() + rounding;
+  CDT_REQUIRE(gap <= allowed, "the outputs of sample ", sample, " change by ", gap,
+              " with the samples beside it, or from one evaluation to the next: a layer of the "
+              "model mixes samples or is "
+              "random. Put batch norm and dropout in eval mode; samples must lie along the first "
+              "dimension");
+}
+
+void Assembler::require_same_outputs(const Tensor& x, int64_t first, const Factors& factors) {
+  const auto [it, is_new] = seen_.try_emplace({x.unsafeGetTensorImpl(), first}, factors.outputs);
+  if (is_new) return;
+  const int64_t rows = std::min(it->second.size(0), factors.samples);
+  CDT_REQUIRE(it->second.size(1) == factors.outputs.size(1), "the model gives ", it->second.size(1),
+              " outputs a sample for ", it->second.size(0), " samples and ",
+              factors.outputs.size(1), " for ", factors.samples);
+  const Tensor gaps =
+      (it->second.narrow(0, 0, rows) - factors.outputs.narrow(0, 0, rows)).abs().amax(1);
+  const int64_t worst = gaps.argmax().item<int64_t>();
+  require_uncoupled(factors, gaps[worst].item<double>(), first + worst);
+}
+
+int64_t Assembler::block_size(const Tensor& x, int64_t samples) {
+  factor_options_.samples = samples;
   const FactorCost cost = cost_per_sample(model_, x, factor_options_);
+  seen_[{x.unsafeGetTensorImpl(), 0}] = cost.outputs;
   const int64_t whole = cost.factor_bytes + cost.graph_bytes;
   if (samples <= options_.memory_bytes / std::max<int64_t>(1, whole)) return samples;
   const int64_t per_sample = 2 * cost.factor_bytes + cost.graph_bytes;  // two blocks at a time
@@ -119,6 +160,8 @@ void Assembler::require_same_groups(const Factors& a, const Factors& b) const {
 }
 
 void Assembler::check(const Factors& a, const Factors& b, const std::vector<double>& probes) {
+  const double tolerance =
+      std::max(tol::self_check(model_.dtype()), tol::self_check(options_.accumulate));
   for (size_t g = 0; g < a.groups.size(); ++g) {
     double expected = 0;
     bool by_rule = true;
@@ -132,7 +175,7 @@ void Assembler::check(const Factors& a, const Factors& b, const std::vector<doub
     const double scale =
         std::max(std::sqrt(a.groups[g].trace * b.groups[g].trace), std::abs(expected));
     const double gap = std::abs(probes[g] - expected);
-    if (gap <= tol::self_check(model_.dtype()) * scale) {
+    if (gap <= tolerance * scale) {
       if (scale > 0) ntk_.self_check = std::max(ntk_.self_check, gap / scale);
     } else if (by_rule) {
       throw RefutedRule{a.groups[g].parameters};
@@ -146,9 +189,7 @@ void Assembler::check(const Factors& a, const Factors& b, const std::vector<doub
 
 Ntk Assembler::symmetric(const Tensor& x) {
   const int64_t samples = x.size(0);
-  factor_options_.typical_samples = samples;
   const int64_t size = block_size(x, samples);
-  factor_options_.typical_samples = size;
   const int64_t blocks = (samples + size - 1) / size;
   const int64_t total = blocks * (blocks + 1) / 2;
   int64_t done = 0;
@@ -182,9 +223,7 @@ Ntk Assembler::symmetric(const Tensor& x) {
 Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
   const int64_t rows = x.size(0);
   const int64_t columns = x_prime.size(0);
-  factor_options_.typical_samples = std::max(rows, columns);
   const int64_t size = block_size(x, rows + columns);
-  factor_options_.typical_samples = std::min(size, std::max(rows, columns));
   const int64_t total = ((rows + size - 1) / size) * ((columns + size - 1) / size);
   int64_t done = 0;
   std::vector<Tensor> outputs;
@@ -213,7 +252,7 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
 /// path.
 template <class Assemble>
 Ntk with_fallback(const Model& model, const NtkOptions& options, const Assemble& assemble) {
-  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
+  const AutogradScope scope;
   FactorOptions factor_options;
   factor_options.accumulate = options.accumulate;
   factor_options.all_by_jacobian = options.path == NtkOptions::Path::kJacobian;

@@ -26,7 +26,7 @@ struct NtkOptions {
   /// visible (DESIGN section 2, Reachability).
   torch::ScalarType accumulate = torch::kFloat64;
 
-  /// Of the random signs in the self-check.
+  /// Of the random weights in the self-check.
   uint64_t seed = 1;
 
   /// Called after each pair of sample blocks, with the pairs done and their number.
@@ -49,7 +49,7 @@ struct Ntk {
 
 /// Θ(x, x). O(n²·width) per linear layer by rule; n backward passes and O(n²·P) where none applies.
 ///
-/// Always checks itself: for random signs v, vᵀΘ_g v must equal ‖J_gᵀv‖² from autograd, for each
+/// Always checks itself: for random weights v, vᵀΘ_g v must equal ‖J_gᵀv‖² from autograd, for each
 /// group g of parameters and each block of samples; a rule that fails is replaced by the Jacobian
 /// path, and `coverage` says so.
 ///

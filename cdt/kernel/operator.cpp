@@ -1,14 +1,15 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/operator.h>
 
 namespace cdt::kernel {
 
 using torch::Tensor;
 
-NtkOperator::NtkOperator(Model model, const Tensor& x)
-    : model_(std::move(model)), outputs_(evaluate(model_, x)) {
-  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
+NtkOperator::NtkOperator(Model model, const Tensor& x) : model_(std::move(model)) {
+  const AutogradScope scope;
+  outputs_ = differentiable_outputs(model_, x);
   seed_ = torch::zeros_like(outputs_).requires_grad_();
   pulled_back_ = flatten(model_, torch::autograd::grad({outputs_}, model_.parameters(), {seed_},
                                                        /*retain_graph=*/true, /*create_graph=*/true,
@@ -17,6 +18,7 @@ NtkOperator::NtkOperator(Model model, const Tensor& x)
 }
 
 Tensor NtkOperator::apply(const Tensor& v) const {
+  const AutogradScope scope;
   require_shape(v, {size()}, "v");
   CDT_REQUIRE(v.scalar_type() == model_.dtype() && v.device() == model_.device(), "v must be ",
               model_.dtype(), " on ", model_.device(), ", not ", v.scalar_type(), " on ",

@@ -1,5 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/products.h>
 
 namespace cdt::kernel {
@@ -28,16 +29,16 @@ std::vector<Tensor> gradients(const Model& model, const Tensor& output, const Te
 }  // namespace
 
 Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
-  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
-  const Tensor outputs = evaluate(model, x).reshape({-1});
+  const AutogradScope scope;
+  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, v, outputs.numel(), "v");
   return flatten(model, gradients(model, outputs, v, false));
 }
 
 Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
-  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
+  const AutogradScope scope;
   require_vector(model, u, model.parameter_count(), "u");
-  const Tensor outputs = evaluate(model, x).reshape({-1});
+  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
   const Tensor pulled_back = flatten(model, gradients(model, outputs, seed, true));
   return torch::autograd::grad({pulled_back}, {seed}, {u})[0];
@@ -45,9 +46,9 @@ Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor
 
 Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor& w,
                               const Tensor& u) {
-  const torch::AutoGradMode with_graph(true);  // the caller may be in a NoGradGuard
+  const AutogradScope scope;
   require_vector(model, u, model.parameter_count(), "u");
-  const Tensor outputs = evaluate(model, x).reshape({-1});
+  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, w, outputs.numel(), "w");
   const Tensor gradient = flatten(model, gradients(model, outputs, w, true));
   if (!gradient.requires_grad()) return torch::zeros_like(u);  // linear in θ: no curvature

@@ -215,7 +215,14 @@ class Recorder {
   }
 
   void keep(const Tensor& h, Site site, std::vector<Port> operands) {
-    site.edge = torch::autograd::impl::gradient_edge(h);
+    const bool in_place = name_.back() == '_';
+    // Written through a view, h shares its gradient with the rest of its base.
+    if (in_place && h.is_view()) return;
+    // A composite operator may return a reshaped view of what it computed; an in-place activation
+    // would replace the view's place in the graph, not its base's.
+    const bool reshaped = h.is_view() && h._base().numel() == h.numel() && h.is_contiguous() &&
+                          h._base().is_contiguous();
+    site.edge = torch::autograd::impl::gradient_edge(reshaped ? Tensor(h._base()) : h);
     site.output_shape = h.sizes().vec();
     site.input = site.input.defined() ? site.input.detach() : site.input;
     found_.push_back({std::move(site), std::move(operands)});
@@ -315,7 +322,7 @@ Recording record(const Model& model, const Tensor& x) {
   Recording recording;
   {
     const Watch watch(recorder);
-    recording.outputs = evaluate(model, x);
+    recording.outputs = differentiable_outputs(model, x);
   }
   CDT_REQUIRE(recorder.refusal().empty(), recorder.refusal());
   recorder.finish(recording, model.parameters().size());

@@ -75,6 +75,11 @@ void require_tensors(const SafeTensors& file, const MlpOptions& options) {
     if (options.bias) require_tensor(file, bias_name(layer), {out});
     in = out;
   }
+  const torch::ScalarType dtype = file.tensors.at(weight_name(0)).scalar_type();
+  for (const auto& [name, tensor] : file.tensors) {
+    CDT_REQUIRE(tensor.scalar_type() == dtype, "tensors must have one dtype; ", name, " is ",
+                tensor.scalar_type(), ", ", weight_name(0), " ", dtype);
+  }
   const size_t expected = layers * (options.bias ? 2 : 1);
   CDT_REQUIRE(file.tensors.size() == expected, "the architecture has ", expected,
               " tensors, the file ", file.tensors.size());

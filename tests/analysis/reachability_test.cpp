@@ -143,6 +143,25 @@ TEST(Conflicts, DependentSamplesThatAreNoDuplicates) {
                InvalidArgument);
 }
 
+TEST(Conflicts, FrozenSamplesAreNotCalledDuplicates) {
+  const Tensor theta = torch::diag(torch::tensor({0.0, 0.0, 1e-18, 1.0, 1.0, 1.0}, kDouble));
+  const Tensor labels = torch::arange(6, kDouble);
+  const auto conflicts = analysis::trace_unreachable(theta, spectrum_of(theta), 1, labels);
+  ASSERT_EQ(conflicts.size(), 1u);
+  EXPECT_EQ(conflicts[0].kind, Conflict::Kind::kFrozen);
+  EXPECT_THAT(conflicts[0].rows, ElementsAre(0, 1, 2));
+  EXPECT_EQ(to_string(conflicts[0].kind), "frozen");
+}
+
+TEST(Conflicts, DependenceSpreadOverManySamplesNamesThemAll) {
+  const int64_t n = 200;
+  const Tensor theta = torch::eye(n, kDouble) - torch::full({n, n}, 1.0 / n, kDouble);
+  const auto conflicts = analysis::trace_unreachable(theta, spectrum_of(theta), 1, std::nullopt);
+  ASSERT_EQ(conflicts.size(), 1u);
+  EXPECT_EQ(conflicts[0].kind, Conflict::Kind::kDependent);
+  EXPECT_EQ(conflicts[0].rows.size(), 200u);
+}
+
 TEST(InputCondition, FindsParallelAndLongInputs) {
   torch::manual_seed(6);
   Tensor x = torch::randn({30, 4}, kDouble);
@@ -209,10 +228,21 @@ TEST(LabelSequence, HandlesLongHorizonsAndNullDirections) {
   const Tensor e = theta.mv(torch::randn({6}, kDouble)) + spectrum.null_vectors().select(1, 0);
   for (double scale : {0.5, 50.0}) {  // 50: modes that grow 49-fold a step, 400 steps
     const auto sequence = analysis::reach_labels(spectrum, scale, e, 400);
-    EXPECT_TRUE(std::isfinite(sequence.size));
-    EXPECT_TRUE(torch::isfinite(sequence.augments).all().item<bool>());
     EXPECT_NEAR(sequence.unreachable_error, 1, 1e-9);
+    // Mode by mode the least energy is (aᶠe)²/(s² Σa^(2m)); for |a| > 1 and f → ∞ that is e²(a² −
+    // 1)/s², for |a| < 1 it is 0.
+    const Tensor s = spectrum.reachable_values() * scale;
+    const Tensor a = (1 - s).square();
+    const Tensor modal = spectrum.reachable_vectors().t().mv(e);
+    const Tensor limit =
+        torch::where(a > 1, modal.square() * (a - 1) / s.square(), torch::zeros_like(s))
+            .sum()
+            .sqrt();
+    EXPECT_NEAR(sequence.size, limit.item<double>(), 1e-6 * (1 + limit.item<double>()));
   }
+  EXPECT_THROW(analysis::reach_labels(spectrum, 0.5, e, 1000000), InvalidArgument);
+  EXPECT_THROW(analysis::reach_labels(spectrum, 0.5, e * NAN, 3), InvalidArgument);
+  EXPECT_THROW(analysis::reach_labels(spectrum, 0.5, e.to(torch::kFloat32), 3), InvalidArgument);
   EXPECT_THROW(analysis::reach_labels(spectrum, 0.5, e, 0), InvalidArgument);
   EXPECT_THROW(analysis::reach_labels(spectrum, 0.0, e, 3), InvalidArgument);
 }

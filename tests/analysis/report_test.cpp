@@ -64,6 +64,7 @@ TEST(Report, JsonHasTheStableNames) {
 }
 
 TEST(Report, NamesConflicts) {
+  torch::manual_seed(1);
   Tensor J = torch::randn({5, 9}, kDouble);
   J[4].copy_(J[1]);
   const Tensor theta = J.mm(J.t());
@@ -85,22 +86,40 @@ TEST(Report, NamesConflicts) {
   EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("UNKNOWN"));
 }
 
+/// The line of the report that opens with `subject`.
+std::string verdict(const analysis::Preflight& result, const std::string& subject) {
+  const std::string text = to_text(result);
+  const size_t start = text.find("  " + subject);
+  return start == std::string::npos ? "" : text.substr(start, text.find('\n', start) - start);
+}
+
 TEST(Report, SaysWhatTheCaseIs) {
   const Tensor theta = test::kernel_with({1, 2, 4}, 2);
   PreflightOptions options;
   options.loss = dynamics::Loss::kSse;
   options.learning_rate = 0.2;
-  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("STABLE"));
-  EXPECT_THAT(to_text(preflight(theta, options)), Not(HasSubstr("UNSTABLE")));
+  EXPECT_THAT(verdict(preflight(theta, options), "gradient descent"), HasSubstr(" STABLE"));
   options.learning_rate = 0.3;
-  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("OSCILLATING"));
+  EXPECT_THAT(verdict(preflight(theta, options), "gradient descent"), HasSubstr("OSCILLATING"));
   options.learning_rate = 1.0;
-  EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("UNSTABLE"));
+  EXPECT_THAT(verdict(preflight(theta, options), "gradient descent"), HasSubstr("UNSTABLE"));
+  for (double rate : {1e-17, 0.2, 1.0, 1e6}) {
+    options.learning_rate = rate;
+    EXPECT_THAT(verdict(preflight(theta, options), "controlled descent"), HasSubstr(" STABLE"));
+  }
+  options.learning_rate = 1.0;
   EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("stay below 0.5"));
-  EXPECT_THAT(to_text(preflight(torch::zeros({3, 3}, kDouble), options)), HasSubstr("FROZEN"));
-  const auto frozen =
-      nlohmann::json::parse(to_json(preflight(torch::zeros({3, 3}, kDouble), options)));
-  EXPECT_TRUE(frozen["lr_max"].is_null());  // infinite
+  const Tensor zero = torch::zeros({3, 3}, kDouble);
+  EXPECT_THAT(verdict(preflight(zero, options), "gradient descent"), HasSubstr("FROZEN"));
+  options.labels = torch::ones({3}, kDouble);
+  options.outputs = torch::zeros({3}, kDouble);
+  const auto frozen = nlohmann::json::parse(to_json(preflight(zero, options)));
+  EXPECT_TRUE(frozen["lr_max"].is_null());      // infinite
+  EXPECT_TRUE(frozen["reach_size"].is_null());  // nothing gets there
+  EXPECT_EQ(frozen["conflicts"][0]["kind"], "frozen");
+  EXPECT_THAT(to_text(preflight(zero, options)), Not(HasSubstr("can be brought onto the labels")));
+  options.labels.reset();
+  options.outputs.reset();
   options.inputs = torch::eye(3);
   EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("DISTINCT"));
   options.inputs = torch::ones({3, 3});
@@ -117,10 +136,14 @@ TEST(Preflight, RefusesBadInput) {
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.labels = torch::full({4}, NAN, kDouble);
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options.labels = torch::ones({4});
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.labels = torch::ones({4}, kDouble);
   options.outputs = torch::full({4}, INFINITY, kDouble);
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.outputs.reset();
+  options.inputs = torch::ones({});
+  EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.inputs = torch::ones({5, 2});
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.inputs.reset();

@@ -231,6 +231,13 @@ TEST_F(Program, SaysWhatIsWrong) {
   save("ynan.npy", torch::full({6}, NAN, kDouble));
   expect_wrong_usage("analyze --kernel good.npy --labels ynan.npy --lr 0.1", "ynan.npy");
   expect_wrong_usage("analyze --kernel good.npy --outputs-per-sample 4 --lr 0.1", "4 outputs");
+  save("y0.npy", torch::ones({3, 2}, kDouble));
+  save("transposed.npy", torch::ones({2, 3}, kDouble));
+  save("row.npy", torch::ones({1, 6}, kDouble));
+  expect_wrong_usage("analyze --kernel good.npy --outputs y0.npy --labels transposed.npy --lr 0.1",
+                     "2 outputs a sample");
+  expect_wrong_usage("analyze --kernel good.npy --labels row.npy --lr 0.1", "--outputs-per-sample");
+  expect_wrong_usage("analyze --kernel good.npy --lr 1e160", "overflows");
   save("q.npy", -torch::ones({6}, kDouble));
   expect_wrong_usage("design --kernel good.npy --lr 0.1 --Q q.npy --out g.npy",
                      "Q must be positive semidefinite");

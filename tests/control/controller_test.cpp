@@ -115,6 +115,68 @@ TEST(GeneralController, WorksOnTheReachablePartWithTheFullR) {
   }
 }
 
+// Mode by mode: a Frobenius norm would not see a small mode that is wrong altogether.
+TEST(GeneralController, ConvergesForSmallWeightsBesideLargeOnes) {
+  struct Case {
+    std::vector<double> s, q;
+    double rho;
+  };
+  for (const auto& c : {Case{{1, 1e-10}, {1, 1e-6}, 1e-6},
+                        {{1e3, 1e-6}, {1, 1e-8}, 1e-9},
+                        {{1e3, 1e-9}, {1, 1e-4}, 1e-5}}) {
+    SCOPED_TRACE(testing::Message() << "s " << c.s[0] << ", " << c.s[1]);
+    const Tensor s = torch::tensor(c.s, kDouble);
+    const Tensor q = torch::tensor(c.q, kDouble);
+    const Tensor rho = torch::full({2}, c.rho, kDouble);
+    const auto general = design_general(decompose(torch::diag(s), 1e-14), 1.0, Loss::kSse, q, rho);
+    const auto exact = control::mode_gains(s, q, rho);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_NEAR(general.K[i][i].item<double>(), exact.gain[i].item<double>(),
+                  1e-8 * (1 + std::abs(exact.gain[i].item<double>())));
+      EXPECT_NEAR(general.steering[i][i].item<double>() / exact.steering[i].item<double>(), 1,
+                  1e-8);
+    }
+  }
+}
+
+TEST(GeneralController, KeepsItsPromiseAtHugeSteps) {
+  const int64_t n = 20;
+  std::vector<double> s;
+  for (int64_t i = 0; i < n; ++i)
+    s.push_back(std::pow(10.0, 8.0 * static_cast<double>(i) / (n - 1)));
+  const Tensor theta = test::kernel_with(s, 3);
+  const auto controller = design_general(spectrum_of(theta), 1.0, Loss::kSse,
+                                         torch::ones({n}, kDouble), torch::full({n}, 0.1, kDouble));
+  const Tensor loop = torch::eye(n, kDouble) - theta.mm(controller.steering);
+  EXPECT_NEAR(torch::linalg_eigvals(loop).abs().max().item<double>(), controller.closed_loop_radius,
+              1e-4);
+}
+
+TEST(GeneralController, TakesModesThatAreSlowerThanRounding) {
+  const Tensor theta = torch::diag(torch::tensor({1.0, 1e-13}, kDouble));
+  const auto controller = design_general(decompose(theta, 1e-15), 1e-4, Loss::kSse,
+                                         torch::ones({2}, kDouble), torch::ones({2}, kDouble));
+  EXPECT_NEAR(controller.K[1][1].item<double>(), std::sqrt(2.0) - 1, 1e-6);
+}
+
+TEST(Controllers, RefuseErrorsThatDoNotFit) {
+  const Tensor theta = test::random_kernel(4, 9, 1.0, 2);
+  const auto spectral = design_spectral(theta, 0.5, Loss::kSse);
+  const auto general = design_general(spectrum_of(theta), 0.5, Loss::kSse,
+                                      torch::ones({4}, kDouble), torch::ones({4}, kDouble));
+  for (const Tensor& bad :
+       {torch::ones({4}), torch::ones({3}, kDouble), torch::ones({4, 1}, kDouble),
+        torch::full({4}, NAN, kDouble), Tensor()}) {
+    EXPECT_THROW(spectral.steer(bad), InvalidArgument);
+    EXPECT_THROW(spectral.predict(bad), InvalidArgument);
+    EXPECT_THROW(spectral.optimal_cost(bad), InvalidArgument);
+    EXPECT_THROW(general.steer(bad), InvalidArgument);
+    EXPECT_THROW(general.optimal_cost(bad), InvalidArgument);
+  }
+  EXPECT_THROW(control::riccati_residual(spectral, theta * NAN), InvalidArgument);
+  EXPECT_THROW(control::riccati_residual(spectral, theta.to(torch::kFloat32)), InvalidArgument);
+}
+
 TEST(GeneralController, SaysWhyItCannot) {
   const int64_t n = 4;
   const Tensor theta = torch::diag(torch::tensor({0.5, 1.0, 2.0, 4.0}, kDouble));
@@ -125,6 +187,13 @@ TEST(GeneralController, SaysWhyItCannot) {
               ThrowsMessage<NumericalError>(HasSubstr("not detectable")));
   EXPECT_NO_THROW(design_general(spectrum, 0.1, Loss::kSse, blind,
                                  ones));  // stable by itself: no weight needed
+  control::RiccatiOptions hasty;
+  hasty.max_iterations = 1;
+  EXPECT_THAT([&] { design_general(spectrum, 1e-3, Loss::kSse, ones, ones, hasty); },
+              ThrowsMessage<NumericalError>(HasSubstr("1 iterations")));
+  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones * NAN, ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones, ones.to(torch::kFloat32)),
+               InvalidArgument);
   EXPECT_THROW(design_general(spectrum, 0.0, Loss::kSse, ones, ones), InvalidArgument);
   EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, -ones, ones), InvalidArgument);
   EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones, 0 * ones), InvalidArgument);

@@ -1,4 +1,5 @@
 // The doubling solver against its equation, the closed form, value iteration and values of SciPy.
+#include <cdt/control/general.h>
 #include <cdt/control/riccati.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
@@ -79,19 +80,40 @@ TEST(Riccati, EqualsTheClosedFormOfCommutingWeights) {
   }
 }
 
+// Values of SciPy 1.10's solve_discrete_are, printed by scipy_reference.py; its own accuracy is
+// about 1e-12.
 TEST(Riccati, EqualsSciPy) {
-  // scipy.linalg.solve_discrete_are of SciPy 1.10 on this instance; its own accuracy is about
-  // 1e-12.
   const Tensor A = torch::tensor({{0.9, 0.2, 0.0}, {-0.1, 1.1, 0.3}, {0.0, 0.4, 0.5}}, kDouble);
   const Tensor B = torch::tensor({{1.0, 0.0}, {0.5, 1.0}, {0.0, 0.2}}, kDouble);
   const Tensor Q = torch::diag(torch::tensor({1.0, 2.0, 0.5}, kDouble));
   const Tensor R = torch::tensor({{0.5, 0.1}, {0.1, 0.3}}, kDouble);
-  const Tensor scipy =
-      torch::tensor({{1.2929087223105167, 0.014227408340453392, 0.005061456547102855},
-                     {0.014227408340453392, 2.3591182175147476, 0.15657366510004023},
-                     {0.005061456547102855, 0.15657366510004023, 0.652846254091697}},
+  const Tensor P = torch::tensor({{1.2929087223105167, 0.014227408340453392, 0.005061456547102855},
+                                  {0.014227408340453392, 2.3591182175147476, 0.15657366510004023},
+                                  {0.005061456547102855, 0.15657366510004023, 0.652846254091697}},
+                                 kDouble);
+  EXPECT_LE(relative_error(solve_riccati(A, B, Q, R).P, P), 1e-11);
+}
+
+TEST(Riccati, TrainingGainsEqualSciPy) {
+  const Tensor S = torch::tensor({{1.9, 0.6, 0.1}, {0.6, 0.8, -0.2}, {0.1, -0.2, 0.3}}, kDouble);
+  const Tensor identity =
+      torch::tensor({{-0.3182946683121975, -0.47179243153623146, -0.24082371719255585},
+                     {-0.47179243153623074, 0.5401704570267662, 0.5205734292498758},
+                     {-0.24082371719255527, 0.5205734292498757, 1.3550290943419019}},
                     kDouble);
-  EXPECT_LE(relative_error(solve_riccati(A, B, Q, R).P, scipy), 1e-11);
+  EXPECT_LE(relative_error(control::design_spectral(S, 1.0, dynamics::Loss::kSse).gain_matrix(),
+                           identity),
+            1e-11);
+  const Tensor weighted =
+      torch::tensor({{-0.3184162552402021, -0.4669004431071793, -0.20934239383422398},
+                     {-0.49280400663086776, 0.5686305332836413, 0.48675065350489294},
+                     {-0.03521842656691636, 0.07230024915419707, 0.48287514681747445}},
+                    kDouble);
+  const auto spectrum = dynamics::decompose(S, 1e-14);
+  const auto general = control::design_general(spectrum, 1.0, dynamics::Loss::kSse,
+                                               torch::tensor({1.0, 3.0, 0.2}, kDouble),
+                                               torch::full({3}, 0.1, kDouble));
+  EXPECT_LE(relative_error(general.K, weighted), 1e-11);
 }
 
 TEST(Riccati, TakesDiagonalsForWeights) {
@@ -163,6 +185,9 @@ TEST(SpectralRadius, AgreesWithEigenvalues) {
   EXPECT_EQ(spectral_radius(nilpotent), 0);
   const Tensor jordan = torch::tensor({{0.5, 1.0}, {0.0, 0.5}}, kDouble);
   EXPECT_NEAR(spectral_radius(jordan), 0.5, 1e-8);
+  // Far from normal: at first the powers shrink like the eigenvalue of the large block.
+  const Tensor hidden = torch::tensor({{0.5, 1e9, 0.0}, {0.0, 0.0, 0.0}, {0.0, 0.0, 1.1}}, kDouble);
+  EXPECT_NEAR(spectral_radius(hidden), 1.1, 1e-7);
 }
 
 }  // namespace

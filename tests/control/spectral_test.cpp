@@ -152,6 +152,8 @@ TEST(ModeGains, RefuseBadInput) {
   EXPECT_THROW(mode_gains(scalar(1), scalar(1), scalar(0)), InvalidArgument);
   EXPECT_THROW(mode_gains(scalar(1), torch::ones({2}, kDouble), scalar(1)), InvalidArgument);
   EXPECT_THROW(mode_gains(torch::ones({1}), scalar(1), scalar(1)), InvalidArgument);
+  EXPECT_THROW(mode_gains(scalar(1e160), scalar(1), scalar(1)), InvalidArgument);
+  EXPECT_THROW(mode_gains(scalar(1), scalar(INFINITY), scalar(1)), InvalidArgument);
 }
 
 class SpectralController : public testing::TestWithParam<uint64_t> {};
@@ -280,6 +282,7 @@ TEST(AugmentedView, RefusesWrongShapes) {
   EXPECT_THROW(control::augmented_view(I, torch::eye(2, kDouble), I, I, y), InvalidArgument);
   EXPECT_THROW(control::augmented_view(I, I, I, I, torch::ones({2}, kDouble)), InvalidArgument);
   EXPECT_THROW(control::augmented_view(I, I, I, I, y * NAN), InvalidArgument);
+  EXPECT_THROW(control::augmented_view(I, I, I, I, y.to(torch::kFloat32)), InvalidArgument);
 }
 
 }  // namespace

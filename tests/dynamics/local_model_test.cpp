@@ -36,6 +36,7 @@ TEST(Loss, FactorsAreThoseOfTheGradient) {
   }
   EXPECT_THROW(dynamics::parse_loss("MSE"), InvalidArgument);
   EXPECT_THROW(gradient_factor(Loss::kMse, 0), InvalidArgument);
+  EXPECT_THROW(loss_value(Loss::kMse, e * NAN), InvalidArgument);
 }
 
 TEST(Spectrum, FindsRankAndCleansTheNullSpace) {
@@ -89,6 +90,12 @@ TEST(LocalModel, RefusesBadInput) {
   EXPECT_THROW(dynamics::simulate(S, torch::ones({2}, kDouble), 3), InvalidArgument);
   EXPECT_THROW(dynamics::simulate(S, e * NAN, 3), InvalidArgument);
   EXPECT_THROW(dynamics::simulate(S, e, -1), InvalidArgument);
+  EXPECT_THROW(dynamics::simulate(Tensor(), e, 3, S), InvalidArgument);
+  EXPECT_THROW(
+      dynamics::simulate_augments(torch::ones({}, kDouble), e, torch::ones({4, 3}, kDouble)),
+      InvalidArgument);
+  EXPECT_THROW(dynamics::decompose(S, 2.0), InvalidArgument);
+  EXPECT_THROW(dynamics::decompose(S, -1e-3), InvalidArgument);
   EXPECT_THROW(dynamics::simulate(S, e, 3, torch::eye(2, kDouble)), InvalidArgument);
   EXPECT_THROW(dynamics::simulate(S * 1e30, e, 100), NumericalError);
   EXPECT_THROW(dynamics::step_matrix(S, -0.1, Loss::kSse), InvalidArgument);

@@ -189,6 +189,26 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                   [](P w, X x) { return torch::linear(x, w[0], w[1]).tanh().sum(1); },
                   {4}});
 
+  nets.push_back({"additions with alpha, of both signs",
+                  {p({4, 4}), p({4}), p({2, 4})},
+                  [](P w, X x) {
+                    const Tensor h = torch::sub(torch::linear(x, w[0]), w[1], 0.3).tanh();
+                    return torch::linear(torch::add(h, w[1], 1.7).tanh(), w[2]);
+                  },
+                  {4}});
+  nets.push_back({"parameter minus activation",
+                  {p({4}), p({1, 4})},
+                  [](P w, X x) { return torch::linear((w[0] - x).tanh(), w[1]); },
+                  {4}});
+  nets.push_back({"in-place activation on a rank-3 linear layer",
+                  {p({6, 4}), p({6}), p({1, 6})},
+                  [](P w, X x) {
+                    Tensor h = torch::linear(x, w[0], w[1]);
+                    h.relu_();
+                    return torch::linear(h, w[2]).sum(1);
+                  },
+                  {3, 4}});
+
   // From here on some parameter needs the Jacobian path.
   const auto by_jacobian = [&](Network net) {
     net.all_by_rule = false;
@@ -232,13 +252,21 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                                       w[3]);
                },
                {4}});
-  by_jacobian({"input overwritten after use",
-               {p({4}), p({1, 4})},
+  by_jacobian({"a scale that overwrites its input",
+               {p({4, 4}), p({4}), p({1, 4})},
                [](P w, X x) {
-                 Tensor h = x * 1.0;
-                 const Tensor z = h + w[0];
-                 h.mul_(2.0);
-                 return torch::linear(z.tanh() + h, w[1]) + w[0].prod();
+                 Tensor h = torch::linear(x, w[0]).tanh() * 1.0;
+                 h.mul_(w[1]);
+                 return torch::linear(h.tanh(), w[2]);
+               },
+               {4}});
+  by_jacobian({"a bias added through a view",
+               {p({2}), p({1, 4})},
+               [](P w, X x) {
+                 Tensor base = x * 1.0;
+                 Tensor part = base.narrow(1, 0, 2);
+                 part.add_(w[0]);
+                 return torch::linear(base.tanh(), w[1]) + part.square().sum(1, true);
                },
                {4}});
   return nets;

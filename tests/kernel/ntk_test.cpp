@@ -56,7 +56,7 @@ void expect_all_ways_agree(const test::Network& net, const torch::TensorOptions&
   EXPECT_LE(relative_error(empirical_ntk(net.model(), x, rows).theta, expected), tolerance);
   EXPECT_LE(relative_error(operator_matrix(net.model(), x), expected), tolerance);
 
-  // Θ(x, x′), and a memory budget that forces blocks.
+  // Θ(x, x′)
   const Tensor other = test::inputs(5, net, options);
   const Tensor J_other = test::brute_force_jacobian(net, other);
   EXPECT_LE(relative_error(empirical_ntk(net.model(), x, other).theta, J.mm(J_other.t())),

@@ -208,6 +208,10 @@ TEST_F(SavedModel, SaysWhatIsWrongWithAFile) {
   tensors["layers.0.weight"] = torch::ones({1, 3}, torch::kInt64);
   write(record, tensors);
   refused("layers.0.weight");
+  tensors = good;
+  tensors["layers.0.bias"] = torch::zeros({1}, torch::kFloat64);
+  write(record, tensors);
+  refused("one dtype");
   write(record, good);
   EXPECT_NO_THROW(nn::load_model(path_));
 }
