@@ -12,6 +12,10 @@ namespace {
 
 using torch::Tensor;
 
+/// Modes with smaller steps count as null: in 1 − s most of their digits are lost, and 10¹⁰
+/// training steps would not show them.
+constexpr double kSlowestStep = 1e-10;
+
 /// Names the mode that grows under gradient descent and that Q does not see, if there is one.
 void require_detectable(const Tensor& s, const Tensor& Q) {
   const Tensor seen = Q.norm(2, 0).to(torch::kCPU);
@@ -36,14 +40,19 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   require_positive(learning_rate, "learning_rate");
   CDT_REQUIRE(spectrum.rank > 0, "the kernel is zero: no label moves any output");
   const int64_t n = spectrum.size();
+  const Tensor steps = spectrum.eigenvalues * (learning_rate * dynamics::gradient_factor(loss, n));
+  const int64_t rank = (steps >= kSlowestStep).sum().item<int64_t>();
+  CDT_REQUIRE(rank > 0, "every mode takes more than ", 1 / kSlowestStep,
+              " steps; the largest is s = ", steps.max().item<double>(),
+              ". Raise the learning rate");
   const Tensor state = require_state_weight(Q, n);
   const Tensor input = require_input_weight(R, n);
 
   // Balanced coordinates z = Λ^(−½)Vᵀe on the reachable subspace, with Λ now the steps s: z⁺ = (I −
   // Λ)z + Λ^½Vᵀy_u. The solution there stays bounded as s → 0, where P grows like 1/s.
-  const Tensor V = spectrum.reachable_vectors();
-  const Tensor s =
-      spectrum.reachable_values() * (learning_rate * dynamics::gradient_factor(loss, n));
+  const int64_t first = n - rank;
+  const Tensor V = spectrum.eigenvectors.narrow(1, first, rank);
+  const Tensor s = steps.narrow(0, first, rank);
   const Tensor root = s.sqrt();
   const Tensor B = root.unsqueeze(1) * V.t();  // [rank, n]
   const Tensor A = torch::diag(1 - s);
@@ -66,7 +75,6 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   // There M is graded by the steps; scaled to a unit diagonal, its factorisation keeps the digits
   // of every mode.
   const Tensor& U = spectrum.eigenvectors;
-  const int64_t first = spectrum.nullity();
   const auto on_reachable = [&](const Tensor& block) {
     return torch::constant_pad_nd(block, {first, 0, first, 0});
   };
@@ -84,6 +92,7 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
 
   GeneralController controller;
   controller.spectrum = spectrum;
+  controller.rank = rank;
   controller.K = from_modal(solved.narrow(1, 0, n));
   controller.steering = from_modal(solved.narrow(1, n, n));
   const Tensor back = V / root;  // VΛ^(−½)
@@ -108,7 +117,8 @@ Tensor GeneralController::steer(const Tensor& error) const {
 
 double GeneralController::optimal_cost(const Tensor& error) const {
   require_error(error, K.size(0));
-  const double stuck = spectrum.null_vectors().t().mv(error).norm().item<double>();
+  const Tensor unmoved = spectrum.eigenvectors.narrow(1, 0, K.size(0) - rank);
+  const double stuck = unmoved.t().mv(error).norm().item<double>();
   if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
     return std::numeric_limits<double>::infinity();
   }

@@ -8,12 +8,13 @@
 
 namespace cdt::control {
 
-/// K and what it promises. On null directions K is zero: no label moves them, and their cost is
-/// infinite unless their error is zero. (The spectral controller keeps the limit k(0) there;
-/// neither choice has an effect.)
+/// K and what it promises. On null directions (and modes so slow that 10¹⁰ steps would not show
+/// them) K is zero: no label moves them, and their cost is infinite unless their error is zero.
+/// (The spectral controller keeps the limit k(0) there; neither choice has an effect.)
 struct GeneralController {
   dynamics::Spectrum spectrum;
-  torch::Tensor K;         ///< [n, n]
+  int64_t rank = 0;  ///< modes that are controlled: those with a step s of at least 10⁻¹⁰
+  torch::Tensor K;   ///< [n, n]
   torch::Tensor steering;  ///< G = I + K [n, n], from (R + BᵀPB)⁻¹(R + SP), not as a sum
   torch::Tensor P;         ///< [n, n], on the reachable subspace
   double relative_residual =
@@ -30,7 +31,8 @@ struct GeneralController {
 /// Q and R [n, n], or their diagonals [n]. Doubling on the reachable subspace with the full R (a
 /// projected one would be suboptimal).
 /// @throws InvalidArgument if α is not positive, Q not PSD, R not PD, a shape or dtype does not
-/// fit, or the kernel is zero.
+/// fit, or every mode is
+///   slower than that.
 /// @throws NumericalError if Q gives no weight to a mode that gradient descent blows up (not
 /// detectable), or on no convergence.
 GeneralController design_general(const dynamics::Spectrum& spectrum, double learning_rate,

@@ -229,16 +229,16 @@ TEST(LabelSequence, HandlesLongHorizonsAndNullDirections) {
   for (double scale : {0.5, 50.0}) {  // 50: modes that grow 49-fold a step, 400 steps
     const auto sequence = analysis::reach_labels(spectrum, scale, e, 400);
     EXPECT_NEAR(sequence.unreachable_error, 1, 1e-9);
-    // Mode by mode the least energy is (aᶠe)²/(s² Σa^(2m)); for |a| > 1 and f → ∞ that is e²(a² −
-    // 1)/s², for |a| < 1 it is 0.
+    // Mode by mode the least energy is (aᶠe)²/(s² Σa^(2m)): e²(a² − 1)/(s²(1 − a^(−2f))), in either
+    // direction without overflow.
     const Tensor s = spectrum.reachable_values() * scale;
-    const Tensor a = (1 - s).square();
+    const Tensor squared = (1 - s).square();
     const Tensor modal = spectrum.reachable_vectors().t().mv(e);
-    const Tensor limit =
-        torch::where(a > 1, modal.square() * (a - 1) / s.square(), torch::zeros_like(s))
-            .sum()
-            .sqrt();
-    EXPECT_NEAR(sequence.size, limit.item<double>(), 1e-6 * (1 + limit.item<double>()));
+    const Tensor growing = (squared - 1) / (1 - squared.pow(-400));
+    const Tensor shrinking = squared.pow(400) * (1 - squared) / (1 - squared.pow(400));
+    const Tensor energy = (modal / s).square() * torch::where(squared > 1, growing, shrinking);
+    const double expected = energy.sum().sqrt().item<double>();
+    EXPECT_NEAR(sequence.size / expected, 1, 1e-9);
   }
   EXPECT_THROW(analysis::reach_labels(spectrum, 0.5, e, 1000000), InvalidArgument);
   EXPECT_THROW(analysis::reach_labels(spectrum, 0.5, e * NAN, 3), InvalidArgument);
