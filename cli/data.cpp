@@ -68,6 +68,7 @@ std::function<int()> setup_describe(CLI::App& app) {
   app.add_option("--target", options->targets,
                  "columns to learn, with commas between: finds equal rows that differ in them")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("COLUMN");
   options->output.add_to(app);
   app.footer("Example:\n  cdt data describe houses.csv --target price");
@@ -80,17 +81,21 @@ void CsvFileOptions::add_to(CLI::App& app) {
   app.add_option("FILE", path, "a CSV file")->required();
   app.add_option("--drop", drop, "columns to leave out, with commas between")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("COLUMN");
   app.add_option("--numeric", numeric, "columns that must be numbers, whatever they look like")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("COLUMN");
   app.add_option("--text", text, "columns that are text, even if they look like numbers")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("COLUMN");
   app.add_option("--missing", missing_marks,
                  "marks of missing values besides the empty cell, with commas between; "
                  "default NA,?,nan")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("MARK");
   app.add_flag("--no-header", no_header,
                "the first line is data; columns are column1, column2, ...");
