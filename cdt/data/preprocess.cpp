@@ -10,6 +10,9 @@
 namespace cdt::data {
 namespace {
 
+/// Of one column: beyond this it is an identifier, and the features would not fit in memory.
+constexpr size_t kMostOneHot = 10000;
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -163,6 +166,9 @@ FeatureColumn fit_feature(const Table& table, const Column& column,
     feature.fill = median(std::move(values));
   }
   const size_t width = width_of(feature, preprocess.encoding);
+  CDT_REQUIRE(width <= kMostOneHot, table.source, ": expected at most ", kMostOneHot,
+              " categories to encode as one-hot, but column ", in_quotes(column.name), " has ",
+              column.categories.size(), "; drop it, or encode by index");
   std::vector<double> encoded(rows.size() * width);
   encode(preprocess, feature, table, rows, encoded.data(), width);
   std::vector<double> values(rows.size());

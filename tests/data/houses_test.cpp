@@ -40,6 +40,7 @@ TEST(Houses, FollowTheirFormula) {
         {"attached", 12000}, {"built-in", 15000}, {"detached", 8000}, {"", 0}};
     const std::map<std::string, double> heating{
         {"district", 6000}, {"electric", 0}, {"gas", 3000}, {"oil", -4000}};
+    double lowest = 1e9, highest = -1e9;  // of lot − 2·area
     double count = 0, sum = 0, squares = 0, no_garage = 0;
     for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
       EXPECT_GE(number("area", row), 40);
@@ -47,6 +48,10 @@ TEST(Houses, FollowTheirFormula) {
       EXPECT_GE(number("rooms", row), 2);
       no_garage += text("garage", row).empty() ? 1 : 0;
       if (std::isnan(number("lot", row))) continue;
+      lowest = std::min(lowest, number("lot", row) - 2 * number("area", row));
+      highest = std::max(highest, number("lot", row) - 2 * number("area", row));
+      const double rooms = number("rooms", row) - 1 - std::floor(number("area", row) / 35);
+      EXPECT_TRUE(rooms == 0 || rooms == 1 || rooms == 2) << rooms;
       const double rest = number("price", row) -
                           (20000 +
                            std::floor(number("area", row) * rate.at(text("district", row)) *
@@ -59,6 +64,9 @@ TEST(Houses, FollowTheirFormula) {
       sum += rest;
       squares += rest * rest;
     }
+    EXPECT_GE(lowest, 0);
+    EXPECT_LE(highest, 600);
+    EXPECT_GT(highest - lowest, 590);
     // Six standard errors each.
     const double deviation = 6 * 1001;
     EXPECT_NEAR(sum / count, 0, 6 * deviation / std::sqrt(count));

@@ -75,10 +75,13 @@ TEST(Split, DrawsAreUniform) {
         ++drawn[static_cast<size_t>(row)];
     for (const double count : drawn) EXPECT_NEAR(count, 3000, 6 * std::sqrt(3000.0 * 4 / 7));
   }
-  // A bound for which a third of the draws must be refused.
+  // A quarter of the draws lie beyond this bound; reduced instead of refused they would make the
+  // lowest third as likely as the other two together.
   std::mt19937_64 generator(4);
-  const uint64_t bound = (uint64_t{1} << 63) + (uint64_t{1} << 61);
-  for (int i = 0; i < 100; ++i) EXPECT_LT(draw_below(bound, generator), bound);
+  const uint64_t third = uint64_t{1} << 62;
+  int low = 0;
+  for (int i = 0; i < 3000; ++i) low += draw_below(3 * third, generator) < third ? 1 : 0;
+  EXPECT_NEAR(low, 1000, 6 * std::sqrt(3000 * 2.0 / 9));
 }
 
 TEST(Split, RefusesWhatDoesNotFit) {
