@@ -34,8 +34,7 @@ struct CsvOptions {
 /// in the header becomes columnN.
 ///
 /// @throws InvalidArgument, naming file and line, if the file cannot be read, is empty or has no
-/// rows
-///   beyond its header; a row has too few or too many fields; a quote is not closed or stands
+///   rows beyond its header; a row has too few or too many fields; a quote is not closed or stands
 ///   inside a plain field; there is a NUL byte; text is not UTF-8; two columns share a name; a cell
 ///   of a column forced to be numeric is no number; a number is infinite; or `types` or `drop` name
 ///   a column that is not there.

@@ -97,11 +97,10 @@ struct Preprocess {
 };
 
 /// Fits on `rows` of the table (their order does not matter).
-/// @throws InvalidArgument if there are no rows, no targets or no features; a name is not a
-/// column's, or
-///   is both target and dropped; a target is text, has missing values in `rows` (the message names
-///   the lines) or is constant there (unless its scaling is `none`); a range is not
-///   finite; a text column has more than 10000 categories to encode as one-hot.
+/// @throws InvalidArgument if there are no rows, no targets or no features; a name is no column's,
+///   or is both target and dropped; a target is text, is missing in some of `rows` (the message
+///   names the lines) or constant there (unless its scaling is `none`); a range is not finite; a
+///   text column has more than 10000 categories to encode as one-hot.
 Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
                           const PreprocessOptions& options, const CsvOptions& csv = {});
 /// The same on all rows.

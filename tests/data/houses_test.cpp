@@ -81,6 +81,12 @@ TEST(Houses, SeedsRepeatAndDiffer) {
   EXPECT_NE(make_houses(50, 1), make_houses(50, 2));
   // More rows continue fewer.
   EXPECT_TRUE(make_houses(60, 1).starts_with(make_houses(50, 1)));
+  // Pinned: results that quote a seed must stay repeatable.
+  EXPECT_EQ(make_houses(3, 1),
+            "area,rooms,year,quality,district,heating,garage,lot,price\n"
+            "126,4,1911,7,Suburb,electric,NA,,142350\n"
+            "170,7,1997,8,Suburb,oil,detached,830,254058\n"
+            "60,3,1927,7,Suburb,oil,attached,573,110224\n");
   EXPECT_THROW(make_houses(0, 1), InvalidArgument);
 }
 
