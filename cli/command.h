@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/analysis/preflight.h>
+#include <cdt/data/csv.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/mlp.h>
 
@@ -22,6 +23,7 @@ struct Command {
 };
 
 std::function<int()> setup_analyze(CLI::App& app);
+std::function<int()> setup_data(CLI::App& app);
 std::function<int()> setup_design(CLI::App& app);
 std::function<int()> setup_info(CLI::App& app);
 std::function<int()> setup_kernel(CLI::App& app);
@@ -47,6 +49,22 @@ struct MachineOptions {
   /// Sets the number of threads (default: all cores) and returns the device.
   /// @throws InvalidArgument if CUDA is asked for and not there.
   torch::Device apply() const;
+};
+
+/// A CSV file and how to read it: FILE, --drop, --numeric, --text, --missing, --no-header,
+/// --delimiter.
+struct CsvFileOptions {
+  std::string path;
+  std::vector<std::string> drop;
+  std::vector<std::string> numeric;
+  std::vector<std::string> text;
+  std::vector<std::string> missing_marks;
+  std::string delimiter = ",";
+  bool no_header = false;
+
+  void add_to(CLI::App& app);
+  data::CsvOptions settings() const;
+  data::Table read() const;
 };
 
 /// --kernel, or --model with --inputs: where the kernel comes from.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::array kCommands{
     Command{"analyze", "stability, reachability and margins before training", setup_analyze},
+    Command{"data", "makes a data set, or describes a CSV file", setup_data},
     Command{"design", "kernel → feedback gain, with its certificate", setup_design},
     Command{"info", "versions, BLAS, threads, devices and their speed", setup_info},
     Command{"kernel", "the neural tangent kernel of a saved model as .npy", setup_kernel},

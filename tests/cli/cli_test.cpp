@@ -63,8 +63,9 @@ class Program : public testing::Test {
 TEST_F(Program, HelpsEveryCommandWithAnExample) {
   EXPECT_EQ(cdt("--help").code, 0);
   EXPECT_THAT(cdt("--help").out, AllOf(HasSubstr("analyze"), HasSubstr("kernel"),
-                                       HasSubstr("design"), HasSubstr("info")));
-  for (const std::string command : {"analyze", "kernel", "design", "info"}) {
+                                       HasSubstr("design"), HasSubstr("info"), HasSubstr("data")));
+  for (const std::string command :
+       {"analyze", "kernel", "design", "info", "data", "data make", "data describe"}) {
     const Result result = cdt(command + " --help");
     EXPECT_EQ(result.code, 0);
     EXPECT_THAT(result.out, AllOf(HasSubstr("Example"), HasSubstr("cdt " + command)));
@@ -189,6 +190,55 @@ TEST_F(Program, InfoNamesTheMachine) {
   EXPECT_EQ(info["threads"], 1);
   EXPECT_GT(info["gemm_gflops_float64"], 0);
   EXPECT_THAT(cdt("info").out, HasSubstr("LibTorch"));
+}
+
+TEST_F(Program, MakesAndDescribesData) {
+  Result result = cdt("data make houses.csv --rows 50 --seed 3");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("houses.csv"), HasSubstr("50 rows")));
+  result = cdt("data make again.csv --rows 50 --seed 3 --json -");
+  EXPECT_EQ(json::parse(result.out)["rows"], 50);
+  EXPECT_EQ(slurp(folder_ / "houses.csv"), slurp(folder_ / "again.csv"));
+  EXPECT_EQ(cdt("data make again.csv --rows 50 --seed 4 --quiet").out, "");
+  EXPECT_NE(slurp(folder_ / "houses.csv"), slurp(folder_ / "again.csv"));
+
+  result = cdt("data describe --target price --json d.json houses.csv");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("50 rows × 9 columns"), HasSubstr("district")));
+  const json description = json::parse(slurp(folder_ / "d.json"));
+  EXPECT_EQ(description["columns"].size(), 9u);
+  EXPECT_EQ(description["columns"][4]["type"], "text");
+  EXPECT_EQ(description["conflicts"].size(), 0u);
+
+  std::ofstream(folder_ / "odd.csv") << "1;01;5;-\n1;02;6;7\n2;02;-;8\n";
+  result =
+      cdt("data describe odd.csv --no-header --delimiter ';' --missing - --text column2 "
+          "--drop column4 --target column3 --json -");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json odd = json::parse(result.out);
+  ASSERT_EQ(odd["columns"].size(), 3u);
+  EXPECT_EQ(odd["columns"][1]["type"], "text");
+  EXPECT_EQ(odd["columns"][2]["missing"], 1);
+  result =
+      cdt("data describe odd.csv --no-header --delimiter ';' --missing - "
+          "--drop column2,column4 --target column3 --json -");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out)["conflicts"][0]["lines"], (std::vector<int>{1, 2}));
+
+  expect_wrong_usage("data", "subcommand");
+  expect_wrong_usage("data make", "FILE");
+  expect_wrong_usage("data make h.csv --rows 0", "--rows");
+  expect_wrong_usage("data make no/such/h.csv", "no/such");
+  expect_wrong_usage("data describe", "FILE");
+  expect_wrong_usage("data describe absent.csv", "absent.csv");
+  expect_wrong_usage("data describe houses.csv --target cost", "\"cost\"");
+  expect_wrong_usage("data describe houses.csv --target district", "numeric");
+  expect_wrong_usage("data describe houses.csv --drop cost", "\"cost\"");
+  expect_wrong_usage("data describe houses.csv --numeric district", "houses.csv:2");
+  expect_wrong_usage("data describe houses.csv --numeric area --text area", "both");
+  expect_wrong_usage("data describe houses.csv --delimiter ab", "--delimiter");
+  std::ofstream(folder_ / "ragged.csv") << "a,b\n1,2\n3\n";
+  expect_wrong_usage("data describe ragged.csv", "ragged.csv:3");
 }
 
 TEST_F(Program, SaysWhatIsWrong) {

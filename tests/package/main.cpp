@@ -13,6 +13,11 @@
 #include <cdt/core/safetensors.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/core/version.h>
+#include <cdt/data/csv.h>
+#include <cdt/data/describe.h>
+#include <cdt/data/houses.h>
+#include <cdt/data/preprocess.h>
+#include <cdt/data/split.h>
 #include <cdt/dynamics/local_model.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
@@ -29,5 +34,11 @@ int main() {
       cdt::dynamics::decompose(ntk.theta, cdt::tol::rank_of_computed(8, torch::kFloat32));
   const auto report = cdt::analysis::analyze(ntk.theta, spectrum, {});
   std::printf("cdt %s\n%s", cdt::kVersion, cdt::analysis::to_text(report).c_str());
-  return report.radius_cdt < 1 ? 0 : 1;
+
+  cdt::write_file_atomically("houses.csv", {cdt::data::make_houses(20, 1)});
+  const auto table = cdt::data::read_csv("houses.csv");
+  cdt::data::PreprocessOptions options;
+  options.targets = {"price"};
+  const auto features = cdt::data::fit_preprocess(table, options).transform(table);
+  return report.radius_cdt < 1 && features.size(1) == 8 ? 0 : 1;
 }

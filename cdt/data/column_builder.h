@@ -1,0 +1,73 @@
+/// Builds one column cell by cell and finds out its type on the way.
+///
+/// A column is numeric until a cell comes that is neither a number nor missing. From there it is
+/// text, and the cells before it are turned back into the very text they were: most numbers print
+/// as they were written, and the spelling of the others ("020", "1.50", "1e3") is kept beside them.
+/// So one pass over the file is enough, and numbers cost eight bytes a cell.
+#pragma once
+
+#include <cdt/data/table.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+namespace cdt::data {
+
+/// The spellings of a missing value. The empty cell always is one.
+class MissingMarks {
+ public:
+  explicit MissingMarks(std::vector<std::string> marks);
+  bool contains(std::string_view text) const {
+    return text.empty() || (starts_[static_cast<unsigned char>(text[0])] && listed(text));
+  }
+
+ private:
+  bool listed(std::string_view text) const;
+
+  std::vector<std::string> marks_;
+  std::array<bool, 256> starts_{};  ///< first bytes of marks: most cells need no more than this
+};
+
+class ColumnBuilder {
+ public:
+  /// Without a type, the cells decide. `file` and `marks` must outlive the builder.
+  ColumnBuilder(std::string name, std::optional<ColumnType> type, const std::string& file,
+                const MissingMarks& marks);
+
+  /// @throws InvalidArgument on a cell that is no number in a column of forced numeric type, and on
+  /// text that is not UTF-8.
+  void add(std::string_view text, int64_t line);
+  /// @throws InvalidArgument if the column is numeric and holds an infinite number.
+  Column finish();
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  /// A number whose text does not follow from its value.
+  struct Spelling {
+    size_t row;
+    size_t end;  ///< in spelled_; it begins where the one before ends
+  };
+
+  void add_text(std::string_view text, int64_t line);
+  void become_text(int64_t line);
+
+  Column column_;
+  bool forced_;
+  const std::string& file_;
+  const MissingMarks& marks_;
+  std::vector<Spelling> spellings_;
+  std::string spelled_;
+  std::string infinite_;  ///< the first infinite number
+  int64_t infinite_line_ = 0;
+  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> codes_;
+};
+
+/// Whether the bytes are valid UTF-8: names and categories go into JSON files.
+bool is_utf8(std::string_view bytes);
+
+}  // namespace cdt::data

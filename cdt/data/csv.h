@@ -1,0 +1,43 @@
+/// Comma-separated files: quotes, CRLF, a byte order mark, missing values, columns typed by their
+/// content.
+///
+/// The grammar is that of RFC 4180, checked strictly (a quote inside a field must stand in a quoted
+/// field, doubled). Blanks around a field that is not quoted do not belong to it; blank lines are
+/// skipped.
+#pragma once
+
+#include <cdt/data/table.h>
+
+#include <filesystem>
+#include <map>
+
+namespace cdt::data {
+
+struct CsvOptions {
+  char delimiter = ',';
+  /// Whether the first line names the columns. Otherwise they are column1, column2, …
+  bool header = true;
+  /// Cells that are missing values, besides the empty one; matched to the letter.
+  std::vector<std::string> missing_marks{"NA", "?", "nan", "NaN", "NAN", "-nan"};
+  /// Types that the content shall not decide.
+  std::map<std::string, ColumnType> types;
+  /// Columns to leave out.
+  std::vector<std::string> drop;
+  /// If not empty: leave out all others, and do not mind if the file lacks some of these.
+  std::vector<std::string> keep;
+};
+
+/// Reads a CSV file in one pass, so that a pipe will do as well.
+///
+/// A column is numeric if each of its cells is a number or missing. Numbers may have a sign, a
+/// decimal point and an exponent; nothing else ("1,000", "0x10" and "5 m" are text). An empty name
+/// in the header becomes columnN.
+///
+/// @throws InvalidArgument, naming file and line, if the file cannot be read, is empty or has no
+///   rows beyond its header; a row has too few or too many fields; a quote is not closed or stands
+///   inside a plain field; there is a NUL byte; text is not UTF-8; two columns share a name; a cell
+///   of a column forced to be numeric is no number; a number is infinite; or `types` or `drop` name
+///   a column that is not there.
+Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+
+}  // namespace cdt::data

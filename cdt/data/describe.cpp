@@ -1,0 +1,301 @@
+#include "cdt/data/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <unordered_map>
+
+#include "cdt/core/error.h"
+
+namespace cdt::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A cell as bits that are equal for equal cells: one pattern for missing, one for both zeros.
+uint64_t cell_bits(const Column& column, int64_t row) {
+  const auto i = static_cast<size_t>(row);
+  if (column.type == ColumnType::kText) return static_cast<uint64_t>(column.codes[i]);
+  const double value = column.numbers[i];
+  if (std::isnan(value)) return std::numeric_limits<uint64_t>::max();
+  return std::bit_cast<uint64_t>(value == 0 ? 0.0 : value);
+}
+
+/// Mixes a cell into a hash (the finaliser of SplitMix64).
+uint64_t mix(uint64_t hash, uint64_t bits) {
+  uint64_t x = (hash ^ bits) + 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+ColumnDescription describe_column(const Column& column) {
+  ColumnDescription out;
+  out.name = column.name;
+  out.type = column.type;
+  const int64_t rows = column.rows();
+  for (int64_t row = 0; row < rows; ++row) out.missing += column.is_missing(row) ? 1 : 0;
+  if (column.type == ColumnType::kNumeric) {
+    std::vector<double> values;
+    values.reserve(column.numbers.size());
+    std::copy_if(column.numbers.begin(), column.numbers.end(), std::back_inserter(values),
+                 [](double value) { return !std::isnan(value); });
+    std::sort(values.begin(), values.end());
+    const double count = static_cast<double>(values.size());
+    out.min = values.empty() ? NAN : values.front();
+    out.max = values.empty() ? NAN : values.back();
+    out.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;  // 0/0 is NaN
+    out.distinct = std::unique(values.begin(), values.end()) - values.begin();
+  } else {
+    std::vector<int64_t> counts(column.categories.size(), 0);
+    for (const int32_t code : column.codes) {
+      if (code >= 0) ++counts[static_cast<size_t>(code)];
+    }
+    out.distinct = static_cast<int64_t>(counts.size());
+    std::vector<size_t> order(counts.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return counts[a] > counts[b]; });
+    for (size_t i = 0; i < std::min<size_t>(order.size(), 5); ++i) {
+      out.frequent.emplace_back(column.categories[order[i]], counts[order[i]]);
+    }
+  }
+  out.constant = out.distinct == 0 || (out.distinct == 1 && out.missing == 0);
+  return out;
+}
+
+bool equal_columns(const Column& a, const Column& b) {
+  if (a.type != b.type || a.categories != b.categories) return false;
+  for (int64_t row = 0; row < a.rows(); ++row) {
+    if (cell_bits(a, row) != cell_bits(b, row)) return false;
+  }
+  return true;
+}
+
+/// Puts equal things into groups: by hash first, then by comparison with each group's first member,
+/// so that a collision of hashes harms nothing.
+template <typename HashOf, typename Equal>
+std::vector<std::vector<int64_t>> group(int64_t count, const HashOf& hash_of, const Equal& equal) {
+  std::vector<std::vector<int64_t>> groups;
+  std::unordered_multimap<uint64_t, size_t> by_hash;
+  by_hash.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t hash = hash_of(i);
+    const auto [begin, end] = by_hash.equal_range(hash);
+    const auto it = std::find_if(
+        begin, end, [&](const auto& entry) { return equal(groups[entry.second].front(), i); });
+    if (it != end) {
+      groups[it->second].push_back(i);
+    } else {
+      by_hash.emplace(hash, groups.size());
+      groups.push_back({i});
+    }
+  }
+  std::erase_if(groups, [](const auto& members) { return members.size() < 2; });
+  return groups;
+}
+
+/// The rows of the group that have all targets, and how far these lie apart.
+Conflict find_conflict(const std::vector<const Column*>& targets, const std::vector<int64_t>& rows,
+                       const Table& table) {
+  Conflict conflict;
+  for (const int64_t row : rows) {
+    if (std::any_of(targets.begin(), targets.end(),
+                    [&](const Column* target) { return target->is_missing(row); })) {
+      continue;
+    }
+    conflict.rows.push_back(row);
+    conflict.lines.push_back(table.lines[static_cast<size_t>(row)]);
+  }
+  for (const Column* target : targets) {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    for (const int64_t row : conflict.rows) {
+      low = std::min(low, target->numbers[static_cast<size_t>(row)]);
+      high = std::max(high, target->numbers[static_cast<size_t>(row)]);
+    }
+    conflict.gaps.push_back(conflict.rows.empty() ? 0 : high - low);
+  }
+  return conflict;
+}
+
+std::string plural(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+template <typename T>
+std::string list(const std::vector<T>& items) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(items.size(), kShown); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", items[i]);
+  if (items.size() > kShown) text += fmt::format(" and {} more", items.size() - kShown);
+  return text;
+}
+
+std::string values_of(const ColumnDescription& column) {
+  if (column.distinct == 0) return "all missing";
+  std::string text;
+  if (column.type == ColumnType::kNumeric) {
+    text = fmt::format("{:g} to {:g}, mean {:g}", column.min, column.max, column.mean);
+  } else {
+    size_t shown = 0;
+    for (const auto& [value, count] : column.frequent) {
+      if (text.size() > 50) break;
+      text += fmt::format("{}{} ({})", shown++ > 0 ? ", " : "", in_quotes(value), count);
+    }
+    if (shown < static_cast<size_t>(column.distinct)) text += ", …";
+  }
+  return text;
+}
+
+/// A remark on what a column will do to training, or nothing.
+std::string remark(const ColumnDescription& column, int64_t rows) {
+  if (column.constant) return "constant";
+  if (column.type == ColumnType::kText && column.distinct == rows && rows > 1)
+    return "all different: an identifier?";
+  return "";
+}
+
+}  // namespace
+
+Description describe(const Table& table, const std::vector<std::string>& targets) {
+  Description out;
+  out.source = table.source;
+  out.rows = table.rows();
+  out.targets = targets;
+  std::vector<const Column*> target_columns, features;
+  for (const std::string& name : targets) {
+    const Column& column = table.at(name);
+    CDT_REQUIRE(column.type == ColumnType::kNumeric, table.source, ": expected the target ",
+                in_quotes(name), " to be numeric, but it is text, for example ",
+                in_quotes(column.categories.empty() ? "" : column.categories.front()));
+    target_columns.push_back(&column);
+  }
+  for (const Column& column : table.columns) {
+    out.columns.push_back(describe_column(column));
+    if (std::find(targets.begin(), targets.end(), column.name) == targets.end())
+      features.push_back(&column);
+  }
+
+  const auto column_hash = [&](int64_t i) {
+    const Column& column = table.columns[static_cast<size_t>(i)];
+    uint64_t hash = 0;
+    for (int64_t row = 0; row < out.rows; ++row) hash = mix(hash, cell_bits(column, row));
+    return hash;
+  };
+  const auto same_column = [&](int64_t a, int64_t b) {
+    return equal_columns(table.columns[static_cast<size_t>(a)],
+                         table.columns[static_cast<size_t>(b)]);
+  };
+  for (const auto& members :
+       group(static_cast<int64_t>(table.columns.size()), column_hash, same_column)) {
+    auto& names = out.duplicate_columns.emplace_back();
+    for (const int64_t i : members) names.push_back(table.columns[static_cast<size_t>(i)].name);
+  }
+
+  if (features.empty()) return out;
+  // Column by column: that is how they lie in memory.
+  std::vector<uint64_t> hashes(static_cast<size_t>(out.rows), 0);
+  for (const Column* column : features) {
+    for (int64_t row = 0; row < out.rows; ++row) {
+      uint64_t& hash = hashes[static_cast<size_t>(row)];
+      hash = mix(hash, cell_bits(*column, row));
+    }
+  }
+  const auto same_row = [&](int64_t a, int64_t b) {
+    return std::all_of(features.begin(), features.end(), [&](const Column* column) {
+      return cell_bits(*column, a) == cell_bits(*column, b);
+    });
+  };
+  for (const auto& members : group(
+           out.rows, [&](int64_t row) { return hashes[static_cast<size_t>(row)]; }, same_row)) {
+    out.duplicate_rows += static_cast<int64_t>(members.size()) - 1;
+    Conflict conflict = find_conflict(target_columns, members, table);
+    if (std::any_of(conflict.gaps.begin(), conflict.gaps.end(), [](double gap) { return gap > 0; }))
+      out.conflicts.push_back(std::move(conflict));
+  }
+  return out;
+}
+
+std::string to_text(const Description& d) {
+  size_t width = 6;
+  for (const auto& column : d.columns) width = std::max(width, in_quotes(column.name).size() - 2);
+  std::string text = fmt::format("{}: {} × {}\n\n", d.source, plural(d.rows, "row"),
+                                 plural(static_cast<int64_t>(d.columns.size()), "column"));
+  text += fmt::format("  {:<{}}  {:<7}  {:>8}  {:>8}  values\n", "column", width, "type", "missing",
+                      "distinct");
+  for (const auto& column : d.columns) {
+    const std::string shown = in_quotes(column.name);
+    const std::string note = remark(column, d.rows);
+    text += fmt::format("  {:<{}}  {:<7}  {:>8}  {:>8}  {}{}\n", shown.substr(1, shown.size() - 2),
+                        width, to_string(column.type), column.missing, column.distinct,
+                        values_of(column), note.empty() ? "" : "  [" + note + "]");
+  }
+  text += "\n";
+  for (const auto& names : d.duplicate_columns)
+    text += fmt::format("Columns with the same values: {}\n", list(names));
+  if (d.duplicate_rows > 0) {
+    text += fmt::format(
+        "{} an earlier one{}\n",
+        plural(d.duplicate_rows, "row") + (d.duplicate_rows == 1 ? " repeats" : " repeat"),
+        d.targets.empty() ? "" : " in everything but the target");
+  } else {
+    text += "No row repeats another\n";
+  }
+  constexpr size_t kShown = 20;
+  for (size_t i = 0; i < std::min(d.conflicts.size(), kShown); ++i) {
+    const Conflict& conflict = d.conflicts[i];
+    std::string gaps;
+    for (size_t t = 0; t < d.targets.size(); ++t) {
+      gaps +=
+          fmt::format("{}{} up to {:g} apart", t > 0 ? ", " : "", d.targets[t], conflict.gaps[t]);
+    }
+    text += fmt::format("Conflict: lines {} are the same but for {}\n", list(conflict.lines), gaps);
+  }
+  if (d.conflicts.size() > kShown)
+    text += fmt::format("… and {} more conflicts\n", d.conflicts.size() - kShown);
+  return text;
+}
+
+std::string to_json(const Description& d) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  Json columns = Json::array();
+  for (const auto& column : d.columns) {
+    Json entry{{"name", column.name},
+               {"type", to_string(column.type)},
+               {"missing", column.missing},
+               {"distinct", column.distinct},
+               {"constant", column.constant}};
+    if (column.type == ColumnType::kNumeric) {
+      entry["min"] = number(column.min);
+      entry["max"] = number(column.max);
+      entry["mean"] = number(column.mean);
+    } else {
+      entry["frequent"] = Json::array();
+      for (const auto& [value, count] : column.frequent)
+        entry["frequent"].push_back({{"value", value}, {"count", count}});
+    }
+    columns.push_back(std::move(entry));
+  }
+  Json conflicts = Json::array();
+  for (const auto& conflict : d.conflicts) {
+    Json gaps = Json::object();
+    for (size_t t = 0; t < d.targets.size(); ++t) gaps[d.targets[t]] = number(conflict.gaps[t]);
+    conflicts.push_back({{"rows", conflict.rows}, {"lines", conflict.lines}, {"gaps", gaps}});
+  }
+  return Json{{"file", d.source},
+              {"rows", d.rows},
+              {"columns", columns},
+              {"duplicate_columns", d.duplicate_columns},
+              {"duplicate_rows", d.duplicate_rows},
+              {"targets", d.targets},
+              {"conflicts", conflicts}}
+      .dump(2);
+}
+
+}  // namespace cdt::data

@@ -1,0 +1,47 @@
+/// What is in a table and what is odd about it: what `cdt data describe` prints.
+#pragma once
+
+#include <cdt/data/table.h>
+
+namespace cdt::data {
+
+struct ColumnDescription {
+  std::string name;
+  ColumnType type = ColumnType::kNumeric;
+  int64_t missing = 0;
+  int64_t distinct = 0;   ///< different values, missing not counted
+  bool constant = false;  ///< carries no information: one value throughout, or nothing but missing
+  /// Of numeric columns, over what is not missing; NaN if everything is.
+  double min = 0, max = 0, mean = 0;
+  /// Of text columns: the most frequent values with their counts, at most five, ties by name.
+  std::vector<std::pair<std::string, int64_t>> frequent;
+};
+
+/// Rows that are equal in all columns but the targets, and differ there: no function fits them all.
+struct Conflict {
+  std::vector<int64_t> rows;   ///< from 0, ascending
+  std::vector<int64_t> lines;  ///< the same in the file
+  std::vector<double> gaps;    ///< per target, largest minus smallest
+};
+
+struct Description {
+  std::string source;
+  int64_t rows = 0;
+  std::vector<ColumnDescription> columns;
+  /// Groups of columns with the same values in every row (for text: the same categories).
+  std::vector<std::vector<std::string>> duplicate_columns;
+  /// Rows that repeat an earlier one in all columns but the targets.
+  int64_t duplicate_rows = 0;
+  std::vector<std::string> targets;
+  std::vector<Conflict> conflicts;  ///< empty without targets; a missing target conflicts with none
+};
+
+/// @throws InvalidArgument if a target is not a numeric column of the table.
+Description describe(const Table& table, const std::vector<std::string>& targets = {});
+
+/// A page for people.
+std::string to_text(const Description& description);
+/// JSON with the stable names of docs/formats.md.
+std::string to_json(const Description& description);
+
+}  // namespace cdt::data

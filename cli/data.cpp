@@ -1,0 +1,142 @@
+// cdt data: makes a data set, describes a CSV file.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/data/csv.h>
+#include <cdt/data/describe.h>
+#include <cdt/data/houses.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+namespace {
+
+struct MakeOptions {
+  OutputOptions output;
+  std::string out;
+  int64_t rows = 600;
+  uint64_t seed = 1;
+};
+
+struct DescribeOptions {
+  OutputOptions output;
+  CsvFileOptions csv;
+  std::vector<std::string> targets;
+};
+
+int make(const MakeOptions& options) {
+  const std::string text = data::make_houses(options.rows, options.seed);
+  write_file_atomically(options.out, {text});
+  options.output.text(fmt::format("{}: {} row{}, target price\n", options.out, options.rows,
+                                  options.rows == 1 ? "" : "s"));
+  options.output.write_json(nlohmann::ordered_json{
+      {"file", options.out},
+      {"rows", options.rows},
+      {"seed", options.seed},
+      {"targets", {"price"}}}.dump(2));
+  return 0;
+}
+
+int describe(const DescribeOptions& options) {
+  const auto description = data::describe(options.csv.read(), options.targets);
+  options.output.text(data::to_text(description));
+  options.output.write_json(data::to_json(description));
+  return 0;
+}
+
+std::function<int()> setup_make(CLI::App& app) {
+  auto options = std::make_shared<MakeOptions>();
+  app.add_option("FILE", options->out, "where to write the data set")->required();
+  app.add_option("--rows", options->rows, "houses")
+      ->check(CLI::Range(int64_t{1}, int64_t{100'000'000}))
+      ->capture_default_str();
+  app.add_option("--seed", options->seed, "the same seed gives the same bytes")
+      ->capture_default_str();
+  options->output.add_to(app);
+  app.footer(
+      "Houses and their prices: numbers, text, missing values, noise. docs/formats.md has the "
+      "formula.\n\n"
+      "Example:\n  cdt data make houses.csv --rows 600 --seed 1");
+  return [options] { return make(*options); };
+}
+
+std::function<int()> setup_describe(CLI::App& app) {
+  auto options = std::make_shared<DescribeOptions>();
+  options->csv.add_to(app);
+  app.add_option("--target", options->targets,
+                 "columns to learn, with commas between: finds equal rows that differ in them")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN");
+  options->output.add_to(app);
+  app.footer("Example:\n  cdt data describe houses.csv --target price");
+  return [options] { return describe(*options); };
+}
+
+}  // namespace
+
+void CsvFileOptions::add_to(CLI::App& app) {
+  app.add_option("FILE", path, "a CSV file")->required();
+  app.add_option("--drop", drop, "columns to leave out, with commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN");
+  app.add_option("--numeric", numeric, "columns that must be numbers, whatever they look like")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN");
+  app.add_option("--text", text, "columns that are text, even if they look like numbers")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN");
+  app.add_option("--missing", missing_marks,
+                 "marks of missing values besides the empty cell, with commas between; "
+                 "default NA,?,nan")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("MARK");
+  app.add_flag("--no-header", no_header,
+               "the first line is data; columns are column1, column2, ...");
+  app.add_option("--delimiter", delimiter, "between fields; \\t for a tab")
+      ->capture_default_str()
+      ->type_name("CHAR");
+}
+
+data::CsvOptions CsvFileOptions::settings() const {
+  data::CsvOptions options;
+  const std::string between = delimiter == "\\t" ? "\t" : delimiter;
+  CDT_REQUIRE(between.size() == 1, "--delimiter: expected one character, but came ",
+              data::in_quotes(delimiter));
+  options.delimiter = between[0];
+  options.header = !no_header;
+  options.drop = drop;
+  if (!missing_marks.empty()) options.missing_marks = missing_marks;
+  for (const std::string& name : numeric) options.types[name] = data::ColumnType::kNumeric;
+  for (const std::string& name : text) {
+    CDT_REQUIRE(options.types.emplace(name, data::ColumnType::kText).second, "expected column ",
+                data::in_quotes(name), " in --numeric or --text, but came in both");
+  }
+  return options;
+}
+
+data::Table CsvFileOptions::read() const { return data::read_csv(path, settings()); }
+
+std::function<int()> setup_data(CLI::App& app) {
+  auto chosen = std::make_shared<std::function<int()>>();
+  const auto add = [&](const char* name, const char* summary, auto setup) {
+    CLI::App* sub = app.add_subcommand(name, summary);
+    sub->callback([chosen, action = setup(*sub)] { *chosen = action; });
+  };
+  add("make", "writes a generated data set of mixed types", setup_make);
+  add("describe", "columns, types, missing values, and what is odd about a file", setup_describe);
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  cdt data make houses.csv --rows 600 --seed 1\n"
+      "  cdt data describe houses.csv --target price");
+  return [chosen] { return (*chosen)(); };
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,335 @@
+// CSV files: what they may contain, what their columns become, and what is refused.
+#include <cdt/core/error.h>
+#include <cdt/data/column_builder.h>
+#include <cdt/data/csv.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+
+#include "support/temp_folder.h"
+
+namespace cdt::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Csv : public testing::Test {
+ protected:
+  Table read(const std::string& text, const CsvOptions& options = {}) {
+    std::ofstream(folder_ / "a.csv", std::ios::binary) << text;
+    return read_csv(folder_ / "a.csv", options);
+  }
+
+  void expect_refused(const std::string& text, const std::vector<std::string>& parts,
+                      const CsvOptions& options = {}) {
+    SCOPED_TRACE(text.substr(0, 80));
+    try {
+      read(text, options);
+      ADD_FAILURE() << "was read";
+    } catch (const InvalidArgument& error) {
+      for (const std::string& part : parts) EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+  }
+
+  test::TempFolder folder_;
+};
+
+/// The cells of a text column, missing ones as "-".
+std::vector<std::string> cells(const Column& column) {
+  std::vector<std::string> out;
+  for (const int32_t code : column.codes)
+    out.push_back(code < 0 ? "-" : column.categories[static_cast<size_t>(code)]);
+  return out;
+}
+
+TEST_F(Csv, TypesColumnsByTheirContent) {
+  const Table table = read("a,b,c\n1,x,2.5\n-3e2,y,\n.5,x,+7\n");
+  ASSERT_EQ(table.columns.size(), 3u);
+  EXPECT_EQ(table.rows(), 3);
+  EXPECT_EQ(table.columns[0].type, ColumnType::kNumeric);
+  EXPECT_THAT(table.columns[0].numbers, ElementsAre(1, -300, 0.5));
+  EXPECT_EQ(table.columns[1].type, ColumnType::kText);
+  EXPECT_THAT(table.columns[1].categories, ElementsAre("x", "y"));
+  EXPECT_THAT(table.columns[1].codes, ElementsAre(0, 1, 0));
+  EXPECT_EQ(table.columns[2].numbers[0], 2.5);
+  EXPECT_TRUE(table.columns[2].is_missing(1));
+  EXPECT_EQ(table.columns[2].numbers[2], 7);
+  EXPECT_THAT(table.lines, ElementsAre(2, 3, 4));
+  EXPECT_EQ(table.at("c").name, "c");
+  EXPECT_EQ(table.find("d"), nullptr);
+  EXPECT_THROW(table.at("d"), InvalidArgument);
+}
+
+TEST_F(Csv, CategoriesAreSortedByBytesWhateverTheOrderOfAppearance) {
+  const Table table = read("t\nb\nZ\na\nä\nb\n10\n9\n");
+  EXPECT_THAT(table.columns[0].categories, ElementsAre("10", "9", "Z", "a", "b", "ä"));
+  EXPECT_THAT(cells(table.columns[0]), ElementsAre("b", "Z", "a", "ä", "b", "10", "9"));
+}
+
+TEST_F(Csv, QuotesLineEndsAndTheByteOrderMark) {
+  const std::string rows =
+      "\"a\",\"b, c\"\n1,\"say \"\"hi\"\"\"\n2,\"two\nlines\"\n\n  \n3, plain  \n";
+  std::string crlf;
+  for (const char c : rows) {
+    crlf += c == '\n' ? "\r\n" : std::string(1, c);
+  }
+  for (const std::string& text : {rows, "\xef\xbb\xbf" + rows, rows.substr(0, rows.size() - 1)}) {
+    const Table table = read(text);
+    ASSERT_EQ(table.columns.size(), 2u);
+    EXPECT_EQ(table.columns[0].name, "a");
+    EXPECT_EQ(table.columns[1].name, "b, c");
+    EXPECT_THAT(table.columns[0].numbers, ElementsAre(1, 2, 3));
+    EXPECT_THAT(cells(table.columns[1]), ElementsAre("say \"hi\"", "two\nlines", "plain"));
+    EXPECT_THAT(table.lines, ElementsAre(2, 3, 7));
+  }
+  const Table table = read(crlf);
+  EXPECT_THAT(table.lines, ElementsAre(2, 3, 7));
+  EXPECT_THAT(cells(table.columns[1]), ElementsAre("say \"hi\"", "two\r\nlines", "plain"));
+  EXPECT_THAT(read("a\r1\r2\r").lines, ElementsAre(2, 3));
+}
+
+TEST_F(Csv, MissingMarks) {
+  const Table table = read("n,t\n,\nNA,NA\n?,?\nnan,nan\nNaN,NaN\n\"\",\"\"\n1,x\n");
+  EXPECT_EQ(table.columns[0].type, ColumnType::kNumeric);
+  EXPECT_THAT(cells(table.columns[1]), ElementsAre("-", "-", "-", "-", "-", "-", "x"));
+  for (int64_t row = 0; row < 6; ++row) EXPECT_TRUE(table.columns[0].is_missing(row)) << row;
+  EXPECT_FALSE(table.columns[0].is_missing(6));
+  // To the letter: these are text.
+  EXPECT_THAT(cells(read("t\nna\nNone\nN/A\n").columns[0]), ElementsAre("na", "None", "N/A"));
+  CsvOptions options;
+  options.missing_marks = {"-999"};
+  const Table own = read("n,t\n-999,NA\n5,x\n", options);
+  EXPECT_TRUE(own.columns[0].is_missing(0));
+  EXPECT_THAT(cells(own.columns[1]), ElementsAre("NA", "x"));
+  EXPECT_EQ(read("n,m\n1,\n2,NA\n").columns[1].type, ColumnType::kNumeric);
+}
+
+TEST_F(Csv, ANumberTurnedTextKeepsItsSpelling) {
+  const std::vector<std::string> spellings{"020",
+                                           "20",
+                                           "1.50",
+                                           "1.5",
+                                           "1e3",
+                                           "1000",
+                                           "+7",
+                                           "-0",
+                                           "0",
+                                           "0.0",
+                                           ".5",
+                                           "5.",
+                                           "-3",
+                                           "00",
+                                           "1E3",
+                                           "0.05",
+                                           "inf",
+                                           "-Infinity",
+                                           "1e999",
+                                           "1e-999",
+                                           "123456789012345",
+                                           "12345678901234567890",
+                                           "0.1234567890123",
+                                           "0.12345678901234567890",
+                                           "-12.75"};
+  std::string text = "c\n";
+  for (const auto& spelling : spellings) text += spelling + "\n";
+  const Table table = read(text + "?\nx\n020\n");
+  std::vector<std::string> expected = spellings;
+  expected.insert(expected.end(), {"-", "x", "020"});
+  EXPECT_EQ(cells(table.columns[0]), expected);
+}
+
+TEST_F(Csv, RandomDecimalsSurviveTurningToText) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 generator(seed);
+    std::vector<std::string> expected;
+    std::string text = "c\n";
+    for (int row = 0; row < 2000; ++row) {
+      std::string cell = generator() % 3 == 0 ? "-" : "";
+      for (uint64_t k = 1 + generator() % 18; k > 0; --k)
+        cell += static_cast<char>('0' + generator() % 10);
+      if (generator() % 2 == 0) {
+        cell += '.';
+        for (uint64_t k = 1 + generator() % 8; k > 0; --k)
+          cell += static_cast<char>('0' + generator() % 10);
+      }
+      expected.push_back(cell);
+      text += cell + "\n";
+    }
+    CsvOptions as_text;
+    as_text.types["c"] = ColumnType::kText;
+    const Column forced = read(text, as_text).columns[0];
+    const Column inferred = read(text + "x\n").columns[0];
+    EXPECT_EQ(cells(forced), expected);
+    expected.emplace_back("x");
+    EXPECT_EQ(cells(inferred), expected);
+    // And the numbers themselves, against strtod.
+    const Column numbers = read(text).columns[0];
+    ASSERT_EQ(numbers.type, ColumnType::kNumeric);
+    for (size_t i = 0; i < numbers.numbers.size(); ++i)
+      EXPECT_EQ(numbers.numbers[i], std::strtod(expected[i].c_str(), nullptr)) << expected[i];
+  }
+}
+
+TEST_F(Csv, WhatLooksAlmostLikeANumberIsText) {
+  for (const std::string cell : {"\"1,000\"", "0x10", "5 m", "1e", "--1", "+-1", "1.2.3", "nan(1)"})
+    EXPECT_EQ(read("c\n1\n" + cell + "\n").columns[0].type, ColumnType::kText) << cell;
+}
+
+TEST_F(Csv, TypesCanBeForced) {
+  CsvOptions options;
+  options.types = {{"zip", ColumnType::kText}, {"n", ColumnType::kNumeric}};
+  const Table table = read("zip,n\n01,1\n1,NA\n", options);
+  EXPECT_THAT(table.columns[0].categories, ElementsAre("01", "1"));
+  expect_refused("zip,n\n01,1\n1,abc\n", {"a.csv:3", "\"n\"", "abc", "number"}, options);
+  expect_refused("zip,m\n01,1\n", {"\"n\"", "zip", "m"}, options);
+}
+
+TEST_F(Csv, WithoutAHeaderAndWithOtherDelimiters) {
+  CsvOptions options;
+  options.header = false;
+  options.delimiter = ';';
+  options.types["column2"] = ColumnType::kText;
+  const Table table = read("1,5;2\n3;4\n", options);
+  EXPECT_EQ(table.columns[0].name, "column1");
+  EXPECT_THAT(cells(table.columns[0]), ElementsAre("1,5", "3"));
+  EXPECT_THAT(cells(table.columns[1]), ElementsAre("2", "4"));
+  EXPECT_THAT(table.lines, ElementsAre(1, 2));
+  options.delimiter = '\t';
+  options.types.clear();
+  EXPECT_TRUE(read("1\t\t3\n", options).columns[1].is_missing(0));
+  for (const char bad : {'"', '\n', ' ', '\0', '\xe4'}) {
+    options.delimiter = bad;
+    expect_refused("1\n", {"delimiter"}, options);
+  }
+}
+
+TEST_F(Csv, ColumnsCanBeLeftOut) {
+  CsvOptions options;
+  options.drop = {"b"};
+  EXPECT_EQ(read("a,b,c\n1,inf,2\n", options).columns.size(), 2u);
+  options.drop = {"d"};
+  expect_refused("a,b\n1,2\n", {"\"d\"", "\"a\", \"b\""}, options);
+  options.drop = {};
+  options.keep = {"c", "absent"};
+  options.types["absent"] = ColumnType::kNumeric;
+  const Table table = read("a,b,c\n1,inf,2\n", options);
+  ASSERT_EQ(table.columns.size(), 1u);
+  EXPECT_THAT(table.columns[0].numbers, ElementsAre(2));
+  expect_refused("a,b,c\n1,2\n", {"a.csv:2", "3 fields"}, options);
+}
+
+TEST_F(Csv, RefusesWhatIsMalformed) {
+  expect_refused("a,b\n1,2\n3\n", {"a.csv:3", "expected 2 fields", "came 1"});
+  expect_refused("a,b\n1,2\n\n3,4,5\n", {"a.csv:4", "expected 2 fields", "came 3"});
+  expect_refused("a,b\n\"x\ny\",2\n3\n", {"a.csv:4", "came 1"});
+  expect_refused("a,b\n1,2\n3,\"x\n4,5\n6,7\n", {"a.csv:3", "closing quote"});
+  expect_refused("a,b\n1,2\n3,x\"y\n", {"a.csv:3", "quote"});
+  expect_refused("a,b\n1,\"x\"y\n", {"a.csv:2", "quote"});
+  expect_refused("", {"a.csv", "empty"});
+  expect_refused("\xef\xbb\xbf", {"a.csv", "empty"});
+  expect_refused("\n\n", {"a.csv", "empty"});
+  expect_refused("a,b\n", {"a.csv", "only the header"});
+  expect_refused("a,b", {"a.csv", "only the header"});
+  expect_refused("a,b,a\n1,2,3\n", {"a.csv:1", "columns 1 and 3", "\"a\""});
+  expect_refused(std::string("a,b\n1,\0\n", 8), {"a.csv:2", "NUL"});
+  expect_refused(std::string("\xff\xfe"
+                             "a\0,\0",
+                             6),
+                 {"a.csv:1", "UTF-16"});
+  expect_refused("a\n1\ninf\n", {"a.csv:3", "finite", "inf"});
+  expect_refused("a\n1\n-1e999\n", {"a.csv:3", "finite", "-1e999"});
+  expect_refused(
+      "a\nStra\xdf"
+      "e\n",
+      {"a.csv:2", "UTF-8", "iconv"});
+  expect_refused("\xdf\n1\n", {"a.csv:1", "UTF-8"});
+  CsvOptions no_header;
+  no_header.header = false;
+  expect_refused("", {"a.csv", "empty"}, no_header);
+  EXPECT_EQ(read("1,2\n", no_header).rows(), 1);
+}
+
+TEST_F(Csv, RefusesWhatCannotBeRead) {
+  EXPECT_THROW(read_csv(folder_ / "absent.csv"), InvalidArgument);
+  EXPECT_THROW(read_csv(folder_.path()), InvalidArgument);
+  try {
+    read_csv(folder_ / "absent.csv");
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("absent.csv"), HasSubstr("No such file")));
+  }
+}
+
+TEST_F(Csv, AnEmptyNameGetsANumber) {
+  const Table table = read(",a,\n1,2,3\n");
+  EXPECT_EQ(table.columns[0].name, "column1");
+  EXPECT_EQ(table.columns[2].name, "column3");
+}
+
+// Larger than the reader's chunks, so that fields and lines straddle them.
+TEST_F(Csv, LargeFilesAndLongFields) {
+  const std::string longest(300'000, 'z');
+  std::string text = "n,t\n";
+  const int64_t rows = 60'000;
+  for (int64_t row = 0; row < rows; ++row)
+    text += std::to_string(row) + ",\"k\n" + std::to_string(row % 7) + "\"\r\n";
+  text += "5," + longest + "\n";
+  const Table table = read(text);
+  ASSERT_EQ(table.rows(), rows + 1);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto i = static_cast<size_t>(row);
+    ASSERT_EQ(table.columns[0].numbers[i], row);
+    ASSERT_EQ(table.columns[1].codes[i], row % 7);
+    ASSERT_EQ(table.lines[i], 2 + 2 * row);
+  }
+  EXPECT_EQ(table.columns[1].categories.back(), longest);
+}
+
+// No file may do worse than be refused.
+TEST_F(Csv, SurvivesRandomBytes) {
+  const std::string alphabet("ab1\",;\r\n \t.-e\0\xc3\xa4?", 17);
+  int read_count = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 generator(seed);
+    std::string text;
+    // Half of them without the bytes that nearly always end it.
+    for (uint64_t k = generator() % 60; k > 0; --k)
+      text += seed % 2 == 0 ? alphabet[generator() % alphabet.size()] : "a1\n?"[generator() % 4];
+    try {
+      const Table table = read(text);
+      ++read_count;
+      for (const Column& column : table.columns) {
+        EXPECT_EQ(column.rows(), table.rows());
+        for (const double value : column.numbers) EXPECT_FALSE(std::isinf(value));
+      }
+    } catch (const InvalidArgument&) {
+    }
+  }
+  EXPECT_GT(read_count, 5);
+}
+
+TEST(Utf8, AcceptsCharactersAndRefusesBytes) {
+  for (const std::string good :
+       {"", "a", "ä", "€", "😀", "\x7f", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(is_utf8(good)) << good;
+  for (const std::string bad : {"\x80", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80",
+                                "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "a\xff", "\xe2\x82"})
+    EXPECT_FALSE(is_utf8(bad));
+}
+
+TEST(InQuotes, CutsAndEscapes) {
+  EXPECT_EQ(in_quotes("a\nb"), "\"a\\x0ab\"");
+  EXPECT_EQ(in_quotes(std::string(50, 'x')), "\"" + std::string(40, 'x') + "...\"");
+  // 39 letters, then a character of two bytes: it does not fit whole.
+  EXPECT_EQ(in_quotes(std::string(39, 'x') + "ä-"), "\"" + std::string(39, 'x') + "...\"");
+  EXPECT_EQ(list_names({"a", "b"}), "\"a\", \"b\"");
+  EXPECT_THAT(list_names(std::vector<std::string>(10, "c")), HasSubstr("and 2 more"));
+}
+
+}  // namespace
+}  // namespace cdt::data
