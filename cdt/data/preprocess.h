@@ -112,7 +112,7 @@ std::string to_json(const Preprocess& preprocess);
 /// @throws InvalidArgument if the text is not what to_json writes; `file` is for the message.
 Preprocess parse_preprocess(const std::string& json, const std::string& file = "preprocess.json");
 
-/// The names used in options and files: minmax, standard, none; zero, median; index, one-hot;
+/// The names used in options and files: minmax, standard, none; zero, median; index, onehot;
 /// error, missing.
 std::string to_string(Scaling scaling);
 std::string to_string(MissingNumber missing);

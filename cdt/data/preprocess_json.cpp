@@ -22,7 +22,7 @@ constexpr Names<Scaling, 3> kScalings{
 constexpr Names<MissingNumber, 2> kMissingNumbers{
     {{MissingNumber::kZero, "zero"}, {MissingNumber::kMedian, "median"}}};
 constexpr Names<Encoding, 2> kEncodings{
-    {{Encoding::kIndex, "index"}, {Encoding::kOneHot, "one-hot"}}};
+    {{Encoding::kIndex, "index"}, {Encoding::kOneHot, "onehot"}}};
 constexpr Names<UnknownCategory, 2> kUnknownCategories{
     {{UnknownCategory::kError, "error"}, {UnknownCategory::kMissing, "missing"}}};
 constexpr Names<ColumnType, 2> kColumnTypes{

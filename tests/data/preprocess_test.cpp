@@ -402,7 +402,7 @@ TEST(Preprocess, RefusesRecordsThatAreNone) {
   expect_refused([] { parse_preprocess("{", "p.json"); }, {"p.json"});
   refuse([](json& r) { r["format"] = "other"; }, "cdt-preprocess-1");
   refuse([](json& r) { r.erase("columns"); }, "columns");
-  refuse([](json& r) { r["encoding"] = "octal"; }, "one-hot");
+  refuse([](json& r) { r["encoding"] = "octal"; }, "onehot");
   refuse([](json& r) { r["csv"]["delimiter"] = "--"; }, "delimiter");
   refuse([](json& r) { r["targets"][0]["scale"] = 0; }, "positive");
   refuse([](json& r) { r["targets"][0]["scale"] = nullptr; }, "p.json");
