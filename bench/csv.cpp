@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iterator>
 #include <string>
 
@@ -80,7 +81,7 @@ class Fastest : public benchmark::BenchmarkReporter {
   std::vector<double> seconds_;
 };
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const int64_t rows = argc > 1 ? std::atoll(argv[1]) : 1'000'000;
   if (rows < 1 || argc > 2) {
     fmt::print(stderr, "usage: cdt_bench_csv [ROWS]\n");
@@ -115,4 +116,11 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace cdt::bench
 
-int main(int argc, char** argv) { return cdt::bench::main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return cdt::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cdt_bench_csv: %s\n", error.what());
+    return 1;
+  }
+}
