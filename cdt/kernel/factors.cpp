@@ -77,7 +77,6 @@ class Factorizer {
 
   OuterProduct outer_product(const LiveSite& live, double bias) const;
   Tensor dense_rows(const LiveSite& live, const ParameterUse& use, bool times_input) const;
-  Tensor to_rows(const std::vector<OuterProduct>& terms) const;
   bool rows_are_cheaper(int64_t positions, int64_t in, int64_t out) const;
 
   const Model& model_;
@@ -241,40 +240,6 @@ bool Factorizer::rows_are_cheaper(int64_t positions, int64_t in, int64_t out) co
   return n * t * weights + n * n * weights < pairwise;
 }
 
-Tensor Factorizer::to_rows(const std::vector<OuterProduct>& terms) const {
-  Tensor rows;
-  for (const auto& term : terms) {
-    Tensor left = term.left.to(options_.accumulate);
-    Tensor right = term.right.to(options_.accumulate);
-    Tensor& input = term.input_is_left ? left : right;
-    input = input * term.scale;
-    if (term.bias != 0) {
-      std::vector<int64_t> shape = input.sizes().vec();
-      shape.back() = 1;
-      input = torch::cat({input, torch::full(shape, term.bias, input.options())}, -1);
-    }
-    const Tensor product = left.transpose(-1, -2).matmul(right);  // [b, n_L, d₀, d₁]
-    rows = rows.defined() ? rows.add_(product) : product;
-  }
-  return rows.reshape({samples_ * width_, -1});
-}
-
-/// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace for one position and term up to rounding of the network, an
-/// upper bound for more.
-double trace_bound(const FactorGroup& group) {
-  if (group.rows.defined()) return group.rows.square().sum().item<double>();
-  double bound = 0;
-  int64_t positions = 0;
-  for (const auto& term : group.terms) {
-    const Tensor& input = term.input_is_left ? term.left : term.right;
-    const Tensor& gradient = term.input_is_left ? term.right : term.left;
-    const Tensor sizes = input.square().sum(-1) * (term.scale * term.scale) + term.bias * term.bias;
-    bound += (sizes * gradient.square().sum(-1)).sum().item<double>();
-    positions += term.left.size(2);
-  }
-  return static_cast<double>(positions) * bound;
-}
-
 std::vector<FactorGroup> Factorizer::rule_groups() const {
   const auto& parameters = model_.parameters();
   std::vector<int64_t> uses(parameters.size(), 0);
@@ -317,7 +282,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() const {
       const Tensor& gradient = first.input_is_left ? first.right : first.left;
       // A parameter that is a weight here and a bias or a scale there: one form for all.
       if (group.rows.defined() || rows_are_cheaper(positions, input.size(3), gradient.size(3))) {
-        const Tensor rows = to_rows(group.terms);
+        const Tensor rows = to_rows(group.terms, options_.accumulate);
         group.rows = group.rows.defined() ? group.rows + rows : rows;
         group.terms.clear();
       }

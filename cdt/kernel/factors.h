@@ -5,6 +5,7 @@
 /// backpropagated gradients of a linear layer (the Jacobian is never formed), or as plain rows.
 #pragma once
 
+#include <cdt/kernel/factor_group.h>
 #include <cdt/kernel/model.h>
 
 #include <set>
@@ -12,25 +13,6 @@
 #include <vector>
 
 namespace cdt::kernel {
-
-/// J_i = scale·Σ_t left_it right_itᵀ: left [b, c, T, d₀], right [b, c′, T, d₁]; one side is the
-/// layer's input (c = 1), the other its gradient (c = n_L). A bias joins as the weight of a
-/// constant input: beside its input each position has an entry `bias/scale`.
-struct OuterProduct {
-  torch::Tensor left;
-  torch::Tensor right;
-  bool input_is_left = false;
-  double scale = 1;
-  double bias = 0;  ///< the bias's own factor; 0 for none
-};
-
-/// The part of J that belongs to some parameters; `rows` or `terms`, not both.
-struct FactorGroup {
-  std::vector<size_t> parameters;
-  torch::Tensor rows;               ///< [b·n_L, m]
-  std::vector<OuterProduct> terms;  ///< summed: a weight that is used several times has several
-  double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
-};
 
 /// How the Jacobian of each parameter was found.
 enum class Coverage { kRule, kJacobian, kUnused };

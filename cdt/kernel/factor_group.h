@@ -1,0 +1,37 @@
+/// The part of a block's Jacobian that belongs to some parameters, as outer products or as plain
+/// rows.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace cdt::kernel {
+
+/// J_i = scale·Σ_t left_it right_itᵀ: left [b, c, T, d₀], right [b, c′, T, d₁]; one side is the
+/// layer's input (c = 1), the other its gradient (c = n_L). A bias joins as the weight of a
+/// constant input: beside its input each position has an entry `bias/scale`.
+struct OuterProduct {
+  torch::Tensor left;
+  torch::Tensor right;
+  bool input_is_left = false;
+  double scale = 1;
+  double bias = 0;  ///< the bias's own factor; 0 for none
+};
+
+/// The part of J that belongs to some parameters; `rows` or `terms`, not both.
+struct FactorGroup {
+  std::vector<size_t> parameters;
+  torch::Tensor rows;               ///< [b·n_L, m]
+  std::vector<OuterProduct> terms;  ///< summed: a weight that is used several times has several
+  double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
+};
+
+/// The rows [b·n_L, d₀·d₁] that the terms stand for, in `dtype`; a bias adds its own columns.
+torch::Tensor to_rows(const std::vector<OuterProduct>& terms, torch::ScalarType dtype);
+
+/// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace of the group's kernel for one position and term, up to
+/// rounding of the network, and an upper bound for more.
+double trace_bound(const FactorGroup& group);
+
+}  // namespace cdt::kernel
