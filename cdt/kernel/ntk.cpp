@@ -77,16 +77,15 @@ Factors Assembler::block(const Tensor& x, int64_t first, int64_t count) {
 }
 
 void Assembler::require_uncoupled(const Factors& factors, double gap, int64_t sample) const {
-  if (gap == 0) return;
+  double allowed = tol::coupling(model_.dtype()) * factors.outputs.abs().max().item<double>();
+  if (gap <= allowed) return;
+  // Outputs may cancel to nothing; rounding of each parameter still moves them.
   double trace = 0;
   for (const FactorGroup& group : factors.groups) trace += group.trace;
   double squares = 0;
   for (const Tensor& p : model_.parameters()) squares += p.detach().square().sum().item<double>();
-  // Outputs may cancel to nothing; rounding of each parameter still moves them.
-  const double rounding = 16 * tol::epsilon(model_.dtype()) *
-                          std::sqrt(squares * trace / static_cast<double>(factors.samples));
-  const double allowed =
-      tol::coupling(model_.dtype()) * factors.outputs.abs().max().item<double>() + rounding;
+  allowed += 16 * tol::epsilon(model_.dtype()) *
+             std::sqrt(squares * trace / static_cast<double>(factors.samples));
   CDT_REQUIRE(gap <= allowed, "the outputs of sample ", sample, " change by ", gap,
               " with the samples beside it, or from one evaluation to the next: a layer of the "
               "model mixes samples or is "
