@@ -60,7 +60,7 @@ void explain_failure(const Tensor& A, const Tensor& B, const Tensor& Q) {
 }  // namespace
 
 Tensor require_state_weight(const Tensor& Q, int64_t n) {
-  const Tensor W = weight_matrix(Q, n, "Q");
+  Tensor W = weight_matrix(Q, n, "Q");
   const double lowest = Q.dim() == 1 ? Q.min().item<double>() : smallest_eigenvalue(W);
   const double slack = static_cast<double>(n) * tol::kEpsilon64 * W.abs().max().item<double>();
   CDT_REQUIRE(lowest >= (Q.dim() == 1 ? 0.0 : -slack),
@@ -69,7 +69,7 @@ Tensor require_state_weight(const Tensor& Q, int64_t n) {
 }
 
 Tensor require_input_weight(const Tensor& R, int64_t m) {
-  const Tensor W = weight_matrix(R, m, "R");
+  Tensor W = weight_matrix(R, m, "R");
   const double lowest = R.dim() == 1 ? R.min().item<double>() : smallest_eigenvalue(W);
   CDT_REQUIRE(lowest > 0, "R must be positive definite; its smallest eigenvalue is ", lowest);
   return W;

@@ -50,8 +50,8 @@ Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const Slice& a
 
 }  // namespace
 
-void add_product(Tensor theta, const Factors& a, int64_t i, int64_t ni, const Factors& b, int64_t j,
-                 int64_t nj, double weight, std::vector<double>& probes) {
+void add_product(const Tensor& theta, const Factors& a, int64_t i, int64_t ni, const Factors& b,
+                 int64_t j, int64_t nj, double weight, std::vector<double>& probes) {
   const Slice rows{a, i, ni};
   const Slice columns{b, j, nj};
   const Tensor va = rows.of_rows(a.probe);
