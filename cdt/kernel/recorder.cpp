@@ -44,7 +44,7 @@ class Recorder {
 
   void end(const at::RecordFunction& fn) {
     if (--depth_ > 0) return;
-    const auto outputs = fn.outputs();
+    const auto& outputs = fn.outputs();
     if (!outputs.empty() && outputs[0].isTensor()) {
       const Tensor& h = outputs[0].toTensor();
       if (h.defined()) {
