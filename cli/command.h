@@ -14,6 +14,11 @@
 
 namespace cdt::cli {
 
+/// Exit codes beyond 0, done.
+inline constexpr int kFailed = 1;         ///< the numbers or the machine refused
+inline constexpr int kWrongUsage = 2;     ///< the caller got something wrong
+inline constexpr int kInterrupted = 130;  ///< stopped by Ctrl-C, with a checkpoint
+
 /// A command adds its options to `app` and returns what to run after parsing; that returns the exit
 /// code.
 struct Command {
@@ -27,6 +32,13 @@ std::function<int()> setup_data(CLI::App& app);
 std::function<int()> setup_design(CLI::App& app);
 std::function<int()> setup_info(CLI::App& app);
 std::function<int()> setup_kernel(CLI::App& app);
+std::function<int()> setup_predict(CLI::App& app);
+std::function<int()> setup_train(CLI::App& app);
+
+/// Puts the options of --config FILE, or of the run that --resume names, before those of the
+/// command line, unless it gives them itself. `arguments` starts with the command.
+/// @throws InvalidArgument if the file cannot be read or names an option that the command lacks.
+std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments);
 
 /// --json, --quiet: where results go.
 struct OutputOptions {
@@ -62,7 +74,8 @@ struct CsvFileOptions {
   std::string delimiter = ",";
   bool no_header = false;
 
-  void add_to(CLI::App& app);
+  /// `required`: whether the command can do without FILE.
+  void add_to(CLI::App& app, bool required = true);
   data::CsvOptions settings() const;
   data::Table read() const;
 };
@@ -119,7 +132,8 @@ torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
 
 /// A progress line on a terminal (rate and time left), plain lines elsewhere; nothing for work
-/// below a second.
-std::function<void(int64_t, int64_t)> progress(const std::string& what, bool quiet);
+/// below a second. Called with what is done, the total, and a word on how it goes.
+using Progress = std::function<void(int64_t, int64_t, const std::string&)>;
+Progress progress(const std::string& what, const std::string& unit, bool quiet);
 
 }  // namespace cdt::cli

@@ -77,52 +77,6 @@ std::function<int()> setup_describe(CLI::App& app) {
 
 }  // namespace
 
-void CsvFileOptions::add_to(CLI::App& app) {
-  app.add_option("FILE", path, "a CSV file")->required();
-  app.add_option("--drop", drop, "columns to leave out, with commas between")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("COLUMN");
-  app.add_option("--numeric", numeric, "columns that must be numbers, whatever they look like")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("COLUMN");
-  app.add_option("--text", text, "columns that are text, even if they look like numbers")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("COLUMN");
-  app.add_option("--missing", missing_marks,
-                 "marks of missing values besides the empty cell, with commas between; "
-                 "default NA,?,nan")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("MARK");
-  app.add_flag("--no-header", no_header,
-               "the first line is data; columns are column1, column2, ...");
-  app.add_option("--delimiter", delimiter, "between fields; \\t for a tab")
-      ->capture_default_str()
-      ->type_name("CHAR");
-}
-
-data::CsvOptions CsvFileOptions::settings() const {
-  data::CsvOptions options;
-  const std::string between = delimiter == "\\t" ? "\t" : delimiter;
-  CDT_REQUIRE(between.size() == 1, "--delimiter: expected one character, but came ",
-              data::in_quotes(delimiter));
-  options.delimiter = between[0];
-  options.header = !no_header;
-  options.drop = drop;
-  if (!missing_marks.empty()) options.missing_marks = missing_marks;
-  for (const std::string& name : numeric) options.types[name] = data::ColumnType::kNumeric;
-  for (const std::string& name : text) {
-    CDT_REQUIRE(options.types.emplace(name, data::ColumnType::kText).second, "expected column ",
-                data::in_quotes(name), " in --numeric or --text, but came in both");
-  }
-  return options;
-}
-
-data::Table CsvFileOptions::read() const { return data::read_csv(path, settings()); }
-
 std::function<int()> setup_data(CLI::App& app) {
   auto chosen = std::make_shared<std::function<int()>>();
   const auto add = [&](const char* name, const char* summary, auto setup) {

@@ -18,10 +18,9 @@ constexpr std::array kCommands{
     Command{"design", "kernel → feedback gain, with its certificate", setup_design},
     Command{"info", "versions, BLAS, threads, devices and their speed", setup_info},
     Command{"kernel", "the neural tangent kernel of a saved model as .npy", setup_kernel},
+    Command{"predict", "a trained run and a CSV file → predictions", setup_predict},
+    Command{"train", "a CSV file → a trained network, plainly or controlled", setup_train},
 };
-
-constexpr int kFailed = 1;      // the numbers or the machine refused
-constexpr int kWrongUsage = 2;  // the caller got something wrong
 
 int main(int argc, char** argv) {
   CLI::App app{
@@ -30,9 +29,10 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("cdt ") + kVersion);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 1 failed, 2 wrong usage or input.\n\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted.\n\n"
       "Example:\n"
-      "  cdt analyze --kernel theta.npy --lr 0.1\n"
+      "  cdt train houses.csv --target price --out run1\n"
+      "  cdt predict run1 new.csv --out prices.csv\n"
       "  cdt COMMAND --help");
   std::function<int()> chosen;
   for (const Command& command : kCommands) {
@@ -47,7 +47,9 @@ int main(int argc, char** argv) {
     return kWrongUsage;
   }
   try {
-    app.parse(argc, argv);
+    auto arguments = expand_arguments(app, {argv + std::min(argc, 1), argv + argc});
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(arguments);
     return chosen();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;

@@ -54,7 +54,9 @@ kernel::NtkOptions KernelSource::ntk_options(bool quiet) const {
   kernel::NtkOptions options;
   options.memory_bytes = memory_mb << 20;
   if (by_rows) options.path = kernel::NtkOptions::Path::kJacobian;
-  options.progress = progress("kernel", quiet);
+  options.progress = [show = progress("kernel", "blocks", quiet)](int64_t done, int64_t total) {
+    show(done, total, "");
+  };
   return options;
 }
 

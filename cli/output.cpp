@@ -29,13 +29,13 @@ void OutputOptions::write_json(const std::string& json_text) const {
   }
 }
 
-std::function<void(int64_t, int64_t)> progress(const std::string& what, bool quiet) {
+Progress progress(const std::string& what, const std::string& unit, bool quiet) {
   using Clock = std::chrono::steady_clock;
-  if (quiet) return {};
+  if (quiet) return [](int64_t, int64_t, const std::string&) {};
   const auto start = Clock::now();
   auto last = std::make_shared<double>(0);
   const bool terminal = isatty(STDERR_FILENO) == 1;
-  return [=](int64_t done, int64_t total) {
+  return [=](int64_t done, int64_t total, const std::string& detail) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const double interval = terminal ? 0.2 : 10.0;
     const bool finished = done == total;
@@ -43,9 +43,11 @@ std::function<void(int64_t, int64_t)> progress(const std::string& what, bool qui
       return;
     *last = seconds;
     const double share = static_cast<double>(done) / static_cast<double>(total);
-    const std::string line =
-        fmt::format("{} {:3.0f} %  {:.1f} blocks/s  {:.0f} s left", what, 100 * share,
-                    static_cast<double>(done) / seconds, seconds * (1 - share) / share);
+    const std::string left =
+        done > 0 ? fmt::format("  {:.0f} s left", seconds * (1 - share) / share) : "";
+    const std::string line = fmt::format("{} {:3.0f} %  {}{:.1f} {}/s{}", what, 100 * share,
+                                         detail.empty() ? "" : detail + "  ",
+                                         static_cast<double>(done) / seconds, unit, left);
     if (terminal) {
       constexpr int kWidth = 30;
       const int filled = static_cast<int>(share * kWidth);

@@ -28,4 +28,9 @@ Spectrum decompose(const torch::Tensor& theta, double rank_tolerance, torch::Sca
   return spectrum;
 }
 
+double unit_rate(const Spectrum& spectrum, Loss loss) {
+  const double largest = spectrum.largest();
+  return largest > 0 ? 1 / (gradient_factor(loss, spectrum.size()) * largest) : 1;
+}
+
 }  // namespace cdt::dynamics

@@ -2,6 +2,7 @@
 /// controller stand.
 #pragma once
 
+#include <cdt/dynamics/loss.h>
 #include <torch/types.h>
 
 namespace cdt::dynamics {
@@ -33,5 +34,9 @@ struct Spectrum {
 ///   −rank_tolerance·λ_max (the message gives it). `precision` is the dtype that Θ once had.
 Spectrum decompose(const torch::Tensor& theta, double rank_tolerance,
                    torch::ScalarType precision = torch::kFloat64);
+
+/// 1/(c_L λ_max), the unit of learning rates: the largest at which no mode oscillates. 1 for a zero
+/// kernel.
+double unit_rate(const Spectrum& spectrum, Loss loss);
 
 }  // namespace cdt::dynamics

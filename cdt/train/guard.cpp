@@ -1,0 +1,35 @@
+#include <cdt/train/guard.h>
+
+#include <algorithm>
+
+namespace cdt::train {
+namespace {
+
+constexpr double kPoor = 0.5;
+constexpr double kGood = 0.75;
+constexpr int64_t kGoodStepsToGrow = 2;
+constexpr double kShrink = 4;
+constexpr double kGrow = 2;
+/// 4²⁰ ≈ 10¹²: from the default rate that is far below the one at which gradient descent is stable.
+constexpr int64_t kMaxShrinks = 20;
+
+}  // namespace
+
+Verdict judge(GuardState& state, double eta, bool fresh) {
+  if (!(eta > 0)) {  // or NaN
+    state.good_steps = 0;
+    if (!fresh) return Verdict::kRejectAndRefresh;
+    if (++state.shrinks > kMaxShrinks) return Verdict::kFloor;
+    state.rate /= kShrink;
+    return Verdict::kRejectAndShrink;
+  }
+  state.shrinks = 0;
+  state.good_steps = eta >= kGood ? state.good_steps + 1 : 0;
+  if (state.good_steps >= kGoodStepsToGrow && state.rate < state.start_rate) {
+    state.rate = std::min(state.start_rate, state.rate * kGrow);
+    state.good_steps = 0;
+  }
+  return eta < kPoor ? Verdict::kAcceptAndRefresh : Verdict::kAccept;
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,31 @@
+/// The guard of guarded CDT: what to do with a step, given how much of the promised descent came
+/// (DESIGN section 2).
+#pragma once
+
+#include <cstdint>
+
+namespace cdt::train {
+
+/// The rate under the guard's care, and its memory.
+struct GuardState {
+  double rate = 0;         ///< α now
+  double start_rate = 0;   ///< α when the kernel was linearized; never exceeded
+  int64_t good_steps = 0;  ///< accepted with η ≥ ¾ in a row
+  int64_t shrinks = 0;     ///< in a row, on a fresh linearization
+};
+
+enum class Verdict {
+  kAccept,
+  kAcceptAndRefresh,  ///< less than half of the promise came: the local model is getting old
+  kRejectAndRefresh,  ///< no descent, but the kernel is not of these parameters
+  kRejectAndShrink,   ///< no descent although it is: the step was too long
+  kFloor,             ///< no descent however short the step: rounding, or nothing left to gain
+};
+
+/// Judges a step by η = (descent that came) / (descent that the local model promised), and moves
+/// the rate: down fourfold after a bad step on a fresh linearization, up twofold, to at most
+/// start_rate, after two good ones. `fresh`: the kernel is of the parameters that the step started
+/// from. η may be NaN.
+Verdict judge(GuardState& state, double eta, bool fresh);
+
+}  // namespace cdt::train

@@ -1,0 +1,66 @@
+#include <cdt/core/error.h>
+#include <cdt/train/history.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+namespace cdt::train {
+namespace {
+
+constexpr const char* kHeader =
+    "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds";
+constexpr size_t kColumns = 9;
+
+/// The shortest digits that give the same number again.
+std::string cell(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+
+double number(const std::string& text) {
+  if (text.empty()) return kUnknown;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  CDT_REQUIRE(*end == '\0', "history: expected a number, but came '", text, "'");
+  return value;
+}
+
+}  // namespace
+
+std::string to_csv(const std::vector<StepRecord>& history) {
+  std::string text = std::string(kHeader) + "\n";
+  for (const StepRecord& row : history) {
+    text += fmt::format("{},{},{},{},{},{},{},{},{:.6f}\n", row.step, cell(row.learning_rate),
+                        cell(row.train_loss), cell(row.val_loss), cell(row.augment_norm),
+                        cell(row.linearization_error), row.refreshed, row.rejected, row.seconds);
+  }
+  return text;
+}
+
+std::vector<StepRecord> parse_history(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  CDT_REQUIRE(std::getline(lines, line) && line == kHeader, "history: expected the header '",
+              kHeader, "', but came '", line, "'");
+  std::vector<StepRecord> history;
+  while (std::getline(lines, line)) {
+    std::vector<std::string> cells;
+    std::istringstream row(line + ",");
+    for (std::string text; std::getline(row, text, ',');) cells.push_back(text);
+    CDT_REQUIRE(cells.size() == kColumns, "history: expected ", kColumns, " cells, but came '",
+                line, "'");
+    StepRecord record;
+    record.step = static_cast<int64_t>(number(cells[0]));
+    record.learning_rate = number(cells[1]);
+    record.train_loss = number(cells[2]);
+    record.val_loss = number(cells[3]);
+    record.augment_norm = number(cells[4]);
+    record.linearization_error = number(cells[5]);
+    record.refreshed = static_cast<int64_t>(number(cells[6]));
+    record.rejected = static_cast<int64_t>(number(cells[7]));
+    record.seconds = number(cells[8]);
+    history.push_back(record);
+  }
+  return history;
+}
+
+}  // namespace cdt::train

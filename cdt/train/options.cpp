@@ -1,0 +1,147 @@
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/names.h>
+#include <cdt/train/options.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <numbers>
+
+namespace cdt::train {
+namespace {
+
+constexpr Names<Method, 7> kMethods{{{"gd", Method::kGd},
+                                     {"gd-matched", Method::kGdMatched},
+                                     {"cdt", Method::kCdt},
+                                     {"guarded", Method::kGuarded},
+                                     {"momentum", Method::kMomentum},
+                                     {"adam", Method::kAdam},
+                                     {"lbfgs", Method::kLbfgs}}};
+constexpr Names<Schedule::Kind, 5> kSchedules{{{"constant", Schedule::Kind::kConstant},
+                                               {"inverse", Schedule::Kind::kInverse},
+                                               {"exponential", Schedule::Kind::kExponential},
+                                               {"cosine", Schedule::Kind::kCosine},
+                                               {"step", Schedule::Kind::kStep}}};
+
+}  // namespace
+
+Method parse_method(std::string_view name) { return parse_name(kMethods, name, "method"); }
+std::string to_string(Method method) { return name_of(kMethods, method); }
+bool is_controlled(Method method) { return method == Method::kCdt || method == Method::kGuarded; }
+bool is_optimizer(Method method) {
+  return method == Method::kMomentum || method == Method::kAdam || method == Method::kLbfgs;
+}
+double start_rate(Method method, double unit) {
+  switch (method) {
+    case Method::kGuarded:
+      return 1e4 * unit;
+    case Method::kGd:
+    case Method::kGdMatched:
+    case Method::kCdt:
+      return 0.5 * unit;
+    case Method::kMomentum:
+      return 0.05 * unit;
+    case Method::kAdam:
+      return 1e-3;
+    case Method::kLbfgs:
+      return 1;
+  }
+  throw InvalidArgument(c10::str("unknown method ", static_cast<int>(method)));
+}
+Schedule::Kind parse_schedule(std::string_view name) {
+  return parse_name(kSchedules, name, "schedule");
+}
+std::string to_string(Schedule::Kind kind) { return name_of(kSchedules, kind); }
+
+double Schedule::factor(int64_t step, int64_t steps) const {
+  const auto k = static_cast<double>(step);
+  switch (kind) {
+    case Kind::kConstant:
+      return 1;
+    case Kind::kInverse:
+      return 1 / (1 + decay * k);
+    case Kind::kExponential:
+      return std::exp(-decay * k);
+    case Kind::kCosine:
+      return (1 + std::cos(std::numbers::pi * std::min(1.0, k / static_cast<double>(steps)))) / 2;
+    case Kind::kStep:
+      return std::pow(decay, static_cast<double>(step / period));
+  }
+  throw InvalidArgument(c10::str("unknown schedule ", static_cast<int>(kind)));
+}
+
+Relinearization parse_relinearization(std::string_view text) {
+  using Kind = Relinearization::Kind;
+  if (text == "never") return {Kind::kNever};
+  if (text == "kc") return {Kind::kKc};
+  if (text == "guard") return {Kind::kGuard};
+  const auto number = [&](std::string_view after) {
+    const std::string digits(after);
+    char* end = nullptr;
+    const double value = std::strtod(digits.c_str(), &end);
+    CDT_REQUIRE(!digits.empty() && *end == '\0' && value > 0 && std::isfinite(value),
+                "relinearize: expected a positive number after the colon, but came '", text, "'");
+    return value;
+  };
+  if (text.starts_with("every:")) {
+    const double period = number(text.substr(6));
+    CDT_REQUIRE(period == std::floor(period) && period < 1e15,
+                "relinearize: expected a whole number of steps, but came '", text, "'");
+    return {Kind::kEvery, static_cast<int64_t>(period)};
+  }
+  if (text.starts_with("error:")) return {Kind::kError, 0, number(text.substr(6))};
+  throw InvalidArgument(
+      c10::str("relinearize must be never, every:N, kc, error:TOL or guard, not '", text, "'"));
+}
+
+std::string to_string(const Relinearization& policy) {
+  switch (policy.kind) {
+    case Relinearization::Kind::kNever:
+      return "never";
+    case Relinearization::Kind::kEvery:
+      return c10::str("every:", policy.period);
+    case Relinearization::Kind::kKc:
+      return "kc";
+    case Relinearization::Kind::kError:
+      return c10::str("error:", policy.tolerance);
+    case Relinearization::Kind::kGuard:
+      return "guard";
+  }
+  throw InvalidArgument(c10::str("unknown policy ", static_cast<int>(policy.kind)));
+}
+
+void require_valid(const TrainOptions& options) {
+  if (options.learning_rate) require_positive(*options.learning_rate, "lr");
+  require_positive(options.q, "q");
+  require_positive(options.p, "p");
+  require_non_negative(options.shape, "shape");
+  require_non_negative(options.weight_decay, "weight decay");
+  require_non_negative(options.stop_loss, "stop loss");
+  require_non_negative(options.max_seconds, "max seconds");
+  require_non_negative(options.schedule.decay, "decay");
+  CDT_REQUIRE(options.schedule.kind != Schedule::Kind::kStep ||
+                  (options.schedule.decay > 0 && options.schedule.decay <= 1),
+              "the schedule 'step' multiplies the rate by decay, which must be above 0 and at most "
+              "1, not ",
+              options.schedule.decay);
+  CDT_REQUIRE(options.schedule.period >= 1, "the schedule's period must be 1 or more, not ",
+              options.schedule.period);
+  CDT_REQUIRE(options.steps >= 0, "steps must be 0 or more, not ", options.steps);
+  CDT_REQUIRE(options.batch >= 0, "batch must be 0 (all samples) or more, not ", options.batch);
+  CDT_REQUIRE(options.patience >= 0, "patience must be 0 or more, not ", options.patience);
+  CDT_REQUIRE(options.plateau >= 0, "plateau must be 0 or more, not ", options.plateau);
+  CDT_REQUIRE(options.validate_every >= 1, "validate every must be 1 or more, not ",
+              options.validate_every);
+  CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, not ", options.memory_bytes);
+  const bool controlled = is_controlled(options.method);
+  CDT_REQUIRE(controlled || !options.relinearize, "relinearize belongs to cdt and guarded; ",
+              to_string(options.method), " uses no kernel");
+  CDT_REQUIRE(controlled || !options.linearization_error,
+              "the linearization error belongs to cdt and guarded; ", to_string(options.method),
+              " uses no kernel");
+  CDT_REQUIRE(options.method != Method::kCdt || !options.relinearize ||
+                  options.relinearize->kind != Relinearization::Kind::kGuard,
+              "relinearize guard belongs to the method guarded; cdt has no guard");
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,105 @@
+/// What a training run can be told: method, rate, schedule, control, stopping.
+#pragma once
+
+#include <cdt/dynamics/loss.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cdt::train {
+
+enum class Method {
+  kGd,         ///< gradient descent at α
+  kGdMatched,  ///< gradient descent at α√(1 + q/p), what CDT does to slow modes: the fair baseline
+  kCdt,        ///< the paper's Algorithm 1: labels steered by a gain designed once
+  kGuarded,    ///< CDT as a trust-region method in function space: every step is checked
+  kMomentum,  ///< Nesterov momentum 0.9, LibTorch's
+  kAdam,      ///< LibTorch's
+  kLbfgs,     ///< LibTorch's, with a strong Wolfe line search; 20 iterations a step
+};
+Method parse_method(std::string_view name);
+std::string to_string(Method method);
+/// Whether the method steers labels, and so needs the kernel.
+bool is_controlled(Method method);
+/// Whether the method is one of LibTorch's optimizers.
+bool is_optimizer(Method method);
+
+/// α_k = α·factor(k). The controller is designed for the undecayed α, as in the paper.
+struct Schedule {
+  enum class Kind {
+    kConstant,
+    kInverse,      ///< 1/(1 + decay·k), the paper's with decay = 0.01
+    kExponential,  ///< e^(−decay·k)
+    kCosine,       ///< ½(1 + cos(πk/steps))
+    kStep,         ///< decay^⌊k/period⌋
+  };
+  Kind kind = Kind::kConstant;
+  double decay = 0.01;
+  int64_t period = 100;
+
+  /// `steps` is the length of the run.
+  double factor(int64_t step, int64_t steps) const;
+};
+Schedule::Kind parse_schedule(std::string_view name);
+std::string to_string(Schedule::Kind kind);
+
+/// When the kernel is computed anew.
+struct Relinearization {
+  enum class Kind {
+    kNever,  ///< the paper's choice: once, before training
+    kEvery,  ///< every `period` steps
+    kKc,     ///< when the error exceeds the local model's exponential bound κᵏ‖e(k₀)‖
+    kError,  ///< when ‖ŷ − ŷ_ϑ‖ exceeds `tolerance`·‖e(k₀)‖; costs a Jacobian-vector product a step
+    kGuard,  ///< when the guard finds that the local model promised too much
+  };
+  Kind kind = Kind::kNever;
+  int64_t period = 0;
+  double tolerance = 0;
+};
+/// "never", "every:N", "kc", "error:TOL" or "guard".
+Relinearization parse_relinearization(std::string_view text);
+std::string to_string(const Relinearization& policy);
+
+/// The α that a method starts with unless told, `unit` being 1/(c_L λ_max): 10⁴ units for guarded
+/// (every mode with s ≫ 1 is removed almost at once, and the guard finds out what is too much); ½
+/// for gradient descent and CDT, where even the matched baseline is stable; a tenth of that with
+/// momentum; for Adam 10⁻³ and for L-BFGS 1, whatever the unit.
+double start_rate(Method method, double unit);
+
+struct TrainOptions {
+  Method method = Method::kGuarded;
+  dynamics::Loss loss = dynamics::Loss::kMse;
+  /// α. Default: start_rate, for guarded renewed with each linearization.
+  std::optional<double> learning_rate;
+  Schedule schedule;
+  double q = 1.0;  ///< weight on errors
+  double p = 0.1;  ///< weight on label augments
+  /// Spectral shaping: modes with λ far below shape·λ_max get less of q, by the factor
+  /// λ/(λ + shape·λ_max). They are where noise is learned. 0: none.
+  double shape = 0;
+  /// Default: guard for `guarded`, never for `cdt`.
+  std::optional<Relinearization> relinearize;
+  double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective
+  int64_t batch = 0;        ///< samples a step; 0 takes all
+  bool reshuffle = false;  ///< new batches each epoch; otherwise they recur, with their controllers
+  uint64_t seed = 1;       ///< of the batches
+
+  int64_t steps = 1000;
+  double stop_loss = 0;    ///< stop at this training loss
+  int64_t patience = 0;    ///< stop after so many steps without a better validation loss, and take
+                           ///< the best weights; 0: off
+  int64_t plateau = 0;     ///< stop after so many steps without a training loss lower by 0.01 %
+  double max_seconds = 0;  ///< wall time; 0: no limit
+  int64_t validate_every = 1;               ///< steps between evaluations of the validation loss
+  bool linearization_error = false;         ///< record ‖ŷ − ŷ_ϑ‖ at every step
+  int64_t memory_bytes = int64_t{2} << 30;  ///< for the kernel, and for kept controllers of batches
+  double checkpoint_seconds = 30;           ///< between checkpoints
+};
+
+/// @throws InvalidArgument if a number is out of its range, or options contradict each other (a
+///   policy `guard` without a guard, control of a method that has none).
+void require_valid(const TrainOptions& options);
+
+}  // namespace cdt::train

@@ -1,0 +1,90 @@
+// cdt predict: a run folder and a CSV file → predictions in units of the training file.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <fmt/format.h>
+
+#include "cli/run_folder.h"
+
+namespace cdt::cli {
+namespace {
+
+struct Options {
+  std::string run;
+  std::string file;
+  std::string out;
+  MachineOptions machine;
+  OutputOptions output;
+};
+
+int run(const Options& options) {
+  const torch::Device device = options.machine.apply();
+  const RunFolder folder(options.run);
+  folder.require_run();
+  const auto preprocess =
+      data::parse_preprocess(read_file(folder.preprocess()), folder.preprocess().string());
+  const nn::Mlp model = load_model(folder.model().string(), device);
+  CDT_REQUIRE(model->options().inputs == preprocess.feature_count() &&
+                  model->options().outputs == static_cast<int64_t>(preprocess.targets.size()),
+              options.run, ": model and preprocessing do not fit each other: the model takes ",
+              model->options().inputs, " features, the preprocessing gives ",
+              preprocess.feature_count());
+  const data::Table table = data::read_csv(options.file, preprocess.csv_options());
+  const torch::Tensor predictions = predict_targets(model, preprocess, preprocess.transform(table));
+
+  std::string csv = "row";
+  bool known = true;
+  for (const auto& target : preprocess.targets) {
+    csv += "," + csv_field(target.name);
+    const data::Column* column = table.find(target.name);
+    known = known && column != nullptr;
+    for (int64_t row = 0; known && row < table.rows(); ++row) known = !column->is_missing(row);
+  }
+  csv += "\n";
+  const auto values = predictions.contiguous();
+  const double* value = values.data_ptr<double>();
+  for (int64_t row = 0; row < values.size(0); ++row) {
+    csv += std::to_string(row + 1);
+    for (int64_t target = 0; target < values.size(1); ++target) csv += fmt::format(",{}", *value++);
+    csv += "\n";
+  }
+  write_file_atomically(options.out, {csv});
+
+  nlohmann::ordered_json json{{"run", options.run},
+                              {"file", options.file},
+                              {"rows", table.rows()},
+                              {"predictions", options.out}};
+  std::string text =
+      fmt::format("{}: predictions for {}\n", options.out, count_of(table.rows(), "row"));
+  if (known) {
+    json["errors"] = measure_errors(preprocess, predictions,
+                                    preprocess.to_original(preprocess.transform_targets(table)));
+    for (const auto& [name, error] : json["errors"].items()) {
+      text += fmt::format(
+          "  {} is in the file: off by {:.6g} RMS, {:.6g} on average{}\n", name,
+          error["rmse"].get<double>(), error["mae"].get<double>(),
+          error["r2"].is_null() ? "" : fmt::format(", R² = {:.4f}", error["r2"].get<double>()));
+    }
+  }
+  options.output.text(text);
+  options.output.write_json(json.dump(2));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> setup_predict(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("RUN", options->run, "the folder that cdt train wrote")->required();
+  app.add_option("FILE", options->file,
+                 "a CSV file with the columns of the training file; targets may be absent")
+      ->required();
+  app.add_option("--out", options->out, "where to write the predictions, CSV")
+      ->required()
+      ->type_name("FILE");
+  options->machine.add_to(app);
+  options->output.add_to(app);
+  app.footer("Example:\n  cdt predict run1 new.csv --out prices.csv");
+  return [options] { return run(*options); };
+}
+
+}  // namespace cdt::cli

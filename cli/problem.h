@@ -1,0 +1,72 @@
+/// A table and a network, from flags to tensors: what `train`, `analyze` and `predict` share.
+#pragma once
+
+#include <cdt/data/preprocess.h>
+#include <cdt/data/split.h>
+#include <cdt/nn/mlp.h>
+#include <cdt/train/trainer.h>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+
+/// FILE and how it becomes samples: --target, --rows, --train-fraction, --categories, --scale, …
+struct DataOptions {
+  CsvFileOptions csv;
+  std::vector<std::string> targets;
+  int64_t rows = 0;
+  double train_fraction = 0.7;
+  std::string categories = "index";
+  std::string missing_numbers = "zero";
+  std::string unknown = "error";
+  std::string scale = "minmax";
+  std::string target_scale = "minmax";
+  std::string fit = "train";
+  std::string sample_weights;
+
+  void add_to(CLI::App& app, bool required);
+};
+
+/// --hidden, --activation, --parametrization, --sigma-w, --sigma-b, --width-factor, --dtype.
+struct NetworkOptions {
+  std::vector<int64_t> hidden{256, 256};
+  std::string activation = "relu";
+  std::string parametrization = "standard";
+  double sigma_w = 1.0;
+  double sigma_b = 0.1;
+  int64_t width_factor = 1;
+  std::string dtype = "float32";
+
+  void add_to(CLI::App& app);
+};
+
+/// Training rows that are equal in every feature and differ in a target.
+struct ConflictingRows {
+  std::vector<int64_t> lines;  ///< of the file, from 1
+  double gap = 0;              ///< the largest difference, in units of the file
+  std::string target;          ///< where
+};
+
+struct Problem {
+  data::Table table;
+  data::Split split;
+  data::Preprocess preprocess;
+  train::TrainData data;
+  nn::Mlp model{nullptr};
+  std::vector<ConflictingRows> conflicts;
+  std::string checksum;  ///< of the file's bytes
+
+  /// "79-500-500-1"
+  std::string shape() const;
+  int64_t parameter_count() const;
+};
+
+/// Reads the file, draws and splits rows, fits the preprocessing, makes the network.
+/// @throws InvalidArgument if an option or the file is wrong.
+Problem load_problem(const DataOptions& data, const NetworkOptions& network, uint64_t seed,
+                     torch::Device device);
+
+/// "3 rows" or "1 row".
+std::string count_of(int64_t count, const std::string& noun);
+
+}  // namespace cdt::cli

@@ -1,0 +1,47 @@
+/// The folder of a run (DESIGN section 5): what is in it, how it is written and read.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "cli/problem.h"
+
+namespace cdt::cli {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// Creates the folder. @throws InvalidArgument if it holds a run already, unless `overwrite`.
+  void create(bool overwrite) const;
+  /// @throws InvalidArgument unless it holds a finished run.
+  void require_run() const;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path run() const { return path_ / "run.json"; }
+  std::filesystem::path history() const { return path_ / "history.csv"; }
+  std::filesystem::path model() const { return path_ / "model.safetensors"; }
+  std::filesystem::path preprocess() const { return path_ / "preprocess.json"; }
+  std::filesystem::path predictions() const { return path_ / "predictions.csv"; }
+  std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The first of run1, run2, … that does not exist.
+std::filesystem::path next_free_folder();
+
+/// A file as CSV wants it: quoted where it must be.
+std::string csv_field(const std::string& text);
+
+/// How far predictions [r, t] lie from targets [r, t], both in units of the file: per target
+/// {"rmse", "mae", "r2"}; r2 is null for a constant target.
+nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess,
+                                      const torch::Tensor& predictions,
+                                      const torch::Tensor& targets);
+
+/// The network's predictions for features [r, f], in units of the file [r, t], float64.
+torch::Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess,
+                              const torch::Tensor& features);
+
+}  // namespace cdt::cli

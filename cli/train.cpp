@@ -1,0 +1,356 @@
+// cdt train: from a CSV file to a trained network and its run folder.
+#include <ATen/Version.h>
+#include <cdt/analysis/report.h>
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/core/version.h>
+#include <cdt/nn/saved_model.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+
+#include "cli/preflight.h"
+#include "cli/run_folder.h"
+
+namespace cdt::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using torch::Tensor;
+
+/// Settings that a resumed run may change: they say how long, not what.
+constexpr std::array kMayChange{"steps",   "stop-loss", "patience", "plateau",    "max-seconds",
+                                "threads", "device",    "memory",   "no-analysis"};
+/// Options that are no settings of the run.
+constexpr std::array kNoSettings{"help", "config", "resume", "out", "overwrite", "json", "quiet"};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// The first Ctrl-C asks, the second one kills.
+void on_interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+struct Options {
+  DataOptions data;
+  NetworkOptions network;
+  TrainingOptions training;
+  MachineOptions machine;
+  OutputOptions output;
+  std::string out;
+  std::string resume;
+  std::string config;
+  bool resumed = false;
+  bool overwrite = false;
+  bool no_analysis = false;
+  const CLI::App* app = nullptr;
+};
+
+std::string name_of(const CLI::Option& option) {
+  return option.get_lnames().empty() ? "file" : option.get_lnames().front();
+}
+
+template <size_t N>
+bool among(const std::array<const char*, N>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// What was given, and what stood in for the rest; run.json holds both.
+ordered_json settings_of(const CLI::App& app, bool given) {
+  ordered_json settings = ordered_json::object();
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = name_of(*option);
+    if (among(kNoSettings, name) || (option->count() > 0) != given) continue;
+    if (!given) {
+      if (!option->get_default_str().empty()) settings[name] = option->get_default_str();
+    } else if (option->get_items_expected_max() == 0) {
+      settings[name] = true;
+    } else {
+      const auto& values = option->results();
+      settings[name] = values.size() == 1 ? ordered_json(values[0]) : ordered_json(values);
+    }
+  }
+  return settings;
+}
+
+/// A resumed run must be the same run.
+void require_same_run(const ordered_json& now, const ordered_json& saved,
+                      const std::string& folder) {
+  ordered_json all = saved;
+  for (const auto& [name, value] : now.items()) all[name] = value;
+  for (const auto& [name, value] : all.items()) {
+    const auto text = [&](const ordered_json& settings) {
+      return settings.contains(name) ? settings[name].dump() : std::string("not given");
+    };
+    CDT_REQUIRE(among(kMayChange, name) || text(now) == text(saved), folder,
+                ": was started with --", name, " ", text(saved), ", and cannot be resumed with ",
+                text(now));
+  }
+}
+
+void warn(const std::string& text) { std::cerr << "cdt: warning: " << text << "\n"; }
+
+void warn_of_conflicts(const Problem& problem) {
+  constexpr size_t kShown = 5;
+  for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
+    const ConflictingRows& rows = problem.conflicts[i];
+    warn(fmt::format(
+        "{}: lines {} are equal in every feature, but their {} differs by up to {:.6g}; "
+        "at best its mean is learned",
+        problem.table.source, fmt::join(rows.lines, ", "), rows.target, rows.gap));
+  }
+  if (problem.conflicts.size() > kShown) {
+    warn(fmt::format("… and {} more such groups; cdt data describe lists them",
+                     problem.conflicts.size() - kShown));
+  }
+}
+
+AnalysisOptions analysis_options(const TrainingOptions& training) {
+  AnalysisOptions options;
+  options.loss = training.loss;
+  if (training.learning_rate > 0) options.learning_rate = training.learning_rate;
+  options.method = training.method;
+  options.p = training.p;
+  options.q = training.q;
+  options.memory_mb = training.memory_mb;
+  return options;
+}
+
+void write_predictions(const RunFolder& folder, const Problem& problem) {
+  std::string csv = "row,split";
+  for (const auto& target : problem.preprocess.targets) {
+    csv += fmt::format(",{},{}", csv_field(target.name), csv_field(target.name + " predicted"));
+  }
+  csv += "\n";
+  const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
+    if (rows.empty()) return;
+    const Tensor predictions = predict_targets(problem.model, problem.preprocess,
+                                               problem.preprocess.transform(problem.table, rows));
+    const Tensor targets =
+        problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows));
+    const auto predicted = predictions.accessor<double, 2>();
+    const auto wanted = targets.accessor<double, 2>();
+    for (int64_t i = 0; i < predicted.size(0); ++i) {
+      csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
+      for (int64_t c = 0; c < predicted.size(1); ++c) {
+        csv += fmt::format(",{},{}", wanted[i][c], predicted[i][c]);
+      }
+      csv += "\n";
+    }
+  };
+  add(problem.split.train, "train");
+  add(problem.split.validation, "validation");
+  write_file_atomically(folder.predictions(), {csv});
+}
+
+ordered_json errors_of(const Problem& problem, const std::vector<int64_t>& rows) {
+  if (rows.empty()) return nullptr;
+  return measure_errors(
+      problem.preprocess,
+      predict_targets(problem.model, problem.preprocess,
+                      problem.preprocess.transform(problem.table, rows)),
+      problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows)));
+}
+
+/// Infinite and unknown numbers are null.
+ordered_json number(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json();
+}
+
+ordered_json describe(const train::TrainResult& result) {
+  return {{"outcome", train::to_string(result.outcome)},
+          {"in_words", result.in_words()},
+          {"steps", result.steps},
+          {"lr", number(result.learning_rate)},
+          {"train_loss", number(result.train_loss)},
+          {"val_loss", number(result.val_loss)},
+          {"best_step", result.best_step < 0 ? ordered_json() : ordered_json(result.best_step)},
+          {"best_val_loss", number(result.best_val_loss)},
+          {"linearizations", result.linearizations},
+          {"rejected", result.rejected},
+          {"seconds", result.seconds}};
+}
+
+std::string summary(const Problem& problem, const Options& options,
+                    const train::TrainResult& result, const ordered_json& run,
+                    const RunFolder& folder) {
+  std::string text = fmt::format(
+      "\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n", problem.shape(),
+      problem.parameter_count(),
+      count_of(static_cast<int64_t>(problem.split.train.size()), "sample"), options.training.method,
+      result.learning_rate, count_of(result.steps, "step"), result.seconds, result.in_words());
+  if (result.diverged()) return text;
+  text += fmt::format("\n  {:24}{:>14}{:>14}\n", "", "training", "validation");
+  const auto cell = [](const ordered_json& value) {
+    return value.is_null() ? std::string("-") : fmt::format("{:.4g}", value.get<double>());
+  };
+  text += fmt::format("  {:24}{:>14}{:>14}\n", options.training.loss + " of scaled targets",
+                      cell(number(result.train_loss)), cell(number(result.val_loss)));
+  for (const auto& [name, error] : run["errors"]["train"].items()) {
+    const ordered_json& validation = run["errors"]["validation"];
+    const auto of = [&](const char* key) {
+      return validation.is_null() ? ordered_json() : validation[name][key];
+    };
+    text += fmt::format("  {:24}{:>14}{:>14}\n", "RMS error of " + name, cell(error["rmse"]),
+                        cell(of("rmse")));
+    text +=
+        fmt::format("  {:24}{:>14}{:>14}\n", "R² of " + name, cell(error["r2"]), cell(of("r2")));
+  }
+  return text + fmt::format(
+                    "\n{0}: model.safetensors, preprocess.json, history.csv, "
+                    "predictions.csv, run.json\nNext: cdt predict {0} NEW.csv --out "
+                    "predictions.csv\n",
+                    folder.path().string());
+}
+
+int run(Options& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto since = [](Clock::time_point then) {
+    return std::chrono::duration<double>(Clock::now() - then).count();
+  };
+  const torch::Device device = options.machine.apply();
+  if (!options.resume.empty()) options.out = options.resume;
+  const RunFolder folder(options.out.empty() ? next_free_folder()
+                                             : std::filesystem::path(options.out));
+  ordered_json settings = settings_of(*options.app, true);
+  settings["file"] = std::filesystem::absolute(options.data.csv.path).string();
+  Problem problem = load_problem(options.data, options.network, options.training.seed, device);
+  const double load_seconds = since(start);
+  std::optional<SafeTensors> checkpoint;
+  if (options.resumed) {
+    const auto saved = ordered_json::parse(read_file(folder.run()));
+    require_same_run(settings, saved.at("settings"), folder.path().string());
+    CDT_REQUIRE(saved.at("data").at("checksum") == problem.checksum, options.data.csv.path,
+                ": the file has changed since the run started");
+    // None yet: it was interrupted before its first step, and starts anew.
+    if (std::filesystem::exists(folder.checkpoint())) {
+      checkpoint = load_safetensors(folder.checkpoint());
+    }
+  }
+  train::TrainOptions training = options.training.parse(problem, *options.app);
+  train::Trainer trainer(problem.model, problem.data, training);
+  if (checkpoint) trainer.restore(*checkpoint);
+  if (!options.resumed) folder.create(options.overwrite);
+
+  ordered_json run{
+      {"format", "cdt-run-1"},
+      {"version", kVersion},
+      {"revision", kRevision},
+      {"settings", settings},
+      {"defaults", settings_of(*options.app, false)},
+      {"seed", options.training.seed},
+      {"data",
+       {{"file", settings["file"]},
+        {"checksum", problem.checksum},
+        {"rows", problem.table.rows()},
+        {"features", problem.preprocess.feature_count()},
+        {"train", problem.split.train.size()},
+        {"validation", problem.split.validation.size()}}},
+      {"network", {{"shape", problem.shape()}, {"parameters", problem.parameter_count()}}},
+      {"machine",
+       {{"device", device.str()},
+        {"threads", torch::get_num_threads()},
+        {"libtorch", TORCH_VERSION}}},
+      {"result", nullptr}};
+  write_file_atomically(folder.run(), {run.dump(2), "\n"});
+  write_file_atomically(folder.preprocess(), {data::to_json(problem.preprocess), "\n"});
+  if (!options.output.quiet) warn_of_conflicts(problem);
+
+  double analysis_seconds = 0;
+  if (!options.no_analysis && !options.resumed) {
+    const auto began = Clock::now();
+    if (training.batch > 0 && training.batch < problem.data.x.size(0)) {
+      options.output.text(
+          "Analysis skipped: it looks at all samples at once, and training is by batches.\n");
+    } else {
+      const auto findings =
+          analyze_problem(problem, analysis_options(options.training), options.output.quiet);
+      trainer.adopt(findings.spectrum, findings.kernel_seconds);
+      run["analysis"] = ordered_json::parse(analysis::to_json(findings.preflight));
+      options.output.text(findings.text);
+    }
+    analysis_seconds = since(began);
+  }
+
+  interrupted = 0;
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  train::TrainHooks hooks;
+  hooks.stop_requested = [] { return interrupted != 0; };
+  double last_loss = train::kUnknown;
+  hooks.on_step = [&, show = progress("training", "steps", options.output.quiet)](
+                      const train::StepRecord& row) {
+    if (!std::isnan(row.train_loss)) last_loss = row.train_loss;
+    show(row.step, training.steps, fmt::format("loss {:.3e}", last_loss));
+  };
+  hooks.checkpoint = [&](const SafeTensors& content) {
+    try {
+      save_safetensors(folder.checkpoint(), content);
+    } catch (const InvalidArgument& error) {
+      warn(fmt::format("no checkpoint could be written, training goes on: {}", error.what()));
+    }
+  };
+  const train::TrainResult result = trainer.run(hooks);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+
+  write_file_atomically(folder.history(), {train::to_csv(result.history)});
+  run["result"] = describe(result);
+  run["errors"] = nullptr;
+  if (!result.diverged()) {
+    nn::save_model(folder.model(), problem.model);
+    write_predictions(folder, problem);
+    run["errors"] = {{"train", errors_of(problem, problem.split.train)},
+                     {"validation", errors_of(problem, problem.split.validation)}};
+  }
+  run["seconds"] = {{"load", load_seconds},
+                    {"analysis", analysis_seconds},
+                    {"training", result.seconds},
+                    {"total", since(start)}};
+  write_file_atomically(folder.run(), {run.dump(2), "\n"});
+  options.output.text(summary(problem, options, result, run, folder));
+  options.output.write_json(run.dump(2));
+  if (result.outcome == train::Outcome::kInterrupted) return kInterrupted;
+  return result.diverged() ? kFailed : 0;
+}
+
+}  // namespace
+
+std::function<int()> setup_train(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->app = &app;
+  options->data.add_to(app, /*required=*/true);
+  options->network.add_to(app);
+  options->training.add_to(app);
+  app.add_flag("--no-analysis", options->no_analysis, "train without the pre-flight report");
+  app.add_option("--out", options->out, "folder of the run; default: run1, run2, …")
+      ->type_name("DIR");
+  app.add_flag("--overwrite", options->overwrite, "replace a run that --out holds already");
+  app.add_option("--resume", options->resume,
+                 "continue an interrupted run, or a finished one with more --steps; its own "
+                 "settings hold")
+      ->expected(0, 1)
+      ->type_name("[DIR]");
+  app.add_option("--config", options->config,
+                 "options from a TOML file, by their names here (and file = \"…\"); flags win")
+      ->type_name("FILE");
+  options->machine.add_to(app);
+  options->output.add_to(app);
+  app.footer(
+      "Examples:\n"
+      "  cdt train houses.csv --target price --out run1\n"
+      "  cdt train houses.csv --target price --method gd --lr 0.1 --steps 2000 --patience 50\n"
+      "  cdt train --resume run1 --steps 5000\n"
+      "  cdt train --config experiment.toml --seed 2");
+  return [options] {
+    options->resumed = options->app->count("--resume") > 0;
+    return run(*options);
+  };
+}
+
+}  // namespace cdt::cli
