@@ -1,4 +1,5 @@
 // The MLP's distributions and scalings, and models on disk.
+#include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/kernel/ntk.h>
@@ -87,6 +88,28 @@ TEST(Mlp, ImprovedEqualsStandardAtFactorOne) {
   Mlp other(options(Parametrization::kStandard, 1), 6);
   EXPECT_TRUE(torch::equal(standard->forward(x), again->forward(x)));
   EXPECT_FALSE(torch::equal(standard->forward(x), other->forward(x)));
+}
+
+TEST(Mlp, DrawsTheFirstLayerFirst) {
+  for (const auto parametrization :
+       {Parametrization::kStandard, Parametrization::kNtk, Parametrization::kImproved}) {
+    for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+      SCOPED_TRACE(testing::Message() << to_string(parametrization) << " in " << dtype);
+      Mlp net(options(parametrization, 2), 11, dtype);
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
+      const bool ntk = parametrization == Parametrization::kNtk;
+      for (size_t l = 0; l < net->depth(); ++l) {
+        const Tensor& w = net->weight(l);
+        const bool base = parametrization == Parametrization::kImproved && l > 0;
+        const auto width = static_cast<double>(w.size(1) / (base ? 2 : 1));
+        const Tensor weight = torch::randn(w.sizes(), generator, torch::kFloat64) *
+                              (ntk ? 1 : 1.3 / std::sqrt(width));
+        const Tensor bias = torch::randn({w.size(0)}, generator, torch::kFloat64) * (ntk ? 1 : 0.2);
+        EXPECT_TRUE(torch::equal(w, weight.to(dtype))) << "layer " << l;
+        EXPECT_TRUE(torch::equal(net->bias(l), bias.to(dtype))) << "layer " << l;
+      }
+    }
+  }
 }
 
 TEST(Mlp, EveryParametrizationGoesByRules) {
