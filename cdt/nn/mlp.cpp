@@ -65,7 +65,7 @@ MlpImpl::MlpImpl(MlpOptions options, uint64_t seed, torch::ScalarType dtype)
     base_in = base_out;
     factor_in = factor_out;
   }
-  for (size_t layer = 0; layer < weights_.size(); ++layer) {
+  for (size_t layer = weights_.size(); layer-- > 0;) {
     register_parameter(c10::str("layers_", layer, "_weight"), weights_[layer]);
     if (options_.bias) register_parameter(c10::str("layers_", layer, "_bias"), biases_[layer]);
   }

@@ -27,9 +27,9 @@ struct MlpOptions {
   bool bias = true;
 };
 
-/// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. Weights are
-/// stored [out, in]: row-major that is the paper's vec(W). parameters() runs from the first layer
-/// to the last.
+/// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. parameters() is
+/// the paper's θ = [vec(W^L) b^L … vec(W^1) b^1], from the last layer to the first: weights are
+/// stored [out, in], row-major what vec makes of the columns of the paper's W [in, out].
 class MlpImpl : public torch::nn::Module {
  public:
   /// Draws the parameters from their distributions, reproducibly: the same seed gives the same

@@ -112,6 +112,24 @@ TEST(Mlp, DrawsTheFirstLayerFirst) {
   }
 }
 
+// θ = [vec(W^L) b^L … vec(W^1) b^1], vec stacking the columns of the paper's W [in, out].
+TEST(Mlp, ParametersComeInThePapersOrder) {
+  for (bool bias : {true, false}) {
+    MlpOptions o = options(Parametrization::kNtk, 2);
+    o.bias = bias;
+    Mlp net(o, 1);
+    std::vector<Tensor> expected;
+    for (size_t l = net->depth(); l-- > 0;) {
+      const Tensor W = net->weight(l).t();
+      for (int64_t j = 0; j < W.size(1); ++j) expected.push_back(W.select(1, j));
+      if (bias) expected.push_back(net->bias(l));
+    }
+    const kernel::Model model = net;
+    EXPECT_EQ(model.parameters().size(), bias ? 6u : 3u);
+    EXPECT_TRUE(torch::equal(kernel::flatten(model, model.parameters()), torch::cat(expected)));
+  }
+}
+
 TEST(Mlp, EveryParametrizationGoesByRules) {
   for (const auto parametrization :
        {Parametrization::kStandard, Parametrization::kNtk, Parametrization::kImproved}) {
