@@ -1,6 +1,7 @@
 /// Fully connected networks with the paper's three parametrisations (App. init).
 #pragma once
 
+#include <cdt/nn/parametrization.h>
 #include <torch/torch.h>
 
 #include <string>
@@ -11,18 +12,8 @@ namespace cdt::nn {
 
 enum class Activation { kRelu, kTanh, kGelu, kSoftplus, kErf };
 
-/// How weights are drawn and scaled, with n_l the base width of a layer's input and s the width
-/// factor:
-enum class Parametrization {
-  kStandard,  ///< W ~ N(0, σ_w²/(s n_l)), used as it is: the kernel grows with the width
-  kNtk,       ///< W = σ_w/√(s n_l)·w with w ~ N(0, 1), b = σ_b·β with β ~ N(0, 1)
-  kImproved,  ///< W = w/√s with w ~ N(0, σ_w²/n_l): equals kStandard at s = 1
-};
-
 Activation parse_activation(std::string_view name);
 std::string to_string(Activation activation);
-Parametrization parse_parametrization(std::string_view name);
-std::string to_string(Parametrization parametrization);
 
 struct MlpOptions {
   int64_t inputs = 1;
@@ -36,9 +27,9 @@ struct MlpOptions {
   bool bias = true;
 };
 
-/// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. Weights are
-/// stored [out, in]: row-major that is the paper's vec(W). parameters() runs from the first layer
-/// to the last.
+/// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. parameters() is
+/// the paper's θ = [vec(W^L) b^L … vec(W^1) b^1], from the last layer to the first: weights are
+/// stored [out, in], row-major what vec makes of the columns of the paper's W [in, out].
 class MlpImpl : public torch::nn::Module {
  public:
   /// Draws the parameters from their distributions, reproducibly: the same seed gives the same
@@ -53,6 +44,7 @@ class MlpImpl : public torch::nn::Module {
 
   const MlpOptions& options() const { return options_; }
   size_t depth() const { return weights_.size(); }
+  /// Layers count from 0, the one at the input.
   const torch::Tensor& weight(size_t layer) const { return weights_[layer]; }
   const torch::Tensor& bias(size_t layer) const { return biases_[layer]; }
 
@@ -60,8 +52,7 @@ class MlpImpl : public torch::nn::Module {
   MlpOptions options_;
   std::vector<torch::Tensor> weights_;
   std::vector<torch::Tensor> biases_;
-  std::vector<double> weight_scales_;
-  double bias_scale_ = 1;
+  std::vector<LayerScaling> scalings_;
 };
 TORCH_MODULE(Mlp);
 

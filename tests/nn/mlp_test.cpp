@@ -1,4 +1,5 @@
 // The MLP's distributions and scalings, and models on disk.
+#include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/kernel/ntk.h>
@@ -87,6 +88,46 @@ TEST(Mlp, ImprovedEqualsStandardAtFactorOne) {
   Mlp other(options(Parametrization::kStandard, 1), 6);
   EXPECT_TRUE(torch::equal(standard->forward(x), again->forward(x)));
   EXPECT_FALSE(torch::equal(standard->forward(x), other->forward(x)));
+}
+
+TEST(Mlp, DrawsTheFirstLayerFirst) {
+  for (const auto parametrization :
+       {Parametrization::kStandard, Parametrization::kNtk, Parametrization::kImproved}) {
+    for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+      SCOPED_TRACE(testing::Message() << to_string(parametrization) << " in " << dtype);
+      Mlp net(options(parametrization, 2), 11, dtype);
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
+      const bool ntk = parametrization == Parametrization::kNtk;
+      for (size_t l = 0; l < net->depth(); ++l) {
+        const Tensor& w = net->weight(l);
+        const bool base = parametrization == Parametrization::kImproved && l > 0;
+        const auto width = static_cast<double>(w.size(1) / (base ? 2 : 1));
+        const Tensor weight = torch::randn(w.sizes(), generator, torch::kFloat64) *
+                              (ntk ? 1 : 1.3 / std::sqrt(width));
+        const Tensor bias = torch::randn({w.size(0)}, generator, torch::kFloat64) * (ntk ? 1 : 0.2);
+        EXPECT_TRUE(torch::equal(w, weight.to(dtype))) << "layer " << l;
+        EXPECT_TRUE(torch::equal(net->bias(l), bias.to(dtype))) << "layer " << l;
+      }
+    }
+  }
+}
+
+// θ = [vec(W^L) b^L … vec(W^1) b^1], vec stacking the columns of the paper's W [in, out].
+TEST(Mlp, ParametersComeInThePapersOrder) {
+  for (bool bias : {true, false}) {
+    MlpOptions o = options(Parametrization::kNtk, 2);
+    o.bias = bias;
+    Mlp net(o, 1);
+    std::vector<Tensor> expected;
+    for (size_t l = net->depth(); l-- > 0;) {
+      const Tensor W = net->weight(l).t();
+      for (int64_t j = 0; j < W.size(1); ++j) expected.push_back(W.select(1, j));
+      if (bias) expected.push_back(net->bias(l));
+    }
+    const kernel::Model model = net;
+    EXPECT_EQ(model.parameters().size(), bias ? 6u : 3u);
+    EXPECT_TRUE(torch::equal(kernel::flatten(model, model.parameters()), torch::cat(expected)));
+  }
 }
 
 TEST(Mlp, EveryParametrizationGoesByRules) {
