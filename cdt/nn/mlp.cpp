@@ -1,14 +1,14 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/nn/mlp.h>
-#include <cdt/nn/names.h>
+#include <cdt/core/names.h>
 
 namespace cdt::nn {
 namespace {
 
 using torch::Tensor;
 
-constexpr detail::Names<Activation, 5> kActivations{{{"relu", Activation::kRelu},
+constexpr Names<Activation, 5> kActivations{{{"relu", Activation::kRelu},
                                                      {"tanh", Activation::kTanh},
                                                      {"gelu", Activation::kGelu},
                                                      {"softplus", Activation::kSoftplus},
@@ -33,9 +33,9 @@ Tensor activate(Activation activation, const Tensor& h) {
 }  // namespace
 
 Activation parse_activation(std::string_view name) {
-  return detail::parse(kActivations, name, "activation");
+  return parse_name(kActivations, name, "activation");
 }
-std::string to_string(Activation activation) { return detail::print(kActivations, activation); }
+std::string to_string(Activation activation) { return name_of(kActivations, activation); }
 
 MlpImpl::MlpImpl(MlpOptions options, uint64_t seed, torch::ScalarType dtype)
     : options_(std::move(options)) {

@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/nn/names.h>
+#include <cdt/core/names.h>
 #include <cdt/nn/parametrization.h>
 #include <torch/torch.h>
 
@@ -9,7 +9,7 @@
 namespace cdt::nn {
 namespace {
 
-constexpr detail::Names<Parametrization, 3> kParametrizations{
+constexpr Names<Parametrization, 3> kParametrizations{
     {{"standard", Parametrization::kStandard},
      {"ntk", Parametrization::kNtk},
      {"improved", Parametrization::kImproved}}};
@@ -17,10 +17,10 @@ constexpr detail::Names<Parametrization, 3> kParametrizations{
 }  // namespace
 
 Parametrization parse_parametrization(std::string_view name) {
-  return detail::parse(kParametrizations, name, "parametrization");
+  return parse_name(kParametrizations, name, "parametrization");
 }
 std::string to_string(Parametrization parametrization) {
-  return detail::print(kParametrizations, parametrization);
+  return name_of(kParametrizations, parametrization);
 }
 
 LayerScaling layer_scaling(Parametrization parametrization, const FanIn& fan_in, double sigma_w,

@@ -18,6 +18,8 @@ Feedback::Feedback(dynamics::Spectrum spectrum, FeedbackOptions options)
   CDT_REQUIRE(!options_.weights || options_.shape == 0,
               "weights of samples or outputs and spectral shaping exclude each other: weighted "
               "errors have no common eigenbasis with the kernel");
+  // One layout, wherever the spectrum comes from: products round the same way after a checkpoint.
+  spectrum_.eigenvectors = spectrum_.eigenvectors.t().contiguous().t();
 }
 
 void Feedback::design(double rate) {

@@ -59,6 +59,14 @@ void Optimizer::step(double rate, const std::function<Tensor()>& loss) {
 }
 
 Tensor Optimizer::save() const {
+  for (const auto& [key, state] : optimizer_->state()) {
+    // L-BFGS keeps scratch space for its two loops, in part undefined, which cannot be written.
+    if (auto* lbfgs = dynamic_cast<optim::LBFGSParamState*>(state.get()); lbfgs && lbfgs->al()) {
+      for (Tensor& scratch : *lbfgs->al()) {
+        if (!scratch.defined()) scratch = torch::zeros({}, parameters_.front().options());
+      }
+    }
+  }
   torch::serialize::OutputArchive archive;
   optimizer_->save(archive);
   std::ostringstream stream;

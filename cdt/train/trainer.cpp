@@ -221,11 +221,19 @@ void Trainer::finish(TrainResult& result) {
   result.rejected = rejected_;
   result.learning_rate = learning_rate_;
   result.seconds = seconds();
-  if (options_.patience > 0 && best_step_ >= 0 && outcome_ != Outcome::kInterrupted) {
-    set_parameters(best_);
+  if (outcome_ != Outcome::kInterrupted) {
+    result.train_loss = history_.back().train_loss;
+    result.val_loss = history_.back().val_loss;
+    if (options_.patience > 0 && best_step_ >= 0 && best_step_ < step_) {
+      set_parameters(best_);
+      result.train_loss = kUnknown;
+      result.val_loss = best_val_loss_;
+    }
   }
-  result.train_loss = evaluate_loss(data_.x, data_.y);
-  if (data_.x_val.defined()) result.val_loss = evaluate_loss(data_.x_val, data_.y_val);
+  if (std::isnan(result.train_loss)) result.train_loss = evaluate_loss(data_.x, data_.y);
+  if (std::isnan(result.val_loss) && data_.x_val.defined()) {
+    result.val_loss = evaluate_loss(data_.x_val, data_.y_val);
+  }
   result.history = history_;
 }
 

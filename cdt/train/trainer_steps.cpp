@@ -12,6 +12,8 @@ namespace {
 using torch::Tensor;
 
 constexpr int kPowerIterations = 30;
+/// A promised descent below this share of the objective is rounding.
+constexpr double kNothing = 1e-15;
 
 /// 1/(c_L λ_max), with λ_max by power iteration: no matrix, some thirty passes. λ_max comes out too
 /// small by a few per cent at most.
@@ -182,7 +184,10 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
     // Errors out of reach may not rise either, unless weights allow it.
     const bool rose = decay == 0 && !plan.feedback.weighted() && next.square > pass.square;
     const bool fresh = plan.step == step_ || policy_.kind == Kind::kNever;
-    const Verdict verdict = judge(plan.guard, rose ? -1 : gained / promised, fresh);
+    const double eta = gained > 0 && !rose ? gained / promised : -1;  // or NaN
+    const Verdict verdict = promised > kNothing * before ? judge(plan.guard, eta, fresh)
+                            : fresh                      ? Verdict::kFloor
+                                                         : Verdict::kRejectAndRefresh;
     if (verdict == Verdict::kAccept || verdict == Verdict::kAcceptAndRefresh) {
       row.learning_rate = rate;
       row.augment_norm = proposal.augment_norm;

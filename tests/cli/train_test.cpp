@@ -1,0 +1,434 @@
+// cdt train and cdt predict as a sceptical user runs them: run folders, new data, resuming, and
+// what can go wrong.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "support/temp_folder.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+using Row = std::vector<std::string>;
+using Text = const std::string&;
+
+constexpr int kRows = 40;
+
+Row split(Text text, char mark) {
+  Row parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, mark);) parts.push_back(part);
+  if (mark == ',' && text.back() == mark) parts.emplace_back();
+  return parts;
+}
+
+/// Files without quotes. `change` gets each row and its number, 0 for the header.
+std::string edited(Text csv, const std::function<void(Row&, int)>& change) {
+  std::string text;
+  int number = 0;
+  for (Text line : split(csv, '\n')) {
+    Row row = split(line, ',');
+    change(row, number++);
+    for (size_t i = 0; i < row.size(); ++i) text += (i == 0 ? "" : ",") + row[i];
+    text += "\n";
+  }
+  return text;
+}
+
+/// The file with one cell replaced; the header is line 1.
+std::string with_cell(Text csv, int line, size_t column, Text cell) {
+  return edited(csv, [&](Row& row, int i) { row[column] = i == line - 1 ? cell : row[column]; });
+}
+
+std::string without_rooms(Text csv) {
+  return edited(csv, [](Row& row, int) { row.erase(row.begin() + 1); });
+}
+
+std::string homes(int rows) {
+  const Row kinds{"flat", "house", "hut"};
+  std::ostringstream csv("area,rooms,kind,price\n", std::ios::ate);
+  for (int i = 0; i < rows; ++i) {
+    const int area = 50 + (i * 37) % 91;
+    csv << area << "," << 1 + i % 5 << "," << kinds[i % 3] << ","
+        << 1000 * area + 9000 * (i % 5) + 5000 * (i % 3) + 300 * (i * i % 17) << "\n";
+  }
+  return csv.str();
+}
+
+class Training : public testing::Test {
+ protected:
+  struct Result {
+    int code;
+    std::string out, err;
+  };
+
+  void SetUp() override { write("homes.csv", homes(kRows)); }
+  void write(Text name, Text text) { std::ofstream(folder_ / name) << text; }
+  std::string slurp(Text name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  /// Writes other.csv, and says so.
+  std::string saved(Text csv) {
+    write("other.csv", csv);
+    return "other.csv";
+  }
+  bool exists(Text name) const { return fs::exists(folder_ / name); }
+  json parse(Text name) const { return json::parse(slurp(name)); }
+  double scale(Text run) const { return parse(run + "/preprocess.json")["targets"][0]["scale"]; }
+  double train_loss(Text run) const { return parse(run + "/run.json")["result"]["train_loss"]; }
+  std::map<std::string, std::string> files_in(Text run) const {
+    std::map<std::string, std::string> files;
+    for (const auto& file : fs::directory_iterator(folder_ / run)) {
+      files[file.path().filename()] = slurp(run + "/" + file.path().filename().string());
+    }
+    return files;
+  }
+  Row history(Text run, size_t column) const {
+    Row cells;
+    edited(slurp(run + "/history.csv"), [&](Row& row, int) { cells.push_back(row.at(column)); });
+    return {cells.begin() + 1, cells.end()};
+  }
+
+  /// Runs a command of the shell in the test's folder.
+  Result shell(Text command) {
+    const std::string place = "cd " + folder_.path().string() + " && (";
+    const int status = std::system((place + command + ") >out.txt 2>err.txt").c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
+  }
+  Result cdt(Text arguments) { return shell(CDT_PROGRAM " " + arguments); }
+  Result train(Text options, Text file = "homes.csv") {
+    return cdt("train " + file + kTrain + options);
+  }
+  Result predict(Text run, Text file) {
+    return cdt("predict " + run + " " + file + " --out new.csv --threads 1");
+  }
+  void trained(Text options, Text file = "homes.csv") {
+    const Result result = train(options, file);
+    ASSERT_EQ(result.code, 0) << options << "\n" << result.err;
+  }
+
+  /// Exit code 2, nothing on stdout, a short message, and no folder.
+  void expect_refused(const Result& result, Text message) {
+    EXPECT_EQ(result.code, 2) << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_LT(result.err.size(), 320u) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_FALSE(exists("refused"));
+  }
+  void expect_refused(Text options, Text message, Text file = "homes.csv") {
+    SCOPED_TRACE(file + " " + options);
+    expect_refused(train("--out refused --overwrite " + options, file), message);
+  }
+  /// Bit for bit, the clock aside.
+  void expect_same_run(Text a, Text b) const {
+    for (size_t column = 0; column < 8; ++column) EXPECT_EQ(history(a, column), history(b, column));
+    EXPECT_TRUE(slurp(a + "/model.safetensors") == slurp(b + "/model.safetensors"));
+    EXPECT_TRUE(slurp(a + "/predictions.csv") == slurp(b + "/predictions.csv"));
+  }
+
+  static constexpr const char* kTrain = " --target price --threads 1 --no-analysis --hidden 16 ";
+  test::TempFolder folder_;
+};
+
+TEST_F(Training, TheRunFolderTellsTheWholeRun) {
+  trained("--steps 12 --seed 5 --out run");
+  const json run = parse("run/run.json");
+  EXPECT_EQ(run["seed"], 5);
+  EXPECT_EQ(run["defaults"]["method"], "guarded");
+  EXPECT_EQ(run["data"]["train"], 28);
+  EXPECT_EQ(run["network"]["shape"], "3-16-1");
+  EXPECT_EQ(run["network"]["parameters"], 3 * 16 + 16 + 16 + 1);
+  for (const char* key : {"version", "revision"}) EXPECT_NE(run[key].get<std::string>(), "");
+  EXPECT_GT(run["seconds"]["total"], run["seconds"]["training"]);
+  EXPECT_THAT(slurp("run/history.csv"),
+              testing::StartsWith("step,lr,train_loss,val_loss,augment_norm,linearization_error,"
+                                  "refreshed,rejected,seconds\n"));
+  const Row losses = history("run", 2);
+  ASSERT_EQ(losses.size(), run["result"]["steps"].get<size_t>() + 1);
+  for (size_t i = 1; i < losses.size(); ++i) {
+    EXPECT_LE(std::stod(losses[i]), std::stod(losses[i - 1])) << "step " << i;
+  }
+  EXPECT_EQ(train_loss("run"), std::stod(losses.back()));
+}
+
+TEST_F(Training, PredictRepeatsTheRunInUnitsOfTheFile) {
+  trained("--steps 8 --out run");
+  ASSERT_EQ(predict("run", "homes.csv").code, 0);
+  const Row file = split(slurp("homes.csv"), '\n');
+  const Row repeated = split(slurp("new.csv"), '\n');
+  std::map<std::string, std::pair<double, int>> squares;
+  edited(slurp("run/predictions.csv"), [&](Row& row, int i) {
+    if (i == 0) return;
+    const size_t number = std::stoul(row[0]);
+    EXPECT_EQ(repeated.at(number), row[0] + "," + row[3]);
+    EXPECT_NEAR(std::stod(row[2]), std::stod(split(file.at(number), ',')[3]), 1e-6);
+    squares[row[1]].first += std::pow((std::stod(row[3]) - std::stod(row[2])) / scale("run"), 2);
+    ++squares[row[1]].second;
+  });
+  const auto mse = [&](const char* part) { return squares[part].first / squares[part].second; };
+  EXPECT_EQ(squares["train"].second + squares["validation"].second, kRows);
+  EXPECT_NEAR(mse("train") / train_loss("run"), 1, 1e-5);
+  EXPECT_NEAR(mse("validation"), parse("run/run.json")["result"]["val_loss"],
+              1e-5 * mse("validation"));
+}
+
+TEST_F(Training, PredictFindsColumnsByName) {
+  trained("--steps 5 --out run");
+  ASSERT_EQ(predict("run", "homes.csv").code, 0);
+  const std::string expected = slurp("new.csv");
+  const auto shuffle = [](Row& row, int) { row = {row[2], "colour", row[1], row[0]}; };
+  ASSERT_EQ(predict("run", saved(edited(slurp("homes.csv"), shuffle))).code, 0);
+  EXPECT_EQ(slurp("new.csv"), expected);
+}
+
+TEST_F(Training, PredictSaysWhatIsWrongWithNewData) {
+  trained("--steps 5 --out run");
+  const std::string csv = slurp("homes.csv");
+  expect_refused(predict("run", saved(with_cell(csv, 4, 2, "castle"))),
+                 "other.csv:4: expected a known category in column \"kind\", but came \"castle\"");
+  expect_refused(predict("run", saved(with_cell(csv, 5, 0, "large"))),
+                 "other.csv:5: expected a number in column \"area\", but came \"large\"");
+  expect_refused(predict("run", saved(without_rooms(csv))), "\"rooms\"");
+  EXPECT_FALSE(exists("new.csv"));
+}
+
+TEST_F(Training, PredictionsAreFiniteOrAnError) {
+  trained("--steps 5 --out run");
+  EXPECT_NE(predict("run", saved(with_cell(slurp("homes.csv"), 3, 0, "1e300"))).code, 0);
+  EXPECT_THAT(slurp("new.csv"), Not(HasSubstr("nan")));
+}
+
+TEST_F(Training, UnknownCategoriesCanCountAsMissing) {
+  trained("--steps 5 --unknown missing --categories onehot --out run");
+  EXPECT_EQ(parse("run/run.json")["network"]["shape"], "5-16-1");
+  ASSERT_EQ(predict("run", saved(with_cell(slurp("homes.csv"), 4, 2, "castle"))).code, 0);
+  const std::string castle = slurp("new.csv");
+  ASSERT_EQ(predict("run", saved(with_cell(slurp("homes.csv"), 4, 2, ""))).code, 0);
+  EXPECT_EQ(slurp("new.csv"), castle);
+}
+
+TEST_F(Training, RefusesTargetsThatCannotBeLearned) {
+  const std::string csv = slurp("homes.csv");
+  const auto constant = [](Row& row, int i) { row[3] = i == 0 ? "price" : "7"; };
+  expect_refused("", "to vary", saved(edited(csv, constant)));
+  expect_refused("", "line 6", saved(with_cell(csv, 6, 3, "")));
+  expect_refused("", "other.csv:6", saved(with_cell(csv, 6, 3, "inf")));
+  const std::string huge = with_cell(with_cell(csv, 6, 3, "1e308"), 7, 3, "-1e308");
+  expect_refused("--train-fraction 1", "\"price\"", saved(huge));
+  expect_refused("--target cost", "\"cost\"");
+}
+
+TEST_F(Training, RefusesWhatMakesNoSense) {
+  expect_refused("", "other.csv", saved(""));
+  expect_refused("--rows 41", "the file has 40");
+  expect_refused("--patience 3 --train-fraction 1", "patience");
+  expect_refused("--hidden 0", "--hidden");
+  expect_refused("--seed -1 --steps 1", "--seed");
+  expect_refused("--lr nan --steps 1", "--lr");
+}
+
+TEST_F(Training, NeitherStepsNorValidationAreNeeded) {
+  trained("--steps 0 --train-fraction 1 --out run");
+  EXPECT_EQ(history("run", 0), Row{"0"});
+  EXPECT_EQ(history("run", 3), Row{""});
+  EXPECT_TRUE(parse("run/run.json")["result"]["val_loss"].is_null());
+  EXPECT_EQ(predict("run", "homes.csv").code, 0);
+}
+
+TEST_F(Training, MoreColumnsThanRowsTrain) {
+  const auto widen = [](Row& row, int i) {
+    for (int c = 3; c < 33; ++c) row.push_back((i ? "" : "c") + std::to_string(c * i % 7 + c));
+  };
+  trained("--rows 20 --out run", saved(edited(slurp("homes.csv"), widen)));
+  EXPECT_LE(train_loss("run"), 1e-6);
+}
+
+TEST_F(Training, NamesDuplicatesThatContradictEachOtherAndLearnsTheirMean) {
+  const std::string file = saved(slurp("homes.csv") + "50,1,flat,1\n");  // line 2, other price
+  const Result result = train("--train-fraction 1 --hidden 64 --out run", file);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("warning: other.csv: lines 2, 42"));
+  const double floor = 2 * std::pow((50000 - 1) / 2.0 / scale("run"), 2) / (kRows + 1);
+  EXPECT_NEAR(train_loss("run") / floor, 1, 0.01);
+}
+
+TEST_F(Training, OutputWeightsSayWhichTargetMatters) {
+  const std::string common = "--target area --method cdt --steps 30 --lr 0.1 --output-weights ";
+  trained(common + "100,1 --out a");
+  trained(common + "1,100 --out b");
+  const json a = parse("a/run.json")["errors"]["train"], b = parse("b/run.json")["errors"]["train"];
+  EXPECT_LT(a["price"]["rmse"], b["price"]["rmse"]);
+  EXPECT_LT(b["area"]["rmse"], a["area"]["rmse"]);
+  expect_refused(common + "1", "expected 2 weights");
+}
+
+TEST_F(Training, SampleWeightsAreNoFeature) {
+  trained("--sample-weights rooms --steps 8 --out run");
+  trained("--drop rooms --steps 8 --out plain");
+  EXPECT_EQ(parse("run/run.json")["data"]["features"], 2);
+  EXPECT_NE(train_loss("run"), train_loss("plain"));
+  EXPECT_EQ(predict("run", saved(without_rooms(slurp("homes.csv")))).code, 0);
+  saved(with_cell(slurp("homes.csv"), 7, 1, "0"));
+  expect_refused("--sample-weights rooms --train-fraction 1", "line 7", "other.csv");
+}
+
+TEST_F(Training, FitsTheScalingWhereTold) {
+  trained("--fit train --steps 1 --train-fraction 0.5 --out train");
+  trained("--fit all --steps 1 --train-fraction 0.5 --out all");
+  std::map<std::string, std::set<double>> prices;
+  edited(slurp("train/predictions.csv"), [&](Row& row, int i) {
+    if (i > 0 && row[1] == "train") prices["train"].insert(std::stod(row[2]));
+    if (i > 0) prices["all"].insert(std::stod(row[2]));
+  });
+  for (auto& [fit, values] : prices) {
+    EXPECT_NEAR(scale(fit), *values.rbegin() - *values.begin(), 1e-6) << fit;
+  }
+}
+
+TEST_F(Training, TheSeedDecidesEverything) {
+  const std::string common = "--rows 30 --steps 6 --batch 9 --out ";
+  trained(common + "a --seed 3");
+  trained(common + "b --seed 3");
+  trained(common + "c --seed 4");
+  expect_same_run("a", "b");
+  EXPECT_NE(slurp("a/model.safetensors"), slurp("c/model.safetensors"));
+}
+
+TEST_F(Training, ConfigFilesMeanWhatTheySayAndFlagsWin) {
+  for (const std::string harmless :
+       {"", "no-header = false", "drop = []", "[train]\nbatch = 8", "[data]\nrows = 3"}) {
+    write("c.toml", "steps = 7\nhidden = [8, 4]\ntrain_fraction = 0.5\nbatch = 9\n" + harmless);
+    const Result result = cdt(
+        "train homes.csv --target price --config c.toml --steps 2 --threads 1 --overwrite --out r");
+    ASSERT_EQ(result.code, 0) << harmless << "\n" << result.err;
+    EXPECT_EQ(parse("r/run.json")["result"]["steps"], 2);
+    EXPECT_EQ(parse("r/run.json")["network"]["shape"], "3-8-4-1");
+    EXPECT_EQ(parse("r/run.json")["data"]["train"], 20);
+  }
+}
+
+TEST_F(Training, SaysWhatIsWrongInAConfigFile) {
+  for (const auto& [text, message] :
+       std::map<std::string, std::string>{{"stepz = 3", "stepz"},
+                                          {"rows = 9\nlr = [0.1", "c.toml, line 2"},
+                                          {"batch = 'few'", "batch"},
+                                          {"batch = false", "batch"},
+                                          {"reshuffle = 'no'", "reshuffle"},
+                                          {"lr = 1979-05-27", "lr"}}) {
+    write("c.toml", text);
+    expect_refused("--config c.toml", message);
+  }
+}
+
+class Resuming : public Training, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Resuming, EqualsAnUninterruptedRun) {
+  const std::string common = std::string("--stop-loss 0 --method ") + GetParam();
+  trained(common + " --steps 40 --out whole");
+  trained(common + " --steps 20 --out run");
+  ASSERT_EQ(cdt("train --resume run --steps 40").code, 0);
+  expect_same_run("whole", "run");
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Resuming,
+                         testing::Values("gd", "cdt", "guarded", "guarded --rows 12 --hidden 64",
+                                         "guarded --lr 0.5 --dtype float64", "adam", "momentum",
+                                         "lbfgs", "guarded --batch 9 --reshuffle"));
+
+TEST_F(Training, LbfgsMayBeShort) { trained("--method lbfgs --steps 2 --out run"); }
+
+TEST_F(Training, ResumesOnlyTheSameRun) {
+  trained("--method gd --lr 0.1 --steps 3 --out run");
+  const auto before = files_in("run");
+  expect_refused(cdt("train --resume run --lr 0.2"), "--lr");
+  expect_refused(cdt("train --resume absent"), "absent");
+  write("homes.csv", homes(kRows + 1));
+  expect_refused(cdt("train --resume run --steps 9"), "homes.csv");
+  EXPECT_EQ(files_in("run"), before);
+  write("homes.csv", homes(kRows));
+  const Result same = cdt("train --out run --resume --steps 9 --lr 0.10 --seed 1");
+  EXPECT_EQ(same.code, 0) << same.err;
+}
+
+TEST_F(Training, AnInterruptLosesNothing) {
+  const std::string common = "--method gd --lr 1e-4 --stop-loss 0 --out ";
+  const Result result =
+      shell(CDT_PROGRAM " train homes.csv" + (kTrain + common) +
+            "run --steps 100000000 --max-seconds 30 --checkpoint-seconds 0.2 & pid=$!; until [ -e "
+            "run/checkpoint.safetensors ] || ! kill -0 $pid; do sleep 0.02; done; kill -INT $pid; "
+            "wait $pid");
+  EXPECT_EQ(result.code, 130) << result.err;
+  const std::string steps = std::to_string(parse("run/run.json")["result"]["steps"].get<int>() + 5);
+  ASSERT_EQ(cdt("train --resume run --steps " + steps).code, 0);
+  trained(common + "whole --steps " + steps);
+  expect_same_run("whole", "run");
+}
+
+TEST_F(Training, KeepsWhatIsThereUnlessTold) {
+  trained("--steps 2 --out run");
+  const auto before = files_in("run");
+  expect_refused(train("--out run"), "--overwrite");
+  expect_refused(train("--out run --overwrite --target cost"), "cost");
+  expect_refused(train("--out homes.csv --overwrite"), "homes.csv");
+  expect_refused(train("--out homes.csv/run"), "homes.csv/run");  // root too may not write there
+  EXPECT_EQ(files_in("run"), before);
+  EXPECT_EQ(slurp("homes.csv"), homes(kRows));
+  trained("--steps 3 --out run --overwrite");
+  EXPECT_EQ(history("run", 0).size(), 4u);
+}
+
+TEST_F(Training, AFullDiskLeavesNoHalfFiles) {
+  for (const std::string blocks : {"1", "12"}) {  // too few for run.json; for the model
+    const Result result =
+        shell("trap '' XFSZ; ulimit -f " + blocks +
+              "; " CDT_PROGRAM " train homes.csv --hidden 64,64 --out run --overwrite" + kTrain);
+    EXPECT_THAT(result.code, testing::AnyOf(1, 2));
+    EXPECT_THAT(result.err, HasSubstr("cannot write run/"));
+    for (const auto& [name, content] : files_in("run")) EXPECT_THAT(name, Not(HasSubstr(".tmp")));
+  }
+}
+
+TEST_F(Training, ARunThatDivergedHasNoModel) {
+  const std::string common = "--method gd --lr 1e6 --out run --steps ";
+  const Result result = train(common + "50");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out + result.err, HasSubstr("DIVERGED"));
+  EXPECT_FALSE(exists("run/model.safetensors"));
+  EXPECT_GE(history("run", 0).size(), 2u);
+  trained(common + "1 --overwrite");
+  EXPECT_EQ(cdt("train --resume run --steps 50").code, 1);
+  EXPECT_FALSE(exists("run/model.safetensors")) << "run.json describes another";
+}
+
+TEST_F(Training, JsonAndQuietKeepStdoutClean) {
+  const Result result = cdt("train homes.csv --target price --hidden 8 --steps 3 --json -");
+  EXPECT_EQ(json::parse(result.out), parse("run1/run.json"));  // the folder without --out
+  EXPECT_EQ(train("--quiet --steps 3").out, "");
+  EXPECT_TRUE(exists("run2/model.safetensors"));
+}
+
+TEST_F(Training, PredictRefusesDamagedRuns) {
+  expect_refused(predict(".", "homes.csv"), "run");
+  trained("--steps 2 --out run");
+  for (const std::string name : {"run/model.safetensors", "run/preprocess.json"}) {
+    const std::string good = slurp(name);
+    write(name, good.substr(0, good.size() / 2));
+    expect_refused(predict("run", "homes.csv"), name);
+    write(name, good);
+  }
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,158 @@
+// Interrupted and resumed: the same bits as a run that nobody disturbed.
+#include <cdt/core/error.h>
+#include <gmock/gmock.h>
+
+#include "support/temp_folder.h"
+#include "train/problem.h"
+
+namespace cdt::train {
+namespace {
+
+using test::small_network;
+using test::smooth_data;
+using testing::HasSubstr;
+
+struct Setting {
+  std::string name;
+  TrainOptions options;
+  bool weighted = false;
+};
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const Method method : {Method::kGd, Method::kGdMatched, Method::kCdt, Method::kGuarded,
+                              Method::kMomentum, Method::kAdam, Method::kLbfgs}) {
+    Setting setting{to_string(method), {}};
+    setting.options.method = method;
+    setting.options.steps = 12;
+    all.push_back(setting);
+  }
+  const auto vary = [&](const std::string& name, Method method, auto change) {
+    Setting setting{name, {}};
+    setting.options.method = method;
+    setting.options.steps = 12;
+    change(setting.options);
+    all.push_back(setting);
+  };
+  vary("batches", Method::kCdt, [](auto& o) { o.batch = 7; });
+  vary("guarded batches", Method::kGuarded, [](auto& o) { o.batch = 7; });
+  vary("reshuffled", Method::kGuarded, [](auto& o) {
+    o.batch = 7;
+    o.reshuffle = true;
+  });
+  vary("a small rate", Method::kGuarded, [](auto& o) { o.learning_rate = 0.05; });
+  vary("error policy", Method::kCdt, [](auto& o) {
+    o.relinearize = parse_relinearization("error:0.02");
+    o.learning_rate = 1;
+  });
+  vary("kc and decay", Method::kCdt, [](auto& o) {
+    o.relinearize = parse_relinearization("kc");
+    o.schedule = {Schedule::Kind::kInverse, 0.05};
+    o.weight_decay = 1e-3;
+  });
+  vary("patience", Method::kGuarded, [](auto& o) { o.patience = 8; });
+  vary("weights", Method::kGuarded, [](auto&) {});
+  all.back().weighted = true;
+  return all;
+}
+
+TrainData data_for(const Setting& setting) {
+  TrainData data = smooth_data(20, 1, 3, torch::kFloat32);
+  if (setting.weighted) data.sample_weights = torch::linspace(1, 3, 20, torch::kFloat64);
+  return data;
+}
+
+TEST(Checkpoint, ResumedEqualsUninterrupted) {
+  for (const Setting& setting : settings()) {
+    for (const int64_t stop : {1, 5}) {
+      SCOPED_TRACE(setting.name + ", stopped after " + std::to_string(stop));
+      nn::Mlp undisturbed = small_network(4, 1, 9, torch::kFloat32);
+      const auto whole = Trainer(undisturbed, data_for(setting), setting.options).run();
+
+      const test::TempFolder folder;
+      nn::Mlp first = small_network(4, 1, 9, torch::kFloat32);
+      TrainHooks hooks;
+      int64_t done = 0;
+      hooks.on_step = [&](const StepRecord&) { ++done; };
+      hooks.stop_requested = [&] { return done >= stop; };
+      hooks.checkpoint = [&](const SafeTensors& content) {
+        save_safetensors(folder / "checkpoint.safetensors", content);
+      };
+      const auto part = Trainer(first, data_for(setting), setting.options).run(hooks);
+      if (part.outcome != Outcome::kInterrupted) continue;  // it was faster than that
+      EXPECT_EQ(part.steps, stop);
+
+      nn::Mlp second = small_network(4, 1, 77, torch::kFloat32);  // other weights, to be replaced
+      Trainer resumed(second, data_for(setting), setting.options);
+      resumed.restore(load_safetensors(folder / "checkpoint.safetensors"));
+      const auto rest = resumed.run();
+      EXPECT_TRUE(test::same_bits(test::parameters_of(second), test::parameters_of(undisturbed)));
+      EXPECT_EQ(rest.outcome, whole.outcome);
+      EXPECT_EQ(rest.linearizations, whole.linearizations);
+      EXPECT_EQ(rest.rejected, whole.rejected);
+      ASSERT_EQ(rest.history.size(), whole.history.size());
+      auto without_seconds = [](std::vector<StepRecord> history) {
+        for (StepRecord& row : history) row.seconds = 0;
+        return to_csv(history);
+      };
+      EXPECT_EQ(without_seconds(rest.history), without_seconds(whole.history));
+    }
+  }
+}
+
+TEST(Checkpoint, AFinishedRunGoesOnWithMoreSteps) {
+  const Setting setting = settings()[2];
+  SafeTensors last;
+  TrainHooks hooks;
+  hooks.checkpoint = [&](const SafeTensors& content) { last = content; };
+  nn::Mlp net = small_network(4, 1, 9, torch::kFloat32);
+  Trainer(net, data_for(setting), setting.options).run(hooks);
+  TrainOptions more = setting.options;
+  more.steps = 30;
+  Trainer resumed(net, data_for(setting), more);
+  resumed.restore(last);
+  resumed.run();
+  nn::Mlp whole = small_network(4, 1, 9, torch::kFloat32);
+  Trainer(whole, data_for(setting), more).run();
+  EXPECT_TRUE(test::same_bits(test::parameters_of(net), test::parameters_of(whole)));
+}
+
+TEST(Checkpoint, RefusesWhatIsNotItsOwn) {
+  const Setting setting = settings()[3];
+  SafeTensors good;
+  TrainHooks hooks;
+  hooks.checkpoint = [&](const SafeTensors& content) { good = content; };
+  nn::Mlp net = small_network(4, 1, 9, torch::kFloat32);
+  Trainer(net, data_for(setting), setting.options).run(hooks);
+  const auto refused = [&](auto change, TrainOptions options) -> std::string {
+    SafeTensors content = good;
+    change(content);
+    nn::Mlp other = small_network(4, 1, 1, torch::kFloat32);
+    const auto before = test::parameters_of(other);
+    Trainer trainer(other, data_for(setting), options);
+    try {
+      trainer.restore(content);
+    } catch (const InvalidArgument& error) {
+      EXPECT_TRUE(test::same_bits(test::parameters_of(other), before));
+      return error.what();
+    }
+    return "was not refused";
+  };
+  EXPECT_THAT(refused([](auto& c) { c.metadata.clear(); }, setting.options),
+              HasSubstr("cdt-checkpoint-1"));
+  EXPECT_THAT(refused([](auto& c) { c.metadata["state"] = "{"; }, setting.options),
+              HasSubstr("state"));
+  EXPECT_THAT(refused([](auto& c) { c.tensors.erase("parameters.1"); }, setting.options),
+              HasSubstr("parameters.1"));
+  EXPECT_THAT(
+      refused([](auto& c) { c.tensors["parameters.1"] = torch::zeros({3}); }, setting.options),
+      HasSubstr("another model"));
+  EXPECT_THAT(refused([](auto& c) { c.tensors.erase("plan.0.eigenvectors"); }, setting.options),
+              HasSubstr("eigenvectors"));
+  TrainOptions other = setting.options;
+  other.method = Method::kGd;
+  EXPECT_THAT(refused([](auto&) {}, other), HasSubstr("method guarded"));
+}
+
+}  // namespace
+}  // namespace cdt::train

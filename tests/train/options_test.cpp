@@ -1,0 +1,151 @@
+// Names, schedules, policies, the guard's rule, the history file.
+#include <cdt/core/error.h>
+#include <cdt/train/batches.h>
+#include <cdt/train/guard.h>
+#include <cdt/train/history.h>
+#include <cdt/train/options.h>
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace cdt::train {
+namespace {
+
+using testing::HasSubstr;
+
+template <class Work>
+std::string refusal(const Work& work) {
+  try {
+    work();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "was not refused";
+}
+
+TEST(Options, NamesSurviveTheWayThere) {
+  for (const char* name : {"gd", "gd-matched", "cdt", "guarded", "momentum", "adam", "lbfgs"}) {
+    EXPECT_EQ(to_string(parse_method(name)), name);
+  }
+  for (const char* name : {"constant", "inverse", "exponential", "cosine", "step"}) {
+    EXPECT_EQ(to_string(parse_schedule(name)), name);
+  }
+  for (const char* text : {"never", "every:25", "kc", "error:0.05", "guard"}) {
+    EXPECT_EQ(to_string(parse_relinearization(text)), text);
+  }
+  EXPECT_THAT(refusal([] { parse_method("sgd"); }), HasSubstr("not 'sgd'"));
+  for (const char* text : {"every", "every:", "every:0", "every:2.5", "every:x", "error:-1",
+                           "error:nan", "sometimes", ""}) {
+    EXPECT_THAT(refusal([&] { parse_relinearization(text); }),
+                HasSubstr(std::string("'") + text + "'"));
+  }
+}
+
+TEST(Options, SchedulesFollowTheirFormulas) {
+  using Kind = Schedule::Kind;
+  EXPECT_EQ((Schedule{Kind::kConstant, 0.3}.factor(77, 100)), 1);
+  EXPECT_DOUBLE_EQ((Schedule{Kind::kInverse, 0.01}.factor(250, 1000)), 1 / 3.5);
+  EXPECT_DOUBLE_EQ((Schedule{Kind::kExponential, 0.1}.factor(20, 100)), std::exp(-2.0));
+  EXPECT_NEAR((Schedule{Kind::kCosine, 0}.factor(50, 100)), 0.5, 1e-15);
+  EXPECT_NEAR((Schedule{Kind::kCosine, 0}.factor(100, 100)), 0, 1e-15);
+  EXPECT_DOUBLE_EQ((Schedule{Kind::kStep, 0.5, 10}.factor(29, 100)), 0.25);
+}
+
+TEST(Options, RefusesWhatCannotBe) {
+  const auto with = [](auto change) {
+    TrainOptions options;
+    change(options);
+    return refusal([&] { require_valid(options); });
+  };
+  EXPECT_EQ(with([](auto&) {}), "was not refused");
+  EXPECT_THAT(with([](auto& o) { o.learning_rate = 0; }), HasSubstr("lr"));
+  EXPECT_THAT(with([](auto& o) { o.p = -1; }), HasSubstr("p must"));
+  EXPECT_THAT(with([](auto& o) { o.weight_decay = -1; }), HasSubstr("weight decay"));
+  EXPECT_THAT(with([](auto& o) { o.steps = -1; }), HasSubstr("steps"));
+  EXPECT_THAT(with([](auto& o) { o.batch = -1; }), HasSubstr("batch"));
+  EXPECT_THAT(with([](auto& o) { o.schedule = {Schedule::Kind::kStep, 2}; }), HasSubstr("decay"));
+  EXPECT_THAT(with([](auto& o) {
+                o.method = Method::kGd;
+                o.relinearize = parse_relinearization("kc");
+              }),
+              HasSubstr("gd uses no kernel"));
+  EXPECT_THAT(with([](auto& o) {
+                o.method = Method::kCdt;
+                o.relinearize = parse_relinearization("guard");
+              }),
+              HasSubstr("cdt has no guard"));
+}
+
+TEST(Guard, FollowsItsRule) {
+  GuardState state{8, 8};
+  EXPECT_EQ(judge(state, 0.9, true), Verdict::kAccept);
+  EXPECT_EQ(judge(state, 0.6, false), Verdict::kAccept);
+  EXPECT_EQ(judge(state, 0.4, false), Verdict::kAcceptAndRefresh);
+  EXPECT_EQ(judge(state, 0.0, false), Verdict::kRejectAndRefresh);
+  EXPECT_EQ(state.rate, 8);
+  EXPECT_EQ(judge(state, -3, true), Verdict::kRejectAndShrink);
+  EXPECT_EQ(judge(state, std::nan(""), true), Verdict::kRejectAndShrink);
+  EXPECT_EQ(state.rate, 0.5);
+  // Two good steps in a row double it, never beyond its start.
+  EXPECT_EQ(judge(state, 0.8, true), Verdict::kAccept);
+  EXPECT_EQ(state.rate, 0.5);
+  judge(state, 0.6, false);  // not good enough: the count starts again
+  judge(state, 0.8, false);
+  EXPECT_EQ(state.rate, 0.5);
+  judge(state, 0.8, false);
+  EXPECT_EQ(state.rate, 1);
+  for (int k = 0; k < 20; ++k) judge(state, 1, false);
+  EXPECT_EQ(state.rate, 8);
+}
+
+TEST(Guard, RecognisesTheFloor) {
+  GuardState state{1, 1};
+  for (int k = 0; k < 20; ++k) ASSERT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
+  EXPECT_EQ(judge(state, 0, true), Verdict::kFloor);
+  // A step that helps in between starts the count again.
+  state = {1, 1};
+  for (int k = 0; k < 20; ++k) judge(state, 0, true);
+  judge(state, 0.5, true);
+  EXPECT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
+}
+
+TEST(History, SurvivesItsFile) {
+  std::vector<StepRecord> history(3);
+  history[1] = {7, 0.1, 1.0 / 3, 2e-300, 5, kUnknown, 2, 3, 1.25};
+  history[2].train_loss = std::numeric_limits<double>::infinity();
+  const auto again = parse_history(to_csv(history));
+  ASSERT_EQ(again.size(), 3U);
+  EXPECT_EQ(again[1].train_loss, 1.0 / 3);
+  EXPECT_EQ(again[1].val_loss, 2e-300);
+  EXPECT_TRUE(std::isnan(again[1].linearization_error));
+  EXPECT_EQ(again[1].refreshed, 2);
+  EXPECT_EQ(again[1].rejected, 3);
+  EXPECT_EQ(again[1].seconds, 1.25);
+  EXPECT_TRUE(std::isinf(again[2].train_loss));
+  EXPECT_EQ(to_csv(again), to_csv(history));
+  EXPECT_THAT(refusal([] { parse_history("a,b\n1,2\n"); }), HasSubstr("header"));
+  const std::string csv = to_csv(history);
+  EXPECT_THAT(refusal([&] { parse_history(csv + "1,2\n"); }), HasSubstr("9 cells"));
+}
+
+TEST(BatchesTest, CoverEverySampleOnceAnEpoch) {
+  for (const bool reshuffle : {false, true}) {
+    const Batches batches(10, 4, reshuffle, 3);
+    EXPECT_EQ(batches.per_epoch(), 3);
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<torch::Tensor> rows;
+      for (int64_t k = 0; k < 3; ++k) rows.push_back(batches.rows(3 * epoch + k));
+      const auto sorted = std::get<0>(torch::cat(rows).sort());
+      EXPECT_TRUE(torch::equal(sorted, torch::arange(10)));
+    }
+    EXPECT_EQ(torch::equal(batches.rows(0), batches.rows(3)), !reshuffle);
+    EXPECT_EQ(batches.id(0) == batches.id(3), !reshuffle);
+  }
+  EXPECT_TRUE(Batches(10, 0, false, 1).all());
+  EXPECT_TRUE(Batches(10, 99, true, 1).all());
+  EXPECT_FALSE(Batches(10, 99, true, 1).rows(5).defined());
+}
+
+}  // namespace
+}  // namespace cdt::train
