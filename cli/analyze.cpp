@@ -1,31 +1,74 @@
-// cdt analyze: the pre-flight report.
+// cdt analyze: the pre-flight report, of a table and a network, a saved model, or a kernel.
 #include <cdt/analysis/report.h>
+#include <cdt/core/error.h>
 #include <fmt/format.h>
 
-#include "cli/command.h"
+#include "cli/preflight.h"
 
 namespace cdt::cli {
 namespace {
 
 struct Options {
+  DataOptions data;
+  NetworkOptions network;
   KernelSource source;
   DesignOptions design;
   MachineOptions machine;
   OutputOptions output;
+  uint64_t seed = 1;
 };
 
-int run(const Options& options) {
-  const torch::Device device = options.machine.apply();
+void report(const Options& options, const analysis::Preflight& preflight, const std::string& text) {
+  options.output.text(text);
+  options.output.write_json(analysis::to_json(preflight));
+}
+
+void analyze_table(const Options& options, torch::Device device) {
+  CDT_REQUIRE(
+      options.source.kernel.empty() && options.source.model.empty(),
+      "a CSV file goes without --kernel and --model: its network is made of --hidden and so on");
+  CDT_REQUIRE(options.design.labels.empty() && options.design.outputs.empty(),
+              "--labels and --outputs go with --kernel; a CSV file has its --target");
+  CDT_REQUIRE(!options.data.targets.empty(), "a CSV file needs --target, the columns to learn");
+  const Problem problem = load_problem(options.data, options.network, options.seed, device);
+  AnalysisOptions settings;
+  settings.loss = options.design.loss;
+  if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
+  settings.p = options.design.p;
+  settings.q = options.design.q;
+  settings.reach_steps = options.design.reach_steps;
+  settings.memory_mb = options.source.memory_mb;
+  const Findings findings = analyze_problem(problem, settings, options.output.quiet);
+  report(options, findings.preflight,
+         fmt::format("{}: {} as training samples of a network {}\n", options.data.csv.path,
+                     count_of(static_cast<int64_t>(problem.split.train.size()), "row"),
+                     problem.shape()) +
+             findings.text);
+}
+
+void analyze_kernel(const Options& options, torch::Device device) {
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
-  const analysis::PreflightOptions settings = options.design.load(kernel);
+  analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
+  if (settings.learning_rate == 0) {
+    settings.learning_rate = 0.5 * dynamics::unit_rate(spectrum, settings.loss);
+  }
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   preflight.riccati_residual = control::riccati_residual(
       control::design_spectral(spectrum, settings.learning_rate, settings.loss,
                                {settings.q, settings.rho, {}, {}}),
       kernel.theta);
-  options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
-  options.output.write_json(analysis::to_json(preflight));
+  report(options, preflight,
+         analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
+}
+
+int run(const Options& options) {
+  const torch::Device device = options.machine.apply();
+  if (options.data.csv.path.empty()) {
+    analyze_kernel(options, device);
+  } else {
+    analyze_table(options, device);
+  }
   return 0;
 }
 
@@ -33,13 +76,18 @@ int run(const Options& options) {
 
 std::function<int()> setup_analyze(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  options->data.add_to(app, /*required=*/false);
+  options->network.add_to(app);
+  app.add_option("--seed", options->seed, "of rows, split and network")
+      ->check(non_negative())
+      ->capture_default_str();
   options->source.add_to(app, /*kernel_from_file=*/true);
-  options->design.add_to(app);
+  options->design.add_to(app, /*rate_required=*/false);
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer(
       "Examples:\n"
-      "  cdt analyze --kernel theta.npy --lr 0.1\n"
+      "  cdt analyze houses.csv --target price --hidden 500,500\n"
       "  cdt analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json "
       "report.json\n"
       "  cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1");

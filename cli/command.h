@@ -40,6 +40,10 @@ std::function<int()> setup_train(CLI::App& app);
 /// @throws InvalidArgument if the file cannot be read or names an option that the command lacks.
 std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments);
 
+/// Checks of numbers whose messages say what was expected and what came.
+CLI::Validator positive();
+CLI::Validator non_negative();
+
 /// --json, --quiet: where results go.
 struct OutputOptions {
   std::string json;  ///< a file, "-" for standard output, or empty
@@ -118,7 +122,8 @@ struct DesignOptions {
   int64_t outputs_per_sample = 0;
   int64_t reach_steps = 10;
 
-  void add_to(CLI::App& app);
+  /// `rate_required`: whether --lr has no default.
+  void add_to(CLI::App& app, bool rate_required = true);
   /// Reads labels and outputs, and fits them to the kernel.
   analysis::PreflightOptions load(const LoadedKernel& kernel) const;
 };

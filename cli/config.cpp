@@ -3,6 +3,8 @@
 #include <cdt/core/file.h>
 #include <toml++/toml.h>
 
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -10,16 +12,22 @@
 namespace cdt::cli {
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
+/// By the names of the options, without their dashes.
+using Settings = std::map<std::string, nlohmann::json>;
 
 /// The name of the option that holds FILE, in files.
 constexpr const char* kPositional = "file";
+/// Options that are no settings.
+constexpr std::array kNoSettings{"config", "resume", "help"};
 
-/// A value as the command line would spell it; lists with commas between. Empty: a flag that is
-/// off.
+/// A value as the command line would spell it; lists with commas between.
 std::string spell(const nlohmann::json& value, const std::string& where) {
-  if (value.is_boolean()) return value.get<bool>() ? "true" : "";
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float() && value == std::floor(value.get<double>()) &&
+      std::abs(value.get<double>()) < 1e15) {
+    return std::to_string(value.get<int64_t>());  // 1e3 steps
+  }
   if (value.is_number()) return value.dump();
   CDT_REQUIRE(value.is_array(), where, ": expected a value or a list of values");
   std::string list;
@@ -39,8 +47,9 @@ nlohmann::json to_json(const toml::node& node, const std::string& where) {
   return list;
 }
 
-/// Keys at the top and in the command's own table; others' tables are skipped.
-Settings read_config(const std::string& path, const std::string& command) {
+/// Keys at the top and in the table of the command, which win; other commands' tables are skipped.
+Settings read_config(const std::string& path, const std::string& command,
+                     const std::vector<std::string>& commands) {
   toml::table table;
   try {
     table = toml::parse(read_file(path), path);
@@ -49,16 +58,19 @@ Settings read_config(const std::string& path, const std::string& command) {
                                    std::string(error.description())));
   }
   Settings settings;
-  const auto take = [&](const toml::table& values) {
+  const auto take = [&](const toml::table& values, bool top) {
     for (const auto& [key, node] : values) {
+      std::string name(key.str());
+      const bool known = std::find(commands.begin(), commands.end(), name) != commands.end();
+      CDT_REQUIRE(!node.is_table() || (top && known), path, ": the table [", name,
+                  "] belongs to no command");
       if (node.is_table()) continue;
-      const std::string name(key.str());
-      const std::string where = c10::str(path, ", ", name);
-      settings.emplace_back(name, spell(to_json(node, where), where));
+      std::replace(name.begin(), name.end(), '_', '-');
+      settings[name] = to_json(node, c10::str(path, ", ", name));
     }
   };
-  take(table);
-  if (const auto* own = table[command].as_table()) take(*own);
+  take(table, true);
+  if (const auto* own = table[command].as_table()) take(*own, false);
   return settings;
 }
 
@@ -66,16 +78,29 @@ Settings read_run(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "run.json";
   CDT_REQUIRE(std::filesystem::exists(path), folder.string(),
               ": expected the folder of a run, but it has no run.json");
-  Settings settings;
   try {
-    const auto run = nlohmann::json::parse(read_file(path));
-    for (const auto& [name, value] : run.at("settings").items()) {
-      settings.emplace_back(name, spell(value, path.string()));
-    }
+    return nlohmann::json::parse(read_file(path)).at("settings").get<Settings>();
   } catch (const nlohmann::json::exception& error) {
     throw InvalidArgument(c10::str(path.string(), ": cannot be read: ", error.what()));
   }
-  return settings;
+}
+
+/// The arguments that say `name` = `value`.
+std::string to_argument(const CLI::App& command, const std::string& name,
+                        const nlohmann::json& value, const std::string& source) {
+  const CLI::Option* option = command.get_option_no_throw("--" + name);
+  CDT_REQUIRE(option != nullptr &&
+                  std::find(kNoSettings.begin(), kNoSettings.end(), name) == kNoSettings.end(),
+              source, ": there is no setting '", name, "'; cdt ", command.get_name(),
+              " --help lists them");
+  const std::string text = spell(value, source);
+  if (option->get_items_expected_max() == 0) {
+    CDT_REQUIRE(text == "true" || text == "false", source, ": ", name,
+                " must be true or false, not ", value.dump());
+    return text == "true" ? "--" + name : "";
+  }
+  CDT_REQUIRE(!text.empty() || value.is_array(), source, ": ", name, " has no value");
+  return text.empty() ? "" : c10::str("--", name, "=", text);
 }
 
 /// What the command line itself gives: names of options (with "file" for FILE) and their values.
@@ -121,26 +146,23 @@ std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::
                 "--resume needs the folder of the run: --resume DIR, or --out DIR --resume");
     source = named.empty() ? out->second : named;
     settings = read_run(source);
+    CDT_REQUIRE(!given.contains("config"),
+                "--config and --resume exclude each other: a run goes on "
+                "with its own settings");
   } else if (given.contains("config") && command->get_option_no_throw("--config") != nullptr) {
+    std::vector<std::string> names;
+    for (const CLI::App* each : commands) names.push_back(each->get_name());
     source = given.at("config");
-    settings = read_config(source, arguments[0]);
+    settings = read_config(source, arguments[0], names);
   }
   std::vector<std::string> expanded{arguments[0]};
   std::vector<std::string> file;
-  for (auto [name, value] : settings) {
-    std::replace(name.begin(), name.end(), '_', '-');
+  for (const auto& [name, value] : settings) {
     if (given.contains(name)) continue;
     if (name == kPositional) {
-      file = {value};
-      continue;
-    }
-    const CLI::Option* option = command->get_option_no_throw("--" + name);
-    CDT_REQUIRE(option != nullptr, source, ": there is no option '", name, "'; cdt ", arguments[0],
-                " --help lists them");
-    if (option->get_items_expected_max() == 0) {
-      if (!value.empty()) expanded.push_back("--" + name);
-    } else {
-      expanded.push_back(c10::str("--", name, "=", value));
+      file = {spell(value, source)};
+    } else if (auto argument = to_argument(*command, name, value, source); !argument.empty()) {
+      expanded.push_back(std::move(argument));
     }
   }
   expanded.insert(expanded.end(), file.begin(), file.end());

@@ -5,11 +5,34 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/nn/saved_model.h>
 
+#include <cmath>
 #include <thread>
 
 #include "cli/command.h"
 
 namespace cdt::cli {
+
+namespace {
+
+CLI::Validator number_check(const std::string& expected, bool (*accepts)(double)) {
+  return {[expected, accepts](std::string& text) {
+            double value = 0;
+            const bool good =
+                CLI::detail::lexical_cast(text, value) && std::isfinite(value) && accepts(value);
+            return good ? std::string()
+                        : c10::str("expected ", expected, ", but came '", text, "'");
+          },
+          "", ""};
+}
+
+}  // namespace
+
+CLI::Validator positive() {
+  return number_check("a number above 0", [](double value) { return value > 0; });
+}
+CLI::Validator non_negative() {
+  return number_check("a number, 0 or more", [](double value) { return value >= 0; });
+}
 
 void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
@@ -101,8 +124,9 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
     loaded.report = "read from " + source.kernel;
     return loaded;
   }
-  CDT_REQUIRE(!source.model.empty(),
-              "a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
+  CDT_REQUIRE(
+      !source.model.empty(),
+      "a CSV file, a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
   const nn::Mlp model = load_model(source.model, device);
   const torch::ScalarType dtype = model->weight(0).scalar_type();
   loaded.inputs = load_inputs(source.inputs, model);
@@ -114,17 +138,20 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
   return loaded;
 }
 
-void DesignOptions::add_to(CLI::App& app) {
-  app.add_option("--lr", learning_rate, "learning rate α")->required()->check(CLI::PositiveNumber);
+void DesignOptions::add_to(CLI::App& app, bool rate_required) {
+  app.add_option("--lr", learning_rate,
+                 rate_required ? "learning rate α"
+                               : "learning rate α; default: half of the largest at which gradient "
+                                 "descent does not oscillate")
+      ->required(rate_required)
+      ->check(positive());
   app.add_option("--loss", loss, "sse, half-mse or mse")
       ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
       ->capture_default_str();
   app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
-  app.add_option("--q", q, "weight on errors, Q = qI")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--q", q, "weight on errors, Q = qI")->check(positive())->capture_default_str();
   app.add_option("--labels", labels,
                  "labels y [n] or [r, n_L] as .npy: finds conflicts, decides stabilizability")
       ->type_name("FILE");
@@ -133,7 +160,7 @@ void DesignOptions::add_to(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--outputs-per-sample", outputs_per_sample,
                  "n_L; taken from the model or the labels' shape where possible")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--reach-steps", reach_steps, "steps in which the labels are to be reached")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();

@@ -3,6 +3,8 @@
 #include <cdt/core/file.h>
 #include <fmt/format.h>
 
+#include <iostream>
+
 #include "cli/run_folder.h"
 
 namespace cdt::cli {
@@ -29,7 +31,8 @@ int run(const Options& options) {
               model->options().inputs, " features, the preprocessing gives ",
               preprocess.feature_count());
   const data::Table table = data::read_csv(options.file, preprocess.csv_options());
-  const torch::Tensor predictions = predict_targets(model, preprocess, preprocess.transform(table));
+  const torch::Tensor predictions =
+      predict_targets(model, preprocess, preprocess.transform(table), options.file);
 
   std::string csv = "row";
   bool known = true;
@@ -47,7 +50,14 @@ int run(const Options& options) {
     for (int64_t target = 0; target < values.size(1); ++target) csv += fmt::format(",{}", *value++);
     csv += "\n";
   }
-  write_file_atomically(options.out, {csv});
+  const bool to_stdout = options.out == "-";
+  CDT_REQUIRE(!to_stdout || options.output.json != "-",
+              "--out - and --json - cannot share standard output");
+  if (to_stdout) {
+    std::cout << csv << std::flush;
+  } else {
+    write_file_atomically(options.out, {csv});
+  }
 
   nlohmann::ordered_json json{{"run", options.run},
                               {"file", options.file},
@@ -65,7 +75,7 @@ int run(const Options& options) {
           error["r2"].is_null() ? "" : fmt::format(", R² = {:.4f}", error["r2"].get<double>()));
     }
   }
-  options.output.text(text);
+  if (!to_stdout) options.output.text(text);
   options.output.write_json(json.dump(2));
   return 0;
 }
@@ -78,7 +88,8 @@ std::function<int()> setup_predict(CLI::App& app) {
   app.add_option("FILE", options->file,
                  "a CSV file with the columns of the training file; targets may be absent")
       ->required();
-  app.add_option("--out", options->out, "where to write the predictions, CSV")
+  app.add_option("--out", options->out,
+                 "where to write the predictions, CSV; - for standard output")
       ->required()
       ->type_name("FILE");
   options->machine.add_to(app);

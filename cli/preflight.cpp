@@ -20,67 +20,63 @@ void TrainingOptions::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
       ->capture_default_str();
   app.add_option("--lr", learning_rate, "learning rate α; default: found from the kernel")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--schedule", schedule,
                  "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step")
       ->check(CLI::IsMember({"constant", "inverse", "exponential", "cosine", "step"}))
       ->capture_default_str();
   app.add_option("--decay", decay,
                  "of the schedule; alone it means inverse. Default: 0.01, of step 0.5")
-      ->check(CLI::NonNegativeNumber);
+      ->check(non_negative());
   app.add_option("--decay-period", decay_period, "steps between two decays of the schedule step")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
-  app.add_option("--q", q, "weight on errors, Q = qI")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--q", q, "weight on errors, Q = qI")->check(positive())->capture_default_str();
   app.add_option("--shape", shape,
                  "spectral shaping: less q on modes with an eigenvalue below this share of the "
                  "largest, where noise is learned; 0: none")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--output-weights", output_weights,
                  "weights of the targets in the controller's Q, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option(
       "--relinearize", relinearize,
       "when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: "
       "guard for guarded, never for cdt");
   app.add_option("--weight-decay", weight_decay, "adds ½·decay·‖θ‖² to the objective")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--batch", batch,
                  fmt::format("samples a step; 0 takes all (default: all up to a kernel of {}, else "
                              "half as many)",
                              kLargestKernel))
-      ->check(CLI::NonNegativeNumber);
+      ->check(non_negative());
   app.add_flag("--reshuffle", reshuffle,
                "new batches each epoch; otherwise they recur, and their controllers are kept");
-  app.add_option("--steps", steps, "at most so many")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  app.add_option("--steps", steps, "at most so many")->check(non_negative())->capture_default_str();
   app.add_option("--stop-loss", stop_loss, "stop at this training loss; 0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--patience", patience,
                  "stop after so many steps without a better validation loss, and keep the best "
                  "weights; 0: off")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--plateau", plateau,
                  "stop after so many steps without a training loss lower by 0.01 %; 0: off")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--max-seconds", max_seconds, "stop after this time; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--validate-every", validate_every, "steps between validation losses")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   app.add_flag("--linearization-error", linearization_error,
                "record how far the network has left its local model (a Jacobian-vector product a "
@@ -89,16 +85,18 @@ void TrainingOptions::add_to(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--checkpoint-seconds", checkpoint_seconds, "between checkpoints")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
-  app.add_option("--seed", seed, "of rows, split, network and batches")->capture_default_str();
+  app.add_option("--seed", seed, "of rows, split, network and batches")
+      ->check(non_negative())
+      ->capture_default_str();
 }
 
 train::TrainOptions TrainingOptions::parse(Problem& problem, const CLI::App& app) const {
   train::TrainOptions options;
   options.method = train::parse_method(method);
   options.loss = dynamics::parse_loss(loss);
-  if (learning_rate > 0) options.learning_rate = learning_rate;
+  if (app.count("--lr") > 0) options.learning_rate = learning_rate;
   const bool decays = app.count("--decay") > 0;
   options.schedule.kind = decays && app.count("--schedule") == 0 ? train::Schedule::Kind::kInverse
                                                                  : train::parse_schedule(schedule);
@@ -113,8 +111,8 @@ train::TrainOptions TrainingOptions::parse(Problem& problem, const CLI::App& app
   options.weight_decay = weight_decay;
   if (!output_weights.empty()) {
     CDT_REQUIRE(output_weights.size() == problem.preprocess.targets.size(),
-                "--output-weights: expected ", problem.preprocess.targets.size(),
-                " weights, one a target, but came ", output_weights.size());
+                "--output-weights: expected one weight a target, ",
+                problem.preprocess.targets.size(), ", but came ", output_weights.size());
     problem.data.output_weights = torch::tensor(output_weights, torch::kFloat64);
   }
   options.batch = batch;

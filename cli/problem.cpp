@@ -126,7 +126,7 @@ void DataOptions::add_to(CLI::App& app, bool required) {
   add_columns(app, "--target", targets, "columns to learn, with commas between")
       ->required(required);
   app.add_option("--rows", rows, "rows to draw from the file without replacement; 0 takes all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--train-fraction", train_fraction,
                  "share of them to train on; the others validate")
@@ -153,7 +153,7 @@ void NetworkOptions::add_to(CLI::App& app) {
   app.add_option("--hidden", hidden, "widths of the hidden layers, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->type_name("N")
       ->default_str("256,256");
   add_choice(app, "--activation", activation, {"relu", "tanh", "gelu", "softplus", "erf"},
@@ -161,10 +161,10 @@ void NetworkOptions::add_to(CLI::App& app) {
   add_choice(app, "--parametrization", parametrization, {"standard", "ntk", "improved"},
              "how weights are drawn and scaled");
   app.add_option("--sigma-w", sigma_w, "σ_w: weights are drawn with variance σ_w²/n")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--sigma-b", sigma_b, "σ_b: biases are drawn with variance σ_b²")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   app.add_option("--width-factor", width_factor, "s: multiplies the hidden widths")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
@@ -204,7 +204,13 @@ Problem load_problem(const DataOptions& options, const NetworkOptions& network, 
 
   data::PreprocessOptions preprocess;
   preprocess.targets = options.targets;
-  if (!options.sample_weights.empty()) preprocess.drop = {options.sample_weights};
+  if (!options.sample_weights.empty()) {
+    CDT_REQUIRE(std::find(options.targets.begin(), options.targets.end(), options.sample_weights) ==
+                    options.targets.end(),
+                "--sample-weights: expected a column that is no target, but came ",
+                data::in_quotes(options.sample_weights));
+    preprocess.drop = {options.sample_weights};
+  }
   preprocess.encoding = data::parse_encoding(options.categories);
   preprocess.missing_number = data::parse_missing_number(options.missing_numbers);
   preprocess.unknown_category = data::parse_unknown_category(options.unknown);

@@ -17,7 +17,11 @@ void RunFolder::create(bool overwrite) const {
   std::error_code error;
   fs::create_directories(path_, error);
   CDT_REQUIRE(!error, "cannot create ", path_.string(), ": ", error.message());
-  for (const auto& file : {run(), history(), model(), preprocess(), predictions(), checkpoint()}) {
+}
+
+void RunFolder::forget_results() const {
+  for (const auto& file : {history(), model(), predictions(), checkpoint()}) {
+    std::error_code error;
     fs::remove(file, error);
     CDT_REQUIRE(!error, "cannot replace ", file.string(), ": ", error.message());
   }
@@ -60,7 +64,8 @@ nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess, const 
   return errors;
 }
 
-Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const Tensor& features) {
+Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const Tensor& features,
+                       const std::string& source) {
   const torch::NoGradGuard no_graph;
   const auto options = model->weight(0).options().requires_grad(false);
   constexpr int64_t kRows = 1 << 16;  // at a time, so that a long file needs little memory
@@ -70,7 +75,13 @@ Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const 
     parts.push_back(
         preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu()));
   }
-  return torch::cat(parts);
+  const Tensor predictions = torch::cat(parts);
+  const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();
+  CDT_REQUIRE(
+      broken.size(0) == 0, source, ", row ", broken[0][0].item<int64_t>() + 1,
+      ": its prediction is not a finite number; a feature lies far outside the range of the "
+      "training data");
+  return predictions;
 }
 
 }  // namespace cdt::cli

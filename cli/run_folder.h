@@ -13,6 +13,8 @@ class RunFolder {
 
   /// Creates the folder. @throws InvalidArgument if it holds a run already, unless `overwrite`.
   void create(bool overwrite) const;
+  /// Removes what an earlier run left: history, model, predictions, checkpoint.
+  void forget_results() const;
   /// @throws InvalidArgument unless it holds a finished run.
   void require_run() const;
 
@@ -41,7 +43,8 @@ nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess,
                                       const torch::Tensor& targets);
 
 /// The network's predictions for features [r, f], in units of the file [r, t], float64.
+/// @throws InvalidArgument, naming `source`, if one is not finite.
 torch::Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess,
-                              const torch::Tensor& features);
+                              const torch::Tensor& features, const std::string& source);
 
 }  // namespace cdt::cli

@@ -77,18 +77,32 @@ ordered_json settings_of(const CLI::App& app, bool given) {
   return settings;
 }
 
-/// A resumed run must be the same run.
+/// A resumed run must be the same run. `now` and `saved` hold what was given and the defaults.
 void require_same_run(const ordered_json& now, const ordered_json& saved,
                       const std::string& folder) {
-  ordered_json all = saved;
-  for (const auto& [name, value] : now.items()) all[name] = value;
-  for (const auto& [name, value] : all.items()) {
-    const auto text = [&](const ordered_json& settings) {
-      return settings.contains(name) ? settings[name].dump() : std::string("not given");
+  const auto value = [](const ordered_json& run, const std::string& name) {
+    for (const char* part : {"settings", "defaults"}) {
+      if (run.at(part).contains(name)) return run.at(part).at(name).dump();
+    }
+    return std::string("not given");
+  };
+  const auto same = [](const std::string& a, const std::string& b) {
+    if (a == b) return true;
+    const auto number = [](const std::string& text) {  // "0.10" is "0.1"
+      char* end = nullptr;
+      const double value = std::strtod(text.c_str() + 1, &end);
+      return *end == '"' && end != text.c_str() + 1 ? value : train::kUnknown;
     };
-    CDT_REQUIRE(among(kMayChange, name) || text(now) == text(saved), folder,
-                ": was started with --", name, " ", text(saved), ", and cannot be resumed with ",
-                text(now));
+    return number(a) == number(b);
+  };
+  for (const char* part : {"settings", "defaults"}) {
+    for (const auto& [name, unused] : now.at(part).items()) {
+      const bool fixed =
+          !among(kMayChange, name) || (name == "steps" && value(saved, "schedule") == "\"cosine\"");
+      CDT_REQUIRE(!fixed || same(value(now, name), value(saved, name)), folder,
+                  ": was started with --", name, " ", value(saved, name),
+                  ", and cannot be resumed with ", value(now, name));
+    }
   }
 }
 
@@ -128,8 +142,9 @@ void write_predictions(const RunFolder& folder, const Problem& problem) {
   csv += "\n";
   const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
     if (rows.empty()) return;
-    const Tensor predictions = predict_targets(problem.model, problem.preprocess,
-                                               problem.preprocess.transform(problem.table, rows));
+    const Tensor predictions =
+        predict_targets(problem.model, problem.preprocess,
+                        problem.preprocess.transform(problem.table, rows), problem.table.source);
     const Tensor targets =
         problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows));
     const auto predicted = predictions.accessor<double, 2>();
@@ -152,7 +167,7 @@ ordered_json errors_of(const Problem& problem, const std::vector<int64_t>& rows)
   return measure_errors(
       problem.preprocess,
       predict_targets(problem.model, problem.preprocess,
-                      problem.preprocess.transform(problem.table, rows)),
+                      problem.preprocess.transform(problem.table, rows), problem.table.source),
       problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows)));
 }
 
@@ -217,56 +232,60 @@ int run(Options& options) {
   if (!options.resume.empty()) options.out = options.resume;
   const RunFolder folder(options.out.empty() ? next_free_folder()
                                              : std::filesystem::path(options.out));
-  ordered_json settings = settings_of(*options.app, true);
-  settings["file"] = std::filesystem::absolute(options.data.csv.path).string();
+  const std::filesystem::path json(options.output.json);
+  CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
+                  std::filesystem::is_directory(json.parent_path()),
+              "--json ", json.string(), ": there is no folder ", json.parent_path().string());
+  ordered_json run{{"format", "cdt-run-1"},
+                   {"version", kVersion},
+                   {"revision", kRevision},
+                   {"settings", settings_of(*options.app, true)},
+                   {"defaults", settings_of(*options.app, false)},
+                   {"seed", options.training.seed}};
+  run["settings"]["file"] = std::filesystem::absolute(options.data.csv.path).string();
   Problem problem = load_problem(options.data, options.network, options.training.seed, device);
   const double load_seconds = since(start);
-  std::optional<SafeTensors> checkpoint;
+  run["data"] = {
+      {"file", run["settings"]["file"]},     {"checksum", problem.checksum},
+      {"rows", problem.table.rows()},        {"features", problem.preprocess.feature_count()},
+      {"train", problem.split.train.size()}, {"validation", problem.split.validation.size()}};
+  run["network"] = {{"shape", problem.shape()}, {"parameters", problem.parameter_count()}};
+  run["machine"] = {
+      {"device", device.str()}, {"threads", torch::get_num_threads()}, {"libtorch", TORCH_VERSION}};
+  const train::TrainOptions training = options.training.parse(problem, *options.app);
+  train::Trainer trainer(problem.model, problem.data, training);
   if (options.resumed) {
     const auto saved = ordered_json::parse(read_file(folder.run()));
-    require_same_run(settings, saved.at("settings"), folder.path().string());
+    require_same_run(run, saved, folder.path().string());
     CDT_REQUIRE(saved.at("data").at("checksum") == problem.checksum, options.data.csv.path,
                 ": the file has changed since the run started");
+    if (saved.contains("analysis")) run["analysis"] = saved["analysis"];
     // None yet: it was interrupted before its first step, and starts anew.
     if (std::filesystem::exists(folder.checkpoint())) {
-      checkpoint = load_safetensors(folder.checkpoint());
+      try {
+        trainer.restore(load_safetensors(folder.checkpoint()));
+      } catch (const InvalidArgument& error) {
+        throw InvalidArgument(c10::str(folder.checkpoint().string(), ": ", error.what()));
+      }
     }
+  } else {
+    folder.create(options.overwrite);
   }
-  train::TrainOptions training = options.training.parse(problem, *options.app);
-  train::Trainer trainer(problem.model, problem.data, training);
-  if (checkpoint) trainer.restore(*checkpoint);
-  if (!options.resumed) folder.create(options.overwrite);
-
-  ordered_json run{
-      {"format", "cdt-run-1"},
-      {"version", kVersion},
-      {"revision", kRevision},
-      {"settings", settings},
-      {"defaults", settings_of(*options.app, false)},
-      {"seed", options.training.seed},
-      {"data",
-       {{"file", settings["file"]},
-        {"checksum", problem.checksum},
-        {"rows", problem.table.rows()},
-        {"features", problem.preprocess.feature_count()},
-        {"train", problem.split.train.size()},
-        {"validation", problem.split.validation.size()}}},
-      {"network", {{"shape", problem.shape()}, {"parameters", problem.parameter_count()}}},
-      {"machine",
-       {{"device", device.str()},
-        {"threads", torch::get_num_threads()},
-        {"libtorch", TORCH_VERSION}}},
-      {"result", nullptr}};
+  run["result"] = nullptr;
   write_file_atomically(folder.run(), {run.dump(2), "\n"});
   write_file_atomically(folder.preprocess(), {data::to_json(problem.preprocess), "\n"});
+  if (!options.resumed) folder.forget_results();
   if (!options.output.quiet) warn_of_conflicts(problem);
 
   double analysis_seconds = 0;
   if (!options.no_analysis && !options.resumed) {
     const auto began = Clock::now();
-    if (training.batch > 0 && training.batch < problem.data.x.size(0)) {
-      options.output.text(
-          "Analysis skipped: it looks at all samples at once, and training is by batches.\n");
+    const bool by_batches = training.batch > 0 && training.batch < problem.data.x.size(0);
+    if (by_batches || problem.data.y.numel() > kLargestKernel) {
+      options.output.text(fmt::format(
+          "Analysis skipped: {}; cdt analyze does it\n",
+          by_batches ? "it looks at all samples at once, and training is by batches"
+                     : fmt::format("a kernel of {} rows is large", problem.data.y.numel())));
     } else {
       const auto findings =
           analyze_problem(problem, analysis_options(options.training), options.output.quiet);
@@ -302,7 +321,11 @@ int run(Options& options) {
   write_file_atomically(folder.history(), {train::to_csv(result.history)});
   run["result"] = describe(result);
   run["errors"] = nullptr;
-  if (!result.diverged()) {
+  if (result.diverged()) {
+    std::error_code absent;  // a resumed run has a model from before it diverged
+    std::filesystem::remove(folder.model(), absent);
+    std::filesystem::remove(folder.predictions(), absent);
+  } else {
     nn::save_model(folder.model(), problem.model);
     write_predictions(folder, problem);
     run["errors"] = {{"train", errors_of(problem, problem.split.train)},

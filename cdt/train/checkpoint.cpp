@@ -85,6 +85,8 @@ SafeTensors Trainer::checkpoint() const {
                    {"plateau_step", plateau_step_},
                    {"plateau_loss", number(plateau_loss_)},
                    {"has_best", !best_.empty()},
+                   {"pending_refreshed", pending_.refreshed},
+                   {"pending_rejected", pending_.rejected},
                    {"plans", plans}};
   content.metadata = {{"format", kFormat}, {"state", state.dump()}, {"history", to_csv(history_)}};
   return content;
@@ -109,6 +111,9 @@ void Trainer::restore(const SafeTensors& content) {
     rejected_ = state.at("rejected");
     best_step_ = state.at("best_step");
     best_val_loss_ = number(state.at("best_val_loss"));
+    if (options_.patience > 0 && best_.empty()) best_step_ = -1;  // none kept: look anew
+    pending_.refreshed = state.at("pending_refreshed");
+    pending_.rejected = state.at("pending_rejected");
     plateau_step_ = state.at("plateau_step");
     plateau_loss_ = number(state.at("plateau_loss"));
     plans_.clear();

@@ -13,8 +13,9 @@ namespace {
 
 using torch::Tensor;
 
-constexpr Names<Outcome, 8> kOutcomes{{{"target", Outcome::kTarget},
+constexpr Names<Outcome, 9> kOutcomes{{{"target", Outcome::kTarget},
                                        {"floor", Outcome::kFloor},
+                                       {"stuck", Outcome::kStuck},
                                        {"early-stopping", Outcome::kEarlyStopping},
                                        {"plateau", Outcome::kPlateau},
                                        {"steps", Outcome::kSteps},
@@ -76,7 +77,7 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
     data_.y_val = data_.y_val.to(torch::kFloat64);
   }
   CDT_REQUIRE(options_.patience == 0 || data_.x_val.defined(),
-              "patience needs validation samples, and there are none");
+              "--patience needs validation samples, and there are none");
   require_weights(data_.sample_weights, data_.x.size(0), model_, "sample weights");
   require_weights(data_.output_weights, data_.y.size(1), model_, "output weights");
   CDT_REQUIRE(is_controlled(options_.method) ||
@@ -191,8 +192,10 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
     observe(pass, row);
     bool stop = should_stop(pass, row);
     if (!stop) {
+      row.refreshed = std::exchange(pending_.refreshed, 0);
+      row.rejected = std::exchange(pending_.rejected, 0);
       advance(pass, row);
-      stop = outcome_ == Outcome::kFloor;
+      stop = outcome_ == Outcome::kFloor || outcome_ == Outcome::kStuck;
     }
     row.seconds = seconds();
     if (!stop) {
@@ -201,6 +204,7 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
       if (hooks.on_step) hooks.on_step(row);
       continue;
     }
+    pending_ = row;
     save();  // before the last row: a longer run continues from here
     history_.push_back(row);
     if (hooks.on_step) hooks.on_step(row);
@@ -266,6 +270,13 @@ std::string TrainResult::in_words() const {
       text = fmt::format(
           "Converged after {}: what is left of the error is rounding, or nothing that labels can "
           "move.",
+          plural(steps, "step"));
+      break;
+    case Outcome::kStuck:
+      text = fmt::format(
+          "Stopped after {}: no step lowers the error any more, although labels could. Networks "
+          "with "
+          "kinks (relu) can end so; a wider network, another --activation or --seed may help.",
           plural(steps, "step"));
       break;
     case Outcome::kEarlyStopping:

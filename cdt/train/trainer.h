@@ -29,7 +29,8 @@ struct TrainData {
 
 enum class Outcome {
   kTarget,         ///< the training loss reached stop_loss
-  kFloor,          ///< no step helps any more: rounding, or an error that no label can move
+  kFloor,          ///< nothing is left but rounding, and errors that no label can move
+  kStuck,          ///< no step, nor two in a row, helps any more, though labels could
   kEarlyStopping,  ///< the validation loss did not improve for `patience` steps
   kPlateau,        ///< the training loss did not improve for `plateau` steps
   kSteps,          ///< the step limit
@@ -137,6 +138,7 @@ class Trainer {
   void advance_optimizer(const Pass& pass, StepRecord& row);
   void advance_cdt(const Pass& pass, StepRecord& row);
   void advance_guarded(Pass& pass, StepRecord& row);
+  bool escape(const Pass& pass, StepRecord& row);
 
   Plan& plan_for(const Pass& pass, StepRecord& row);
   Plan make_plan(const dynamics::Spectrum& spectrum, int64_t step);
@@ -169,6 +171,7 @@ class Trainer {
   double best_val_loss_ = kUnknown;
   int64_t plateau_step_ = 0;
   double plateau_loss_ = kUnknown;
+  StepRecord pending_;  ///< counts of the last row of a run that ended at a floor
   std::vector<torch::Tensor> best_;
   std::map<int64_t, Plan> plans_;  ///< by batch
   std::vector<StepRecord> history_;

@@ -1,9 +1,12 @@
 // One step of each method.
 #include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/train/trainer.h>
 
+#include <array>
 #include <cmath>
 
 namespace cdt::train {
@@ -12,8 +15,28 @@ namespace {
 using torch::Tensor;
 
 constexpr int kPowerIterations = 30;
+/// Of two steps in a row that shall lead over a kink, in units of 1/(c_L λ_max), and the share of
+/// the error that they must remove together.
+constexpr std::array kEscapeRates{1e2, 1e4, 1.0, 1e-2};
+constexpr double kEscapeGain = 1e-6;
 /// A promised descent below this share of the objective is rounding.
 constexpr double kNothing = 1e-15;
+
+/// Rounding of a whole forward pass, squared, in units of the last place of its outputs: a deep
+/// network loses some dozens.
+constexpr double kRounding = 1e4;
+/// Up to so many outputs the kernel itself gives λ_max; beyond, power iteration.
+constexpr int64_t kExactKernel = 4000;
+
+double output_norm(const Tensor& outputs) {
+  return outputs.detach().to(torch::kFloat64).norm().item<double>();
+}
+
+double exact_unit_rate(const kernel::Model& model, const Tensor& x, dynamics::Loss loss) {
+  const Tensor theta = kernel::empirical_ntk(model, x).theta;
+  return dynamics::unit_rate(
+      dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), model.dtype())), loss);
+}
 
 /// 1/(c_L λ_max), with λ_max by power iteration: no matrix, some thirty passes. λ_max comes out too
 /// small by a few per cent at most.
@@ -56,7 +79,9 @@ double Trainer::base_rate(const Pass& pass) {
     const bool needs_unit = options_.method != Method::kAdam && options_.method != Method::kLbfgs;
     const double unit = !needs_unit ? 1
                         : adopted_  ? dynamics::unit_rate(*adopted_, options_.loss)
-                                    : estimated_unit_rate(model_, pass.x, options_.loss);
+                        : pass.error.numel() <= kExactKernel
+                            ? exact_unit_rate(model_, pass.x, options_.loss)
+                            : estimated_unit_rate(model_, pass.x, options_.loss);
     learning_rate_ = start_rate(options_.method, unit);
   }
   if (options_.method == Method::kGdMatched) {
@@ -168,8 +193,15 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
     const double rate = plan.guard.rate * factor();
     const Tensor modal = plan.feedback.project(pass.error);
     const double before = merit(plan.feedback, modal, decay > 0 ? parameter_square() : 0);
+    // Converged if rounding is all that is left of the error within reach.
+    const double rounding = tol::epsilon(model_.dtype()) * output_norm(pass.outputs);
+    const Outcome end = decay > 0 || plan.feedback.weighted() ||
+                                before <= kRounding * rounding * rounding ||
+                                before <= tol::kUnreachableError * pass.square
+                            ? Outcome::kFloor
+                            : Outcome::kStuck;
     if (before == 0) {
-      outcome_ = Outcome::kFloor;
+      outcome_ = end;
       return;
     }
     const Proposal proposal = propose(plan, pass, modal, rate);
@@ -199,13 +231,53 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
     set_parameters(saved_);
     pass = forward(step_);
     if (verdict == Verdict::kFloor) {
-      outcome_ = Outcome::kFloor;
+      if (end == Outcome::kFloor || !escape(pass, row)) outcome_ = end;
       return;
     }
     ++row.rejected;
     ++rejected_;
     plan.stale = verdict == Verdict::kRejectAndRefresh;
   }
+}
+
+/// At a kink of the network (ReLU) no short step descends: what is behind it looks different. So
+/// step across, linearize there, step again, and accept the pair if it descends from where it
+/// started.
+bool Trainer::escape(const Pass& pass, StepRecord& row) {
+  std::vector<Tensor> origin;
+  copy_parameters(origin);
+  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
+  const auto step = [&](Plan& plan, const Pass& from, double rate) {
+    plan.feedback.design(rate);
+    const Tensor steered = plan.feedback.steer(plan.feedback.project(from.error));
+    descend(gradient(from, plan.feedback.expand(steered) * scale), rate, 0);
+    return forward(step_);
+  };
+  const Plan start = plans_.at(pass.batch);
+  const double unit = dynamics::unit_rate(start.feedback.spectrum(), options_.loss);
+  for (const double first : kEscapeRates) {
+    set_parameters(origin);
+    Plan plan = start;
+    const Pass across = step(plan, forward(step_), first * unit);
+    if (!std::isfinite(across.square)) continue;
+    std::vector<Tensor> behind;
+    copy_parameters(behind);
+    Plan& next = linearize(across, row);
+    for (const double second : kEscapeRates) {
+      set_parameters(behind);
+      const double rate = std::min(next.guard.start_rate, second * unit);
+      Pass landed = step(next, forward(step_), rate);
+      if (!(landed.square < pass.square * (1 - kEscapeGain))) continue;
+      row.learning_rate = rate;
+      next.guard = {next.guard.start_rate, next.guard.start_rate};
+      next.stale = true;
+      next_ = std::move(landed);
+      return true;
+    }
+  }
+  set_parameters(origin);
+  plans_.insert_or_assign(pass.batch, start);
+  return false;
 }
 
 }  // namespace cdt::train
