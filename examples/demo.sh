@@ -1,21 +1,33 @@
 #!/usr/bin/env bash
-# A guided tour of the program: a network, its kernel, the analysis before training, the controller, controlled training.
+# The main job from end to end: a table, the analysis before training, training by three methods, a comparison, predictions.
 # usage: examples/demo.sh BUILD_FOLDER OUTPUT_FOLDER
 set -euo pipefail
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
 cd "$2"
 
-step() { printf '\n\033[1m%s\033[0m\n\033[2m$ %s\033[0m\n' "$1" "$2"; }
 run() {  # title, command line as a user would type it (cdt is build/cdt)
-  step "$1" "$2"
+  printf '\n\033[1m%s\033[0m\n\033[2m$ %s\033[0m\n' "$1" "$2"
   PATH="$build:$PATH" bash -c "$2"
 }
+field() { sed -n "s/^ *\"$2\": \([^,{]*\),\{0,1\}$/\1/p" "$1/run.json" | sed -n "${3:-1}p"; }
 
-run "1. A small network and data, in which one input stands twice with different labels" "example_save_model ."
-run "2. Its neural tangent kernel" "cdt kernel --model model.safetensors --inputs x.npy --out theta.npy"
-run "3. What can be said before training: it finds the conflicting pair" \
-  "cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1 --json report.json"
-run "4. The feedback gain, with its certificate" "cdt design --kernel theta.npy --lr 0.1 --p 0.1 --out gain.npy"
-run "5. Training with it: one line of an ordinary LibTorch loop changes" "example_drop_in"
-printf '\nThe files of this tour are in %s.\n' "$PWD"
+network="--target price --hidden 200,200"
+run "1. A table of houses and their prices: numbers, text, missing values, noise" "cdt data make houses.csv --rows 600 --seed 1"
+run "2. What can be said before training" "cdt analyze houses.csv $network"
+run "3. Gradient descent, at a rate that is safe" \
+  "cdt train houses.csv $network --method gd --out gd --overwrite --no-analysis"
+run "4. The paper's controlled descent, at the same rate" \
+  "cdt train houses.csv $network --method cdt --out cdt --overwrite --no-analysis"
+run "5. Guarded controlled descent, which needs no rate" \
+  "cdt train houses.csv $network --method guarded --out guarded --overwrite --no-analysis"
+
+printf '\n\033[1mSide by side\033[0m\n  %-10s %10s %7s %9s %14s %14s %16s\n' \
+  method lr steps seconds "training mse" "validation mse" "price off by"
+for method in gd cdt guarded; do
+  printf '  %-10s %10.4g %7d %9.2f %14.2e %14.2e %16.0f\n' $method "$(field $method lr)" "$(field $method steps)" \
+    "$(field $method seconds)" "$(field $method train_loss)" "$(field $method val_loss)" "$(field $method rmse 2)"
+done
+run "6. Prices for a table that the network has not seen" \
+  "cdt data make new.csv --rows 100 --seed 2 && cdt predict guarded new.csv --out prices.csv"
+printf '\nThe files of this tour are in %s; README.md says where to go from here.\n' "$PWD"
