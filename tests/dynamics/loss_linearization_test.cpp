@@ -197,6 +197,25 @@ TEST(ControlOriented, TheCumulativeBoundHoldsAndThePrintedOneDoesNot) {
   EXPECT_GT(printed_fails, 10);
 }
 
+// As printed, the third derivative is taken at ŷ(k₀). Where the softmax is saturated it is nearly
+// zero there, and the linearized gradient misses almost everything.
+TEST(ControlOriented, TheThirdDerivativeAtTheStartIsNoBound) {
+  const auto loss = OutputLoss::kCrossEntropy;
+  const Tensor start = torch::tensor({{10.0, -10.0}}, kDouble);
+  const Tensor end = torch::tensor({{-1.0, 1.0}}, kDouble);
+  const Tensor y = torch::tensor({{0.0, 1.0}}, kDouble);
+  const Tensor move = end - start;
+  const Tensor linear = loss_gradient(loss, start, y) +
+                        loss_hessian(loss, start, y).matmul(move.unsqueeze(2)).squeeze(2);
+  const double error = (loss_gradient(loss, end, y) - linear).norm().item<double>();
+  const Tensor u = torch::tensor({{1.0, -1.0}}, kDouble) / std::sqrt(2.0);
+  const double there = third_derivative(loss, start, y, u, u).norm().item<double>();
+  const double distance = move.norm().item<double>();
+  EXPECT_GT(error, 1e3 * dynamics::loss_gradient_bound(there, distance, 0));
+  EXPECT_LE(error, dynamics::loss_gradient_bound(third_derivative_bound(loss, start, end, y),
+                                                 distance, 0));
+}
+
 TEST(LossDerivatives, RefuseWhatDoesNotExist) {
   const Tensor y = torch::softmax(torch::ones({2, 2}, kDouble), 1);
   const Tensor theta = torch::eye(4, kDouble);

@@ -181,6 +181,24 @@ TEST(Curvature, TheLagrangeBoundHoldsAlongSegments) {
   EXPECT_THROW(kernel::hessian_norm_on_segment(model, x, nowhere, options), InvalidArgument);
 }
 
+// As printed, the norm is taken at the iterates. One step from −1 to 1 over a bend in between has
+// none at either end: the remainder belongs to the segment.
+TEST(Curvature, TheNormAtTheIteratesIsNoBound) {
+  const Tensor theta = torch::full({1}, -1.0, kDouble).requires_grad_();
+  const kernel::Model model([&](const Tensor& x) { return torch::softplus(theta * x, 20); },
+                            {theta});
+  const Tensor x = torch::ones({1, 1}, kDouble);
+  const kernel::LocalModel local(model, x);
+  const Tensor move = torch::full({1}, 2.0, kDouble);
+  kernel::CurvatureOptions options;
+  const double at_ends = kernel::hessian_norm_on_segment(model, x, move, options).norm;
+  options.points = 5;
+  const double between = kernel::hessian_norm_on_segment(model, x, move, options).norm;
+  shift(model, move, 1);
+  EXPECT_GT(local.error(), dynamics::lagrange_bound(at_ends, 2));
+  EXPECT_LE(local.error(), dynamics::lagrange_bound(between, 2));
+}
+
 // While the parameters stay within the radius, no step of the network itself grows by more than the
 // robust contraction.
 TEST(Curvature, RobustContractionBoundsTheNetworksOwnSteps) {
