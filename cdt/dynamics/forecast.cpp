@@ -137,10 +137,10 @@ std::vector<int64_t> log_spaced_steps(int64_t count, int64_t last) {
   CDT_REQUIRE(count >= 2, "count must be at least 2, not ", count);
   CDT_REQUIRE(last >= 1, "the last step must be at least 1, not ", last);
   std::vector<int64_t> steps;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < std::min(count, last); ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(count - 1);
     const int64_t step = std::llround(std::pow(static_cast<double>(last), share));
-    if (steps.empty() || step > steps.back()) steps.push_back(step);
+    steps.push_back(steps.empty() ? step : std::max(step, steps.back() + 1));
   }
   return steps;
 }

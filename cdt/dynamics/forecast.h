@@ -48,7 +48,8 @@ struct Curves {
 Curves predict_curves(const ModalProblem& problem, const torch::Tensor& contraction,
                       const std::vector<int64_t>& steps, Loss loss, double decay = 0);
 
-/// At most `count` different whole numbers from 1 to `last`, evenly spaced in their logarithm.
+/// `count` different whole numbers from 1 to `last` (all of them, if there are fewer), evenly
+/// spaced in their logarithm once that is more than one apart.
 /// @throws InvalidArgument unless count ≥ 2 and last ≥ 1.
 std::vector<int64_t> log_spaced_steps(int64_t count, int64_t last);
 

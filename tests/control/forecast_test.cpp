@@ -141,7 +141,10 @@ TEST(Forecast, StepsAreLogSpaced) {
   EXPECT_EQ(steps.front(), 1);
   EXPECT_EQ(steps.back(), 1000);
   EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end(), std::less_equal<>()));
-  EXPECT_LE(steps.size(), 64u);
+  EXPECT_EQ(steps.size(), 64u);
+  EXPECT_NEAR(static_cast<double>(steps[62]) / 1000, std::pow(1000.0, -1.0 / 63), 1e-3);
+  EXPECT_EQ(dynamics::log_spaced_steps(64, 5), (std::vector<int64_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(dynamics::log_spaced_steps(5, 5), (std::vector<int64_t>{1, 2, 3, 4, 5}));
   EXPECT_THROW(dynamics::log_spaced_steps(1, 10), InvalidArgument);
 }
 

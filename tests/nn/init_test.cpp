@@ -25,7 +25,7 @@ Mlp network(Parametrization parametrization, int64_t factor, uint64_t seed) {
   o.parametrization = parametrization;
   o.sigma_w = 1.2;
   o.width_factor = factor;
-  return {o, seed, torch::kFloat64};
+  return Mlp(o, seed, torch::kFloat64);
 }
 
 Tensor inputs(int64_t samples) {
