@@ -99,7 +99,7 @@ void describe_numbers(const Findings& f, Page& page) {
   for (const TrialFindings& t : f.trials) {
     out += fmt::format(
         "  trial of {}: Lipschitz estimate {:.4g}, ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, linearization error {:.3g} "
-        "(Lagrange bound {:.3g})\n",
+        "(estimated bound {:.3g})\n",
         name(t), t.lipschitz, t.hessian_norm, t.linearization_error, t.lagrange_bound);
   }
   if (f.rates.empty()) return;
