@@ -4,9 +4,8 @@
 #include <cdt/control/cross_entropy.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/loss_linearization.h>
-#include <cdt/kernel/curvature.h>
-#include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/path.h>
 #include <cdt/kernel/products.h>
 
 #include <cstdio>
@@ -35,30 +34,22 @@ void descend(const cdt::kernel::Model& model, const Tensor& x, const Tensor& see
   for (size_t i = 0; i < pieces.size(); ++i) model.parameters()[i].sub_(rate * pieces[i]);
 }
 
-/// Twenty steps on a network of its own, with what assess_trial wants to know of them.
-cdt::analysis::Trial run_trial(const cdt::control::SpectralController& controller, bool controlled,
+/// Twenty steps on a copy of the parameters, with what assess_trial wants to know of them.
+cdt::analysis::Trial run_trial(const cdt::kernel::Model& model,
+                               const cdt::control::SpectralController& controller, bool controlled,
                                double rate, const Tensor& x, const Tensor& y) {
-  const cdt::kernel::Model model(network(1));
-  const cdt::kernel::LocalModel local(model, x);
   const double factor = cdt::dynamics::gradient_factor(kLoss, y.numel());
-  std::vector<Tensor> outputs, local_outputs, lengths;
-  for (int step = 0; step <= 20; ++step) {
-    outputs.push_back(outputs_of(model, x));
-    const bool finite = torch::isfinite(outputs.back()).all().item<bool>();
-    local_outputs.push_back(finite ? local.predict() : outputs.back());
-    lengths.push_back(local.displacement().norm().to(torch::kFloat64));
-    if (!finite) break;  // the trial ends with the row that shows it
-    const Tensor error = outputs.back() - y;
-    if (step < 20) descend(model, x, factor * (controlled ? controller.steer(error) : error), rate);
-  }
+  const auto path = cdt::kernel::record_path(model, x, rate, [&](const Tensor& outputs) {
+    const Tensor error = outputs - y;
+    return factor * (controlled ? controller.steer(error) : error);
+  });
   cdt::analysis::Trial trial;
   trial.controlled = controlled;
-  trial.outputs = torch::stack(outputs);
-  trial.local_outputs = torch::stack(local_outputs);
-  trial.displacements = torch::stack(lengths);
+  trial.outputs = path.outputs;
+  trial.local_outputs = path.local_outputs;
+  trial.displacements = path.displacements;
   trial.target = y;
-  // The segment from here back to the start.
-  trial.hessian_norm = cdt::kernel::hessian_norm_on_segment(model, x, -local.displacement()).norm;
+  trial.hessian_norm = path.curvature.norm;
   trial.kappa =
       controlled ? controller.closed_loop_radius() : (1 - controller.s).abs().max().item<double>();
   return trial;
@@ -86,7 +77,7 @@ void regression() {
   const auto controller = cdt::control::design_spectral(spectrum, rate, kLoss);
   for (const bool controlled : {false, true}) {
     report.findings.trials.push_back(
-        cdt::analysis::assess_trial(run_trial(controller, controlled, rate, x, y)));
+        cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));
   }
   const auto problem =
       cdt::dynamics::modal_problem(spectrum, *options.outputs - y, cross.theta,

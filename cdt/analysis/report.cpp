@@ -206,6 +206,7 @@ std::string to_text(const Preflight& p) {
   append(out, "What to do",
          page.advice.empty() ? std::vector<std::string>{"Nothing stands in the way of training."}
                              : page.advice);
+  out += page.rates;
   out += fmt::format(
       "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"
       "  κ of gradient descent {:.6g} (γ = 1)   radius under CDT {:.6g}\n"

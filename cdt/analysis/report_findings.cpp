@@ -98,14 +98,21 @@ void describe_numbers(const Findings& f, Page& page) {
   }
   for (const TrialFindings& t : f.trials) {
     out += fmt::format(
-        "  trial of {}: Lipschitz estimate {:.4g}, ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, linearization error {:.3g} "
+        "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, "
+        "linearization error {:.3g} "
         "(estimated bound {:.3g})\n",
-        name(t), t.lipschitz, t.hessian_norm, t.linearization_error, t.lagrange_bound);
+        name(t), t.lipschitz, t.lipschitz_local, t.hessian_norm, t.linearization_error,
+        t.lagrange_bound);
   }
-  if (f.rates.empty()) return;
-  out += fmt::format("\n  {:>10} {:>8} {:>13} {:>11} {:>11} {:>10} {:>10}\n", "rate", "stable",
-                     "αc_Lλ_max < 1", "radius GD", "radius CDT", "margin GD", "margin CDT");
-  for (const RateRow& r : f.rates) {
+}
+
+void describe_rates(const std::vector<RateRow>& rates, Page& page) {
+  if (rates.empty()) return;
+  std::string& out = page.rates;
+  out +=
+      fmt::format("\nOther rates\n  {:>10} {:>8} {:>13} {:>11} {:>11} {:>10} {:>10}\n", "rate",
+                  "stable", "αc_Lλ_max < 1", "radius GD", "radius CDT", "margin GD", "margin CDT");
+  for (const RateRow& r : rates) {
     out +=
         fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11.4g} {:>10.3g} {:>10.3g}\n",
                     r.learning_rate, r.stable ? "yes" : "no", r.strictly_contracting ? "yes" : "no",
@@ -118,6 +125,7 @@ Json trial_json(const TrialFindings& t) {
           {"steps", t.steps},
           {"diverged", t.diverged},
           {"lipschitz", number_or_null(t.lipschitz)},
+          {"lipschitz_local", number_or_null(t.lipschitz_local)},
           {"linearization_error", number_or_null(t.linearization_error)},
           {"linearization_error_relative", number_or_null(t.relative_error)},
           {"lagrange_bound", number_or_null(t.lagrange_bound)},
@@ -142,6 +150,7 @@ void describe_findings(const Preflight& preflight, Page& page) {
   if (f.equilibrium) describe_equilibrium(*f.equilibrium, page);
   describe_trials(f, page);
   if (f.forecast) describe_forecast(*f.forecast, page);
+  describe_rates(f.rates, page);
   describe_numbers(f, page);
 }
 

@@ -10,11 +10,12 @@
 
 namespace cdt::analysis {
 
-/// Verdict, meaning and advice, gathered section by section; then the numbers.
+/// Verdict, meaning and advice, gathered section by section; then other rates, then the numbers.
 struct Page {
   std::string verdicts;
   std::vector<std::string> meaning;
   std::vector<std::string> advice;
+  std::string rates;
   std::string numbers;
 
   void verdict(std::string_view subject, std::string_view word, const std::string& detail);

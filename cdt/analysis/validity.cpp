@@ -82,6 +82,7 @@ TrialFindings assess_trial(const Trial& trial) {
   const Tensor outputs = trial.outputs.narrow(0, 0, finite);
   const Tensor local = trial.local_outputs.narrow(0, 0, finite);
   found.lipschitz = lipschitz_estimate(outputs);
+  found.lipschitz_local = trial.kappa;
   found.linearization_error = (outputs[-1] - local[-1]).norm().item<double>();
   const double way = (outputs[-1] - outputs[0]).norm().item<double>();
   found.relative_error = way > 0 ? found.linearization_error / way : 0;

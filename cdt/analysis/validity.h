@@ -54,9 +54,10 @@ struct Trial {
 /// What it says.
 struct TrialFindings {
   bool controlled = false;
-  int64_t steps = 0;      ///< that were finite
-  bool diverged = false;  ///< an output was not finite
-  double lipschitz = 0;
+  int64_t steps = 0;               ///< that were finite
+  bool diverged = false;           ///< an output was not finite
+  double lipschitz = 0;            ///< observed: an estimate from below
+  double lipschitz_local = 0;      ///< of the local map: κ
   double linearization_error = 0;  ///< ‖ŷ − ŷ_ϑ‖ after the last finite step
   double relative_error = 0;  ///< the same over ‖ŷ − ŷ(k₀)‖: the share of the way not foreseen
   double lagrange_bound = 0;  ///< ½h‖ϑ‖² there: an estimate, as h is

@@ -1,3 +1,4 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/curvature.h>

@@ -4,6 +4,7 @@
 #include <cdt/dynamics/bounds.h>
 #include <cdt/kernel/curvature.h>
 #include <cdt/kernel/linearization.h>
+#include <cdt/kernel/path.h>
 
 #include "kernel/networks.h"
 #include "support/compare.h"
@@ -229,6 +230,47 @@ TEST(Curvature, RobustContractionBoundsTheNetworksOwnSteps) {
       shift(model, kernel::vector_jacobian_product(model, x, e), -rate);
     }
   }
+}
+
+TEST(Path, IsGradientDescentOnACopy) {
+  torch::manual_seed(6);
+  const auto net = test::mlp(3, 2, true, false, false, kDouble);
+  const auto model = net.model();
+  const Tensor x = test::inputs(4, net, kDouble);
+  const Tensor y = torch::randn({8}, kDouble);
+  const Tensor before = model.forward(x).detach().reshape({-1});
+  const auto seed = [&](const Tensor& outputs) { return outputs - y; };
+  kernel::PathOptions options;
+  options.steps = 7;
+  const auto path = kernel::record_path(model, x, 0.02, seed, options);
+  EXPECT_TRUE(torch::equal(model.forward(x).reshape({-1}), before));  // bit by bit
+  ASSERT_EQ(path.outputs.size(0), 8);
+  EXPECT_GT(path.curvature.norm, 0);
+  EXPECT_EQ(path.curvature.products, 8);
+  // The same by autograd on the network itself.
+  const kernel::LocalModel local(model, x);
+  for (int k = 0; k <= 7; ++k) {
+    EXPECT_LE(relative_error(path.outputs[k], model.forward(x).reshape({-1})), 1e-12);
+    EXPECT_LE(relative_error(path.local_outputs[k], local.predict()), 1e-12);
+    EXPECT_NEAR(path.displacements[k].item<double>(), local.displacement().norm().item<double>(),
+                1e-12);
+    const Tensor loss = 0.5 * (model.forward(x).reshape({-1}) - y).square().sum();
+    const auto gradients = torch::autograd::grad({loss}, model.parameters());
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < gradients.size(); ++i) model.parameters()[i].sub_(0.02 * gradients[i]);
+  }
+  // A divergence ends it, with the row that shows it, and leaves the network alone.
+  const Tensor here = model.forward(x).detach().clone();
+  options.steps = 500;
+  const auto lost = kernel::record_path(model, x, 1e60, seed, options);
+  EXPECT_LT(lost.outputs.size(0), 500);
+  EXPECT_FALSE(torch::isfinite(lost.local_outputs[-1]).all().item<bool>());
+  EXPECT_TRUE(torch::isfinite(lost.outputs[-2]).all().item<bool>());
+  EXPECT_GT(lost.curvature.norm, 0);
+  EXPECT_TRUE(torch::equal(model.forward(x), here));
+  options.steps = 0;
+  EXPECT_THROW(kernel::record_path(model, x, 0.1, seed, options), InvalidArgument);
+  EXPECT_THROW(kernel::record_path(model, x, -1, seed), InvalidArgument);
 }
 
 }  // namespace
