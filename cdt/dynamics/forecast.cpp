@@ -11,8 +11,10 @@ namespace {
 
 using torch::Tensor;
 
-/// Numbers in a block of predicted modes: 8 MiB, so that the passes over it stay in the cache.
-constexpr int64_t kBlock = int64_t{1} << 20;
+/// Numbers in a block of predicted modes. Powers make some ten passes over it, so it should stay in
+/// the cache; products pass over one step at a time and want fewer, longer loops.
+constexpr int64_t kPowerBlock = int64_t{1} << 17;
+constexpr int64_t kProductBlock = int64_t{1} << 21;
 
 void require_vector(const Tensor& values, int64_t n, std::string_view name) {
   require_floating(values, name);
@@ -22,29 +24,52 @@ void require_vector(const Tensor& values, int64_t n, std::string_view name) {
   require_finite(values, name);
 }
 
-/// 1 − (1 − h)ᵏ [C, T, rank], to the last digits of small h and of large powers.
-Tensor gone_at_constant_rate(const Tensor& h, const std::vector<int64_t>& steps) {
-  const Tensor k = torch::tensor(steps, h.options()).view({1, -1, 1});
-  const Tensor log_size = torch::where(h < 1, torch::log1p(-h), torch::log(h - 1)).unsqueeze(1);
-  Tensor gone = (k * log_size).expm1_().neg_();
-  const Tensor flips = (h > 1).unsqueeze(1);  // odd powers of 1 − h are negative
-  if (flips.any().item<bool>()) {
-    gone = torch::where(flips.logical_and(k.remainder(2) == 1), 2 - gone, gone);
+/// The stopping steps, even ones first, and where each of the given ones went.
+struct Stops {
+  std::vector<int64_t> steps;
+  std::vector<int64_t> place;
+  int64_t even = 0;
+};
+
+Stops even_first(const std::vector<int64_t>& steps) {
+  Stops stops;
+  stops.place.resize(steps.size());
+  for (const int64_t parity : {0, 1}) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i] % 2 != parity) continue;
+      stops.place[i] = static_cast<int64_t>(stops.steps.size());
+      stops.steps.push_back(steps[i]);
+    }
+    if (parity == 0) stops.even = static_cast<int64_t>(stops.steps.size());
   }
-  return gone;
+  return stops;
 }
 
-/// 1 − Π_{j<k}(1 − d_j h) [C, T, rank], step by step.
-Tensor gone_at_decaying_rate(const Tensor& h, const std::vector<int64_t>& steps, double decay) {
-  Tensor gone = torch::zeros_like(h);
+/// (1 − h)ᵏ − 1 [C, T, rank], to the last digits of small h: the even power below k, which has no
+/// sign, and one more step where k is odd.
+Tensor lost_at_constant_rate(const Tensor& h, const Stops& stops) {
+  constexpr double kLogOfZero = -1e300;
+  const Tensor k = torch::tensor(stops.steps, h.options()).view({1, -1, 1});
+  const Tensor log_size =
+      torch::where(h < 1, torch::log1p(-h), torch::log(h - 1)).clamp_min(kLogOfZero).unsqueeze(1);
+  Tensor lost = ((k - k.remainder(2)) * log_size).expm1_();
+  const Tensor odd = lost.narrow(1, stops.even, lost.size(1) - stops.even);
+  const Tensor step = h.unsqueeze(1);
+  odd.mul_(1 - step).sub_(step);
+  return lost;
+}
+
+/// Π_{j<k}(1 − d_j h) − 1 [C, T, rank], step by step.
+Tensor lost_at_decaying_rate(const Tensor& h, const std::vector<int64_t>& steps, double decay) {
+  Tensor lost = torch::zeros_like(h);
   std::vector<Tensor> stops;
   int64_t k = 0;
   for (const int64_t stop : steps) {
     for (; k < stop; ++k) {
       const double d = 1 / (1 + decay * static_cast<double>(k));
-      gone.addcmul_(gone, h, -d).add_(h, d);  // g + dh(1 − g)
+      lost.addcmul_(lost, h, -d).sub_(h, d);  // (1 − dh)(1 + l) − 1
     }
-    stops.push_back(gone.clone());
+    stops.push_back(lost.clone());
   }
   return torch::stack(stops, 1);
 }
@@ -114,22 +139,31 @@ Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
   const Tensor squares = problem.error.square();
   std::vector<Tensor> train;
   std::vector<Tensor> validation;
-  const int64_t rows = std::max<int64_t>(1, kBlock / std::max<int64_t>(1, stops * rank));
+  const Stops ordered = even_first(steps);
+  const int64_t block = decay > 0 ? kProductBlock : kPowerBlock;
+  const int64_t rows = std::max<int64_t>(1, block / std::max<int64_t>(1, stops * rank));
   for (int64_t first = 0; first < grid; first += rows) {
     const Tensor h = contraction.narrow(0, first, std::min(rows, grid - first));
-    Tensor gone = decay > 0 ? gone_at_decaying_rate(h, steps, decay)
-                            : gone_at_constant_rate(h, steps);  // [C, T, rank]
+    Tensor lost = decay > 0 ? lost_at_decaying_rate(h, steps, decay)
+                            : lost_at_constant_rate(h, ordered);  // [C, T, rank]
     if (validate) {
-      const Tensor left = problem.validation_error - gone.matmul(problem.transfer.t());
+      const Tensor left = lost.matmul(problem.transfer.t()).add_(problem.validation_error);
       const double factor = 0.5 * gradient_factor(loss, problem.validation_size);
-      validation.push_back(factor * (left.square().sum(2) + problem.validation_stuck));
+      validation.push_back(factor * (left.square_().sum(2) + problem.validation_stuck));
     }
-    const Tensor remaining = gone.neg_().add_(1).square_();
-    train.push_back(scale * (remaining.matmul(squares) + problem.stuck));
+    train.push_back(scale * (lost.add_(1).square_().matmul(squares) + problem.stuck));
   }
+  const auto gather = [&](const std::vector<Tensor>& blocks) {
+    Tensor losses = torch::cat(blocks);
+    if (decay == 0) {
+      const Tensor place = torch::tensor(ordered.place, torch::kInt64).to(losses.device());
+      losses = losses.index_select(1, place);
+    }
+    return infinite_unless_finite(losses);
+  };
   Curves curves;
-  curves.train = infinite_unless_finite(torch::cat(train));
-  if (validate) curves.validation = infinite_unless_finite(torch::cat(validation));
+  curves.train = gather(train);
+  if (validate) curves.validation = gather(validation);
   return curves;
 }
 
