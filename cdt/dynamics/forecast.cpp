@@ -11,10 +11,9 @@ namespace {
 
 using torch::Tensor;
 
-/// Numbers in a block of predicted modes. Powers make some ten passes over it, so it should stay in
-/// the cache; products pass over one step at a time and want fewer, longer loops.
-constexpr int64_t kPowerBlock = int64_t{1} << 17;
-constexpr int64_t kProductBlock = int64_t{1} << 21;
+/// Numbers in a block of predicted modes, 8 MiB: some ten passes go over it, so it should not leave
+/// the last cache, and threads that meet after every pass want it large.
+constexpr int64_t kBlock = int64_t{1} << 20;
 
 void require_vector(const Tensor& values, int64_t n, std::string_view name) {
   require_floating(values, name);
@@ -133,15 +132,15 @@ Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
               "steps must be ascending");
 
   const int64_t grid = contraction.size(0);
+  CDT_REQUIRE(grid > 0, "contraction has no rows: there is nothing to predict");
   const auto stops = static_cast<int64_t>(steps.size());
   const bool validate = problem.validation_size > 0;
   const double scale = 0.5 * gradient_factor(loss, problem.size);
   const Tensor squares = problem.error.square();
+  const Stops ordered = even_first(steps);
+  const int64_t rows = std::max<int64_t>(1, kBlock / std::max<int64_t>(1, stops * rank));
   std::vector<Tensor> train;
   std::vector<Tensor> validation;
-  const Stops ordered = even_first(steps);
-  const int64_t block = decay > 0 ? kProductBlock : kPowerBlock;
-  const int64_t rows = std::max<int64_t>(1, block / std::max<int64_t>(1, stops * rank));
   for (int64_t first = 0; first < grid; first += rows) {
     const Tensor h = contraction.narrow(0, first, std::min(rows, grid - first));
     Tensor lost = decay > 0 ? lost_at_decaying_rate(h, steps, decay)
