@@ -6,13 +6,13 @@
 
 namespace cdt::analysis {
 
-/// (α/n)‖Θ‖_∞: under the mean absolute error, ŷ⁺ = ŷ − (α/n)Θ sgn(ŷ − y), no output moves further
-/// in one step, so none rests closer to its label. The steps do not shrink; the paper's radius
-/// αΘ/(rn_L) is a matrix, this its norm.
+/// (α/n)‖Θ‖_∞: under the mean absolute error, ŷ⁺ = ŷ − (α/n)Θ sgn(ŷ − y), steps do not shrink near
+/// the labels, and no output moves further than this in one. (The paper's radius αΘ/(rn_L) is a
+/// matrix; this is its norm.)
 ///
-/// For a definite Θ the mean of |ŷ − y| over outputs and steps falls to half of it or below: with V
-/// = eᵀΘ⁻¹e, V⁺ − V = −2(α/n)‖e‖₁ + (α/n)²sgn(e)ᵀΘsgn(e), and the last product is at most n‖Θ‖_∞. A
-/// single output may stray further.
+/// Proved for a definite Θ: the mean of |ŷ − y| over outputs and steps falls to half of it or
+/// below. With V = eᵀΘ⁻¹e, V⁺ − V = −2(α/n)‖e‖₁ + (α/n)²sgn(e)ᵀΘsgn(e), and the last product is at
+/// most n‖Θ‖_∞. Observed, not proved: in the end every single output stays within it.
 /// @throws InvalidArgument if Θ is not square float64 and finite, or α < 0.
 double mae_radius(const torch::Tensor& theta, double learning_rate);
 

@@ -89,9 +89,10 @@ void describe_numbers(const Findings& f, Page& page) {
   out += fmt::format(
       "  label augments may be scaled by {:.3g} to {:.3g} (guaranteed: {:.3g} to {:.3g})\n",
       g.lower, g.upper, g.guaranteed_lower, g.guaranteed_upper);
-  out +=
-      fmt::format("  under the mean absolute error outputs would rest {:.3g} from their labels\n",
-                  f.mae_radius);
+  out += fmt::format(
+      "  under the mean absolute error outputs would keep jumping by up to {:.3g} near their "
+      "labels\n",
+      f.mae_radius);
   if (f.lyapunov_lr_max) {
     out +=
         fmt::format("  at this state the error falls for rates below {:.6g}\n", *f.lyapunov_lr_max);
@@ -100,7 +101,7 @@ void describe_numbers(const Findings& f, Page& page) {
     out += fmt::format(
         "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, "
         "linearization error {:.3g} "
-        "(estimated bound {:.3g})\n",
+        "(estimated bound {:.3g}, across ReLU kinks indicative)\n",
         name(t), t.lipschitz, t.lipschitz_local, t.hessian_norm, t.linearization_error,
         t.lagrange_bound);
   }

@@ -29,8 +29,8 @@ Tensor zero_sum_basis(int64_t classes, const torch::TensorOptions& options) {
 Tensor zero_sum_kernel(const Tensor& theta, const Tensor& Z) {
   const int64_t C = Z.size(0);
   const int64_t m = theta.size(0) / C * (C - 1);
-  const Tensor right = theta.view({-1, C}).mm(Z).view({theta.size(0), m});
-  const Tensor both = right.t().contiguous().view({-1, C}).mm(Z).view({m, m});
+  const Tensor right = theta.reshape({-1, C}).mm(Z).view({theta.size(0), m});
+  const Tensor both = right.t().reshape({-1, C}).mm(Z).view({m, m});
   return (both + both.t()) / 2;
 }
 

@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/dynamics/loss_linearization.h>
 
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -9,6 +10,14 @@ namespace cdt::dynamics {
 namespace {
 
 using torch::Tensor;
+
+constexpr std::array<std::pair<std::string_view, OutputLoss>, 6> kNames{
+    {{"sse", OutputLoss::kSse},
+     {"half-mse", OutputLoss::kHalfMse},
+     {"mse", OutputLoss::kMse},
+     {"mae", OutputLoss::kMae},
+     {"cross-entropy", OutputLoss::kCrossEntropy},
+     {"negative-log", OutputLoss::kNegativeLog}}};
 
 std::optional<Loss> quadratic(OutputLoss loss) {
   switch (loss) {
@@ -70,18 +79,19 @@ OutputLoss to_output_loss(Loss loss) {
   throw InvalidArgument(c10::str("no loss has the number ", static_cast<int>(loss)));
 }
 
-std::string to_string(OutputLoss loss) {
-  if (const auto known = quadratic(loss)) return to_string(*known);
-  switch (loss) {
-    case OutputLoss::kMae:
-      return "mae";
-    case OutputLoss::kCrossEntropy:
-      return "cross-entropy";
-    case OutputLoss::kNegativeLog:
-      return "negative-log";
-    default:
-      unknown(loss);
+OutputLoss parse_output_loss(std::string_view name) {
+  for (const auto& [known, loss] : kNames) {
+    if (known == name) return loss;
   }
+  throw InvalidArgument(c10::str(
+      "loss must be sse, half-mse, mse, mae, cross-entropy or negative-log, not '", name, "'"));
+}
+
+std::string to_string(OutputLoss loss) {
+  for (const auto& [name, known] : kNames) {
+    if (known == loss) return std::string(name);
+  }
+  unknown(loss);
 }
 
 double output_loss(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
@@ -204,7 +214,7 @@ double third_derivative_bound(OutputLoss loss, const Tensor& from, const Tensor&
 
 Tensor times_blocks(const Tensor& X, const Tensor& blocks) {
   const int64_t r = blocks.size(0);
-  const Tensor pieces = X.view({X.size(0), r, -1}).transpose(0, 1);  // [r, m, C]
+  const Tensor pieces = X.reshape({X.size(0), r, -1}).transpose(0, 1);  // [r, m, C]
   return torch::bmm(pieces, blocks).transpose(0, 1).reshape({X.size(0), -1});
 }
 

@@ -20,6 +20,9 @@ enum class OutputLoss {
 };
 
 OutputLoss to_output_loss(Loss loss);
+/// "sse", "half-mse", "mse", "mae", "cross-entropy" or "negative-log".
+/// @throws InvalidArgument on another name.
+OutputLoss parse_output_loss(std::string_view name);
 std::string to_string(OutputLoss loss);
 
 /// L

@@ -6,64 +6,48 @@
 #include <cdt/kernel/products.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace cdt::kernel {
 namespace {
 
 using torch::Tensor;
 
-/// The iteration's unit vectors, kept from one point of a segment to the next.
-struct Directions {
-  Tensor u;  ///< [P]
-  Tensor v;  ///< [P]
-};
-
-Directions random_start(const Model& model, uint64_t seed) {
-  torch::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+Tensor random_unit(const Model& model, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const Tensor drawn = torch::randn({model.parameter_count()}, generator, torch::kFloat64);
-  const Tensor unit =
-      (drawn / drawn.norm()).to(torch::TensorOptions().dtype(model.dtype()).device(model.device()));
-  return {unit, unit};
+  return (drawn / drawn.norm()).to(model.device(), model.dtype());
 }
 
-/// `vector` over its norm, which is returned; false where it is zero.
-bool normalise(Tensor& vector, double& size) {
-  size = vector.norm().item<double>();
-  if (!std::isfinite(size))
-    throw NumericalError("a second derivative of the network is not finite");
-  if (size > 0) vector = vector / size;
-  return size > 0;
-}
-
-/// w, then u, then v, and again: the value of each is that of the trilinear form.
-double iterate(const Model& model, const Tensor& x, Directions& at, int64_t products,
-               double& first_value) {
-  double best = 0;
-  Tensor w;
-  for (int64_t k = 0; k < products; ++k) {
-    double value = 0;
-    if (k % 3 == 0) {
-      w = second_derivative(model, x, at.u, at.v);
-      if (!normalise(w, value)) return best;
-      if (k == 0) first_value = value;
-    } else {
-      Tensor& moved = k % 3 == 1 ? at.u : at.v;
-      Tensor next = hessian_vector_product(model, x, w, k % 3 == 1 ? at.v : at.u);
-      if (!normalise(next, value)) return best;
-      moved = next;
+/// From u = v = start: the best w, then u, then v, and again. The value of each is that of the
+/// trilinear form; the first is the curvature along the start.
+Curvature iterate(const Model& model, const Tensor& x, const Tensor& start, int64_t products) {
+  Curvature found;
+  Tensor w, u = start, v = start;
+  while (found.products < products) {
+    const int64_t turn = found.products++ % 3;
+    const Tensor next = turn == 0   ? second_derivative(model, x, u, v)
+                        : turn == 1 ? hessian_vector_product(model, x, w, v)
+                                    : hessian_vector_product(model, x, w, u);
+    const double value = next.norm().item<double>();
+    if (!std::isfinite(value)) {
+      throw NumericalError("a second derivative of the network is not finite");
     }
-    best = std::max(best, value);
+    if (value == 0) break;
+    (turn == 0 ? w : turn == 1 ? u : v) = next / value;
+    if (found.products == 1) found.along_path = value;
+    found.norm = std::max(found.norm, value);
   }
-  return best;
+  return found;
 }
 
 }  // namespace
 
 Curvature hessian_norm(const Model& model, const Tensor& x, const CurvatureOptions& options) {
   CDT_REQUIRE(options.products >= 1, "products must be at least 1, not ", options.products);
-  Directions at = random_start(model, options.seed);
-  double ignored = 0;
-  return {iterate(model, x, at, options.products, ignored), 0, options.products};
+  Curvature found = iterate(model, x, random_unit(model, options.seed), options.products);
+  found.along_path = 0;
+  return found;
 }
 
 Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Tensor& displacement,
@@ -86,13 +70,17 @@ Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Ten
     std::vector<Tensor> values;
     for (size_t k = 0; k < origin.size(); ++k) values.push_back(origin[k] + share * moved[k]);
     const ParameterScope there(model, values);
-    const int64_t left = options.products - result.products;
-    const int64_t budget = left / (options.points - i);
-    Directions at{direction, direction};
-    double along_path = 0;
-    result.norm = std::max(result.norm, iterate(model, x, at, budget, along_path));
-    result.along_path = std::max(result.along_path, along_path);
-    result.products += budget;
+    const int64_t budget = (options.products - result.products) / (options.points - i);
+    const Curvature here = iterate(model, x, direction, budget);
+    result.norm = std::max(result.norm, here.norm);
+    result.along_path = std::max(result.along_path, here.along_path);
+    result.products += here.products;
+    if (here.norm == 0) {  // the path is straight here; other directions may not be
+      const Curvature elsewhere =
+          iterate(model, x, random_unit(model, options.seed), budget - here.products);
+      result.norm = std::max(result.norm, elsewhere.norm);
+      result.products += elsewhere.products;
+    }
   }
   return result;
 }

@@ -94,6 +94,8 @@ TEST(LossDerivatives, AgreeWithTheLibrarysOwnLosses) {
                            torch::autograd::grad({value}, {logits})[0]),
             1e-14);
   EXPECT_EQ(to_output_loss(dynamics::Loss::kHalfMse), OutputLoss::kHalfMse);
+  for (const auto loss : kAll) EXPECT_EQ(dynamics::parse_output_loss(to_string(loss)), loss);
+  EXPECT_THROW(dynamics::parse_output_loss("hinge"), InvalidArgument);
 }
 
 // The norm of the third derivative anywhere between two outputs, by search.

@@ -175,6 +175,13 @@ TEST(Curvature, TheLagrangeBoundHoldsAlongSegments) {
   const auto model = net.model();
   const Tensor nowhere = torch::zeros({model.parameter_count()}, kDouble);
   EXPECT_GT(kernel::hessian_norm_on_segment(model, x, nowhere).norm, 0);
+  // Along the last bias the network is straight; the norm is found elsewhere.
+  Tensor straight = nowhere.clone();
+  straight[-1] = 1;
+  const auto beside = kernel::hessian_norm_on_segment(model, x, straight);
+  EXPECT_EQ(beside.along_path, 0);
+  EXPECT_GT(beside.norm, 0);
+  EXPECT_LE(beside.products, 8);
   kernel::CurvatureOptions options;
   options.points = 1;
   EXPECT_THROW(kernel::hessian_norm_on_segment(model, x, nowhere, options), InvalidArgument);
