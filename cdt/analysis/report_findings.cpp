@@ -8,6 +8,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A local model that misses less than this share of the way is good enough to plan with.
+constexpr double kGoodShare = 0.1;
+
 std::string_view name(const TrialFindings& trial) { return trial.controlled ? "CDT" : "GD"; }
 
 void describe_equilibrium(const Equilibrium& e, Page& page) {
@@ -40,7 +43,10 @@ void describe_trial(const TrialFindings& t, Page& page) {
     return;
   }
   page.verdict(
-      fmt::format("trial of {}", name(t)), t.kc ? "LEAVES IT" : "LOCAL",
+      fmt::format("trial of {}", name(t)),
+      t.kc                            ? "LEAVES IT"
+      : t.relative_error > kGoodShare ? "DRIFTS"
+                                      : "LOCAL",
       fmt::format("after {} steps the local model misses {:.2g} % of the way{}", t.steps,
                   100 * t.relative_error,
                   t.kc ? fmt::format("; its bound is broken at step {} (k_c)", *t.kc) : ""));
@@ -57,7 +63,7 @@ void describe_trials(const Findings& f, Page& page) {
         *leading->kc));
     page.advice.emplace_back(
         "Recompute the kernel during training (re-linearize at k_c), or take a smaller rate.");
-  } else if (!leading->diverged) {
+  } else if (!leading->diverged && leading->relative_error <= kGoodShare) {
     page.meaning.push_back(fmt::format(
         "Over {} trial steps the network behaved as its local model said.", leading->steps));
   }
@@ -98,6 +104,7 @@ void describe_numbers(const Findings& f, Page& page) {
         fmt::format("  at this state the error falls for rates below {:.6g}\n", *f.lyapunov_lr_max);
   }
   for (const TrialFindings& t : f.trials) {
+    if (t.diverged) continue;
     out += fmt::format(
         "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, "
         "linearization error {:.3g} "

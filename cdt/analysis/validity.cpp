@@ -37,7 +37,8 @@ double lipschitz_estimate(const Tensor& trajectory) {
   const int64_t last = trajectory.size(0) - 1;
   const Tensor before = distances.narrow(0, 0, last).narrow(1, 0, last);
   const Tensor after = distances.narrow(0, 1, last).narrow(1, 1, last);
-  const Tensor apart = before > tol::kDistinctOutputs * distances.max();
+  const Tensor sizes = trajectory.narrow(0, 0, last).norm(2, 1);
+  const Tensor apart = before > tol::kDistinctOutputs * (sizes.unsqueeze(1) + sizes);
   if (!apart.any().item<bool>()) return 0;
   return (after.masked_select(apart) / before.masked_select(apart)).max().item<double>();
 }

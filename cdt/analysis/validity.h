@@ -10,7 +10,7 @@ namespace cdt::analysis {
 
 /// Largest ‖f(ŷ₁) − f(ŷ₂)‖/‖ŷ₁ − ŷ₂‖ between states of a trajectory [f + 1, n], f(ŷ(k)) = ŷ(k + 1).
 /// A lower bound of the Lipschitz constant, reported as an estimate; pairs closer than
-/// tol::kDistinctOutputs of the largest distance are left out as rounding. Zero if none is left.
+/// tol::kDistinctOutputs of their size are left out as rounding. Zero if none is left.
 /// @throws InvalidArgument unless the trajectory is float64 and finite.
 double lipschitz_estimate(const torch::Tensor& trajectory);
 

@@ -61,7 +61,7 @@ inline constexpr double kDistribution = 1e-5;
 inline constexpr double kStationary = 1e-6;
 /// A kernel with no larger eigenvalue is zero: no output changes by more than 10⁻¹² of a parameter.
 inline constexpr double kNullKernel = 1e-24;
-/// States of a trajectory closer than this share of its extent differ by rounding of float32.
+/// States of a trajectory closer than this share of their size may differ by rounding of float32.
 inline constexpr double kDistinctOutputs = 1e-4;
 /// The exponential bound may be exceeded by this share of the first error: float32 outputs round.
 inline constexpr double kValiditySlack = 1e-6;

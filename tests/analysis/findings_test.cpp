@@ -90,6 +90,9 @@ TEST(Findings, TextSaysWhatTheCaseIs) {
   EXPECT_THAT(to_text(result), HasSubstr("may be scaled by"));
   result.findings.trials = {trial(false, std::nullopt), trial(true, std::nullopt)};
   EXPECT_THAT(to_text(result), HasSubstr("behaved as its local model said"));
+  result.findings.trials[1].relative_error = 0.3;
+  EXPECT_THAT(to_text(result), HasSubstr("DRIFTS"));
+  EXPECT_THAT(to_text(result), Not(HasSubstr("behaved as its local model said")));
   result.findings.trials = {trial(false, std::nullopt), trial(true, 7)};
   EXPECT_THAT(to_text(result), HasSubstr("ends near step 7"));
   EXPECT_THAT(to_text(result), HasSubstr("re-linearize"));

@@ -41,6 +41,9 @@ TEST(Lipschitz, IsThatOfALinearMapFromBelow) {
   }
   // The best pair, by hand: 1 → 3 → 9.
   EXPECT_NEAR(lipschitz_estimate(torch::tensor({{1.0}, {3.0}, {9.0}}, kDouble)), 3, 1e-12);
+  // A divergence does not hide its own beginning.
+  EXPECT_NEAR(lipschitz_estimate(torch::tensor({{1.0}, {2.0}, {9.0}, {1e20}}, kDouble)), 1e20 / 7,
+              1e10);
   EXPECT_EQ(lipschitz_estimate(torch::ones({5, 3}, kDouble)), 0);
   EXPECT_EQ(lipschitz_estimate(torch::rand({2, 3}, kDouble)), 0);
   EXPECT_THROW(lipschitz_estimate(torch::full({5, 3}, NAN, kDouble)), InvalidArgument);
