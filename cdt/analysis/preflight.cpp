@@ -15,6 +15,8 @@ void require_vector(const torch::Tensor& values, int64_t n, std::string_view nam
   require_finite(values, name);
 }
 
+std::vector<double> rates_around(double rate) { return {0.1 * rate, rate, 10 * rate, 100 * rate}; }
+
 }  // namespace
 
 Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum,
@@ -53,8 +55,18 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum
   if (options.outputs) {
     require_vector(*options.outputs, n, "outputs");
   }
+  result.findings.mae_radius = mae_radius(theta, options.learning_rate);
+  result.findings.gain_margin = gain_margin(controller);
+  result.findings.rates =
+      rate_table(spectrum, options.loss, rates_around(options.learning_rate), weights);
   if (options.labels && options.outputs) {
     const torch::Tensor error = *options.outputs - *options.labels;
+    const double factor = dynamics::gradient_factor(options.loss, n);
+    const double scale = factor * (*result.label_norm + options.outputs->norm().item<double>());
+    const torch::Tensor gradient = factor * error;
+    result.findings.equilibrium =
+        classify_equilibrium(spectrum, gradient, options.learning_rate, scale, result.outputs);
+    result.findings.lyapunov_lr_max = lyapunov_lr_max(theta, gradient, error);
     result.stabilizability = assess_stabilizability(spectrum, error);
     if (result.stabilizability->stabilizable) {
       result.reach_size =

@@ -2,6 +2,7 @@
 /// perhaps labels and inputs.
 #pragma once
 
+#include <cdt/analysis/findings.h>
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/control/spectral.h>
@@ -49,6 +50,7 @@ struct Preflight {
                                      ///< in `reach_steps`, if any does
   std::optional<double> label_norm;  ///< ‖y‖, to compare it with
   int64_t reach_steps = 0;
+  Findings findings;
 };
 
 /// Analyses Θ [n, n] with its spectrum. O(n²) beyond it while the kernel has full rank.

@@ -1,24 +1,14 @@
 #include <cdt/analysis/report.h>
+#include <cdt/analysis/report_page.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 namespace cdt::analysis {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// "3, 17, 40" with an end for long lists.
-std::string list_rows(const std::vector<int64_t>& rows) {
-  constexpr size_t kShown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
-    text += fmt::format("{}{}", i ? ", " : "", rows[i]);
-  if (rows.size() > kShown) text += fmt::format(" and {} more", rows.size() - kShown);
-  return text;
-}
 
 /// Steps after which the slowest mode has lost 90 % of its error.
 std::string steps_to_tenth(double radius) {
@@ -29,47 +19,35 @@ std::string steps_to_tenth(double radius) {
                      : fmt::format("{:.1e} steps", steps);
 }
 
-void verdict(std::string& out, std::string_view subject, std::string_view word,
-             const std::string& detail) {
-  out += fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
-}
-
-/// Verdict, meaning and advice, gathered section by section.
-struct Page {
-  std::string verdicts;
-  std::vector<std::string> meaning;
-  std::vector<std::string> advice;
-};
-
 void describe_descent(const Preflight& p, Page& page) {
   const Stability& s = p.stability;
   const double fastest = 2 / p.margins.gd;  // max s
   if (p.lambda_max <= 0) {
-    verdict(page.verdicts, "gradient descent", "FROZEN",
-            "the kernel is zero: no step changes any output");
+    page.verdict("gradient descent", "FROZEN", "the kernel is zero: no step changes any output");
     page.advice.emplace_back(
         "Nothing can be learned from this state. Check the initialisation (all weights zero, or "
         "every unit dead).");
     return;
   }
   if (!s.stable) {
-    verdict(page.verdicts, "gradient descent", "UNSTABLE",
-            fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest));
+    page.verdict("gradient descent", "UNSTABLE",
+                 fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest));
     page.meaning.push_back(
         fmt::format("Plain gradient descent diverges at {:.3g} in the local model: it tolerates "
                     "rates up to {:.3g}.",
                     p.learning_rate, s.lr_max));
   } else if (!s.strictly_contracting) {
-    verdict(page.verdicts, "gradient descent", "OSCILLATING",
-            fmt::format("bounded, but the fastest mode changes sign each step (factor {:.3g})",
-                        1 - fastest));
+    page.verdict("gradient descent", "OSCILLATING",
+                 fmt::format("bounded, but the fastest mode changes sign each step (factor {:.3g})",
+                             1 - fastest));
   } else {
-    verdict(page.verdicts, "gradient descent", "STABLE",
-            fmt::format("every mode shrinks without oscillation; the slowest takes {} to lose 90 %",
-                        steps_to_tenth(s.kappa)));
+    page.verdict(
+        "gradient descent", "STABLE",
+        fmt::format("every mode shrinks without oscillation; the slowest takes {} to lose 90 %",
+                    steps_to_tenth(s.kappa)));
   }
-  verdict(page.verdicts, "controlled descent", p.radius_cdt <= 1 ? "STABLE" : "UNSTABLE",
-          fmt::format("the slowest mode takes {} to lose 90 %", steps_to_tenth(p.radius_cdt)));
+  page.verdict("controlled descent", p.radius_cdt <= 1 ? "STABLE" : "UNSTABLE",
+               fmt::format("the slowest mode takes {} to lose 90 %", steps_to_tenth(p.radius_cdt)));
   page.meaning.push_back(fmt::format(
       "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.", p.rho / p.q,
       1 + p.gain_slow_modes, fastest > 1 ? " and damps the modes that the rate overdrives" : ""));
@@ -96,24 +74,25 @@ void describe_descent(const Preflight& p, Page& page) {
 void describe_reach(const Preflight& p, Page& page) {
   const int64_t lost = p.n - p.reachability.rank;
   if (p.reachability.reachable) {
-    verdict(page.verdicts, "reachability", "YES",
-            fmt::format("every label can be fitted; λ_min/λ_max = {:.2e}", p.reachability.margin));
+    page.verdict(
+        "reachability", "YES",
+        fmt::format("every label can be fitted; λ_min/λ_max = {:.2e}", p.reachability.margin));
     page.meaning.emplace_back(
         "A reachable network can fit its training labels exactly, noise included: watch the "
         "validation error.");
   } else {
-    verdict(page.verdicts, "reachability", "NO",
-            fmt::format("{} of {} directions cannot be moved by any label", lost, p.n));
+    page.verdict("reachability", "NO",
+                 fmt::format("{} of {} directions cannot be moved by any label", lost, p.n));
   }
   if (p.stabilizability && !p.reachability.reachable) {
-    verdict(page.verdicts, "stabilizability", p.stabilizability->stabilizable ? "YES" : "NO",
-            p.stabilizability->stabilizable
-                ? "these labels ask for nothing that is out of reach"
-                : fmt::format("an error of norm {:.3g} stays, whatever the training",
-                              p.stabilizability->stuck_error));
+    page.verdict("stabilizability", p.stabilizability->stabilizable ? "YES" : "NO",
+                 p.stabilizability->stabilizable
+                     ? "these labels ask for nothing that is out of reach"
+                     : fmt::format("an error of norm {:.3g} stays, whatever the training",
+                                   p.stabilizability->stuck_error));
   } else if (!p.stabilizability) {
-    verdict(page.verdicts, "stabilizability", "UNKNOWN",
-            "needs the labels and the network's present outputs");
+    page.verdict("stabilizability", "UNKNOWN",
+                 "needs the labels and the network's present outputs");
   }
   for (const Conflict& c : p.conflicts) {
     switch (c.kind) {
@@ -158,13 +137,14 @@ void describe_reach(const Preflight& p, Page& page) {
 
 void describe_inputs(const InputCondition& c, Page& page) {
   if (c.holds) {
-    verdict(page.verdicts, "inputs", "DISTINCT",
-            "no two are parallel and all lie in the unit ball: enough for a definite kernel");
+    page.verdict("inputs", "DISTINCT",
+                 "no two are parallel and all lie in the unit ball: enough for a definite kernel");
     return;
   }
-  verdict(page.verdicts, "inputs", "NOT COVERED",
-          fmt::format("largest norm {:.3g} (sample {}), largest |cos| {:.9f} (samples {} and {})",
-                      c.largest_norm, c.largest_row, c.largest_cosine, c.first_row, c.second_row));
+  page.verdict(
+      "inputs", "NOT COVERED",
+      fmt::format("largest norm {:.3g} (sample {}), largest |cos| {:.9f} (samples {} and {})",
+                  c.largest_norm, c.largest_row, c.largest_cosine, c.first_row, c.second_row));
   page.meaning.emplace_back(
       "The paper's sufficient condition for a definite kernel (inputs in the unit ball, no two "
       "parallel) does not hold; the rank above decides.");
@@ -193,15 +173,29 @@ void append(std::string& out, const std::string& title, const std::vector<std::s
   }
 }
 
-Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 }  // namespace
+
+void Page::verdict(std::string_view subject, std::string_view word, const std::string& detail) {
+  verdicts += fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
+}
+
+std::string list_rows(const std::vector<int64_t>& rows) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
+    text += fmt::format("{}{}", i ? ", " : "", rows[i]);
+  if (rows.size() > kShown) text += fmt::format(" and {} more", rows.size() - kShown);
+  return text;
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 std::string to_text(const Preflight& p) {
   Page page;
   describe_descent(p, page);
   describe_reach(p, page);
   if (p.input_condition) describe_inputs(*p.input_condition, page);
+  describe_findings(p, page);
   std::string out = fmt::format(
       "Pre-flight: {} sample{} × {} output{}, loss {}, learning rate {:.4g}, p = {:.4g}, q = "
       "{:.4g}\n\n",
@@ -212,6 +206,7 @@ std::string to_text(const Preflight& p) {
   append(out, "What to do",
          page.advice.empty() ? std::vector<std::string>{"Nothing stands in the way of training."}
                              : page.advice);
+  out += page.rates;
   out += fmt::format(
       "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"
       "  κ of gradient descent {:.6g} (γ = 1)   radius under CDT {:.6g}\n"
@@ -219,7 +214,7 @@ std::string to_text(const Preflight& p) {
       p.lambda_max, p.lambda_min, p.reachability.rank, p.n, p.rank_tolerance, p.stability.kappa,
       p.radius_cdt, p.stability.lr_max, p.stability.lr_monotone);
   if (p.riccati_residual) out += fmt::format("  Riccati residual {:.2e}\n", *p.riccati_residual);
-  return out;
+  return out + page.numbers;
 }
 
 std::string to_json(const Preflight& p) {
@@ -267,6 +262,7 @@ std::string to_json(const Preflight& p) {
     json["conflicts"].push_back(
         {{"rows", c.rows}, {"kind", to_string(c.kind)}, {"label_gap", c.label_gap}});
   }
+  add_findings(p, json);
   return json.dump(2);
 }
 

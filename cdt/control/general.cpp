@@ -1,3 +1,4 @@
+#include <cdt/control/detectability.h>
 #include <cdt/control/doubling.h>
 #include <cdt/control/general.h>
 #include <cdt/control/steering.h>
@@ -16,20 +17,14 @@ using torch::Tensor;
 /// training steps would not show them.
 constexpr double kSlowestStep = 1e-10;
 
-/// Names the mode that grows under gradient descent and that Q does not see, if there is one.
-void require_detectable(const Tensor& s, const Tensor& Q) {
-  const Tensor seen = Q.norm(2, 0).to(torch::kCPU);
-  const Tensor steps = s.to(torch::kCPU);
-  const double largest = seen.max().item<double>();
-  for (int64_t i = 0; i < steps.size(0); ++i) {
-    const double step = steps[i].item<double>();
-    if (step >= 2 && seen[i].item<double>() <= 1e-12 * largest) {
-      throw NumericalError(
-          c10::str("Q gives no weight to a mode that gradient descent multiplies by ", 1 - step,
-                   " each step (not detectable); give every sample some weight, or lower the "
-                   "learning rate"));
-    }
-  }
+/// Names the fastest mode that grows under gradient descent and that Q does not see, if any.
+void require_detectable(const dynamics::Spectrum& spectrum, double step_scale, const Tensor& Q) {
+  const auto found = assess_detectability(spectrum, step_scale, Q);
+  if (found.detectable) return;
+  throw NumericalError(c10::str(
+      "Q gives no weight to a mode that gradient descent multiplies by ", found.worst_factor,
+      " each step (not detectable); give every sample some weight, or lower the learning "
+      "rate"));
 }
 
 }  // namespace
@@ -40,13 +35,15 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   require_positive(learning_rate, "learning_rate");
   CDT_REQUIRE(spectrum.rank > 0, "the kernel is zero: no label moves any output");
   const int64_t n = spectrum.size();
-  const Tensor steps = spectrum.eigenvalues * (learning_rate * dynamics::gradient_factor(loss, n));
+  const double step_scale = learning_rate * dynamics::gradient_factor(loss, n);
+  const Tensor steps = spectrum.eigenvalues * step_scale;
   const int64_t rank = (steps >= kSlowestStep).sum().item<int64_t>();
   CDT_REQUIRE(rank > 0, "every mode takes more than ", 1 / kSlowestStep,
               " steps; the largest is s = ", steps.max().item<double>(),
               ". Raise the learning rate");
   const Tensor state = require_state_weight(Q, n);
   const Tensor input = require_input_weight(R, n);
+  require_detectable(spectrum, step_scale, Q);
 
   // Balanced coordinates z = Λ^(−½)Vᵀe on the reachable subspace, with Λ now the steps s: z⁺ = (I −
   // Λ)z + Λ^½Vᵀy_u. The solution there stays bounded as s → 0, where P grows like 1/s.
@@ -56,10 +53,8 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const Tensor root = s.sqrt();
   const Tensor B = root.unsqueeze(1) * V.t();  // [rank, n]
   const Tensor A = torch::diag(1 - s);
-  const Tensor modal = V.t().mm(state.mm(V));
-  Tensor weight = root.unsqueeze(1) * modal * root;
+  Tensor weight = root.unsqueeze(1) * V.t().mm(state.mm(V)) * root;
   weight = (weight + weight.t()) / 2;
-  require_detectable(s, modal);
   const Tensor RB = R.dim() == 1 ? B.t() / R.unsqueeze(1)
                                  : torch::cholesky_solve(B.t(), torch::linalg_cholesky(input));
   Tensor effect = B.mm(RB);

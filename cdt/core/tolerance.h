@@ -50,4 +50,20 @@ inline constexpr double kDoubling = 1e-15;
 /// A solution of the Riccati equation with a larger relative residual is an error, not a result.
 inline constexpr double kRiccatiResidual = 1e-6;
 
+/// Eigenvalues closer than this share of the larger count as equal where their eigenspace matters.
+inline constexpr double kEqualModes = 1e-9;
+/// A direction whose weight in Q is below this share of Q's norm costs nothing.
+inline constexpr double kUndetected = 1e-12;
+/// Labels of a sample sum to 1 within this: float32 one-hot labels do, smoothed ones nearly.
+inline constexpr double kDistribution = 1e-5;
+
+/// A gradient below this share of a large one is zero: what float32 training can reach.
+inline constexpr double kStationary = 1e-6;
+/// A kernel with no larger eigenvalue is zero: no output changes by more than 10⁻¹² of a parameter.
+inline constexpr double kNullKernel = 1e-24;
+/// States of a trajectory closer than this share of their size may differ by rounding of float32.
+inline constexpr double kDistinctOutputs = 1e-4;
+/// The exponential bound may be exceeded by this share of the first error: float32 outputs round.
+inline constexpr double kValiditySlack = 1e-6;
+
 }  // namespace cdt::tol

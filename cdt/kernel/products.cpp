@@ -55,4 +55,19 @@ Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor&
   return flatten(model, gradients(model, gradient, u, false));
 }
 
+Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, const Tensor& v) {
+  const AutogradScope scope;
+  require_vector(model, u, model.parameter_count(), "u");
+  require_vector(model, v, model.parameter_count(), "v");
+  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
+  // vᵀH_w u is linear in w; its gradient with respect to w is the answer, whatever w is.
+  const Tensor w = torch::ones_like(outputs).requires_grad_();
+  const Tensor gradient = flatten(model, gradients(model, outputs, w, true));
+  const Tensor product = flatten(model, gradients(model, gradient, u, true));
+  if (!product.requires_grad()) return torch::zeros_like(w);
+  const Tensor found = torch::autograd::grad({product}, {w}, {v}, /*retain_graph=*/false,
+                                             /*create_graph=*/false, /*allow_unused=*/true)[0];
+  return found.defined() ? found : torch::zeros_like(w);
+}
+
 }  // namespace cdt::kernel

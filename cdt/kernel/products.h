@@ -25,4 +25,10 @@ torch::Tensor jacobian_vector_product(const Model& model, const torch::Tensor& x
 torch::Tensor hessian_vector_product(const Model& model, const torch::Tensor& x,
                                      const torch::Tensor& w, const torch::Tensor& u);
 
+/// ∂²ŷ/∂θ²[u, v] [n], for u and v [P]: entry i is uᵀ(∂²ŷᵢ/∂θ²)v, the bilinear map whose norm the
+/// Lagrange bound wants. One backward pass more than a Hessian-vector product.
+/// @throws InvalidArgument if u or v has another length, dtype or device, or is not finite.
+torch::Tensor second_derivative(const Model& model, const torch::Tensor& x, const torch::Tensor& u,
+                                const torch::Tensor& v);
+
 }  // namespace cdt::kernel

@@ -246,10 +246,11 @@ TEST_F(Program, SaysWhatIsWrong) {
   save("good.npy", good);
   expect_wrong_usage("", "subcommand");
   expect_wrong_usage("tune", "tune");
-  expect_wrong_usage("analyze", "--lr");
+  expect_wrong_usage("analyze", "a CSV file, a kernel file");
+  expect_wrong_usage("design --kernel good.npy --out k.npy", "--lr");
   expect_wrong_usage("analyze --lr 0.1", "--kernel");
   expect_wrong_usage("analyze --kernel good.npy --lr 0", "--lr");
-  expect_wrong_usage("analyze --kernel good.npy --lr nan", "learning_rate");
+  expect_wrong_usage("analyze --kernel good.npy --lr nan", "--lr: expected a number above 0");
   expect_wrong_usage("analyze --kernel good.npy --lr 0.1 --loss mae", "mae");
   expect_wrong_usage("analyze --kernel good.npy --model m --inputs x --lr 0.1", "--model");
   expect_wrong_usage("analyze --model m --lr 0.1", "--inputs");

@@ -1,0 +1,204 @@
+#include <cdt/analysis/report_page.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cdt::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A local model that misses less than this share of the way is good enough to plan with.
+constexpr double kGoodShare = 0.1;
+
+std::string_view name(const TrialFindings& trial) { return trial.controlled ? "CDT" : "GD"; }
+
+void describe_equilibrium(const Equilibrium& e, Page& page) {
+  switch (e.kind) {
+    case Equilibrium::Kind::kNone:
+      return;
+    case Equilibrium::Kind::kLossMinimum:
+      page.verdict("equilibrium", "LEARNED", "the outputs are at the labels already");
+      return;
+    case Equilibrium::Kind::kFrozen:
+      page.verdict("equilibrium", "FROZEN", "the learning rate is zero");
+      return;
+    case Equilibrium::Kind::kNullKernel:
+      page.verdict("equilibrium", "NULL KERNEL", "no parameter moves any output");
+      return;
+    case Equilibrium::Kind::kNullSpace:
+      page.verdict("equilibrium", "STUCK", "the whole error lies where no label moves an output");
+      page.advice.push_back(fmt::format(
+          "Training stands still although samples {} are not learned: tell their inputs apart, or "
+          "look at their labels.",
+          list_rows(e.rows)));
+      return;
+  }
+}
+
+void describe_trial(const TrialFindings& t, Page& page) {
+  if (t.diverged) {
+    page.verdict(fmt::format("trial of {}", name(t)), "DIVERGED",
+                 fmt::format("outputs were not finite after {} steps", t.steps));
+    return;
+  }
+  page.verdict(
+      fmt::format("trial of {}", name(t)),
+      t.kc                            ? "LEAVES IT"
+      : t.relative_error > kGoodShare ? "DRIFTS"
+                                      : "LOCAL",
+      fmt::format("after {} steps the local model misses {:.2g} % of the way{}", t.steps,
+                  100 * t.relative_error,
+                  t.kc ? fmt::format("; its bound is broken at step {} (k_c)", *t.kc) : ""));
+}
+
+void describe_trials(const Findings& f, Page& page) {
+  for (const TrialFindings& trial : f.trials) describe_trial(trial, page);
+  const TrialFindings* leading = f.leading_trial();
+  if (!leading) return;
+  if (leading->kc) {
+    page.meaning.push_back(fmt::format(
+        "The local model's guarantee ends near step {}: from there the network has bent too far "
+        "from its linearization.",
+        *leading->kc));
+    page.advice.emplace_back(
+        "Recompute the kernel during training (re-linearize at k_c), or take a smaller rate.");
+  } else if (!leading->diverged && leading->relative_error <= kGoodShare) {
+    page.meaning.push_back(fmt::format(
+        "Over {} trial steps the network behaved as its local model said.", leading->steps));
+  }
+}
+
+void describe_forecast(const ForecastFindings& f, Page& page) {
+  const control::ForecastPoint& best = f.best;
+  const auto& c = best.candidate;
+  page.verdict("forecast", c.controlled ? "CDT" : "GD",
+               fmt::format("rate {:.3g}{}, {} steps: validation loss {:.4g}", c.learning_rate,
+                           c.controlled ? fmt::format(", p = {:.3g}", c.p) : "", best.step,
+                           best.validation_loss));
+  if (f.best_descent && c.controlled) {
+    page.meaning.push_back(fmt::format(
+        "The local model expects {:.4g} from gradient descent at its best ({:.3g}, {} steps).",
+        f.best_descent->validation_loss, f.best_descent->candidate.learning_rate,
+        f.best_descent->step));
+  }
+  if (f.sensitivity.to_learning_rate > 0) {
+    page.meaning.push_back(fmt::format(
+        "Over the grid the learning rate changes the validation loss {:.3g}-fold, p {:.3g}-fold.",
+        std::pow(10, f.sensitivity.to_learning_rate), std::pow(10, f.sensitivity.to_weight)));
+  }
+}
+
+void describe_numbers(const Findings& f, Page& page) {
+  std::string& out = page.numbers;
+  const GainMargin& g = f.gain_margin;
+  out += fmt::format(
+      "  label augments may be scaled by {:.3g} to {:.3g} (guaranteed: {:.3g} to {:.3g})\n",
+      g.lower, g.upper, g.guaranteed_lower, g.guaranteed_upper);
+  out += fmt::format(
+      "  under the mean absolute error outputs would keep jumping by up to {:.3g} near their "
+      "labels\n",
+      f.mae_radius);
+  if (f.lyapunov_lr_max) {
+    out +=
+        fmt::format("  at this state the error falls for rates below {:.6g}\n", *f.lyapunov_lr_max);
+  }
+  for (const TrialFindings& t : f.trials) {
+    if (t.diverged) continue;
+    out += fmt::format(
+        "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, "
+        "linearization error {:.3g} "
+        "(estimated bound {:.3g}, across ReLU kinks indicative)\n",
+        name(t), t.lipschitz, t.lipschitz_local, t.hessian_norm, t.linearization_error,
+        t.lagrange_bound);
+  }
+}
+
+void describe_rates(const std::vector<RateRow>& rates, Page& page) {
+  if (rates.empty()) return;
+  std::string& out = page.rates;
+  out +=
+      fmt::format("\nOther rates\n  {:>10} {:>8} {:>13} {:>11} {:>11} {:>10} {:>10}\n", "rate",
+                  "stable", "αc_Lλ_max < 1", "radius GD", "radius CDT", "margin GD", "margin CDT");
+  for (const RateRow& r : rates) {
+    out +=
+        fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11.4g} {:>10.3g} {:>10.3g}\n",
+                    r.learning_rate, r.stable ? "yes" : "no", r.strictly_contracting ? "yes" : "no",
+                    r.radius_gd, r.radius_cdt, r.margin_gd, r.margin_cdt);
+  }
+}
+
+Json trial_json(const TrialFindings& t) {
+  return {{"method", t.controlled ? "cdt" : "gd"},
+          {"steps", t.steps},
+          {"diverged", t.diverged},
+          {"lipschitz", number_or_null(t.lipschitz)},
+          {"lipschitz_local", number_or_null(t.lipschitz_local)},
+          {"linearization_error", number_or_null(t.linearization_error)},
+          {"linearization_error_relative", number_or_null(t.relative_error)},
+          {"lagrange_bound", number_or_null(t.lagrange_bound)},
+          {"hessian_norm", number_or_null(t.hessian_norm)},
+          {"kc", t.kc ? Json(*t.kc) : Json(nullptr)}};
+}
+
+Json point_json(const control::ForecastPoint& point) {
+  const bool controlled = point.candidate.controlled;
+  return {{"method", point.method()},
+          {"best_lr", point.candidate.learning_rate},
+          {"best_p", controlled ? Json(point.candidate.p) : Json(nullptr)},
+          {"best_step", point.step},
+          {"best_train_loss", number_or_null(point.train_loss)},
+          {"best_val_loss", number_or_null(point.validation_loss)}};
+}
+
+}  // namespace
+
+void describe_findings(const Preflight& preflight, Page& page) {
+  const Findings& f = preflight.findings;
+  if (f.equilibrium) describe_equilibrium(*f.equilibrium, page);
+  describe_trials(f, page);
+  if (f.forecast) describe_forecast(*f.forecast, page);
+  describe_rates(f.rates, page);
+  describe_numbers(f, page);
+}
+
+void add_findings(const Preflight& preflight, Json& json) {
+  const Findings& f = preflight.findings;
+  const TrialFindings* trial = f.leading_trial();
+  const auto of_trial = [&](const char* key) {
+    return trial ? trial_json(*trial)[key] : Json(nullptr);
+  };
+  for (const char* key :
+       {"lipschitz", "linearization_error", "lagrange_bound", "hessian_norm", "kc"}) {
+    json[key] = of_trial(key);
+  }
+  json["equilibrium"] = f.equilibrium ? Json({{"kind", to_string(f.equilibrium->kind)},
+                                              {"movement", number_or_null(f.equilibrium->movement)},
+                                              {"rows", f.equilibrium->rows}})
+                                      : Json(nullptr);
+  json["mae_radius"] = f.mae_radius;
+  json["lyapunov_lr_max"] = f.lyapunov_lr_max ? number_or_null(*f.lyapunov_lr_max) : Json(nullptr);
+  json["gain_margin"] = {{"lower", number_or_null(f.gain_margin.lower)},
+                         {"upper", number_or_null(f.gain_margin.upper)},
+                         {"guaranteed_lower", number_or_null(f.gain_margin.guaranteed_lower)},
+                         {"guaranteed_upper", number_or_null(f.gain_margin.guaranteed_upper)}};
+  json["rates"] = Json::array();
+  for (const RateRow& r : f.rates) {
+    json["rates"].push_back({{"lr", r.learning_rate},
+                             {"stable", r.stable},
+                             {"strictly_contracting", r.strictly_contracting},
+                             {"radius_gd", r.radius_gd},
+                             {"radius_cdt", r.radius_cdt},
+                             {"margin_gd", number_or_null(r.margin_gd)},
+                             {"margin_cdt", number_or_null(r.margin_cdt)}});
+  }
+  json["trials"] = Json::array();
+  for (const TrialFindings& t : f.trials) json["trials"].push_back(trial_json(t));
+  if (!f.forecast) return;
+  json["forecast"] = point_json(f.forecast->best);
+  if (f.forecast->best_descent) json["forecast"]["gd"] = point_json(*f.forecast->best_descent);
+  json["forecast"]["spread_lr"] = number_or_null(f.forecast->sensitivity.to_learning_rate);
+  json["forecast"]["spread_p"] = number_or_null(f.forecast->sensitivity.to_weight);
+}
+
+}  // namespace cdt::analysis

@@ -1,0 +1,33 @@
+/// The parts of the pre-flight page while it is being written; of the report's sources alone.
+#pragma once
+
+#include <cdt/analysis/preflight.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cdt::analysis {
+
+/// Verdict, meaning and advice, gathered section by section; then other rates, then the numbers.
+struct Page {
+  std::string verdicts;
+  std::vector<std::string> meaning;
+  std::vector<std::string> advice;
+  std::string rates;
+  std::string numbers;
+
+  void verdict(std::string_view subject, std::string_view word, const std::string& detail);
+};
+
+/// "3, 17, 40" with an end for long lists.
+std::string list_rows(const std::vector<int64_t>& rows);
+
+/// Null where the number is not finite.
+nlohmann::ordered_json number_or_null(double value);
+
+void describe_findings(const Preflight& preflight, Page& page);
+void add_findings(const Preflight& preflight, nlohmann::ordered_json& json);
+
+}  // namespace cdt::analysis

@@ -1,0 +1,71 @@
+/// How long the local model may be believed: what a short trial of true training says about it
+/// (paper App. lipschitzness, linearization, Lagrangian, boundedness).
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+
+namespace cdt::analysis {
+
+/// Largest ‖f(ŷ₁) − f(ŷ₂)‖/‖ŷ₁ − ŷ₂‖ between states of a trajectory [f + 1, n], f(ŷ(k)) = ŷ(k + 1).
+/// A lower bound of the Lipschitz constant, reported as an estimate; pairs closer than
+/// tol::kDistinctOutputs of their size are left out as rounding. Zero if none is left.
+/// @throws InvalidArgument unless the trajectory is float64 and finite.
+double lipschitz_estimate(const torch::Tensor& trajectory);
+
+/// Watches for k_c, the first step at which the local model breaks its exponential bound less the
+/// Lagrange error (paper App. boundedness):
+///   ‖ŷ_ϑ(k) − ŷ_e‖ > γκᵏ‖ŷ(k₀) − ŷ_e‖ − E_y(k).
+/// From there the local model must be renewed (policy `kc`); steps count from k₀.
+class ValidityMonitor {
+ public:
+  /// κ is the loop's rate: max |1 − s| for gradient descent, the closed-loop radius under control.
+  /// @throws InvalidArgument if a number is negative or not finite.
+  ValidityMonitor(double gamma, double kappa, double initial_distance);
+
+  /// Takes ‖ŷ_ϑ(k) − ŷ_e‖ and E_y(k) = ½h‖ϑ‖² of step k ≥ 0; true if the inequality is violated. A
+  /// distance that is not finite violates it.
+  bool update(int64_t step, double local_distance, double lagrange);
+  /// The first violation so far.
+  std::optional<int64_t> kc() const { return kc_; }
+  /// The right-hand side at step k.
+  double allowed(int64_t step, double lagrange) const;
+
+ private:
+  double gamma_;
+  double kappa_;
+  double initial_distance_;
+  std::optional<int64_t> kc_;
+};
+
+/// A short training run of f steps on a copy of the network, recorded by whoever has one. Float64.
+struct Trial {
+  bool controlled = false;      ///< under CDT, or plain gradient descent
+  torch::Tensor outputs;        ///< ŷ(k) [f + 1, n]; rows after a divergence may be anything
+  torch::Tensor local_outputs;  ///< ŷ_ϑ(k) [f + 1, n], from Jacobian-vector products
+  torch::Tensor displacements;  ///< ‖ϑ(k)‖ [f + 1]
+  torch::Tensor target;         ///< ŷ_e [n]: the labels, for a quadratic loss
+  double hessian_norm = 0;      ///< largest norm of ∂²ŷ/∂θ² found along the path
+  double kappa = 0;             ///< the loop's rate in the local model
+  double gamma = 1;
+};
+
+/// What it says.
+struct TrialFindings {
+  bool controlled = false;
+  int64_t steps = 0;               ///< that were finite
+  bool diverged = false;           ///< an output was not finite
+  double lipschitz = 0;            ///< observed: an estimate from below
+  double lipschitz_local = 0;      ///< of the local map: κ
+  double linearization_error = 0;  ///< ‖ŷ − ŷ_ϑ‖ after the last finite step
+  double relative_error = 0;  ///< the same over ‖ŷ − ŷ(k₀)‖: the share of the way not foreseen
+  double lagrange_bound = 0;  ///< ½h‖ϑ‖² there: an estimate, as h is
+  double hessian_norm = 0;    ///< h
+  std::optional<int64_t> kc;  ///< none: the local model kept its bound
+};
+
+/// @throws InvalidArgument if shapes do not fit, there is no step, or the first row is not finite.
+TrialFindings assess_trial(const Trial& trial);
+
+}  // namespace cdt::analysis

@@ -1,0 +1,43 @@
+/// Bounds on what the local model leaves out, from given norms (paper App. Lagrangian, losslin,
+/// boundedness).
+///
+/// All need two derivatives: across the kinks of a ReLU network they are indicative. With the norm
+/// h of ∂²ŷ/∂θ² estimated (kernel/curvature.h) a bound is an estimate too.
+#pragma once
+
+#include <torch/types.h>
+
+namespace cdt::dynamics {
+
+/// E_y = ½ h‖ϑ‖² ≥ ‖ŷ − ŷ_ϑ‖ (eq. NTK:overbound), h the largest norm on the segment from θ(k₀) to
+/// θ(k).
+/// @throws InvalidArgument if an argument is negative or not finite; so do the others here.
+double lagrange_bound(double hessian_norm, double displacement_norm);
+
+/// E_L = ½ t(‖ŷ_ϑ − ŷ(k₀)‖ + E_y)²: the error of the linearized loss gradient at the true output
+/// (eq. LossLagrangeError with E_y injected), t the largest norm of ∂³L/∂ŷ³ on the segment.
+double loss_gradient_bound(double third_norm, double output_displacement, double output_error);
+
+/// E⁺ = c E + α‖Θ‖E_L: what the control-oriented step ŷ ↦ ŷ − αΘ(g₀ + H(ŷ − ŷ₀)) adds to an error E
+/// that its state has already. c = ‖I − αΘH‖₂; with c ≤ 1 this is the cumulative bound E + α‖Θ‖E_L.
+/// (Printed with a minus, which cannot be a bound.)
+double control_oriented_bound(double output_error, double contraction, double step_norm,
+                              double gradient_error);
+
+/// γκᵏ‖ŷ(k₀) − ŷ_e‖ + E_y: the global dynamics around ŷ_e. The Lagrange term is added; the printed
+/// difference is only the trigger of k_c (analysis/validity.h).
+double global_bound(double gamma, double kappa, int64_t steps, double initial_distance,
+                    double lagrange);
+
+/// κ + αc_L(2√λ_max h r + h²r²): no step of gradient descent on the network itself multiplies the
+/// error by more, while the parameters stay within r of θ(k₀). κ = ‖I − S‖, λ_max of Θ(k₀), h the
+/// norm of ∂²ŷ/∂θ² in that ball. The remark on robust stability, as a number: ‖J − J₀‖ ≤ hr, so the
+/// kernel moves by no more than the bracket.
+double robust_contraction(double kappa, double step_scale, double lambda_max, double hessian_norm,
+                          double radius);
+
+/// The largest r with robust_contraction ≤ 1: inside, training is stable although the kernel moves.
+/// 0 if κ ≥ 1, infinite if h = 0.
+double robust_radius(double kappa, double step_scale, double lambda_max, double hessian_norm);
+
+}  // namespace cdt::dynamics

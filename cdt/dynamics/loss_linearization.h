@@ -1,0 +1,74 @@
+/// Derivatives of losses with respect to the outputs, and the control-oriented dynamics that they
+/// give (paper App. losslin).
+///
+/// Outputs ŷ and labels y are [r, C], float64; derivatives do not couple samples, so the Hessian is
+/// a block [C, C] for each. Every function throws InvalidArgument if shapes or dtypes differ, an
+/// entry is not finite, or the loss has no such derivative there (each says why).
+#pragma once
+
+#include <cdt/dynamics/loss.h>
+
+namespace cdt::dynamics {
+
+enum class OutputLoss {
+  kSse,      ///< ½‖e‖²
+  kHalfMse,  ///< ½‖e‖²/n
+  kMse,      ///< ‖e‖²/n
+  kMae,      ///< ‖e‖₁/n: no curvature, so nothing to control; no derivative where e is zero
+  kCrossEntropy,  ///< −(1/r)Σ yᵀlog softmax(ŷ) on logits: PyTorch's cross_entropy
+  kNegativeLog,   ///< −yᵀlog ŷ on probabilities ŷ > 0: the paper's cross entropy (eq. CEloss)
+};
+
+OutputLoss to_output_loss(Loss loss);
+/// "sse", "half-mse", "mse", "mae", "cross-entropy" or "negative-log".
+/// @throws InvalidArgument on another name.
+OutputLoss parse_output_loss(std::string_view name);
+std::string to_string(OutputLoss loss);
+
+/// L
+double output_loss(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+
+/// ∂L/∂ŷ [r, C]. Of the cross entropy it is (softmax(ŷ) − y)/r, also for labels that do not sum to
+/// 1: augmented labels enter affinely.
+torch::Tensor loss_gradient(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+
+/// ∂²L/∂ŷ² [r, C, C]
+torch::Tensor loss_hessian(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+
+/// −∂²L/∂ŷ∂y [r, C, C]: how a label augment y_u lowers the gradient.
+torch::Tensor label_influence(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+
+/// ∂³L/∂ŷ³[u, v] [r, C] for directions u, v [r, C].
+torch::Tensor third_derivative(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y,
+                               const torch::Tensor& u, const torch::Tensor& v);
+
+/// No less than ‖∂³L/∂ŷ³‖ anywhere between two outputs: what the bound on the linearized gradient
+/// needs (eq. LossLagrangeError; at ŷ(k₀) alone, as printed, it is no bound). Zero for quadratic
+/// losses. For the cross entropy √2/(3√3 r), its largest value anywhere: a third central moment of
+/// a unit vector's entries.
+double third_derivative_bound(OutputLoss loss, const torch::Tensor& from, const torch::Tensor& to,
+                              const torch::Tensor& y);
+
+/// ŷ⁺ = Aŷ + B y_u + bias: the control-oriented training dynamics (eq. lin_trainig_dynamics) around
+/// ŷ₀, outputs stacked sample-major.
+struct ControlOrientedDynamics {
+  torch::Tensor A;     ///< I − αΘH [n, n]
+  torch::Tensor B;     ///< αΘ(−∂²L/∂ŷ∂y) [n, n]
+  torch::Tensor bias;  ///< αΘ(Hŷ₀ − g₀) [n]
+};
+
+/// Θ [n, n].
+/// @throws InvalidArgument for the mean absolute error: its Hessian is zero, so A = I whatever the
+/// rate.
+ControlOrientedDynamics control_oriented_dynamics(OutputLoss loss, const torch::Tensor& theta,
+                                                  double learning_rate, const torch::Tensor& y_hat,
+                                                  const torch::Tensor& y);
+
+/// X applied from the right to a block-diagonal matrix: X·blockdiag(blocks), X [m, n], blocks [r,
+/// C, C].
+torch::Tensor times_blocks(const torch::Tensor& X, const torch::Tensor& blocks);
+
+/// diag(p) − ppᵀ [r, C, C] for probabilities p [r, C]: the Hessian of one sample's cross entropy.
+torch::Tensor softmax_hessian(const torch::Tensor& probabilities);
+
+}  // namespace cdt::dynamics

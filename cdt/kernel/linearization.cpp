@@ -1,0 +1,35 @@
+#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/parameter_scope.h>
+#include <cdt/kernel/products.h>
+
+namespace cdt::kernel {
+
+using torch::Tensor;
+
+LocalModel::LocalModel(Model model, const Tensor& x) : model_(std::move(model)), x_(x) {
+  const torch::NoGradGuard no_grad;
+  for (const Tensor& p : model_.parameters()) origin_.push_back(p.detach().clone());
+  outputs_ = evaluate(model_, x_).reshape({-1}).to(torch::kFloat64);
+}
+
+Tensor LocalModel::displacement() const {
+  const torch::NoGradGuard no_grad;
+  std::vector<Tensor> moved;
+  for (size_t k = 0; k < origin_.size(); ++k) {
+    moved.push_back(model_.parameters()[k].detach() - origin_[k]);
+  }
+  return flatten(model_, moved);
+}
+
+Tensor LocalModel::predict(const Tensor& displacement) const {
+  const ParameterScope at_origin(model_, origin_);
+  return outputs_ + jacobian_vector_product(model_, x_, displacement).to(torch::kFloat64);
+}
+
+double LocalModel::error() const {
+  const torch::NoGradGuard no_grad;
+  const Tensor truth = evaluate(model_, x_).reshape({-1}).to(torch::kFloat64);
+  return (truth - predict()).norm().item<double>();
+}
+
+}  // namespace cdt::kernel

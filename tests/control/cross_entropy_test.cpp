@@ -1,0 +1,205 @@
+// The cross-entropy controller against the general Riccati solver, its local model, and networks
+// that plain descent ruins.
+#include <cdt/control/cross_entropy.h>
+#include <cdt/control/riccati.h>
+#include <cdt/core/error.h>
+#include <cdt/dynamics/loss_linearization.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/nn/mlp.h>
+#include <gmock/gmock.h>
+
+#include "support/compare.h"
+#include "support/tolerance.h"
+
+namespace cdt {
+namespace {
+
+using control::CrossEntropyOptions;
+using control::design_cross_entropy;
+using dynamics::OutputLoss;
+using test::relative_error;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+constexpr auto kLoss = OutputLoss::kCrossEntropy;
+
+Tensor one_hot(int64_t samples, int64_t classes, uint64_t seed) {
+  torch::manual_seed(seed);
+  return torch::one_hot(torch::randint(classes, {samples}), classes).to(torch::kFloat64);
+}
+
+/// blockdiag(Z, …) [rC, r(C − 1)]
+Tensor block_basis(const control::CrossEntropyController& c) {
+  return torch::kron(torch::eye(c.samples, kDouble), c.basis);
+}
+
+Tensor dense(const Tensor& blocks) {
+  std::vector<Tensor> all;
+  for (int64_t i = 0; i < blocks.size(0); ++i) all.push_back(blocks[i]);
+  return torch::block_diag(all);
+}
+
+TEST(CrossEntropy, SolvesTheRiccatiEquationOfTheLogits) {
+  for (uint64_t seed : {1, 2, 3}) {
+    for (const auto cost : {CrossEntropyOptions::Cost::kLogits, CrossEntropyOptions::Cost::kLoss}) {
+      for (double rate : {0.5, 20.0}) {
+        SCOPED_TRACE(testing::Message()
+                     << "seed " << seed << " rate " << rate << " cost " << static_cast<int>(cost));
+        const int64_t r = 3, C = 4, n = r * C;
+        const Tensor theta = test::random_kernel(n, 2 * n, 4.0, seed);
+        const Tensor z = torch::randn({r, C}, kDouble);
+        CrossEntropyOptions options;
+        options.cost = cost;
+        const auto c = design_cross_entropy(theta, z, one_hot(r, C, seed), rate, options);
+        const Tensor Z = block_basis(c);
+        const Tensor H = dense(c.curvature);
+        const Tensor I = torch::eye(r * (C - 1), kDouble);
+        const Tensor B = rate / r * Z.t().mm(theta).mm(Z);
+        const Tensor A = I - B.mm(H);
+        const bool plain = cost == CrossEntropyOptions::Cost::kLogits;
+        const Tensor inverse = torch::linalg_inv(H);
+        const auto dense_solution = control::solve_riccati(
+            A, B, plain ? I : (H + H.t()) / 2, 0.1 * (plain ? I : (inverse + inverse.t()) / 2));
+        EXPECT_LE(relative_error(c.steering, H + dense_solution.K), 1e-7);
+        EXPECT_LE(relative_error(c.closed_loop, A - B.mm(dense_solution.K)), 1e-7);
+        EXPECT_NEAR(c.closed_loop_radius, dense_solution.closed_loop_radius, 1e-7);
+        EXPECT_LT(c.closed_loop_radius, 1);
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, MovesTheLogitsAsPromised) {
+  const int64_t r = 4, C = 3, n = r * C;
+  const Tensor theta = test::random_kernel(n, 7, 2.0, 5);  // without full rank
+  const Tensor y = one_hot(r, C, 6);
+  const Tensor z = torch::randn({r, C}, kDouble);
+  const double rate = 9.0;
+  const auto c = design_cross_entropy(theta, z, y, rate);
+  // At the equilibrium the gradient of the smoothed loss is zero, and so is the seed.
+  EXPECT_LE(relative_error(torch::softmax(c.equilibrium, 1), 0.9 * y + 0.1 / C), 1e-14);
+  EXPECT_LE(c.seed(c.equilibrium).norm().item<double>(), 1e-13);
+  EXPECT_LE(std::abs(c.excess_loss(c.equilibrium)), 1e-15);
+  EXPECT_NEAR(c.excess_loss(z),
+              output_loss(kLoss, z, c.targets) - output_loss(kLoss, c.equilibrium, c.targets),
+              1e-13);
+  // H is a secant: Hξ is the gradient, up to the error of Simpson's rule.
+  const Tensor near = c.equilibrium + 0.5 * torch::randn({r, C}, kDouble);
+  const auto there = design_cross_entropy(theta, near, y, rate);
+  const Tensor xi = (near - c.equilibrium).mm(c.basis).unsqueeze(2);
+  EXPECT_LE(relative_error(there.curvature.matmul(xi).squeeze(2),
+                           (torch::softmax(near, 1) - c.targets).mm(c.basis)),
+            1e-3);
+  // A shift of a sample's logits changes nothing.
+  const Tensor shifted = z + torch::randn({r, 1}, kDouble);
+  EXPECT_LE(relative_error(c.seed(shifted), c.seed(z)), 1e-12);
+  EXPECT_LE(c.seed(z).sum(1).abs().max().item<double>(), 1e-14);
+  // The augmented label has exactly that gradient, whatever its entries.
+  const Tensor augmented = c.augment(z);
+  EXPECT_LE(relative_error(loss_gradient(kLoss, z, augmented), c.seed(z)), 1e-12);
+  EXPECT_LE((augmented.sum(1) - 1).abs().max().item<double>(), 1e-13);
+  // One step of the local model, by hand.
+  const Tensor after = z - rate * theta.mv(c.seed(z).reshape({-1})).view({r, C});
+  EXPECT_LE(relative_error(c.predict(z), after - after.mean(1, true)), 1e-10);
+  EXPECT_EQ(c.seed(z.to(torch::kFloat32)).scalar_type(), torch::kFloat32);
+}
+
+/// A classification problem that a tanh network of some width can learn.
+struct Problem {
+  nn::Mlp net{nullptr};
+  Tensor x;
+  Tensor y;
+};
+
+Problem problem(int64_t classes, int64_t width, uint64_t seed) {
+  torch::manual_seed(seed);
+  nn::MlpOptions shape;
+  shape.inputs = 4;
+  shape.hidden = {width};
+  shape.outputs = classes;
+  shape.activation = nn::Activation::kTanh;
+  shape.parametrization = nn::Parametrization::kNtk;
+  shape.sigma_w = 1.5;
+  Problem p;
+  p.net = nn::Mlp(shape, seed, torch::kFloat64);
+  p.x = torch::randn({20, 4}, kDouble);
+  p.y = torch::one_hot(p.x.narrow(1, 0, classes).argmax(1), classes).to(torch::kFloat64);
+  return p;
+}
+
+/// Trains with the given seed of the backward pass and returns the true loss after each step.
+template <class Seed>
+std::vector<double> train(const Problem& p, double rate, int64_t steps, const Seed& seed) {
+  std::vector<double> losses;
+  for (int64_t k = 0; k < steps; ++k) {
+    auto net = p.net;
+    const Tensor logits = net->forward(p.x);
+    const auto gradients =
+        torch::autograd::grad({logits}, net->parameters(), {seed(logits.detach())});
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < gradients.size(); ++i) net->parameters()[i].sub_(rate * gradients[i]);
+    losses.push_back(output_loss(kLoss, net->forward(p.x), p.y));
+  }
+  return losses;
+}
+
+TEST(CrossEntropy, LearnsWherePlainDescentDiverges) {
+  for (uint64_t seed : {1, 2, 3}) {
+    for (int64_t classes : {2, 3}) {
+      for (const auto cost :
+           {CrossEntropyOptions::Cost::kLogits, CrossEntropyOptions::Cost::kLoss}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << " classes " << classes << " cost "
+                                        << static_cast<int>(cost));
+        const auto plain = problem(classes, 512, seed);
+        const auto steered = problem(classes, 512, seed);
+        const auto kernel = kernel::empirical_ntk(steered.net, steered.x);
+        const Tensor z = kernel.outputs.to(torch::kFloat64);
+        CrossEntropyOptions options;
+        options.cost = cost;
+        const double start = output_loss(kLoss, z, plain.y);
+        const double limit = design_cross_entropy(kernel.theta, z, plain.y, 1.0, options).lr_max;
+        const double rate = 30 * limit;
+        const auto c = design_cross_entropy(kernel.theta, z, plain.y, rate, options);
+        const auto descent = train(plain, rate, 40, [&](const Tensor& logits) {
+          return loss_gradient(kLoss, logits, plain.y);
+        });
+        const auto controlled =
+            train(steered, rate, 40, [&](const Tensor& logits) { return c.seed(logits); });
+        EXPECT_GT(*std::max_element(descent.begin(), descent.end()), 3 * start);
+        EXPECT_LT(controlled.back(), 0.3 * start);
+        EXPECT_LT(*std::max_element(controlled.begin(), controlled.end()), 1.2 * start);
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, RefusesBadInput) {
+  const Tensor theta = torch::eye(6, kDouble);
+  const Tensor z = torch::zeros({3, 2}, kDouble);
+  const Tensor y = one_hot(3, 2, 1);
+  EXPECT_NO_THROW(design_cross_entropy(theta, z, y, 0.1));
+  CrossEntropyOptions options;
+  options.smoothing = 0;
+  EXPECT_THAT([&] { design_cross_entropy(theta, z, y, 0.1, options); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("no finite equilibrium")));
+  options = {};
+  options.rho = 0;
+  EXPECT_THROW(design_cross_entropy(theta, z, y, 0.1, options), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(theta, z, y, 0), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(theta, z, 2 * y, 0.1), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(theta, z, -y, 0.1), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(theta, z * NAN, y, 0.1), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(torch::eye(5, kDouble), z, y, 0.1), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(torch::eye(3, kDouble), torch::zeros({3, 1}, kDouble),
+                                    torch::ones({3, 1}, kDouble), 0.1),
+               InvalidArgument);
+  // A kernel that only shifts a sample's logits together.
+  EXPECT_THROW(design_cross_entropy(torch::ones({6, 6}, kDouble), z, y, 0.1), InvalidArgument);
+  EXPECT_THROW(design_cross_entropy(theta, z, y, 0.1).seed(torch::zeros({2, 3}, kDouble)),
+               InvalidArgument);
+}
+
+}  // namespace
+}  // namespace cdt
