@@ -16,6 +16,8 @@ struct Options {
   MachineOptions machine;
   OutputOptions output;
   uint64_t seed = 1;
+  int64_t trial_steps = 20;
+  bool forecast = false;
 };
 
 void report(const Options& options, const analysis::Preflight& preflight, const std::string& text) {
@@ -38,6 +40,8 @@ void analyze_table(const Options& options, torch::Device device) {
   settings.q = options.design.q;
   settings.reach_steps = options.design.reach_steps;
   settings.memory_mb = options.source.memory_mb;
+  settings.trial_steps = options.trial_steps;
+  settings.forecast = options.forecast;
   const Findings findings = analyze_problem(problem, settings, options.output.quiet);
   report(options, findings.preflight,
          fmt::format("{}: {} as training samples of a network {}\n", options.data.csv.path,
@@ -47,6 +51,7 @@ void analyze_table(const Options& options, torch::Device device) {
 }
 
 void analyze_kernel(const Options& options, torch::Device device) {
+  CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
@@ -58,6 +63,10 @@ void analyze_kernel(const Options& options, torch::Device device) {
       control::design_spectral(spectrum, settings.learning_rate, settings.loss,
                                {settings.q, settings.rho, {}, {}}),
       kernel.theta);
+  if (kernel.model && settings.labels && options.trial_steps > 0) {
+    preflight.findings.trials = run_trials(*kernel.model, *kernel.inputs, *settings.labels,
+                                           spectrum, preflight, options.trial_steps);
+  }
   report(options, preflight,
          analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
 }
@@ -81,13 +90,22 @@ std::function<int()> setup_analyze(CLI::App& app) {
   app.add_option("--seed", options->seed, "of rows, split and network")
       ->check(non_negative())
       ->capture_default_str();
+  app.add_option("--trial-steps", options->trial_steps,
+                 "steps of a trial on a copy of the network, under gradient descent and under CDT: "
+                 "how far the local model holds; 0: none")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  app.add_flag(
+      "--forecast", options->forecast,
+      "predict training and validation curves for a thousand rates and weights, and name the "
+      "best (CSV file only)");
   options->source.add_to(app, /*kernel_from_file=*/true);
   options->design.add_to(app, /*rate_required=*/false);
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer(
       "Examples:\n"
-      "  cdt analyze houses.csv --target price --hidden 500,500\n"
+      "  cdt analyze houses.csv --target price --hidden 500,500 --forecast\n"
       "  cdt analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json "
       "report.json\n"
       "  cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1");

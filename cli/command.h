@@ -104,6 +104,7 @@ struct LoadedKernel {
   torch::ScalarType precision = torch::kFloat64;
   std::optional<torch::Tensor> outputs;  ///< ŷ [r, n_L], if it came from a model
   std::optional<torch::Tensor> inputs;
+  std::optional<nn::Mlp> model;
   std::string report;  ///< how it was found, one line
 };
 

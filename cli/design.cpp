@@ -56,7 +56,8 @@ int run(const Options& options) {
     save(controller.K, controller.steering);
     json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
     // Closed forms of Q = qI, R = pI, which these weights are not.
-    for (const char* name : {"margin_cdt", "gain_slow_modes", "q", "p"}) json[name] = nullptr;
+    for (const char* name : {"margin_cdt", "gain_slow_modes", "gain_margin", "rates", "q", "p"})
+      json[name] = nullptr;
     json["solver"] = "doubling";
     json["iterations"] = controller.iterations;
   }

@@ -130,6 +130,7 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
   const nn::Mlp model = load_model(source.model, device);
   const torch::ScalarType dtype = model->weight(0).scalar_type();
   loaded.inputs = load_inputs(source.inputs, model);
+  loaded.model = model;
   const auto ntk = kernel::empirical_ntk(model, *loaded.inputs, source.ntk_options(quiet));
   loaded.theta = ntk.theta;
   loaded.outputs = ntk.outputs;

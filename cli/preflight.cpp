@@ -3,6 +3,7 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/path.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -137,6 +138,36 @@ train::TrainOptions TrainingOptions::parse(Problem& problem, const CLI::App& app
   return options;
 }
 
+std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
+                                                const torch::Tensor& y,
+                                                const dynamics::Spectrum& spectrum,
+                                                const analysis::Preflight& preflight,
+                                                int64_t steps) {
+  std::vector<analysis::TrialFindings> trials;
+  const auto controller = control::design_spectral(
+      spectrum, preflight.learning_rate, preflight.loss, {preflight.q, preflight.rho, {}, {}});
+  const double factor = dynamics::gradient_factor(preflight.loss, y.numel());
+  for (const bool controlled : {false, true}) {
+    const auto seed = [&](const torch::Tensor& outputs) {
+      const torch::Tensor error = outputs - y;
+      return factor * (controlled ? controller.steer(error) : error);
+    };
+    kernel::PathOptions options;
+    options.steps = steps;
+    const auto path = kernel::record_path(model, x, preflight.learning_rate, seed, options);
+    analysis::Trial trial;
+    trial.controlled = controlled;
+    trial.outputs = path.outputs;
+    trial.local_outputs = path.local_outputs;
+    trial.displacements = path.displacements;
+    trial.target = y;
+    trial.hessian_norm = path.curvature.norm;
+    trial.kappa = controlled ? preflight.radius_cdt : preflight.stability.kappa;
+    trials.push_back(analysis::assess_trial(trial));
+  }
+  return trials;
+}
+
 Findings analyze_problem(const Problem& problem, const AnalysisOptions& options, bool quiet) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -167,6 +198,26 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
       control::design_spectral(findings.spectrum, settings.learning_rate, settings.loss,
                                {settings.q, settings.rho, {}, {}}),
       ntk.theta);
+  if (options.trial_steps > 0) {
+    findings.preflight.findings.trials =
+        run_trials(problem.model, problem.data.x, *settings.labels, findings.spectrum,
+                   findings.preflight, options.trial_steps);
+  }
+  if (options.forecast) {
+    CDT_REQUIRE(problem.data.x_val.defined(),
+                "a forecast needs validation rows: --train-fraction below 1");
+    ntk_options.progress = {};
+    const auto cross =
+        kernel::empirical_ntk(problem.model, problem.data.x_val, problem.data.x, ntk_options);
+    const torch::Tensor gap =
+        cross.outputs.to(torch::kFloat64).reshape({-1}) - problem.data.y_val.reshape({-1});
+    control::ForecastOptions grid;
+    grid.q = options.q;
+    const auto modes = dynamics::modal_problem(
+        findings.spectrum, *settings.outputs - *settings.labels, cross.theta, gap);
+    findings.preflight.findings.forecast =
+        analysis::summarize(control::forecast(modes, settings.loss, grid));
+  }
   findings.text = analysis::to_text(findings.preflight);
   for (const auto& conflict : findings.preflight.conflicts) {
     std::vector<int64_t> lines;

@@ -47,6 +47,8 @@ struct AnalysisOptions {
   double q = 1.0;
   int64_t reach_steps = 10;
   int64_t memory_mb = 2048;
+  int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none
+  bool forecast = false;    ///< needs validation samples
 };
 
 struct Findings {
@@ -58,6 +60,14 @@ struct Findings {
 
 /// The kernel of the problem's network on its training samples, and what it says.
 Findings analyze_problem(const Problem& problem, const AnalysisOptions& options, bool quiet);
+
+/// Short trials under gradient descent and under CDT, on a copy of the parameters: how long the
+/// local model may be believed. Labels y [n], float64.
+std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
+                                                const torch::Tensor& y,
+                                                const dynamics::Spectrum& spectrum,
+                                                const analysis::Preflight& preflight,
+                                                int64_t steps);
 
 /// Outputs (samples × targets) beyond which a kernel is not computed unasked.
 inline constexpr int64_t kLargestKernel = 4000;

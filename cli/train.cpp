@@ -47,6 +47,7 @@ struct Options {
   bool resumed = false;
   bool overwrite = false;
   bool no_analysis = false;
+  bool tune = false;
   const CLI::App* app = nullptr;
 };
 
@@ -132,6 +133,25 @@ AnalysisOptions analysis_options(const TrainingOptions& training) {
   options.q = training.q;
   options.memory_mb = training.memory_mb;
   return options;
+}
+
+/// What the forecast advises: rate, weight, and where to stop.
+ordered_json tuned(const Findings& findings, train::Method method) {
+  const auto& forecast = *findings.preflight.findings.forecast;
+  const auto& best = train::is_controlled(method) || !forecast.best_descent
+                         ? forecast.best
+                         : *forecast.best_descent;
+  return {{"lr", best.candidate.learning_rate},
+          {"p", best.candidate.controlled ? ordered_json(best.candidate.p) : ordered_json()},
+          {"steps", best.step},
+          {"val_loss", best.validation_loss}};
+}
+
+/// Takes the advice where the caller has not decided.
+void tune(train::TrainOptions& training, const ordered_json& advice, const CLI::App& app) {
+  if (app.count("--lr") == 0) training.learning_rate = advice.at("lr").get<double>();
+  if (app.count("--p") == 0 && !advice.at("p").is_null()) training.p = advice.at("p");
+  if (app.count("--steps") == 0) training.steps = advice.at("steps");
 }
 
 void write_predictions(const RunFolder& folder, const Problem& problem) {
@@ -252,18 +272,26 @@ int run(Options& options) {
   run["network"] = {{"shape", problem.shape()}, {"parameters", problem.parameter_count()}};
   run["machine"] = {
       {"device", device.str()}, {"threads", torch::get_num_threads()}, {"libtorch", TORCH_VERSION}};
-  const train::TrainOptions training = options.training.parse(problem, *options.app);
-  train::Trainer trainer(problem.model, problem.data, training);
+  train::TrainOptions training = options.training.parse(problem, *options.app);
+  CDT_REQUIRE(!options.tune || !options.no_analysis,
+              "--tune chooses by the analysis: it goes without --no-analysis");
+  std::optional<train::Trainer> trainer;
+  trainer.emplace(problem.model, problem.data, training);
   if (options.resumed) {
     const auto saved = ordered_json::parse(read_file(folder.run()));
     require_same_run(run, saved, folder.path().string());
     CDT_REQUIRE(saved.at("data").at("checksum") == problem.checksum, options.data.csv.path,
                 ": the file has changed since the run started");
     if (saved.contains("analysis")) run["analysis"] = saved["analysis"];
+    if (options.tune && saved.contains("tuned")) {
+      run["tuned"] = saved["tuned"];
+      tune(training, run["tuned"], *options.app);
+      trainer.emplace(problem.model, problem.data, training);
+    }
     // None yet: it was interrupted before its first step, and starts anew.
     if (std::filesystem::exists(folder.checkpoint())) {
       try {
-        trainer.restore(load_safetensors(folder.checkpoint()));
+        trainer->restore(load_safetensors(folder.checkpoint()));
       } catch (const InvalidArgument& error) {
         throw InvalidArgument(c10::str(folder.checkpoint().string(), ": ", error.what()));
       }
@@ -282,14 +310,21 @@ int run(Options& options) {
     const auto began = Clock::now();
     const bool by_batches = training.batch > 0 && training.batch < problem.data.x.size(0);
     if (by_batches || problem.data.y.numel() > kLargestKernel) {
+      CDT_REQUIRE(!options.tune, "--tune needs all samples at once, and they are too many: --rows");
       options.output.text(fmt::format(
           "Analysis skipped: {}; cdt analyze does it\n",
           by_batches ? "it looks at all samples at once, and training is by batches"
                      : fmt::format("a kernel of {} rows is large", problem.data.y.numel())));
     } else {
-      const auto findings =
-          analyze_problem(problem, analysis_options(options.training), options.output.quiet);
-      trainer.adopt(findings.spectrum, findings.kernel_seconds);
+      AnalysisOptions wanted = analysis_options(options.training);
+      wanted.forecast = options.tune;
+      const auto findings = analyze_problem(problem, wanted, options.output.quiet);
+      if (options.tune) {
+        run["tuned"] = tuned(findings, training.method);
+        tune(training, run["tuned"], *options.app);
+        trainer.emplace(problem.model, problem.data, training);
+      }
+      trainer->adopt(findings.spectrum, findings.kernel_seconds);
       run["analysis"] = ordered_json::parse(analysis::to_json(findings.preflight));
       options.output.text(findings.text);
     }
@@ -314,7 +349,7 @@ int run(Options& options) {
       warn(fmt::format("no checkpoint could be written, training goes on: {}", error.what()));
     }
   };
-  const train::TrainResult result = trainer.run(hooks);
+  const train::TrainResult result = trainer->run(hooks);
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
 
@@ -350,6 +385,10 @@ std::function<int()> setup_train(CLI::App& app) {
   options->data.add_to(app, /*required=*/true);
   options->network.add_to(app);
   options->training.add_to(app);
+  app.add_flag(
+      "--tune", options->tune,
+      "take rate, p and stopping step from the forecast of the analysis, where they are not "
+      "given");
   app.add_flag("--no-analysis", options->no_analysis, "train without the pre-flight report");
   app.add_option("--out", options->out, "folder of the run; default: run1, run2, …")
       ->type_name("DIR");

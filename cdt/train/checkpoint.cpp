@@ -66,6 +66,7 @@ SafeTensors Trainer::checkpoint() const {
                      {"start_rate", plan.guard.start_rate},
                      {"good_steps", plan.guard.good_steps},
                      {"shrinks", plan.guard.shrinks},
+                     {"eager", plan.guard.eager},
                      {"start_error", plan.start_error},
                      {"bound", plan.bound},
                      {"stale", plan.stale},
@@ -130,7 +131,7 @@ void Trainer::restore(const SafeTensors& content) {
       spectrum.smallest = saved.at("smallest");
       Plan plan = make_plan(spectrum, saved.at("step"));
       plan.guard = {saved.at("rate"), saved.at("start_rate"), saved.at("good_steps"),
-                    saved.at("shrinks")};
+                    saved.at("shrinks"), saved.at("eager")};
       plan.start_error = saved.at("start_error");
       plan.bound = saved.at("bound");
       plan.stale = saved.at("stale");

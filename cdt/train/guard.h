@@ -12,11 +12,13 @@ struct GuardState {
   double start_rate = 0;   ///< α when the kernel was linearized; never exceeded
   int64_t good_steps = 0;  ///< accepted with η ≥ ¾ in a row
   int64_t shrinks = 0;     ///< in a row, on a fresh linearization
+  bool eager = false;  ///< the last step on an older kernel failed: renew it after each step but
+                       ///< the best
 };
 
 enum class Verdict {
   kAccept,
-  kAcceptAndRefresh,  ///< less than half of the promise came: the local model is getting old
+  kAcceptAndRefresh,  ///< the local model is getting old, or will not last another step
   kRejectAndRefresh,  ///< no descent, but the kernel is not of these parameters
   kRejectAndShrink,   ///< no descent although it is: the step was too long
   kFloor,             ///< no descent however short the step: rounding, or nothing left to gain
@@ -25,7 +27,8 @@ enum class Verdict {
 /// Judges a step by η = (descent that came) / (descent that the local model promised), and moves
 /// the rate: down fourfold after a bad step on a fresh linearization, up twofold, to at most
 /// start_rate, after two good ones. `fresh`: the kernel is of the parameters that the step started
-/// from. η may be NaN.
+/// from. η may be NaN. Less than half of the promise asks for a new kernel; once a step on an older
+/// kernel has failed, less than nearly all of it, until one succeeds again.
 Verdict judge(GuardState& state, double eta, bool fresh);
 
 }  // namespace cdt::train

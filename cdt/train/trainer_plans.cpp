@@ -64,6 +64,9 @@ Trainer::Plan& Trainer::linearize(const Pass& pass, StepRecord& row) {
   }
   if (std::isnan(learning_rate_)) learning_rate_ = rate;
   plan.guard.rate = plan.guard.start_rate = rate;
+  if (const auto old = plans_.find(pass.batch); old != plans_.end()) {
+    plan.guard.eager = old->second.guard.eager;
+  }
   plan.feedback.design(rate);
   if (options_.method == Method::kCdt) plan.steering = plan.feedback.steering_matrix();
   plan.start_error = std::sqrt(plan.feedback.merit(plan.feedback.project(pass.error)));
