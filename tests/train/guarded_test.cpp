@@ -56,6 +56,29 @@ TEST(Guarded, FindsItsOwnRate) {
   expect_monotone(result);
 }
 
+TEST(Guarded, TrainsOnEveryDevice) {
+  for (const torch::Device device : test::devices()) {
+    for (const Method method : {Method::kGuarded, Method::kCdt, Method::kAdam}) {
+      SCOPED_TRACE(testing::Message() << device << " " << to_string(method));
+      nn::Mlp net = small_network(4, 1, 3, torch::kFloat32);
+      net->to(device);
+      TrainData data = smooth_data(24, 1, 3, torch::kFloat32);
+      for (Tensor* tensor : {&data.x, &data.y, &data.x_val, &data.y_val})
+        *tensor = tensor->to(device);
+      if (method == Method::kCdt) data.sample_weights = torch::linspace(1, 2, 24, kDouble);
+      TrainOptions options;
+      options.method = method;
+      options.steps = 30;
+      TrainHooks hooks;
+      SafeTensors last;
+      hooks.checkpoint = [&](const SafeTensors& content) { last = content; };
+      const auto result = Trainer(net, data, options).run(hooks);
+      EXPECT_LT(result.train_loss, 0.9 * result.history.front().train_loss);
+      Trainer(net, data, options).restore(last);
+    }
+  }
+}
+
 TEST(Guarded, RestoresParametersBitByBit) {
   // A network whose outputs explode when a parameter leaves its neighbourhood, so that first steps
   // are rejected; every pass notes the parameters it saw.
