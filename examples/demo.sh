@@ -10,7 +10,7 @@ run() {  # title, command line as a user would type it (cdt is build/cdt)
   printf '\n\033[1m%s\033[0m\n\033[2m$ %s\033[0m\n' "$1" "$2"
   PATH="$build:$PATH" bash -c "$2"
 }
-field() { sed -n "s/^ *\"$2\": \([^,{]*\),\{0,1\}$/\1/p" "$1/run.json" | sed -n "${3:-1}p"; }
+field() { sed -n "s/^ *\"$2\": \([0-9.e+-]*\),\{0,1\}$/\1/p" "$1/run.json" | sed -n "${3:-1}p"; }
 
 network="--target price --hidden 200,200"
 run "1. A table of houses and their prices: numbers, text, missing values, noise" "cdt data make houses.csv --rows 600 --seed 1"
