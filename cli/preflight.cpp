@@ -5,6 +5,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/path.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <iostream>

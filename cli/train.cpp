@@ -6,6 +6,7 @@
 #include <cdt/core/version.h>
 #include <cdt/nn/saved_model.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <csignal>
