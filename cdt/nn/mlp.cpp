@@ -1,7 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
-#include <cdt/nn/mlp.h>
 #include <cdt/core/names.h>
+#include <cdt/nn/mlp.h>
 
 namespace cdt::nn {
 namespace {
@@ -9,10 +9,10 @@ namespace {
 using torch::Tensor;
 
 constexpr Names<Activation, 5> kActivations{{{"relu", Activation::kRelu},
-                                                     {"tanh", Activation::kTanh},
-                                                     {"gelu", Activation::kGelu},
-                                                     {"softplus", Activation::kSoftplus},
-                                                     {"erf", Activation::kErf}}};
+                                             {"tanh", Activation::kTanh},
+                                             {"gelu", Activation::kGelu},
+                                             {"softplus", Activation::kSoftplus},
+                                             {"erf", Activation::kErf}}};
 
 Tensor activate(Activation activation, const Tensor& h) {
   switch (activation) {

@@ -9,10 +9,9 @@
 namespace cdt::nn {
 namespace {
 
-constexpr Names<Parametrization, 3> kParametrizations{
-    {{"standard", Parametrization::kStandard},
-     {"ntk", Parametrization::kNtk},
-     {"improved", Parametrization::kImproved}}};
+constexpr Names<Parametrization, 3> kParametrizations{{{"standard", Parametrization::kStandard},
+                                                       {"ntk", Parametrization::kNtk},
+                                                       {"improved", Parametrization::kImproved}}};
 
 }  // namespace
 
