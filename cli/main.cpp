@@ -1,9 +1,11 @@
 // The program cdt: a table of commands, and one place where errors become exit codes.
 #include <cdt/core/error.h>
 #include <cdt/core/version.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iostream>
 #include <string_view>
 
@@ -22,7 +24,21 @@ constexpr std::array kCommands{
     Command{"train", "a CSV file → a trained network, plainly or controlled", setup_train},
 };
 
+/// OpenMP's threads spin while they wait for each other. On a machine that others use as well that
+/// makes small matrix operations a hundred times slower; sleeping costs nothing that can be seen.
+/// The library reads its policy when it is loaded, so set it and start anew.
+void wait_without_spinning(char** argv) {
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr ||
+      (threads != nullptr && std::string_view(threads) == "1")) {
+    return;
+  }
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);
+  ::execv("/proc/self/exe", argv);  // returns only if it fails, and then nothing is lost
+}
+
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1][0] != '-') wait_without_spinning(argv);
   CLI::App app{
       "Controlled Descent Training: analyse a network's training before it starts, and steer it.",
       "cdt"};

@@ -76,8 +76,7 @@ Scale fit_scale(const std::vector<double>& values, Scaling scaling, const std::s
   if (scaling == Scaling::kNone) return {};
   const Moments m = moments(values);
   Scale scale{m.mean, scaling == Scaling::kMinMax ? m.max - m.min : m.deviation};
-  // A deviation may underflow where the range does not.
-  if (m.max == m.min || scale.scale == 0) scale.scale = 1;
+  if (m.max == m.min) scale.scale = 0;
   CDT_REQUIRE(std::isfinite(scale.offset) && std::isfinite(scale.scale), "column ", in_quotes(name),
               ": expected a range that float64 can hold, but its values go from ", m.min, " to ",
               m.max);
@@ -241,8 +240,10 @@ torch::Tensor Preprocess::transform(const Table& table, const std::vector<int64_
     encode(*this, feature, table, rows, data + first, stride);
     for (size_t i = 0; i < rows.size(); ++i) {
       double* cell = data + i * stride + first;
-      for (size_t k = 0; k < feature.scales.size(); ++k)
-        cell[k] = (cell[k] - feature.scales[k].offset) / feature.scales[k].scale;
+      for (size_t k = 0; k < feature.scales.size(); ++k) {
+        const Scale& scale = feature.scales[k];
+        cell[k] = scale.scale > 0 ? (cell[k] - scale.offset) / scale.scale : 0;
+      }
     }
     first += feature.scales.size();
   }

@@ -7,7 +7,8 @@
 ///   standard   offset = mean, scale = √(Σ(x − mean)²/r)
 ///   none       offset = 0, scale = 1
 ///
-/// over the rows fitted on. A constant feature has scale 1 and so becomes 0 (but for `none`). The
+/// over the rows fitted on. A feature that is constant there has scale 0 and is 0 for every row, in
+/// new data too: no weight has learned what a change of it means (but for `none`). The
 /// categories are those of the whole table, whichever rows are fitted on: a category that only
 /// validation rows have is known, and no target leaks through it.
 #pragma once
@@ -41,7 +42,7 @@ struct PreprocessOptions {
 /// A fitted affine map of one feature or target.
 struct Scale {
   double offset = 0;
-  double scale = 1;
+  double scale = 1;  ///< 0: constant where it was fitted, and left out
 };
 
 /// A column of the input and the features that it gives.

@@ -49,9 +49,10 @@ Enum parse_name(const Names<Enum, count>& names, const std::string& text, const 
 
 Json scale_json(const Scale& scale) { return {{"offset", scale.offset}, {"scale", scale.scale}}; }
 
-Scale parse_scale(const Json& json) {
+Scale parse_scale(const Json& json, bool may_be_constant) {
   const Scale scale{json.at("offset"), json.at("scale")};
-  CDT_REQUIRE(std::isfinite(scale.offset) && std::isfinite(scale.scale) && scale.scale > 0,
+  CDT_REQUIRE(std::isfinite(scale.offset) && std::isfinite(scale.scale) &&
+                  (scale.scale > 0 || (may_be_constant && scale.scale == 0)),
               "expected a finite offset and a positive scale, but came ", scale.offset, " and ",
               scale.scale);
   return scale;
@@ -73,7 +74,7 @@ FeatureColumn parse_feature(const Json& json, Encoding encoding) {
         "expected the categories of ", in_quotes(feature.name), " sorted and each once");
     if (encoding == Encoding::kOneHot) width = names.size() + (feature.missing_seen ? 1 : 0);
   }
-  for (const Json& scale : json.at("features")) feature.scales.push_back(parse_scale(scale));
+  for (const Json& scale : json.at("features")) feature.scales.push_back(parse_scale(scale, true));
   CDT_REQUIRE(feature.scales.size() == width, "expected ", width, " features of column ",
               in_quotes(feature.name), ", but came ", feature.scales.size());
   return feature;
@@ -132,7 +133,7 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
     for (const Json& column : json.at("columns"))
       out.features.push_back(parse_feature(column, out.encoding));
     for (const Json& target : json.at("targets"))
-      out.targets.push_back({target.at("name"), parse_scale(target)});
+      out.targets.push_back({target.at("name"), parse_scale(target, false)});
     return out;
   } catch (const nlohmann::json::exception& error) {
     throw InvalidArgument(c10::str(file, ": expected a preprocessing record, but ", error.what()));

@@ -236,7 +236,11 @@ TEST(Preprocess, ConstantFeaturesBecomeZero) {
     options.scaling = scaling;
     // 0.1 three times has a rounded sum; t has one category, m nothing at all.
     const Table table = table_of("c,t,m,y\n0.1,u,,1\n0.1,u,,2\n0.1,u,,3\n");
-    expect_equal(fit_preprocess(table, options).transform(table), torch::zeros({3, 3}, kDouble));
+    const Preprocess preprocess = parse_preprocess(to_json(fit_preprocess(table, options)));
+    expect_equal(preprocess.transform(table), torch::zeros({3, 3}, kDouble));
+    // In new data too, however far they are from what was seen.
+    const Table other = table_of("c,t,m\n500,u,7\n");
+    expect_equal(preprocess.transform(other), torch::zeros({1, 3}, kDouble));
   }
 }
 
