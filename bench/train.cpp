@@ -66,7 +66,8 @@ double step_time(const train::TrainResult& result) {
       times.push_back(row.seconds - result.history[k - 1].seconds);
     }
   }
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
   return times[times.size() / 2];
 }
 
