@@ -48,7 +48,9 @@ CLI::Validator non_negative();
 struct OutputOptions {
   std::string json;  ///< a file, "-" for standard output, or empty
   bool quiet = false;
+  std::string config;
 
+  /// Also --config, which main reads: every command that reports has it.
   void add_to(CLI::App& app);
   /// Text for people: standard output, unless --quiet is set or JSON goes there.
   void text(const std::string& text) const;

@@ -15,8 +15,6 @@ namespace {
 /// By the names of the options, without their dashes.
 using Settings = std::map<std::string, nlohmann::json>;
 
-/// The name of the option that holds FILE, in files.
-constexpr const char* kPositional = "file";
 /// Options that are no settings.
 constexpr std::array kNoSettings{"config", "resume", "help"};
 
@@ -47,9 +45,22 @@ nlohmann::json to_json(const toml::node& node, const std::string& where) {
   return list;
 }
 
-/// Keys at the top and in the table of the command, which win; other commands' tables are skipped.
-Settings read_config(const std::string& path, const std::string& command,
-                     const std::vector<std::string>& commands) {
+/// The option of this name, be it a flag (--name) or a place (NAME); nullptr if there is none.
+const CLI::Option* find_option(const CLI::App& command, const std::string& name) {
+  if (std::find(kNoSettings.begin(), kNoSettings.end(), name) != kNoSettings.end()) return nullptr;
+  if (const CLI::Option* flag = command.get_option_no_throw("--" + name)) return flag;
+  std::string place = name;
+  std::transform(place.begin(), place.end(), place.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
+  return command.get_option_no_throw(place);
+}
+
+bool is_place(const CLI::Option& option) { return option.get_lnames().empty(); }
+
+/// Keys at the top and in the table of the command, which win. Tables of other commands, and keys
+/// at the top that only they have, are skipped.
+Settings read_config(const std::string& path, const CLI::App& command,
+                     const std::vector<const CLI::App*>& commands) {
   toml::table table;
   try {
     table = toml::parse(read_file(path), path);
@@ -61,16 +72,22 @@ Settings read_config(const std::string& path, const std::string& command,
   const auto take = [&](const toml::table& values, bool top) {
     for (const auto& [key, node] : values) {
       std::string name(key.str());
-      const bool known = std::find(commands.begin(), commands.end(), name) != commands.end();
-      CDT_REQUIRE(!node.is_table() || (top && known), path, ": the table [", name,
-                  "] belongs to no command");
+      const auto any = [&](auto&& holds) {
+        return std::any_of(commands.begin(), commands.end(), holds);
+      };
+      CDT_REQUIRE(!node.is_table() ||
+                      (top && any([&](const CLI::App* each) { return each->get_name() == name; })),
+                  path, ": the table [", name, "] belongs to no command");
       if (node.is_table()) continue;
       std::replace(name.begin(), name.end(), '_', '-');
-      settings[name] = to_json(node, c10::str(path, ", ", name));
+      const bool others =
+          find_option(command, name) == nullptr && top &&
+          any([&](const CLI::App* each) { return find_option(*each, name) != nullptr; });
+      if (!others) settings[name] = to_json(node, c10::str(path, ", ", name));
     }
   };
   take(table, true);
-  if (const auto* own = table[command].as_table()) take(*own, false);
+  if (const auto* own = table[command.get_name()].as_table()) take(*own, false);
   return settings;
 }
 
@@ -85,14 +102,12 @@ Settings read_run(const std::filesystem::path& folder) {
   }
 }
 
-/// The arguments that say `name` = `value`.
+/// The argument that says `name` = `value`; empty if it need not be said.
 std::string to_argument(const CLI::App& command, const std::string& name,
                         const nlohmann::json& value, const std::string& source) {
-  const CLI::Option* option = command.get_option_no_throw("--" + name);
-  CDT_REQUIRE(option != nullptr &&
-                  std::find(kNoSettings.begin(), kNoSettings.end(), name) == kNoSettings.end(),
-              source, ": there is no setting '", name, "'; cdt ", command.get_name(),
-              " --help lists them");
+  const CLI::Option* option = find_option(command, name);
+  CDT_REQUIRE(option != nullptr, source, ": there is no setting '", name, "'; cdt ",
+              command.get_name(), " --help lists them");
   const std::string text = spell(value, source);
   if (option->get_items_expected_max() == 0) {
     CDT_REQUIRE(text == "true" || text == "false", source, ": ", name,
@@ -100,17 +115,17 @@ std::string to_argument(const CLI::App& command, const std::string& name,
     return text == "true" ? "--" + name : "";
   }
   CDT_REQUIRE(!text.empty() || value.is_array(), source, ": ", name, " has no value");
-  return text.empty() ? "" : c10::str("--", name, "=", text);
+  return text.empty() || is_place(*option) ? text : c10::str("--", name, "=", text);
 }
 
-/// What the command line itself gives: names of options (with "file" for FILE) and their values.
+/// What the command line itself gives: names of options and their values; "" stands for places.
 std::map<std::string, std::string> given_options(const CLI::App& command,
                                                  const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> given;
-  for (size_t i = 1; i < arguments.size(); ++i) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (!argument.starts_with("--")) {
-      given[kPositional] = argument;
+      given[""] = argument;
       continue;
     }
     const size_t equals = argument.find('=');
@@ -129,13 +144,29 @@ std::map<std::string, std::string> given_options(const CLI::App& command,
 }  // namespace
 
 std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments) {
-  if (arguments.empty()) return arguments;
-  const auto commands = app.get_subcommands({});
-  const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* each) {
-    return each->get_name() == arguments[0];
-  });
-  if (found == commands.end()) return arguments;
-  const CLI::App* command = *found;
+  const auto below = [](const CLI::App* parent) {
+    return parent->get_subcommands([](const CLI::App*) { return true; });
+  };
+  std::vector<const CLI::App*> commands = below(&app);
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const auto further = below(commands[i]);
+    commands.insert(commands.end(), further.begin(), further.end());
+  }
+  // Down to the command that the arguments name: train, or make of data.
+  const CLI::App* command = &app;
+  std::vector<std::string> expanded;
+  while (expanded.size() < arguments.size()) {
+    const auto children = below(command);
+    const auto named = std::find_if(children.begin(), children.end(), [&](const CLI::App* each) {
+      return each->get_name() == arguments[expanded.size()];
+    });
+    if (named == children.end()) break;
+    command = *named;
+    expanded.push_back(command->get_name());
+  }
+  if (command == &app) return arguments;
+  arguments.erase(arguments.begin(),
+                  arguments.begin() + static_cast<std::ptrdiff_t>(expanded.size()));
   const auto given = given_options(*command, arguments);
   Settings settings;
   std::string source;
@@ -144,29 +175,30 @@ std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::
     const auto out = given.find("out");
     CDT_REQUIRE(!named.empty() || out != given.end(),
                 "--resume needs the folder of the run: --resume DIR, or --out DIR --resume");
+    CDT_REQUIRE(!given.contains("config"),
+                "--config and --resume exclude each other: a run goes on with its own settings");
     source = named.empty() ? out->second : named;
     settings = read_run(source);
-    CDT_REQUIRE(!given.contains("config"),
-                "--config and --resume exclude each other: a run goes on "
-                "with its own settings");
   } else if (given.contains("config") && command->get_option_no_throw("--config") != nullptr) {
-    std::vector<std::string> names;
-    for (const CLI::App* each : commands) names.push_back(each->get_name());
     source = given.at("config");
-    settings = read_config(source, arguments[0], names);
+    settings = read_config(source, *command, commands);
   }
-  std::vector<std::string> expanded{arguments[0]};
-  std::vector<std::string> file;
   for (const auto& [name, value] : settings) {
-    if (given.contains(name)) continue;
-    if (name == kPositional) {
-      file = {spell(value, source)};
-    } else if (auto argument = to_argument(*command, name, value, source); !argument.empty()) {
-      expanded.push_back(std::move(argument));
+    const CLI::Option* option = find_option(*command, name);
+    if (given.contains(name) || (option != nullptr && is_place(*option))) continue;
+    std::string argument = to_argument(*command, name, value, source);
+    if (!argument.empty()) expanded.push_back(std::move(argument));
+  }
+  for (const CLI::Option* option : command->get_options()) {
+    if (!is_place(*option) || given.contains("")) continue;  // those of the command line, or these
+    std::string name = option->get_name();
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (settings.contains(name)) {
+      expanded.push_back(to_argument(*command, name, settings.at(name), source));
     }
   }
-  expanded.insert(expanded.end(), file.begin(), file.end());
-  expanded.insert(expanded.end(), arguments.begin() + 1, arguments.end());
+  expanded.insert(expanded.end(), arguments.begin(), arguments.end());
   return expanded;
 }
 

@@ -44,7 +44,6 @@ struct Options {
   OutputOptions output;
   std::string out;
   std::string resume;
-  std::string config;
   bool resumed = false;
   bool overwrite = false;
   bool no_analysis = false;
@@ -399,9 +398,6 @@ std::function<int()> setup_train(CLI::App& app) {
                  "settings hold")
       ->expected(0, 1)
       ->type_name("[DIR]");
-  app.add_option("--config", options->config,
-                 "options from a TOML file, by their names here (and file = \"…\"); flags win")
-      ->type_name("FILE");
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer(

@@ -14,11 +14,11 @@ void require_at_least(int64_t least, int64_t value, std::string_view name) {
 }  // namespace
 
 Conv2dImpl::Conv2dImpl(Conv2dOptions options, uint64_t seed, torch::ScalarType dtype)
-    : Conv2dImpl(std::move(options), at::make_generator<at::CPUGeneratorImpl>(seed), dtype) {}
+    : Conv2dImpl(options, at::make_generator<at::CPUGeneratorImpl>(seed), dtype) {}
 
 Conv2dImpl::Conv2dImpl(Conv2dOptions options, const at::Generator& generator,
                        torch::ScalarType dtype)
-    : options_(std::move(options)) {
+    : options_(options) {
   require_at_least(1, options_.in_channels, "input channels");
   require_at_least(1, options_.out_channels, "output channels");
   require_at_least(1, options_.width_factor_in, "the input's width factor");

@@ -241,6 +241,30 @@ TEST_F(Program, MakesAndDescribesData) {
   expect_wrong_usage("data describe ragged.csv", "ragged.csv:3");
 }
 
+TEST_F(Program, TakesOptionsOfEveryCommandFromOneFile) {
+  std::ofstream(folder_ / "c.toml") << "target = 'price'\nhidden = [8]\nthreads = 1\n"
+                                       "[make]\nfile = 'h.csv'\nrows = 40\n"
+                                       "[train]\nfile = 'h.csv'\nout = 'r'\nsteps = 3\n"
+                                       "[predict]\nrun = 'r'\nfile = 'h.csv'\nout = 'p.csv'\n"
+                                       "[analyze]\nfile = 'h.csv'\ntrial_steps = 2\n";
+  EXPECT_EQ(cdt("data make --config c.toml").code, 0);
+  EXPECT_EQ(cdt("train --config c.toml --no-analysis").code, 0);
+  EXPECT_EQ(cdt("predict --config c.toml").code, 0);
+  EXPECT_EQ(cdt("predict r h.csv --config c.toml --out q.csv").code, 0);  // flags and places win
+  EXPECT_EQ(slurp(folder_ / "p.csv"), slurp(folder_ / "q.csv"));
+  const Result report = cdt("analyze --config c.toml --forecast --json -");
+  ASSERT_EQ(report.code, 0) << report.err;
+  const json findings = json::parse(report.out);
+  EXPECT_EQ(findings["samples"], 28);
+  EXPECT_EQ(findings["trials"].size(), 2U);
+  EXPECT_GT(findings["forecast"]["best_lr"], 0);
+  for (const char* name : {"lipschitz", "linearization_error", "lagrange_bound", "hessian_norm",
+                           "kc", "equilibrium", "mae_radius", "lyapunov_lr_max", "gain_margin"}) {
+    EXPECT_TRUE(findings.contains(name)) << name;
+  }
+  expect_wrong_usage("analyze h.csv --target price --train-fraction 1 --forecast", "validation");
+}
+
 TEST_F(Program, SaysWhatIsWrong) {
   const Tensor good = test::random_kernel(6, 12, 1.0, 5);
   save("good.npy", good);
