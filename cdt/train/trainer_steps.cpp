@@ -216,10 +216,11 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
     // Errors out of reach may not rise either, unless weights allow it.
     const bool rose = decay == 0 && !plan.feedback.weighted() && next.square > pass.square;
     const bool fresh = plan.step == step_ || policy_.kind == Kind::kNever;
-    const double eta = gained > 0 && !rose ? gained / promised : -1;  // or NaN
-    const Verdict verdict = promised > kNothing * before ? judge(plan.guard, eta, fresh)
-                            : fresh                      ? Verdict::kFloor
-                                                         : Verdict::kRejectAndRefresh;
+    const double eta = gained > 0 && promised > 0 && !rose ? gained / promised : -1;
+    const bool nothing = std::abs(promised) <= kNothing * before;
+    const Verdict verdict = !nothing ? judge(plan.guard, eta, fresh)
+                            : fresh  ? Verdict::kFloor
+                                     : Verdict::kRejectAndRefresh;
     if (verdict == Verdict::kAccept || verdict == Verdict::kAcceptAndRefresh) {
       row.learning_rate = rate;
       row.augment_norm = proposal.augment_norm;
