@@ -64,8 +64,10 @@ double Schedule::factor(int64_t step, int64_t steps) const {
       return std::exp(-decay * k);
     case Kind::kCosine:
       return (1 + std::cos(std::numbers::pi * std::min(1.0, k / static_cast<double>(steps)))) / 2;
-    case Kind::kStep:
-      return std::pow(decay, static_cast<double>(step / period));
+    case Kind::kStep: {
+      const int64_t periods = step / period;
+      return std::pow(decay, static_cast<double>(periods));
+    }
   }
   throw InvalidArgument(c10::str("unknown schedule ", static_cast<int>(kind)));
 }

@@ -60,7 +60,7 @@ std::string to_string(Outcome outcome) { return name_of(kOutcomes, outcome); }
 Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
     : model_(std::move(model)),
       data_(std::move(data)),
-      options_(std::move(options)),
+      options_(options),
       policy_(options_.relinearize.value_or(Relinearization{options_.method == Method::kGuarded
                                                                 ? Relinearization::Kind::kGuard
                                                                 : Relinearization::Kind::kNever})),
