@@ -28,11 +28,14 @@ struct Command {
 };
 
 std::function<int()> setup_analyze(CLI::App& app);
+std::function<int()> setup_compare(CLI::App& app);
 std::function<int()> setup_data(CLI::App& app);
 std::function<int()> setup_design(CLI::App& app);
 std::function<int()> setup_info(CLI::App& app);
 std::function<int()> setup_kernel(CLI::App& app);
 std::function<int()> setup_predict(CLI::App& app);
+std::function<int()> setup_report(CLI::App& app);
+std::function<int()> setup_reproduce(CLI::App& app);
 std::function<int()> setup_train(CLI::App& app);
 
 /// Puts the options of --config FILE, or of the run that --resume names, before those of the
@@ -138,6 +141,17 @@ torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
 
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
+
+/// While it lives, the first Ctrl-C or SIGTERM asks to stop, the second one kills.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  static bool requested();
+};
 
 /// A progress line on a terminal (rate and time left), plain lines elsewhere; nothing for work
 /// below a second. Called with what is done, the total, and a word on how it goes.

@@ -24,15 +24,8 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flag, std::string& val
   return app.add_option(flag, value, text)->check(CLI::IsMember(choices))->capture_default_str();
 }
 
-/// FNV-1a: tells changed files apart, nothing more.
-std::string checksum(const std::string& bytes) {
-  uint64_t hash = 14695981039346656037U;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
-  return fmt::format("{:016x}", hash);
-}
-
 std::vector<ConflictingRows> find_conflicts(const Tensor& x, const Tensor& y,
-                                            const Problem& problem) {
+                                            const data::Table& table, const Problem& problem) {
   const Tensor features = x.contiguous();
   const auto width = static_cast<size_t>(features.size(1)) * sizeof(double);
   const char* bytes = static_cast<const char*>(features.data_ptr());
@@ -52,7 +45,7 @@ std::vector<ConflictingRows> find_conflicts(const Tensor& x, const Tensor& y,
     ConflictingRows found{{}, gap, problem.preprocess.targets[static_cast<size_t>(target)].name};
     for (const int64_t sample : samples) {
       const int64_t source = problem.split.train[static_cast<size_t>(sample)];
-      found.lines.push_back(problem.table.lines[static_cast<size_t>(source)]);
+      found.lines.push_back(table.lines[static_cast<size_t>(source)]);
     }
     std::sort(found.lines.begin(), found.lines.end());
     conflicts.push_back(std::move(found));
@@ -79,6 +72,12 @@ Tensor read_weights(const data::Table& table, const std::string& name,
 }
 
 }  // namespace
+
+std::string checksum(const std::string& bytes) {
+  uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
+  return fmt::format("{:016x}", hash);
+}
 
 std::string count_of(int64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -132,6 +131,8 @@ void DataOptions::add_to(CLI::App& app, bool required) {
                  "share of them to train on; the others validate")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_option("--train-rows", train_rows, "rows to train on, instead of the share")
+      ->check(positive());
   add_choice(app, "--categories", categories, {"index", "onehot"},
              "text as the index of its category, or one feature per category");
   add_choice(app, "--missing-numbers", missing_numbers, {"zero", "median"},
@@ -149,13 +150,15 @@ void DataOptions::add_to(CLI::App& app, bool required) {
       ->type_name("COLUMN");
 }
 
-void NetworkOptions::add_to(CLI::App& app) {
-  app.add_option("--hidden", hidden, "widths of the hidden layers, with commas between")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(positive())
-      ->type_name("N")
-      ->default_str("256,256");
+void NetworkOptions::add_to(CLI::App& app, bool hidden_layers) {
+  if (hidden_layers) {
+    app.add_option("--hidden", hidden, "widths of the hidden layers, with commas between")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(positive())
+        ->type_name("N")
+        ->default_str("256,256");
+  }
   add_choice(app, "--activation", activation, {"relu", "tanh", "gelu", "softplus", "erf"},
              "between layers");
   add_choice(app, "--parametrization", parametrization, {"standard", "ntk", "improved"},
@@ -189,17 +192,26 @@ int64_t Problem::parameter_count() const {
 
 Problem load_problem(const DataOptions& options, const NetworkOptions& network, uint64_t seed,
                      torch::Device device) {
-  Problem problem;
-  problem.table = options.csv.read();
+  data::Table table = options.csv.read();
+  Problem problem = make_problem(table, options, network, seed, device);
+  problem.table = std::move(table);
   problem.checksum = checksum(read_file(options.csv.path));
-  const int64_t available = problem.table.rows();
+  return problem;
+}
+
+Problem make_problem(const data::Table& table, const DataOptions& options,
+                     const NetworkOptions& network, uint64_t seed, torch::Device device) {
+  Problem problem;
+  const int64_t available = table.rows();
   CDT_REQUIRE(options.rows <= available, options.csv.path, ": --rows asks for ", options.rows,
               " rows, the file has ", available);
   const int64_t count = options.rows > 0 ? options.rows : available;
-  const auto train =
+  const auto share =
       static_cast<int64_t>(std::floor(static_cast<double>(count) * options.train_fraction + 1e-9));
+  const int64_t train = options.train_rows > 0 ? options.train_rows : share;
   CDT_REQUIRE(train >= 1, "--train-fraction ", options.train_fraction, " of ", count,
               " rows leaves none to train on");
+  CDT_REQUIRE(train <= count, "--train-rows asks for ", train, " of ", count, " rows");
   problem.split = data::split_rows(available, count, train, seed);
 
   data::PreprocessOptions preprocess;
@@ -217,10 +229,9 @@ Problem load_problem(const DataOptions& options, const NetworkOptions& network, 
   preprocess.scaling = data::parse_scaling(options.scale);
   preprocess.target_scaling = data::parse_scaling(options.target_scale);
   const data::CsvOptions csv = options.csv.settings();
-  problem.preprocess =
-      options.fit == "all"
-          ? data::fit_preprocess(problem.table, preprocess, csv)
-          : data::fit_preprocess(problem.table, problem.split.train, preprocess, csv);
+  problem.preprocess = options.fit == "all"
+                           ? data::fit_preprocess(table, preprocess, csv)
+                           : data::fit_preprocess(table, problem.split.train, preprocess, csv);
 
   nn::MlpOptions layers;
   layers.inputs = problem.preprocess.feature_count();
@@ -236,14 +247,14 @@ Problem load_problem(const DataOptions& options, const NetworkOptions& network, 
   problem.model->to(device);
 
   const auto features = [&](const std::vector<int64_t>& rows) {
-    return problem.preprocess.transform(problem.table, rows);
+    return problem.preprocess.transform(table, rows);
   };
   const auto labels = [&](const std::vector<int64_t>& rows) {
-    return problem.preprocess.transform_targets(problem.table, rows);
+    return problem.preprocess.transform_targets(table, rows);
   };
   const Tensor x = features(problem.split.train);
   const Tensor y = labels(problem.split.train);
-  problem.conflicts = find_conflicts(x, y, problem);
+  problem.conflicts = find_conflicts(x, y, table, problem);
   const torch::ScalarType dtype = problem.model->weight(0).scalar_type();
   problem.data.x = x.to(device, dtype);
   problem.data.y = y.to(device);
@@ -252,8 +263,7 @@ Problem load_problem(const DataOptions& options, const NetworkOptions& network, 
     problem.data.y_val = labels(problem.split.validation).to(device);
   }
   if (!options.sample_weights.empty()) {
-    problem.data.sample_weights =
-        read_weights(problem.table, options.sample_weights, problem.split.train);
+    problem.data.sample_weights = read_weights(table, options.sample_weights, problem.split.train);
   }
   return problem;
 }

@@ -16,6 +16,7 @@ struct DataOptions {
   std::vector<std::string> targets;
   int64_t rows = 0;
   double train_fraction = 0.7;
+  int64_t train_rows = 0;  ///< instead of the fraction; 0: by the fraction
   std::string categories = "index";
   std::string missing_numbers = "zero";
   std::string unknown = "error";
@@ -37,7 +38,8 @@ struct NetworkOptions {
   int64_t width_factor = 1;
   std::string dtype = "float32";
 
-  void add_to(CLI::App& app);
+  /// `hidden_layers`: whether there is --hidden.
+  void add_to(CLI::App& app, bool hidden_layers = true);
 };
 
 /// Training rows that are equal in every feature and differ in a target.
@@ -65,6 +67,13 @@ struct Problem {
 /// @throws InvalidArgument if an option or the file is wrong.
 Problem load_problem(const DataOptions& data, const NetworkOptions& network, uint64_t seed,
                      torch::Device device);
+
+/// The same from a table that is there already; the problem's own table stays empty.
+Problem make_problem(const data::Table& table, const DataOptions& data,
+                     const NetworkOptions& network, uint64_t seed, torch::Device device);
+
+/// Tells changed files apart, nothing more.
+std::string checksum(const std::string& bytes);
 
 /// "3 rows" or "1 row".
 std::string count_of(int64_t count, const std::string& noun);

@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <csignal>
 #include <iostream>
 
 #include "cli/preflight.h"
@@ -26,15 +25,6 @@ constexpr std::array kMayChange{"steps",   "stop-loss", "patience", "plateau",  
                                 "threads", "device",    "memory",   "no-analysis"};
 /// Options that are no settings of the run.
 constexpr std::array kNoSettings{"help", "config", "resume", "out", "overwrite", "json", "quiet"};
-
-volatile std::sig_atomic_t interrupted = 0;
-
-/// The first Ctrl-C asks, the second one kills.
-void on_interrupt(int) {
-  interrupted = 1;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-}
 
 struct Options {
   DataOptions data;
@@ -331,11 +321,9 @@ int run(Options& options) {
     analysis_seconds = since(began);
   }
 
-  interrupted = 0;
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  std::optional<InterruptScope> scope(std::in_place);
   train::TrainHooks hooks;
-  hooks.stop_requested = [] { return interrupted != 0; };
+  hooks.stop_requested = InterruptScope::requested;
   double last_loss = train::kUnknown;
   hooks.on_step = [&, show = progress("training", "steps", options.output.quiet)](
                       const train::StepRecord& row) {
@@ -350,8 +338,7 @@ int run(Options& options) {
     }
   };
   const train::TrainResult result = trainer->run(hooks);
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  scope.reset();
 
   write_file_atomically(folder.history(), {train::to_csv(result.history)});
   run["result"] = describe(result);

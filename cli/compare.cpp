@@ -1,0 +1,116 @@
+// cdt compare: methods × learning rates × architectures × seeds on the user's own table.
+#include <cdt/core/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "cli/sweep.h"
+
+namespace cdt::cli {
+namespace {
+
+struct Options {
+  SweepPlan plan;
+  SweepOptions sweep;
+  std::vector<std::string> archs{"256x256"};
+  const CLI::App* app = nullptr;
+};
+
+/// "500x500x500": the widths of the hidden layers.
+Architecture parse_architecture(const std::string& text) {
+  Architecture architecture{text, {}};
+  for (size_t first = 0; first <= text.size();) {
+    const size_t last = std::min(text.find('x', first), text.size());
+    const std::string width = text.substr(first, last - first);
+    const bool number = !width.empty() && width.size() < 9 &&
+                        width.find_first_not_of("0123456789") == std::string::npos;
+    CDT_REQUIRE(number && std::stol(width) > 0,
+                "--archs: expected widths of hidden layers with an x between, as 500x500, but "
+                "came '",
+                text, "'");
+    architecture.hidden.push_back(std::stol(width));
+    first = last + 1;
+  }
+  return architecture;
+}
+
+int run(Options& options) {
+  SweepPlan& plan = options.plan;
+  plan.kind = "compare";
+  plan.title = fmt::format("Comparison on {}",
+                           std::filesystem::path(plan.data.csv.path).filename().string());
+  for (const std::string& text : options.archs) {
+    plan.architectures.push_back(parse_architecture(text));
+  }
+  plan.samples_architecture = plan.architectures.front().name;
+  plan.samples_lr = plan.lrs[plan.lrs.size() / 2];
+  for (const CLI::Option* option : options.app->get_options()) {
+    if (option->get_lnames().empty()) continue;
+    const std::string& name = option->get_lnames().front();
+    static const std::set<std::string> kNoSettings{"help", "jobs",  "out",
+                                                   "json", "quiet", "config"};
+    if (kNoSettings.contains(name)) continue;
+    const bool given = option->count() > 0;
+    const std::string value =
+        given ? fmt::format("{}", fmt::join(option->results(), ", ")) : option->get_default_str();
+    if (!value.empty()) plan.settings.push_back({name, value, given ? "given" : "ours", ""});
+  }
+  return run_sweep(plan, options.sweep);
+}
+
+}  // namespace
+
+std::function<int()> setup_compare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->app = &app;
+  SweepPlan& plan = options->plan;
+  plan.lrs = {1, 0.1, 0.01};
+  plan.methods = {"gd", "cdt", "guarded"};
+  plan.seeds = 3;
+  plan.steps = 300;
+  plan.data.add_to(app, /*required=*/true);
+  app.add_option("--archs", options->archs,
+                 "hidden layers, with an x between widths and commas between networks: "
+                 "1500,500x500")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NxN")
+      ->default_str("256x256");
+  plan.network.add_to(app, /*hidden_layers=*/false);
+  add_sweep_axes(app, plan);
+  app.get_option("--lrs")->default_str("1,0.1,0.01");
+  app.get_option("--methods")->default_str("gd,cdt,guarded");
+  app.get_option("--seeds")->capture_default_str();
+  app.get_option("--steps")->capture_default_str();
+  app.add_option("--loss", plan.loss, "sse, half-mse or mse")
+      ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
+      ->capture_default_str();
+  app.add_option("--schedule", plan.schedule,
+                 "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "
+                 "for guarded, which adapts its rate")
+      ->check(CLI::IsMember({"constant", "inverse", "exponential", "cosine", "step"}))
+      ->capture_default_str();
+  app.add_option("--decay", plan.decay, "of the schedule")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--p", plan.p, "weight on label augments")
+      ->check(positive())
+      ->capture_default_str();
+  app.add_option("--q", plan.q, "weight on errors")->check(positive())->capture_default_str();
+  app.add_option("--validate-every", plan.validate_every, "steps between points of the curves")
+      ->check(positive())
+      ->capture_default_str();
+  app.add_option("--memory", plan.memory_mb, "for each kernel's computation, in MB")
+      ->check(positive())
+      ->capture_default_str();
+  options->sweep.add_to(app, "compare");
+  app.footer(
+      "Runs that --out holds already are not repeated: a killed sweep continues, and more --lrs, "
+      "--methods or --seeds may be added later.\n\n"
+      "Example:\n"
+      "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out cmp");
+  return [options] { return run(*options); };
+}
+
+}  // namespace cdt::cli

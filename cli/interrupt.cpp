@@ -1,0 +1,32 @@
+#include <csignal>
+
+#include "cli/command.h"
+
+namespace cdt::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void restore_signals() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+void on_interrupt(int) {
+  interrupted = 1;
+  restore_signals();
+}
+
+}  // namespace
+
+InterruptScope::InterruptScope() {
+  interrupted = 0;
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+}
+
+InterruptScope::~InterruptScope() { restore_signals(); }
+
+bool InterruptScope::requested() { return interrupted != 0; }
+
+}  // namespace cdt::cli

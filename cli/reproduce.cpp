@@ -1,0 +1,267 @@
+// cdt reproduce: the paper's experiments beside the published values.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include "cli/experiments.h"
+#include "cli/sweep.h"
+
+namespace cdt::cli {
+namespace {
+
+struct Options {
+  SweepOptions sweep;
+  SweepPlan axes;  ///< of the command line
+  std::string name;
+  std::string data;
+  std::string experiment;
+  std::vector<std::string> archs;
+  const CLI::App* app = nullptr;
+};
+
+/// The content of an experiment file, with messages that name it.
+class Experiment {
+ public:
+  Experiment(const std::string& text, std::string source) : source_(std::move(source)) {
+    try {
+      table_ = toml::parse(text, source_);
+    } catch (const toml::parse_error& error) {
+      throw InvalidArgument(c10::str(source_, ", line ", error.source().begin.line, ": ",
+                                     std::string(error.description())));
+    }
+  }
+
+  const toml::table& table() const { return table_; }
+
+  /// The value at `path`, as "settings.rows.value".
+  template <class T>
+  T get(const std::string& path) const {
+    const auto value = table_.at_path(path).value<T>();
+    CDT_REQUIRE(value.has_value(), source_, ": expected a value at ", path);
+    return *value;
+  }
+  template <class T>
+  T get_or(const std::string& path, T otherwise) const {
+    return table_.at_path(path).value<T>().value_or(otherwise);
+  }
+  template <class T>
+  std::vector<T> list(const std::string& path) const {
+    return to_list<T>(table_.at_path(path).as_array(), path);
+  }
+  template <class T>
+  std::vector<T> to_list(const toml::array* array, const std::string& path) const {
+    CDT_REQUIRE(array != nullptr, source_, ": expected a list at ", path);
+    std::vector<T> values;
+    for (const auto& item : *array) {
+      const auto value = item.value<T>();
+      CDT_REQUIRE(value.has_value(), source_, ": ", path, " holds something else than expected");
+      values.push_back(*value);
+    }
+    return values;
+  }
+  const std::string& source() const { return source_; }
+
+ private:
+  toml::table table_;
+  std::string source_;
+};
+
+std::string spell(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return fmt::format("{}", whole->get());
+  if (const auto* real = node.as_floating_point()) return fmt::format("{}", real->get());
+  std::string list;
+  if (const auto* array = node.as_array()) {
+    for (const auto& item : *array) list += (list.empty() ? "" : ", ") + spell(item);
+  }
+  return list;
+}
+
+std::vector<PublishedRow> read_published(const Experiment& experiment) {
+  std::vector<PublishedRow> rows;
+  const toml::array* array = experiment.table().at_path("published.rows").as_array();
+  if (array == nullptr) return rows;
+  for (const auto& item : *array) {
+    const toml::table* row = item.as_table();
+    CDT_REQUIRE(row != nullptr && row->contains("architecture") && row->contains("lr") &&
+                    row->contains("method"),
+                experiment.source(), ": published rows need architecture, lr and method");
+    constexpr double kInfinite = std::numeric_limits<double>::quiet_NaN();
+    rows.push_back(
+        {*row->at("architecture").value<std::string>(), *row->at("lr").value<double>(),
+         *row->at("method").value<std::string>(),
+         row->get_as<int64_t>("converged") ? (*row)["converged"].value_or(int64_t{0}) : int64_t{0},
+         (*row)["val_mse_mean"].value_or(kInfinite), (*row)["val_mse_std"].value_or(kInfinite)});
+  }
+  return rows;
+}
+
+std::vector<Architecture> read_architectures(const Experiment& experiment) {
+  const toml::array* array = experiment.table()["architectures"].as_array();
+  CDT_REQUIRE(array != nullptr && !array->empty(), experiment.source(),
+              ": expected [[architectures]]");
+  std::vector<Architecture> architectures;
+  for (const auto& item : *array) {
+    const toml::table* each = item.as_table();
+    CDT_REQUIRE(each != nullptr && (*each)["name"].is_string(), experiment.source(),
+                ": an architecture needs a name");
+    architectures.push_back(
+        {*(*each)["name"].value<std::string>(),
+         experiment.to_list<int64_t>((*each)["hidden"].as_array(), "architectures.hidden")});
+  }
+  return architectures;
+}
+
+SweepPlan read_plan(const Experiment& experiment) {
+  SweepPlan plan;
+  plan.kind = "reproduce";
+  plan.title = experiment.get<std::string>("title");
+  const auto text = [&](const std::string& name) {
+    return experiment.get<std::string>("settings." + name + ".value");
+  };
+  const auto number = [&](const std::string& name) {
+    return experiment.get<double>("settings." + name + ".value");
+  };
+  const auto whole = [&](const std::string& name) {
+    return experiment.get<int64_t>("settings." + name + ".value");
+  };
+  plan.data.targets = {text("target")};
+  plan.data.csv.drop = experiment.list<std::string>("settings.drop.value");
+  plan.data.rows = whole("rows");
+  plan.data.train_rows = whole("train-rows");
+  plan.data.categories = text("categories");
+  plan.data.missing_numbers = text("missing-numbers");
+  plan.data.scale = text("scale");
+  plan.data.target_scale = text("target-scale");
+  plan.data.fit = text("fit");
+  plan.network.activation = text("activation");
+  plan.network.parametrization = text("parametrization");
+  plan.network.sigma_w = number("sigma-w");
+  plan.network.sigma_b = number("sigma-b");
+  plan.network.dtype = text("dtype");
+  plan.loss = text("loss");
+  plan.schedule = text("schedule");
+  plan.decay = number("decay");
+  plan.q = number("q");
+  plan.p = number("p");
+  plan.steps = whole("steps");
+  plan.seeds = whole("seeds");
+  plan.validate_every = whole("validate-every");
+  plan.lrs = experiment.list<double>("settings.lrs.value");
+  plan.methods = experiment.list<std::string>("settings.methods.value");
+  plan.architectures = read_architectures(experiment);
+  if (experiment.table().contains("rates")) {
+    plan.further_lrs = experiment.list<double>("rates.lrs");
+    plan.further_methods = experiment.list<std::string>("rates.methods");
+    plan.further_seeds = experiment.get<int64_t>("rates.seeds");
+    plan.further_steps = experiment.get<int64_t>("rates.steps");
+  }
+  if (experiment.table().contains("weights")) {
+    plan.weights = experiment.list<double>("weights.p");
+    plan.weights_architecture = experiment.get<std::string>("weights.architecture");
+    plan.weights_lr = experiment.get<double>("weights.lr");
+    plan.weights_seeds = experiment.get<int64_t>("weights.seeds");
+  }
+  if (experiment.table().contains("samples")) {
+    plan.samples_architecture = experiment.get<std::string>("samples.architecture");
+    plan.samples_lr = experiment.get<double>("samples.lr");
+    plan.published_closer = experiment.get_or<int64_t>("samples.published_closer", 0);
+    plan.published_samples = experiment.get_or<int64_t>("samples.published_samples", 0);
+  }
+  plan.published = read_published(experiment);
+  plan.published_note = experiment.get_or<std::string>("published.note", "");
+  const toml::table* settings = experiment.table()["settings"].as_table();
+  for (const auto& [key, node] : *settings) {
+    const toml::table& setting = *node.as_table();
+    plan.settings.push_back({std::string(key.str()), spell(*setting.get("value")),
+                             setting["source"].value_or(std::string("ours")),
+                             setting["note"].value_or(std::string())});
+  }
+  return plan;
+}
+
+/// What the command line says stands instead of what the experiment says.
+void override_axes(SweepPlan& plan, const Options& options) {
+  const CLI::App& app = *options.app;
+  const auto mark = [&](const std::string& name, const std::string& value) {
+    for (Setting& setting : plan.settings) {
+      if (setting.name != name || setting.value == value) continue;
+      setting.note = fmt::format("{} in the experiment's file", setting.value);
+      setting.value = value;
+      setting.source = "given";
+    }
+  };
+  if (app.count("--lrs") > 0) {
+    plan.lrs = options.axes.lrs;
+    mark("lrs", fmt::format("{}", fmt::join(plan.lrs, ", ")));
+  }
+  if (app.count("--methods") > 0) {
+    plan.methods = options.axes.methods;
+    mark("methods", fmt::format("{}", fmt::join(plan.methods, ", ")));
+  }
+  if (app.count("--seeds") > 0) {
+    plan.seeds = options.axes.seeds;
+    mark("seeds", fmt::format("{}", plan.seeds));
+  }
+  if (app.count("--steps") > 0) {
+    plan.steps = options.axes.steps;
+    plan.further_steps = std::min(plan.further_steps, plan.steps);
+    mark("steps", fmt::format("{}", plan.steps));
+  }
+  // Asked for single methods, nobody waits for others.
+  const auto among = [&](const std::string& method) {
+    return std::find(plan.methods.begin(), plan.methods.end(), method) != plan.methods.end();
+  };
+  std::erase_if(plan.further_methods, [&](const std::string& method) { return !among(method); });
+  if (!among("cdt")) plan.weights.clear();
+  if (options.archs.empty()) return;
+  std::vector<Architecture> chosen;
+  for (const std::string& name : options.archs) chosen.push_back(plan.architecture(name));
+  plan.architectures = chosen;
+}
+
+int run(Options& options) {
+  CDT_REQUIRE(options.name == "ames", "expected an experiment, ames, but came '", options.name,
+              "'");
+  const bool own = !options.experiment.empty();
+  const Experiment experiment(own ? read_file(options.experiment) : std::string(kAmesExperiment),
+                              own ? options.experiment : "experiments/ames.toml");
+  SweepPlan plan = read_plan(experiment);
+  plan.data.csv.path = options.data;
+  override_axes(plan, options);
+  return run_sweep(plan, options.sweep);
+}
+
+}  // namespace
+
+std::function<int()> setup_reproduce(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->app = &app;
+  app.add_option("EXPERIMENT", options->name, "ames: Tables a1 to a3, house prices")->required();
+  app.add_option("--data", options->data, "the table: AmesHousing.csv")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--archs", options->archs,
+                 "of the experiment's architectures, 1,2,3; default: all")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  add_sweep_axes(app, options->axes);
+  app.add_option("--experiment", options->experiment,
+                 "settings from this file instead of experiments/ames.toml, which is built in")
+      ->type_name("FILE");
+  options->sweep.add_to(app, "ames");
+  app.footer(
+      "The paper's sweep: 3 architectures × 4 rates × 10 seeds, 1000 steps, under gradient "
+      "descent, "
+      "CDT and three more methods. Runs that --out holds already are not repeated: a killed sweep "
+      "continues.\n\n"
+      "Examples:\n"
+      "  cdt reproduce ames --data AmesHousing.csv --out ames\n"
+      "  cdt reproduce ames --data AmesHousing.csv --archs 1 --seeds 2 --steps 100 --out quick");
+  return [options] { return run(*options); };
+}
+
+}  // namespace cdt::cli

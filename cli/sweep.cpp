@@ -1,0 +1,336 @@
+// Runs of a sweep: each on its own thread, kept in a file as soon as it is done.
+#include "cli/sweep.h"
+
+#include <ATen/Version.h>
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/core/version.h>
+#include <cdt/report/sweep_page.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "cli/sweep_results.h"
+
+namespace cdt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+using torch::Tensor;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// GFLOP/s of float32 products on `jobs` threads at once.
+double measure_gemm(int64_t jobs) {
+  std::vector<double> rates(static_cast<size_t>(jobs));
+  std::vector<std::thread> threads;
+  for (double& rate : rates) {
+    threads.emplace_back([&rate] {
+      constexpr int64_t kSize = 768;
+      constexpr double kSeconds = 0.4;
+      torch::set_num_threads(1);
+      const Tensor a = torch::rand({kSize, kSize});
+      torch::mm(a, a);  // the first one sets up
+      const auto start = Clock::now();
+      double count = 0;
+      for (; seconds_since(start) < kSeconds; ++count) torch::mm(a, a);
+      rate = 2 * std::pow(double{kSize}, 3) * count / seconds_since(start) * 1e-9;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+/// A finished run, if the file holds one with all that is wanted; anything else is run again.
+std::optional<SweepRun> load_run(const fs::path& path, const SweepCase& what) {
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    SweepRun run = parse_sweep_run(ordered_json::parse(read_file(path)));
+    if (run.what.key() != what.key() || (what.details && !run.what.details) ||
+        (what.traces && !run.what.traces)) {
+      return std::nullopt;
+    }
+    return run;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+/// What all runs of a folder share. The axes of the sweep may grow: finished runs are kept.
+ordered_json shared_settings(const SweepPlan& plan, const std::string& checksum) {
+  ordered_json settings{{"file", checksum}};
+  for (const Setting& setting : plan.settings) {
+    static const std::set<std::string> kAxes{"lrs", "methods", "seeds", "steps", "p", "archs"};
+    if (!kAxes.contains(setting.name)) settings[setting.name] = setting.value;
+  }
+  for (const Architecture& each : plan.architectures) {
+    settings["architecture " + each.name] = fmt::format("{}", fmt::join(each.hidden, ","));
+  }
+  return settings;
+}
+
+void require_same_sweep(const fs::path& folder, const ordered_json& settings) {
+  const fs::path path = folder / "sweep.json";
+  ordered_json saved;
+  if (fs::exists(path)) {
+    try {
+      saved = ordered_json::parse(read_file(path));
+    } catch (const nlohmann::json::exception&) {
+      throw InvalidArgument(c10::str(path.string(), ": expected JSON; the file is damaged"));
+    }
+    CDT_REQUIRE(saved.value("format", "") == "cdt-sweep-1", path.string(),
+                ": expected the format cdt-sweep-1, but came '", saved.value("format", ""), "'");
+    for (const auto& [name, value] : settings.items()) {
+      if (!saved["settings"].contains(name)) continue;
+      CDT_REQUIRE(saved["settings"][name] == value, folder.string(), ": its runs were made with ",
+                  name, " ", saved["settings"][name].dump(), ", not ", value.dump(),
+                  "; take another --out");
+    }
+  }
+  saved["format"] = "cdt-sweep-1";
+  saved["settings"].update(settings);
+  write_file_atomically(path, {saved.dump(2), "\n"});
+}
+
+/// Runs `cases` on `jobs` threads. Empty entries: interrupted.
+std::vector<std::optional<SweepRun>> run_cases(const SweepPlan& plan,
+                                               const std::vector<SweepCase>& cases,
+                                               const data::Table& table, const fs::path& folder,
+                                               torch::Device device, int64_t jobs,
+                                               const Progress& show) {
+  std::vector<std::optional<SweepRun>> runs(cases.size());
+  std::vector<size_t> open;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    runs[i] = load_run(folder / (cases[i].key() + ".json"), cases[i]);
+    if (!runs[i]) open.push_back(i);
+  }
+  std::mutex mutex;
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;
+  size_t done = cases.size() - open.size();
+  const auto stop = [&] { return InterruptScope::requested() || failed; };
+  const auto work = [&] {
+    torch::set_num_threads(1);
+    for (size_t turn = next++; turn < open.size() && !stop(); turn = next++) {
+      const SweepCase& what = cases[open[turn]];
+      try {
+        auto run = execute(plan, what, table, device, stop);
+        if (!run) return;
+        write_file_atomically(folder / (what.key() + ".json"), {to_json(*run).dump(), "\n"});
+        const std::lock_guard lock(mutex);
+        runs[open[turn]] = std::move(run);
+        show(static_cast<int64_t>(++done), static_cast<int64_t>(cases.size()), what.key());
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        failed = true;
+        return;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int64_t job = 0; job < jobs; ++job) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return runs;
+}
+
+}  // namespace
+
+const Architecture& SweepPlan::architecture(const std::string& name) const {
+  std::string known;
+  for (const Architecture& each : architectures) {
+    if (each.name == name) return each;
+    known += (known.empty() ? "" : ", ") + each.name;
+  }
+  throw InvalidArgument(c10::str("there is no architecture '", name, "'; there are ", known));
+}
+
+std::vector<SweepCase> cases_of(const SweepPlan& plan) {
+  std::map<std::string, SweepCase> unique;
+  const auto add = [&](SweepCase what) {
+    if (what.method == kGdBest) what.lr = 0;
+    const auto [found, fresh] = unique.emplace(what.key(), what);
+    found->second.details = found->second.details || what.details;
+    found->second.traces = found->second.traces || what.traces;
+  };
+  const bool steers =
+      std::find(plan.methods.begin(), plan.methods.end(), "cdt") != plan.methods.end();
+  for (const Architecture& each : plan.architectures) {
+    for (int64_t seed = 1; seed <= plan.seeds; ++seed) {
+      for (const double lr : plan.lrs) {
+        for (const std::string& method : plan.methods) {
+          SweepCase what{each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.steps};
+          what.details = seed == 1 && method == (steers ? "cdt" : plan.methods.front()) &&
+                         lr == plan.lrs[plan.lrs.size() > 1 ? 1 : 0];
+          what.traces = seed == 1 && each.name == plan.samples_architecture &&
+                        lr == plan.samples_lr && (method == "gd" || method == "cdt");
+          add(what);
+        }
+      }
+    }
+    for (int64_t seed = 1; seed <= std::min(plan.further_seeds, plan.seeds); ++seed) {
+      for (const double lr : plan.further_lrs) {
+        for (const std::string& method : plan.further_methods) {
+          add({each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.further_steps});
+        }
+      }
+    }
+    if (each.name != plan.weights_architecture) continue;
+    for (int64_t seed = 1; seed <= std::min(plan.weights_seeds, plan.seeds); ++seed) {
+      for (const double p : plan.weights) {
+        add({each.name, "cdt", plan.weights_lr, p, static_cast<uint64_t>(seed), plan.steps});
+      }
+    }
+  }
+  std::vector<SweepCase> cases;
+  for (auto& [key, what] : unique) cases.push_back(std::move(what));
+  const auto work = [&](const SweepCase& what) {
+    double count = 0;
+    int64_t width = 64;
+    for (const int64_t next : plan.architecture(what.architecture).hidden) {
+      count += static_cast<double>(width) * static_cast<double>(next);
+      width = next;
+    }
+    return count * static_cast<double>(what.steps);
+  };
+  std::stable_sort(cases.begin(), cases.end(),
+                   [&](const auto& a, const auto& b) { return work(a) > work(b); });
+  return cases;
+}
+
+void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
+  out = folder;
+  app.add_option("--jobs", jobs, "runs at a time, one thread each; default: all cores, 1 on a GPU")
+      ->check(positive());
+  app.add_option("--out", out, "folder of the results; runs that it holds are not repeated")
+      ->capture_default_str()
+      ->type_name("DIR");
+  app.add_option("--device", machine.device, "cpu or cuda")->capture_default_str();
+  output.add_to(app);
+}
+
+void add_sweep_axes(CLI::App& app, SweepPlan& plan) {
+  app.add_option("--lrs", plan.lrs, "learning rates, with commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(positive())
+      ->type_name("LR");
+  app.add_option("--methods", plan.methods,
+                 "of gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest "
+                 "stable rate), cdt, guarded, momentum, adam, lbfgs")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(
+          {"gd", "gd-matched", "gd-best", "cdt", "guarded", "momentum", "adam", "lbfgs"}))
+      ->type_name("METHOD");
+  app.add_option("--seeds", plan.seeds, "initializations, each with its own split: 1 to N")
+      ->check(positive())
+      ->type_name("N");
+  app.add_option("--steps", plan.steps, "of each run")->check(positive())->type_name("N");
+}
+
+int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
+  MachineOptions machine = options.machine;
+  machine.threads = 1;
+  const torch::Device device = machine.apply();
+  const int64_t jobs = options.jobs > 0   ? options.jobs
+                       : device.is_cuda() ? 1
+                                          : std::max(1U, std::thread::hardware_concurrency());
+  const data::Table table = plan.data.csv.read();
+  const std::string sum = checksum(read_file(plan.data.csv.path));
+  const std::vector<SweepCase> cases = cases_of(plan);
+  // What is wrong with the settings shows before any run starts.
+  (void)make_problem(table, plan.data, plan.network, 1, device);
+
+  const fs::path folder(options.out);
+  std::error_code error;
+  fs::create_directories(folder / "runs", error);
+  CDT_REQUIRE(!error, "cannot create ", folder.string(), ": ", error.message());
+  require_same_sweep(folder, shared_settings(plan, sum));
+
+  const auto start = Clock::now();
+  const double gemm_before = measure_gemm(jobs);
+  const auto first = Clock::now();
+  size_t finished = 0;
+  for (const SweepCase& what : cases) {
+    if (load_run(folder / "runs" / (what.key() + ".json"), what)) ++finished;
+  }
+  options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
+                                  cases.size(), finished, jobs));
+  std::vector<std::optional<SweepRun>> results;
+  {
+    const InterruptScope interrupts;
+    results = run_cases(plan, cases, table, folder / "runs", device, jobs,
+                        progress("sweep", "runs", options.output.quiet));
+  }
+  const double wall = seconds_since(first);
+  std::vector<SweepRun> runs;
+  for (auto& run : results) {
+    if (run) runs.push_back(std::move(*run));
+  }
+  if (runs.size() < cases.size()) {
+    std::cerr << "cdt: interrupted with " << runs.size() << " of " << cases.size()
+              << " runs done; the same command continues\n";
+    return kInterrupted;
+  }
+  const double gemm = (gemm_before + measure_gemm(jobs)) / 2;
+
+  const auto rows = collect_rows(plan, runs);
+  const auto claims = check_claims(plan, rows, runs);
+  const auto figures = draw_figures(plan, rows, runs);
+  ordered_json content = to_json(plan, rows, claims, runs);
+  content["data"] = {{"file", fs::path(plan.data.csv.path).filename().string()},
+                     {"checksum", sum},
+                     {"rows", table.rows()}};
+  content["machine"] = {{"device", device.str()},
+                        {"jobs", jobs},
+                        {"threads_per_run", 1},
+                        {"libtorch", TORCH_VERSION},
+                        {"gemm_gflops", gemm}};
+  double training = 0;
+  double work = 0;
+  for (const SweepRun& run : runs) {
+    training += run.seconds;
+    work += run.operations;
+  }
+  content["timings"] = {{"runs", runs.size()},
+                        {"runs_made_now", runs.size() - finished},
+                        {"wall_seconds", wall},
+                        {"training_seconds", training},
+                        {"gflop", work * 1e-9}};
+  if (finished == 0) {
+    const double floor = work * 1e-9 / gemm;
+    content["timings"]["floor_seconds"] = floor;
+    content["timings"]["share_of_gemm_rate"] = floor / wall;
+  }
+  write_file_atomically(folder / "results.csv", {to_csv(rows)});
+  write_file_atomically(folder / "results.md", {to_markdown(plan, rows, claims)});
+  write_file_atomically(folder / "figures.json", {report::to_json(figures).dump(), "\n"});
+  write_file_atomically(folder / "results.json", {content.dump(2), "\n"});
+  const auto drawing = Clock::now();
+  write_file_atomically(folder / "report.html",
+                        {report::to_html(report::sweep_page(content, figures))});
+  options.output.text(to_text(plan, rows, claims));
+  options.output.text(fmt::format(
+      "\n{} runs ({} made now) in {:.0f} s, report in {:.2f} s\n{}: report.html, results.json, "
+      "results.csv, results.md, figures.json, runs/\n",
+      runs.size(), runs.size() - finished, seconds_since(start), seconds_since(drawing),
+      folder.string()));
+  options.output.write_json(content.dump(2));
+  return 0;
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,253 @@
+// The paper's statements about its experiments, checked on the runs of a sweep.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "cli/sweep_results.h"
+
+namespace cdt::cli {
+namespace {
+
+/// "architecture 1 at 0.01"
+std::string place(const SweepRow& row) {
+  return fmt::format("architecture {} at {:g}", row.architecture, row.lr);
+}
+
+/// Counts where a statement holds, and remembers where not.
+struct Tally {
+  int64_t held = 0;
+  std::vector<std::string> exceptions;
+
+  void add(bool holds, const std::string& otherwise) {
+    if (holds) {
+      ++held;
+    } else {
+      exceptions.push_back(otherwise);
+    }
+  }
+  Claim verdict(const std::string& text, const std::string& of_what,
+                const std::string& remark = "") const {
+    const auto total = held + static_cast<int64_t>(exceptions.size());
+    if (total == 0) return {text, std::nullopt, "no runs that could say"};
+    std::string evidence = fmt::format("{} of {} {}", held, total, of_what);
+    if (!exceptions.empty()) evidence += fmt::format("; not: {}", fmt::join(exceptions, ", "));
+    if (!remark.empty()) evidence += "; " + remark;
+    return {text, exceptions.empty(), evidence};
+  }
+};
+
+struct Pair {
+  const SweepRow* gd;
+  const SweepRow* cdt;
+};
+
+std::vector<Pair> pairs_of(const SweepPlan& plan, const std::vector<SweepRow>& rows) {
+  std::vector<Pair> pairs;
+  for (const Architecture& each : plan.architectures) {
+    for (const double lr : plan.lrs) {
+      const SweepRow* gd = find_row(rows, each.name, "gd", lr);
+      const SweepRow* cdt = find_row(rows, each.name, "cdt", lr);
+      if (gd != nullptr && cdt != nullptr) pairs.push_back({gd, cdt});
+    }
+  }
+  return pairs;
+}
+
+Claim lower_everywhere(const std::vector<Pair>& pairs) {
+  Tally tally;
+  for (const auto& [gd, cdt] : pairs) {
+    if (cdt->converged == 0 && gd->converged == 0) continue;
+    const bool lower = cdt->converged > 0 && (gd->converged == 0 || cdt->val_mean < gd->val_mean);
+    tally.add(lower,
+              fmt::format("{} ({:.3g} against {:.3g})", place(*cdt), cdt->val_mean, gd->val_mean));
+  }
+  return tally.verdict("The validation loss of CDT is lower at every learning rate",
+                       "pairs of architecture and rate");
+}
+
+Claim never_negative(const std::vector<Pair>& pairs) {
+  Tally tally;
+  for (const auto& [gd, cdt] : pairs) {
+    if (!gd->all_converged() || !cdt->all_converged()) continue;
+    const auto [steps, difference] = mean_difference(*gd, *cdt);
+    int64_t negative = 0;
+    for (size_t k = 1; k < steps.size(); ++k) negative += difference[k] < 0 ? 1 : 0;
+    tally.add(negative == 0,
+              fmt::format("{} ({} of {} points)", place(*cdt), negative, steps.size() - 1));
+  }
+  return tally.verdict("The mean difference L_GD − L_CDT is never negative during training",
+                       "pairs where all runs converge");
+}
+
+Claim smaller_spread(const std::vector<Pair>& pairs) {
+  Tally tally;
+  for (const auto& [gd, cdt] : pairs) {
+    if (gd->converged < 2 || cdt->converged < 2) continue;
+    tally.add(cdt->val_std < gd->val_std,
+              fmt::format("{} ({:.2g} against {:.2g})", place(*cdt), cdt->val_std, gd->val_std));
+  }
+  return tally.verdict("The standard deviation over initializations is smaller for CDT",
+                       "pairs that converge");
+}
+
+Claim smaller_range(const SweepPlan& plan, const std::vector<Pair>& pairs) {
+  Tally tally;
+  std::string figures;
+  for (const Architecture& each : plan.architectures) {
+    std::vector<double> gd;
+    std::vector<double> cdt;
+    for (const Pair& pair : pairs) {
+      if (pair.gd->architecture != each.name || pair.gd->converged == 0 ||
+          pair.cdt->converged == 0) {
+        continue;
+      }
+      gd.push_back(pair.gd->val_mean);
+      cdt.push_back(pair.cdt->val_mean);
+    }
+    if (gd.size() < 2) continue;
+    const auto range = [](const std::vector<double>& values) {
+      const auto [low, high] = std::minmax_element(values.begin(), values.end());
+      return *high - *low;
+    };
+    tally.add(range(cdt) < range(gd), "architecture " + each.name);
+    figures += fmt::format("{}{}: {:.2g} against {:.2g}", figures.empty() ? "" : ", ", each.name,
+                           range(cdt), range(gd));
+  }
+  return tally.verdict("Over the learning rates where both converge, CDT's losses differ less",
+                       "architectures", figures);
+}
+
+Claim survives(const std::vector<Pair>& pairs) {
+  Tally tally;
+  for (const auto& [gd, cdt] : pairs) {
+    if (gd->all_converged()) continue;
+    tally.add(cdt->all_converged(),
+              fmt::format("{} ({} of {} runs)", place(*cdt), cdt->converged, cdt->runs.size()));
+  }
+  return tally.verdict("CDT converges where gradient descent diverges",
+                       "pairs where gradient descent loses runs");
+}
+
+Claim favours_influential(const std::vector<Pair>& pairs) {
+  std::vector<double> correlations;
+  for (const auto& [gd, cdt] : pairs) {
+    for (const SweepRun* a : gd->runs) {
+      for (const SweepRun* b : cdt->runs) {
+        if (a->what.seed != b->what.seed || !a->converged() || !b->converged()) continue;
+        std::vector<double> gained;
+        for (size_t i = 0; i < a->final_error.size(); ++i) {
+          gained.push_back(std::abs(a->final_error[i]) - std::abs(b->final_error[i]));
+        }
+        correlations.push_back(rank_correlation(gained, a->row_norm));
+      }
+    }
+  }
+  const std::string text =
+      "Influential samples are favoured: the error falls most where the kernel's row is large";
+  if (correlations.empty()) return {text, std::nullopt, "no runs that could say"};
+  std::sort(correlations.begin(), correlations.end());
+  const auto positive = std::count_if(correlations.begin(), correlations.end(),
+                                      [](double value) { return value > 0; });
+  const double median = correlations[correlations.size() / 2];
+  return {text, median > 0 && 2 * positive > static_cast<int64_t>(correlations.size()),
+          fmt::format("rank correlation of |e_GD| − |e_CDT| with the row's norm: median {:.2f}, "
+                      "positive in {} of {} pairs of runs",
+                      median, positive, correlations.size())};
+}
+
+Claim weight_matters_less(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+                          const std::vector<SweepRun>& runs) {
+  const std::string text = "The weight p matters less than the learning rate";
+  std::vector<double> over_weights;
+  std::string figures;
+  for (const double p : plan.weights) {
+    std::vector<double> losses;
+    for (const SweepRun& run : runs) {
+      if (run.what.architecture == plan.weights_architecture && run.what.method == "cdt" &&
+          run.what.lr == plan.weights_lr && run.what.p == p && run.what.steps == plan.steps &&
+          run.what.seed <= static_cast<uint64_t>(plan.weights_seeds)) {
+        losses.push_back(run.val_loss);
+      }
+    }
+    const double mean = mean_and_spread(losses).first;
+    if (!std::isfinite(mean)) continue;
+    over_weights.push_back(mean);
+    figures += fmt::format("{}p = {:g}: {:.3g}", figures.empty() ? "" : ", ", p, mean);
+  }
+  std::vector<double> over_rates;
+  for (const SweepRow& row : rows) {
+    if (row.architecture != plan.weights_architecture || row.method != "cdt") continue;
+    std::vector<double> losses;
+    for (const SweepRun* run : row.runs) {
+      if (run->what.seed <= static_cast<uint64_t>(plan.weights_seeds)) {
+        losses.push_back(run->val_loss);
+      }
+    }
+    const double mean = mean_and_spread(losses).first;
+    if (!std::isfinite(mean)) continue;
+    over_rates.push_back(mean);
+    figures += fmt::format(", lr = {:g}: {:.3g}", row.lr, mean);
+  }
+  if (over_weights.size() < 2 || over_rates.size() < 2) {
+    return {text, std::nullopt, "no runs that could say"};
+  }
+  const auto ratio = [](const std::vector<double>& values) {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    return *high / *low;
+  };
+  return {text, ratio(over_weights) < ratio(over_rates),
+          fmt::format("architecture {}, largest / smallest loss: {:.2f} over p, {:.2f} over the "
+                      "rate ({})",
+                      plan.weights_architecture, ratio(over_weights), ratio(over_rates), figures)};
+}
+
+/// How many samples end nearer their labels under CDT (Fig. samples).
+std::optional<Claim> samples_closer(const SweepPlan& plan, const std::vector<Pair>& pairs) {
+  for (const auto& [gd, cdt] : pairs) {
+    if (gd->architecture != plan.samples_architecture || gd->lr != plan.samples_lr) continue;
+    std::vector<double> shares;
+    std::string first;
+    for (const SweepRun* a : gd->runs) {
+      for (const SweepRun* b : cdt->runs) {
+        if (a->what.seed != b->what.seed || !a->converged() || !b->converged()) continue;
+        int64_t closer = 0;
+        for (size_t i = 0; i < a->final_error.size(); ++i) {
+          closer += std::abs(b->final_error[i]) < std::abs(a->final_error[i]) ? 1 : 0;
+        }
+        shares.push_back(static_cast<double>(closer) / static_cast<double>(a->final_error.size()));
+        if (a->what.seed == 1) first = fmt::format("{} of {}", closer, a->final_error.size());
+      }
+    }
+    if (first.empty()) return std::nullopt;
+    const auto [mean, spread] = mean_and_spread(shares);
+    std::string evidence =
+        fmt::format("{} samples for the first seed, {:.0f} ± {:.0f} % over all seeds", first,
+                    100 * mean, 100 * spread);
+    if (plan.published_samples > 0) {
+      evidence += fmt::format(" (published: {} of {}, {:.0f} %)", plan.published_closer,
+                              plan.published_samples,
+                              100.0 * static_cast<double>(plan.published_closer) /
+                                  static_cast<double>(plan.published_samples));
+    }
+    return Claim{fmt::format("Most samples end closer to their label under CDT ({})", place(*cdt)),
+                 mean > 0.5, evidence};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Claim> check_claims(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+                                const std::vector<SweepRun>& runs) {
+  const std::vector<Pair> pairs = pairs_of(plan, rows);
+  if (pairs.empty()) return {};
+  std::vector<Claim> claims{lower_everywhere(pairs), never_negative(pairs),
+                            smaller_spread(pairs),   smaller_range(plan, pairs),
+                            survives(pairs),         favours_influential(pairs)};
+  if (!plan.weights.empty()) claims.push_back(weight_matters_less(plan, rows, runs));
+  if (auto claim = samples_closer(plan, pairs)) claims.push_back(*std::move(claim));
+  return claims;
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,188 @@
+// One run of a sweep: table, kernel, training, record.
+#include <cdt/analysis/preflight.h>
+#include <cdt/core/tolerance.h>
+
+#include <chrono>
+
+#include "cli/preflight.h"
+#include "cli/sweep.h"
+
+namespace cdt::cli {
+namespace {
+
+using torch::Tensor;
+using Clock = std::chrono::steady_clock;
+
+/// Of the largest stable rate; at the limit itself the fastest mode would never settle.
+constexpr double kBestShare = 0.9;
+/// Every step up to here is in the curves: guarded runs are over by then.
+constexpr int64_t kDenseSteps = 50;
+constexpr int64_t kTracedSamples = 3;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Products of one gradient step on `samples` rows: forward, weight gradients, and input gradients
+/// beyond the first layer; `forward` counts the first alone.
+double operations(nn::Mlp model, int64_t samples, bool forward) {
+  double count = 0;
+  for (size_t layer = 0; layer < model->depth(); ++layer) {
+    const double products = forward ? 1 : layer == 0 ? 2 : 3;
+    count += products * 2 * static_cast<double>(samples) *
+             static_cast<double>(model->weight(layer).numel());
+  }
+  return count;
+}
+
+std::vector<double> to_vector(const Tensor& values) {
+  const Tensor flat = values.to(torch::kCPU, torch::kFloat64).contiguous().reshape({-1});
+  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
+}
+
+train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& what, double rate) {
+  train::TrainOptions options;
+  options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
+  options.loss = dynamics::parse_loss(plan.loss);
+  options.learning_rate = rate;
+  if (options.method == train::Method::kGuarded) {
+    options.stop_loss = plan.stop_loss;
+  } else {
+    options.schedule.kind = train::parse_schedule(plan.schedule);
+    options.schedule.decay = plan.decay;
+  }
+  options.q = plan.q;
+  options.p = what.p;
+  options.steps = what.steps;
+  options.seed = what.seed;
+  options.validate_every = plan.validate_every;
+  options.memory_bytes = plan.memory_mb << 20;
+  options.checkpoint_seconds = 1e9;  // the sweep repeats a run that was cut short
+  return options;
+}
+
+void add_details(SweepRun& run, const SweepPlan& plan, Problem& problem, const data::Table& table,
+                 const control::SpectralController& controller) {
+  run.eigenvalues = to_vector(controller.spectrum.eigenvalues.flip(0));
+  run.gain = to_vector(controller.modes.gain.flip(0));
+  run.factor_gd = to_vector((1 - controller.s).flip(0));
+  run.factor_cdt = to_vector(controller.modes.closed_loop.flip(0));
+  AnalysisOptions options;
+  options.loss = plan.loss;
+  options.learning_rate = run.lr;
+  options.p = run.what.p;
+  options.q = plan.q;
+  options.memory_mb = plan.memory_mb;
+  problem.table = table;
+  run.preflight = analyze_problem(problem, options, /*quiet=*/true).text;
+}
+
+/// Records outputs and labels of the first samples; the split has drawn them at random.
+void add_traces(SweepRun& run, Problem& problem, const control::SpectralController& controller,
+                bool controlled, int64_t step) {
+  const torch::NoGradGuard no_graph;
+  const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64).reshape({-1});
+  if (!torch::isfinite(outputs).all().item<bool>()) return;
+  const Tensor labels = problem.data.y.reshape({-1});
+  const Tensor augmented = controlled ? controller.augment(outputs, labels) : labels;
+  const int64_t count = std::min(kTracedSamples, labels.numel());
+  if (run.traces.empty()) {
+    for (int64_t i = 0; i < count; ++i) run.traces.push_back({i, labels[i].item<double>(), {}, {}});
+  }
+  run.trace_step.push_back(step);
+  for (int64_t i = 0; i < count; ++i) {
+    run.traces[static_cast<size_t>(i)].outputs.push_back(outputs[i].item<double>());
+    run.traces[static_cast<size_t>(i)].augmented.push_back(augmented[i].item<double>());
+  }
+}
+
+void add_curve(SweepRun& run, const SweepPlan& plan, const train::TrainResult& result) {
+  for (const train::StepRecord& row : result.history) {
+    const bool eventful = row.rejected > 0 || row.refreshed > 0;
+    if (row.step > kDenseSteps && row.step % plan.validate_every != 0 && !eventful &&
+        row.step != result.steps) {
+      continue;
+    }
+    run.step.push_back(row.step);
+    run.train.push_back(row.train_loss);
+    run.val.push_back(row.val_loss);
+    run.refreshed.push_back(row.refreshed);
+    run.rejections.push_back(row.rejected);
+  }
+  if (!run.val.empty()) run.val.back() = result.val_loss;
+}
+
+}  // namespace
+
+std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
+                                const data::Table& table, torch::Device device,
+                                const std::function<bool()>& stop) {
+  NetworkOptions network = plan.network;
+  network.hidden = plan.architecture(what.architecture).hidden;
+  Problem problem = make_problem(table, plan.data, network, what.seed, device);
+  const dynamics::Loss loss = dynamics::parse_loss(plan.loss);
+
+  const auto start = Clock::now();
+  kernel::NtkOptions ntk;
+  ntk.memory_bytes = plan.memory_mb << 20;
+  const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
+  const auto spectrum = dynamics::decompose(
+      theta, tol::rank_of_computed(theta.size(0), problem.model->weight(0).scalar_type()));
+  const double kernel_seconds = seconds_since(start);
+
+  SweepRun run;
+  run.what = what;
+  run.shape = problem.shape();
+  const double stable = analysis::assess_stability(spectrum, 0, loss).lr_max;
+  run.lr = what.lr > 0 ? what.lr : kBestShare * stable;
+  const auto stability = analysis::assess_stability(spectrum, run.lr, loss);
+  run.lambda_max = spectrum.largest();
+  run.lr_max = stable;
+  run.reachable = spectrum.rank == spectrum.size();
+  run.strictly_contracting = stability.strictly_contracting;
+  run.row_norm = to_vector(theta.norm(2, 1));
+
+  const auto controller =
+      control::design_spectral(spectrum, run.lr, loss, {plan.q, what.p, {}, {}});
+  if (what.details) add_details(run, plan, problem, table, controller);
+  const train::TrainOptions options = training_options(plan, what, run.lr);
+  train::Trainer trainer(problem.model, problem.data, options);
+  trainer.adopt(spectrum, kernel_seconds);
+  train::TrainHooks hooks;
+  hooks.stop_requested = stop;
+  const bool controlled = train::is_controlled(options.method);
+  if (what.traces) {
+    add_traces(run, problem, controller, controlled, 0);
+    hooks.on_step = [&](const train::StepRecord& row) {  // comes after the update of the step
+      const int64_t step = row.step + 1;
+      if (step % plan.validate_every == 0 && step <= what.steps) {
+        add_traces(run, problem, controller, controlled, step);
+      }
+    };
+  }
+  const train::TrainResult result = trainer.run(hooks);
+  if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
+
+  run.outcome = train::to_string(result.outcome);
+  run.steps = result.steps;
+  run.train_loss = result.diverged() ? train::kUnknown : result.train_loss;
+  run.val_loss = result.diverged() ? train::kUnknown : result.val_loss;
+  run.linearizations = result.linearizations;
+  run.rejected = result.rejected;
+  run.seconds = result.seconds;
+  add_curve(run, plan, result);
+  {
+    const torch::NoGradGuard no_graph;
+    const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64);
+    run.final_error = to_vector(outputs - problem.data.y);
+  }
+  const auto steps = static_cast<double>(result.steps + result.rejected);
+  run.operations = steps * operations(problem.model, problem.data.x.size(0), false);
+  if (problem.data.x_val.defined()) {
+    run.operations += static_cast<double>(result.steps) / static_cast<double>(plan.validate_every) *
+                      operations(problem.model, problem.data.x_val.size(0), true);
+  }
+  return run;
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,138 @@
+// The table of a sweep as text, CSV and Markdown.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/sweep_results.h"
+
+namespace cdt::cli {
+namespace {
+
+constexpr double kUnit = 1e-3;  ///< of the losses, as in the paper's tables
+
+/// "yes" for all runs, "no" for none, else how many.
+std::string share(int64_t count, const SweepRow& row) {
+  const auto total = static_cast<int64_t>(row.runs.size());
+  return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
+}
+
+/// "2.33 ± 1.24" in units of 10⁻³; "∞" where no run converged.
+std::string loss(double mean, double spread) {
+  return std::isfinite(mean) ? fmt::format("{:.2f} ± {:.2f}", mean / kUnit, spread / kUnit) : "∞";
+}
+
+std::string published(const SweepRow& row) {
+  return row.published == nullptr ? ""
+                                  : loss(row.published->val_mse_mean, row.published->val_mse_std);
+}
+
+std::string difference(const SweepRow& row) {
+  return std::isfinite(row.difference()) ? fmt::format("{:+.1f}", row.difference()) : "";
+}
+
+std::string converged(const SweepRow& row) {
+  return fmt::format("{}/{}", row.converged, row.runs.size());
+}
+
+std::string verdict(const Claim& claim) {
+  return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
+}
+
+/// Pads by characters, not bytes.
+std::string pad(const std::string& text, size_t width) {
+  const auto shown = static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+  return shown < width ? std::string(width - shown, ' ') + text : text;
+}
+
+bool any_published(const std::vector<SweepRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const SweepRow& row) { return row.published != nullptr; });
+}
+
+std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+}  // namespace
+
+std::string to_csv(const std::vector<SweepRow>& rows) {
+  std::string csv =
+      "architecture,lr,method,reachable,strictly_contracting,converged,runs,val_mse_mean,"
+      "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference\n";
+  for (const SweepRow& row : rows) {
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", row.architecture, cell(row.lr),
+                       row.method, share(row.reachable, row), share(row.strictly_contracting, row),
+                       row.converged, row.runs.size(), cell(row.val_mean), cell(row.val_std),
+                       cell(row.train_mean), cell(row.seconds));
+    csv += row.published == nullptr ? ",,"
+                                    : fmt::format("{},{},", cell(row.published->val_mse_mean),
+                                                  cell(row.published->val_mse_std));
+    csv += cell(row.difference()) + "\n";
+  }
+  return csv;
+}
+
+std::string to_markdown(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+                        const std::vector<Claim>& claims) {
+  const bool beside = any_published(rows);
+  std::string text = fmt::format("# {}\n", plan.title);
+  std::string last;
+  for (const SweepRow& row : rows) {
+    if (row.architecture != last) {
+      last = row.architecture;
+      text += fmt::format(
+          "\n## Architecture {} ({})\n\nFinal validation loss in units of 10⁻³, mean ± standard "
+          "deviation over the runs that converged.\n\n",
+          row.architecture, row.runs.front()->shape);
+      text += "| lr | method | reachable | αc_Lλ_max < 1 | converged | validation |";
+      text += beside ? " published | difference / its spread |" : "";
+      text += " training |\n|---|---|---|---|---|---|---|";
+      text += beside ? "---|---|\n" : "\n";
+    }
+    text += fmt::format("| {:.4g} | {} | {} | {} | {} | {} |", row.lr, row.method,
+                        share(row.reachable, row), share(row.strictly_contracting, row),
+                        converged(row), loss(row.val_mean, row.val_std));
+    if (beside) text += fmt::format(" {} | {} |", published(row), difference(row));
+    text += std::isfinite(row.train_mean) ? fmt::format(" {:.2g} |\n", row.train_mean) : " ∞ |\n";
+  }
+  if (!claims.empty()) text += "\n## Claims\n\n| claim | | evidence |\n|---|---|---|\n";
+  for (const Claim& claim : claims) {
+    text += fmt::format("| {} | {} | {} |\n", claim.text, verdict(claim), claim.evidence);
+  }
+  return text;
+}
+
+std::string to_text(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+                    const std::vector<Claim>& claims) {
+  const bool beside = any_published(rows);
+  std::string text = fmt::format("\n{}\n", plan.title);
+  std::string last;
+  double rate = 0;
+  for (const SweepRow& row : rows) {
+    if (row.architecture != last) {
+      last = row.architecture;
+      text +=
+          fmt::format("\nArchitecture {} ({}), validation loss in units of 10⁻³\n{}{}{}{}{}{}{}\n",
+                      row.architecture, row.runs.front()->shape, pad("lr", 9), pad("method", 12),
+                      pad("reachable", 11), pad("αc_Lλ<1", 9), pad("converged", 11),
+                      pad("ours", 18), beside ? pad("published", 18) + pad("difference", 12) : "");
+    } else if (row.lr != rate) {
+      text += "\n";
+    }
+    rate = row.lr;
+    text += pad(fmt::format("{:.3g}", row.lr), 9) + pad(row.method, 12) +
+            pad(share(row.reachable, row), 11) + pad(share(row.strictly_contracting, row), 9) +
+            pad(converged(row), 11) + pad(loss(row.val_mean, row.val_std), 18);
+    if (beside) text += pad(published(row), 18) + pad(difference(row), 12);
+    text += "\n";
+  }
+  if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
+  if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
+  for (const Claim& claim : claims) {
+    text += fmt::format("  {:<15}{}\n                 {}\n", verdict(claim), claim.text,
+                        claim.evidence);
+  }
+  return text;
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,301 @@
+// cdt reproduce and cdt compare end to end, on a small table.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "support/temp_folder.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kExperiment = R"(
+title = "A small experiment"
+[settings]
+target = { value = "price", source = "paper" }
+drop = { value = [], source = "ours" }
+rows = { value = 60, source = "paper" }
+train-rows = { value = 40, source = "paper" }
+categories = { value = "index", source = "ours" }
+missing-numbers = { value = "zero", source = "ours" }
+scale = { value = "minmax", source = "ours" }
+target-scale = { value = "minmax", source = "ours" }
+fit = { value = "all", source = "ours", note = "over the whole file" }
+activation = { value = "relu", source = "paper" }
+parametrization = { value = "standard", source = "ours" }
+sigma-w = { value = 1.0, source = "ours" }
+sigma-b = { value = 0.1, source = "ours" }
+dtype = { value = "float32", source = "ours" }
+loss = { value = "mse", source = "ours" }
+schedule = { value = "inverse", source = "ours" }
+decay = { value = 0.01, source = "ours" }
+q = { value = 1.0, source = "paper" }
+p = { value = 0.1, source = "paper" }
+steps = { value = 30, source = "ours" }
+seeds = { value = 2, source = "paper" }
+lrs = { value = [30.0, 0.1], source = "paper" }
+methods = { value = ["gd", "cdt", "gd-best", "guarded"], source = "ours" }
+validate-every = { value = 10, source = "ours" }
+[weights]
+architecture = "1"
+p = [0.01, 0.1]
+lr = 0.1
+seeds = 2
+[samples]
+architecture = "1"
+lr = 0.1
+published_closer = 3
+published_samples = 4
+[[architectures]]
+name = "1"
+hidden = [64]
+[[architectures]]
+name = "2"
+hidden = [32, 32]
+[published]
+note = "Invented."
+rows = [
+  { architecture = "1", lr = 0.1, method = "cdt", converged = 2, val_mse_mean = 1.0, val_mse_std = 0.5 },
+  { architecture = "1", lr = 30.0, method = "gd", converged = 0 },
+]
+)";
+
+class Sweeping : public testing::Test {
+ protected:
+  struct Result {
+    int code;
+    std::string out, err;
+  };
+  void SetUp() override {
+    ASSERT_EQ(cdt("data make homes.csv --rows 80 --quiet").code, 0);
+    std::ofstream(folder_ / "small.toml") << kExperiment;
+  }
+  std::string slurp(const std::string& name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  json parse(const std::string& name) const { return json::parse(slurp(name)); }
+  Result shell(const std::string& command) {
+    const std::string inside = "cd " + folder_.path().string() + " && (" + command;
+    const int status = std::system((inside + ") >out.txt 2>err.txt").c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
+  }
+  Result cdt(const std::string& arguments) { return shell(CDT_PROGRAM " " + arguments); }
+  Result reproduce(const std::string& flags) {
+    return cdt("reproduce ames --experiment small.toml --data homes.csv " + flags);
+  }
+  size_t runs_in(const std::string& name) const {
+    size_t count = 0;
+    for (const auto& file : fs::directory_iterator(folder_ / name / "runs")) {
+      count += file.path().extension() == ".json" ? 1 : 0;
+    }
+    return count;
+  }
+  void expect_refused(const Result& result, const std::string& message) {
+    EXPECT_EQ(result.code, 2) << result.out << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(result.out, "");
+  }
+
+  test::TempFolder folder_;
+};
+
+/// Every row of results.json has the names of DESIGN section 5, with their types.
+void expect_row_schema(const json& row) {
+  for (const char* name : {"architecture", "method"}) EXPECT_TRUE(row.at(name).is_string()) << row;
+  for (const char* name : {"reachable", "strictly_contracting"}) {
+    EXPECT_TRUE(row.at(name).is_boolean()) << row;
+  }
+  for (const char* name : {"converged", "runs"}) {
+    EXPECT_TRUE(row.at(name).is_number_integer()) << row;
+  }
+  EXPECT_TRUE(row.at("lr").is_number()) << row;
+  EXPECT_TRUE(row.at("seconds").is_number()) << row;
+  const bool converged = row.at("converged") > 0;
+  for (const char* name : {"val_mse_mean", "val_mse_std", "train_mse_mean"}) {
+    EXPECT_EQ(row.at(name).is_number(), converged) << row;
+  }
+  EXPECT_TRUE(row.contains("published") && row.contains("difference"));
+}
+
+TEST_F(Sweeping, WritesTableFiguresAndClaims) {
+  const Result result = reproduce("--out small");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json content = parse("small/results.json");
+  EXPECT_EQ(content["format"], "cdt-results-1");
+  EXPECT_EQ(content["kind"], "reproduce");
+  EXPECT_TRUE(content["complete"]);
+  // 2 architectures × (2 rates × 3 methods + gd-best)
+  ASSERT_EQ(content["rows"].size(), 14U);
+  for (const json& row : content["rows"]) {
+    expect_row_schema(row);
+    EXPECT_EQ(row["runs"], 2);
+  }
+  // At a rate of 30 descent is lost and control is not needed to see it; the guard holds.
+  const auto find = [&](const std::string& method, double lr) {
+    for (const json& row : content["rows"]) {
+      if (row["architecture"] == "1" && row["method"] == method && row["lr"] == lr) return row;
+    }
+    return json();
+  };
+  EXPECT_EQ(find("gd", 30)["converged"], 0);
+  EXPECT_EQ(find("guarded", 30)["converged"], 2);
+  EXPECT_LT(find("guarded", 30)["train_mse_mean"], 1e-3);
+  const json published = find("cdt", 0.1);
+  EXPECT_NEAR(published["difference"].get<double>(),
+              (published["val_mse_mean"].get<double>() - 1.0) / 0.5, 1e-12);
+  EXPECT_TRUE(find("gd", 30)["published"]["val_mse_mean"].is_null());
+
+  EXPECT_GE(content["claims"].size(), 8U);
+  for (const json& claim : content["claims"]) {
+    EXPECT_TRUE(claim["held"].is_boolean() || claim["held"].is_null());
+    EXPECT_FALSE(claim["evidence"].get<std::string>().empty());
+  }
+  EXPECT_THAT(result.out, HasSubstr("published: 3 of 4"));
+  std::set<std::string> figures;
+  for (const json& figure : parse("small/figures.json")["figures"]) figures.insert(figure["id"]);
+  for (const char* id : {"relative-1", "rates-2", "sample-1", "spectrum-1", "guard-2",
+                         "validation-1-lr-0-1", "validation-2-lr-30"}) {
+    EXPECT_TRUE(figures.contains(id)) << id;
+  }
+  EXPECT_THAT(slurp("small/results.md"), HasSubstr("| 0.1 | cdt |"));
+  EXPECT_THAT(slurp("small/results.csv"), HasSubstr("architecture,lr,method,"));
+  EXPECT_THAT(slurp("small/report.html"), HasSubstr("A small experiment"));
+  EXPECT_EQ(content["settings"].size(), 25U);
+}
+
+TEST_F(Sweeping, MeansAreThoseOfItsRuns) {
+  ASSERT_EQ(reproduce("--out small --archs 1 --methods cdt --lrs 0.1").code, 0);
+  double sum = 0;
+  double square = 0;
+  for (const int seed : {1, 2}) {
+    const json run =
+        parse("small/runs/1-cdt-lr0.1-p0.1-seed" + std::to_string(seed) + "-steps30.json");
+    const double loss = run["val_loss"];
+    EXPECT_EQ(run["curve"]["val"].back(), run["val_loss"]);
+    sum += loss;
+    square += loss * loss;
+  }
+  const json row = parse("small/results.json")["rows"][0];
+  EXPECT_NEAR(row["val_mse_mean"].get<double>(), sum / 2, 1e-15);
+  EXPECT_NEAR(row["val_mse_std"].get<double>(), std::sqrt(square - sum * sum / 2), 1e-12);
+}
+
+TEST_F(Sweeping, AgreesWithTrain) {
+  ASSERT_EQ(reproduce("--out small --archs 1 --methods cdt --lrs 0.1 --seeds 1").code, 0);
+  ASSERT_EQ(cdt("train homes.csv --target price --rows 60 --train-rows 40 --fit all --hidden 64 "
+                "--method cdt --lr 0.1 --schedule inverse --decay 0.01 --steps 30 --stop-loss 0 "
+                "--threads 1 --out run --quiet")
+                .code,
+            0);
+  const json run = parse("run/run.json");
+  const json swept = parse("small/runs/1-cdt-lr0.1-p0.1-seed1-steps30.json");
+  EXPECT_EQ(swept["val_loss"], run["result"]["val_loss"]);
+  EXPECT_EQ(swept["train_loss"], run["result"]["train_loss"]);
+}
+
+TEST_F(Sweeping, DoesNotDependOnTheNumberOfJobs) {
+  ASSERT_EQ(reproduce("--out one --jobs 1 --lrs 0.1").code, 0);
+  ASSERT_EQ(reproduce("--out three --jobs 3 --lrs 0.1").code, 0);
+  ASSERT_EQ(runs_in("one"), runs_in("three"));
+  for (const auto& file : fs::directory_iterator(folder_ / "one/runs")) {
+    const std::string name = file.path().filename();
+    json a = parse("one/runs/" + name);
+    json b = parse("three/runs/" + name);
+    a.erase("seconds");
+    b.erase("seconds");
+    if (a.contains("details")) {
+      a["details"].erase("preflight");  // carries timings of nothing, but the kernel's own words
+      b["details"].erase("preflight");
+    }
+    EXPECT_EQ(a, b) << name;
+  }
+}
+
+TEST_F(Sweeping, ContinuesAfterAKill) {
+  // Long enough to be caught in the middle: kill -9 after the first finished run.
+  const Result killed = shell(
+      CDT_PROGRAM
+      " reproduce ames --experiment small.toml --data homes.csv --out killed --steps 400 --jobs 1 "
+      "& "
+      "pid=$!; while ! ls killed/runs/*.json >/dev/null 2>&1; do sleep 0.02; done; kill -9 $pid; "
+      "wait $pid; true");
+  ASSERT_EQ(killed.code, 0);
+  const size_t before = runs_in("killed");
+  ASSERT_GE(before, 1U);
+  EXPECT_FALSE(fs::exists(folder_ / "killed/results.json"));
+  const Result second = reproduce("--out killed --steps 400");
+  ASSERT_EQ(second.code, 0) << second.err;
+  const json timings = parse("killed/results.json")["timings"];
+  EXPECT_EQ(timings["runs"].get<size_t>() - timings["runs_made_now"].get<size_t>(), before);
+  ASSERT_GT(timings["runs_made_now"], 0);
+  // A damaged file is one more run to make; nothing else is repeated.
+  std::ofstream(folder_ / "killed/runs/1-cdt-lr0.1-p0.1-seed1-steps400.json") << "{\"form";
+  ASSERT_EQ(reproduce("--out killed --steps 400").code, 0);
+  EXPECT_EQ(parse("killed/results.json")["timings"]["runs_made_now"], 1);
+}
+
+TEST_F(Sweeping, StopsOnRequestAndSaysHowToGoOn) {
+  const Result result = shell(
+      CDT_PROGRAM
+      " reproduce ames --experiment small.toml --data homes.csv --out part --steps 2000 --jobs 1 & "
+      "pid=$!; while ! ls part/runs/*.json >/dev/null 2>&1; do sleep 0.02; done; kill -INT $pid; "
+      "wait $pid");
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.err, HasSubstr("the same command continues"));
+}
+
+TEST_F(Sweeping, ComparesOnTheUsersOwnTable) {
+  const Result result =
+      cdt("compare homes.csv --target price --archs 32,16x16 --lrs 0.1 --seeds 2 --steps 20 "
+          "--methods gd,guarded,adam --out mine");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json content = parse("mine/results.json");
+  EXPECT_EQ(content["kind"], "compare");
+  ASSERT_EQ(content["rows"].size(), 6U);
+  for (const json& row : content["rows"]) {
+    expect_row_schema(row);
+    EXPECT_TRUE(row["published"].is_null());
+  }
+  EXPECT_TRUE(content["claims"].empty());  // nothing of CDT to check
+  EXPECT_TRUE(fs::exists(folder_ / "mine/report.html"));
+  // More methods later: what is there stays.
+  ASSERT_EQ(cdt("compare homes.csv --target price --archs 32,16x16 --lrs 0.1 --seeds 2 --steps 20 "
+                "--methods gd,guarded,adam,cdt --out mine")
+                .code,
+            0);
+  EXPECT_EQ(parse("mine/results.json")["timings"]["runs_made_now"], 4);
+}
+
+TEST_F(Sweeping, RefusesWhatItCannotDo) {
+  expect_refused(reproduce("--archs 7"), "there is no architecture '7'; there are 1, 2");
+  expect_refused(cdt("reproduce mnist --data homes.csv"), "expected an experiment, ames");
+  expect_refused(cdt("reproduce ames --data homes.csv"), "homes.csv");  // no such columns
+  expect_refused(cdt("reproduce ames --data nowhere.csv"), "nowhere.csv");
+  expect_refused(cdt("compare homes.csv --target price --archs 3y3"), "came '3y3'");
+  std::ofstream(folder_ / "broken.toml") << "title = ";
+  expect_refused(cdt("reproduce ames --data homes.csv --experiment broken.toml"),
+                 "broken.toml, line 1");
+  std::ofstream(folder_ / "empty.toml") << "title = 'x'\n";
+  expect_refused(cdt("reproduce ames --data homes.csv --experiment empty.toml"),
+                 "empty.toml: expected a value at settings.target.value");
+  EXPECT_EQ(cdt("reproduce ames --data homes.csv --methods sgd").code, 2);
+  EXPECT_FALSE(fs::exists(folder_ / "ames"));
+
+  ASSERT_EQ(reproduce("--out small --archs 1 --methods gd --lrs 0.1 --seeds 1").code, 0);
+  shell("sed -i 's/\"over the whole file\"/\"\"/; s/\"all\"/\"train\"/' small.toml");
+  expect_refused(reproduce("--out small --archs 1 --methods gd --lrs 0.1 --seeds 1"),
+                 "its runs were made with fit \"all\", not \"train\"");
+  std::ofstream(folder_ / "small/sweep.json") << "{\"format\": \"cdt-sweep-9\"}";
+  expect_refused(reproduce("--out small"), "expected the format cdt-sweep-1, but came");
+}
+
+}  // namespace
+}  // namespace cdt
