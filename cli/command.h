@@ -33,6 +33,7 @@ std::function<int()> setup_design(CLI::App& app);
 std::function<int()> setup_info(CLI::App& app);
 std::function<int()> setup_kernel(CLI::App& app);
 std::function<int()> setup_predict(CLI::App& app);
+std::function<int()> setup_report(CLI::App& app);
 std::function<int()> setup_train(CLI::App& app);
 
 /// Puts the options of --config FILE, or of the run that --resume names, before those of the
