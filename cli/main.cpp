@@ -22,6 +22,7 @@ constexpr std::array kCommands{
     Command{"info", "versions, BLAS, threads, devices and their speed", setup_info},
     Command{"kernel", "the neural tangent kernel of a saved model as .npy", setup_kernel},
     Command{"predict", "a trained run and a CSV file → predictions", setup_predict},
+    Command{"report", "run folders, or a sweep → one HTML page with figures", setup_report},
     Command{"reproduce", "the paper's tables and figures beside the published values",
             setup_reproduce},
     Command{"train", "a CSV file → a trained network, plainly or controlled", setup_train},

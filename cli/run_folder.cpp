@@ -1,7 +1,11 @@
 #include "cli/run_folder.h"
 
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/report/run_page.h>
 #include <fmt/format.h>
+
+#include <iostream>
 
 namespace cdt::cli {
 
@@ -20,7 +24,7 @@ void RunFolder::create(bool overwrite) const {
 }
 
 void RunFolder::forget_results() const {
-  for (const auto& file : {history(), model(), predictions(), checkpoint()}) {
+  for (const auto& file : {history(), model(), predictions(), spectrum(), checkpoint(), report()}) {
     std::error_code error;
     fs::remove(file, error);
     CDT_REQUIRE(!error, "cannot replace ", file.string(), ": ", error.message());
@@ -82,6 +86,61 @@ Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const 
       ": its prediction is not a finite number; a feature lies far outside the range of the "
       "training data");
   return predictions;
+}
+
+void write_predictions(const RunFolder& folder, const Problem& problem) {
+  std::string csv = "row,split";
+  for (const auto& target : problem.preprocess.targets) {
+    csv += fmt::format(",{},{}", csv_field(target.name), csv_field(target.name + " predicted"));
+  }
+  csv += "\n";
+  const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
+    if (rows.empty()) return;
+    const Tensor predictions =
+        predict_targets(problem.model, problem.preprocess,
+                        problem.preprocess.transform(problem.table, rows), problem.table.source);
+    const Tensor targets =
+        problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows));
+    const auto predicted = predictions.accessor<double, 2>();
+    const auto wanted = targets.accessor<double, 2>();
+    for (int64_t i = 0; i < predicted.size(0); ++i) {
+      csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
+      for (int64_t c = 0; c < predicted.size(1); ++c) {
+        csv += fmt::format(",{},{}", wanted[i][c], predicted[i][c]);
+      }
+      csv += "\n";
+    }
+  };
+  add(problem.split.train, "train");
+  add(problem.split.validation, "validation");
+  write_file_atomically(folder.predictions(), {csv});
+}
+
+void write_spectrum(const RunFolder& folder, const Findings& findings) {
+  const auto& preflight = findings.preflight;
+  const auto design =
+      control::design_spectral(findings.spectrum, preflight.learning_rate, preflight.loss,
+                               {preflight.q, preflight.rho, {}, {}});
+  std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
+  const auto eigenvalue = findings.spectrum.eigenvalues.accessor<double, 1>();
+  const Tensor columns =
+      torch::stack({design.s, design.modes.gain, design.modes.closed_loop}).cpu();
+  const auto value = columns.accessor<double, 2>();
+  const int64_t n = columns.size(1);
+  for (int64_t mode = 1; mode <= n; ++mode) {  // eigenvalues ascend; the fastest mode is the first
+    const int64_t i = n - mode;
+    csv += fmt::format("{},{},{},{},{},{}\n", mode, eigenvalue[i], value[0][i], value[1][i],
+                       1 - value[0][i], value[2][i]);
+  }
+  write_file_atomically(folder.spectrum(), {csv});
+}
+
+void write_report(const RunFolder& folder) {
+  try {
+    write_file_atomically(folder.report(), {report::to_html(report::run_page({folder.path()}))});
+  } catch (const InvalidArgument& error) {
+    std::cerr << "cdt: warning: the run has no report: " << error.what() << "\n";
+  }
 }
 
 }  // namespace cdt::cli

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/problem.h"
+#include "cli/preflight.h"
 
 namespace cdt::cli {
 
@@ -13,7 +13,7 @@ class RunFolder {
 
   /// Creates the folder. @throws InvalidArgument if it holds a run already, unless `overwrite`.
   void create(bool overwrite) const;
-  /// Removes what an earlier run left: history, model, predictions, checkpoint.
+  /// Removes what an earlier run left: history, model, predictions, spectrum, checkpoint, report.
   void forget_results() const;
   /// @throws InvalidArgument unless it holds a finished run.
   void require_run() const;
@@ -24,6 +24,8 @@ class RunFolder {
   std::filesystem::path model() const { return path_ / "model.safetensors"; }
   std::filesystem::path preprocess() const { return path_ / "preprocess.json"; }
   std::filesystem::path predictions() const { return path_ / "predictions.csv"; }
+  std::filesystem::path spectrum() const { return path_ / "spectrum.csv"; }
+  std::filesystem::path report() const { return path_ / "report.html"; }
   std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
 
  private:
@@ -46,5 +48,15 @@ nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess,
 /// @throws InvalidArgument, naming `source`, if one is not finite.
 torch::Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess,
                               const torch::Tensor& features, const std::string& source);
+
+/// predictions.csv: targets and predictions of the rows that trained and validated.
+void write_predictions(const RunFolder& folder, const Problem& problem);
+
+/// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
+/// of controlled descent does to them at the rate of the analysis.
+void write_spectrum(const RunFolder& folder, const Findings& findings);
+
+/// report.html, from the other files of the folder. A failure is a warning: the run is done.
+void write_report(const RunFolder& folder);
 
 }  // namespace cdt::cli

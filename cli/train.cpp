@@ -144,34 +144,6 @@ void tune(train::TrainOptions& training, const ordered_json& advice, const CLI::
   if (app.count("--steps") == 0) training.steps = advice.at("steps");
 }
 
-void write_predictions(const RunFolder& folder, const Problem& problem) {
-  std::string csv = "row,split";
-  for (const auto& target : problem.preprocess.targets) {
-    csv += fmt::format(",{},{}", csv_field(target.name), csv_field(target.name + " predicted"));
-  }
-  csv += "\n";
-  const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
-    if (rows.empty()) return;
-    const Tensor predictions =
-        predict_targets(problem.model, problem.preprocess,
-                        problem.preprocess.transform(problem.table, rows), problem.table.source);
-    const Tensor targets =
-        problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows));
-    const auto predicted = predictions.accessor<double, 2>();
-    const auto wanted = targets.accessor<double, 2>();
-    for (int64_t i = 0; i < predicted.size(0); ++i) {
-      csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
-      for (int64_t c = 0; c < predicted.size(1); ++c) {
-        csv += fmt::format(",{},{}", wanted[i][c], predicted[i][c]);
-      }
-      csv += "\n";
-    }
-  };
-  add(problem.split.train, "train");
-  add(problem.split.validation, "validation");
-  write_file_atomically(folder.predictions(), {csv});
-}
-
 ordered_json errors_of(const Problem& problem, const std::vector<int64_t>& rows) {
   if (rows.empty()) return nullptr;
   return measure_errors(
@@ -227,7 +199,7 @@ std::string summary(const Problem& problem, const Options& options,
   }
   return text + fmt::format(
                     "\n{0}: model.safetensors, preprocess.json, history.csv, "
-                    "predictions.csv, run.json\nNext: cdt predict {0} NEW.csv --out "
+                    "predictions.csv, run.json, report.html\nNext: cdt predict {0} NEW.csv --out "
                     "predictions.csv\n",
                     folder.path().string());
 }
@@ -272,7 +244,9 @@ int run(Options& options) {
     require_same_run(run, saved, folder.path().string());
     CDT_REQUIRE(saved.at("data").at("checksum") == problem.checksum, options.data.csv.path,
                 ": the file has changed since the run started");
-    if (saved.contains("analysis")) run["analysis"] = saved["analysis"];
+    for (const char* part : {"analysis", "analysis_text"}) {
+      if (saved.contains(part)) run[part] = saved[part];
+    }
     if (options.tune && saved.contains("tuned")) {
       run["tuned"] = saved["tuned"];
       tune(training, run["tuned"], *options.app);
@@ -316,6 +290,8 @@ int run(Options& options) {
       }
       trainer->adopt(findings.spectrum, findings.kernel_seconds);
       run["analysis"] = ordered_json::parse(analysis::to_json(findings.preflight));
+      run["analysis_text"] = findings.text;
+      write_spectrum(folder, findings);
       options.output.text(findings.text);
     }
     analysis_seconds = since(began);
@@ -358,6 +334,7 @@ int run(Options& options) {
                     {"training", result.seconds},
                     {"total", since(start)}};
   write_file_atomically(folder.run(), {run.dump(2), "\n"});
+  write_report(folder);
   options.output.text(summary(problem, options, result, run, folder));
   options.output.write_json(run.dump(2));
   if (result.outcome == train::Outcome::kInterrupted) return kInterrupted;

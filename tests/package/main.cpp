@@ -23,6 +23,9 @@
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/nn/saved_model.h>
+#include <cdt/report/page.h>
+#include <cdt/report/run_page.h>
+#include <cdt/report/sweep_page.h>
 
 #include <cstdio>
 
@@ -40,5 +43,6 @@ int main() {
   cdt::data::PreprocessOptions options;
   options.targets = {"price"};
   const auto features = cdt::data::fit_preprocess(table, options).transform(table);
-  return report.radius_cdt < 1 && features.size(1) == 8 ? 0 : 1;
+  const std::string page = cdt::report::to_html({"A page", {}, {}});
+  return report.radius_cdt < 1 && features.size(1) == 8 && page.size() > 100'000 ? 0 : 1;
 }

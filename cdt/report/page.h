@@ -1,0 +1,69 @@
+/// A report page: sections with text, tables and figures, as one self-contained HTML file.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace cdt::report {
+
+/// One curve, or one cloud of points. Not-finite values leave a gap.
+struct Series {
+  enum class Style { kLine, kDashed, kPoints, kBars };
+  std::string name;
+  std::vector<double> x;
+  std::vector<double> y;
+  std::vector<double> low;   ///< a band around the curve; empty: none
+  std::vector<double> high;  ///< likewise
+  Style style = Style::kLine;
+  bool second_axis = false;  ///< drawn against the axis on the right
+};
+
+struct Axis {
+  std::string label;
+  bool logarithmic = false;  ///< at first; the reader can change it
+};
+
+struct Figure {
+  std::string id;  ///< letters, digits and hyphens; the name of its files
+  std::string title;
+  std::string caption;
+  Axis x;
+  Axis y;
+  Axis y2;  ///< the axis on the right, if a series uses it
+  std::vector<Series> series;
+};
+
+struct Table {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+  std::string note;
+};
+
+/// Its parts appear in this order.
+struct Section {
+  std::string title;
+  std::vector<std::string> paragraphs;
+  std::vector<Table> tables;
+  std::vector<Figure> figures;
+  std::string preformatted;  ///< the text of the pre-flight report
+  bool folded = false;       ///< shown when asked for
+};
+
+struct Page {
+  std::string title;
+  std::vector<std::string> summary;  ///< paragraphs below the title
+  std::vector<Section> sections;
+};
+
+/// @throws InvalidArgument if two figures share an id, or a series has lists of different lengths.
+std::string to_html(const Page& page);
+
+/// Figures as they stand in figures.json: {"format": "cdt-figures-1", "figures": […]}; null is a
+/// gap.
+nlohmann::ordered_json to_json(const std::vector<Figure>& figures);
+/// @throws InvalidArgument, naming `source`, if the content is something else.
+std::vector<Figure> parse_figures(const nlohmann::ordered_json& content, const std::string& source);
+
+}  // namespace cdt::report

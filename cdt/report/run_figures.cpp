@@ -1,0 +1,316 @@
+#include <cdt/report/run_figures.h>
+#include <cdt/report/text.h>
+
+#include <algorithm>
+#include <map>
+
+namespace cdt::report {
+namespace {
+
+using Style = Series::Style;
+using Numbers = std::vector<double>;
+
+constexpr size_t kMostPoints = 1000;  // of a curve: more than a screen is wide
+constexpr size_t kMostBars = 200;
+
+/// A curve through the points that were evaluated. Of a long one each stretch keeps its lowest and
+/// its highest point, so that no peak is lost.
+Series curve(std::string name, const Numbers& x, const Numbers& y, Style style = Style::kLine) {
+  Series series{std::move(name), {}, {}, {}, {}, style, false};
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (std::isfinite(x[i]) && std::isfinite(y[i])) kept.push_back(i);
+  }
+  if (kept.size() > kMostPoints) {
+    const std::vector<size_t> all = std::exchange(kept, {});
+    const size_t width = (all.size() + kMostPoints / 2 - 1) / (kMostPoints / 2);
+    kept.push_back(all.front());
+    for (size_t from = 1; from + 1 < all.size(); from += width) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto last =
+          all.begin() + static_cast<std::ptrdiff_t>(std::min(from + width, all.size() - 1));
+      auto [low, high] =
+          std::minmax_element(first, last, [&](size_t a, size_t b) { return y[a] < y[b]; });
+      if (high < low) std::swap(low, high);
+      kept.push_back(*low);
+      if (high != low) kept.push_back(*high);
+    }
+    kept.push_back(all.back());
+  }
+  for (const size_t i : kept) {
+    series.x.push_back(x[i]);
+    series.y.push_back(y[i]);
+  }
+  return series;
+}
+
+/// Whether a logarithm would show most of it.
+bool mostly_positive(const std::vector<Series>& all) {
+  size_t positive = 0;
+  size_t count = 0;
+  for (const Series& series : all) {
+    count += series.y.size();
+    for (const double y : series.y) positive += y > 0 ? 1 : 0;
+  }
+  return 2 * positive > count;
+}
+
+bool any_positive(const std::vector<Series>& all) {
+  return std::any_of(all.begin(), all.end(), [](const Series& series) {
+    return std::any_of(series.y.begin(), series.y.end(), [](double y) { return y > 0; });
+  });
+}
+
+bool varies(const Series& series) {
+  const auto [low, high] = std::minmax_element(series.y.begin(), series.y.end());
+  return !series.y.empty() && *low != *high;
+}
+
+void add_if_any(std::vector<Series>& all, Series series) {
+  if (!series.x.empty()) all.push_back(std::move(series));
+}
+
+/// Refreshed kernels and rejected steps. Where the run is long a bar stands for several steps.
+std::optional<Figure> events_figure(const CsvFile& history) {
+  const Numbers step = history.numbers("step");
+  const Numbers refreshed = history.numbers("refreshed");
+  const Numbers rejected = history.numbers("rejected");
+  if (step.empty()) return std::nullopt;
+  const double width = std::max(1.0, std::ceil(step.back() / static_cast<double>(kMostBars)));
+  std::map<double, std::pair<double, double>> bars;
+  double later = 0;  // the first linearization belongs to every controlled run
+  for (size_t i = 0; i < step.size(); ++i) {
+    if (!(refreshed[i] > 0) && !(rejected[i] > 0)) continue;
+    auto& bar = bars[std::floor(step[i] / width) * width];
+    if (refreshed[i] > 0) bar.first += refreshed[i];
+    if (rejected[i] > 0) bar.second += rejected[i];
+    if (i > 0 || rejected[i] > 0) ++later;
+  }
+  if (later == 0) return std::nullopt;
+  Series kernels{"kernel computed anew", {}, {}, {}, {}, Style::kBars, false};
+  Series refused{"steps taken back", {}, {}, {}, {}, Style::kBars, false};
+  for (const auto& [at, counts] : bars) {
+    kernels.x.push_back(at);
+    refused.x.push_back(at);
+    kernels.y.push_back(counts.first);
+    refused.y.push_back(counts.second);
+  }
+  Figure figure{"events",
+                "Refreshed kernels and rejected steps",
+                "",
+                {"step", false},
+                {"count", false},
+                {},
+                {kernels, refused}};
+  figure.caption = "Where the guard computed the kernel anew, and where it took steps back.";
+  if (width > 1) figure.caption += fmt::format(" A bar stands for {:.0f} steps.", width);
+  return figure;
+}
+
+/// Positions in predictions.csv of each target; its prediction is in the next column.
+std::vector<size_t> target_columns(const CsvFile& predictions) {
+  std::vector<size_t> columns;
+  for (size_t i = 0; i + 1 < predictions.columns.size(); ++i) {
+    if (predictions.columns[i + 1] == predictions.columns[i] + " predicted") columns.push_back(i);
+  }
+  return columns;
+}
+
+bool is_numeric(const std::vector<std::string>& cells) {
+  return std::all_of(cells.begin(), cells.end(),
+                     [](const std::string& cell) { return !std::isnan(to_number(cell)); });
+}
+
+std::optional<Figure> prediction_figure(const CsvFile& file, size_t column, size_t number) {
+  const std::string& name = file.columns[column];
+  if (file.rows() == 0 || !is_numeric(file.cells[column]) || !is_numeric(file.cells[column + 1])) {
+    return std::nullopt;
+  }
+  const auto* split = file.find("split");
+  Figure figure{
+      fmt::format("predictions-{}", number),
+      fmt::format("Predicted and true {}", name),
+      fmt::format("A point per row of the file, in its units; on the diagonal a prediction "
+                  "is exact."),
+      {"true " + name, false},
+      {"predicted " + name, false},
+      {},
+      {}};
+  double low = INFINITY;
+  double high = -INFINITY;
+  for (const auto& [key, title] :
+       {std::pair{"train", "training rows"}, {"validation", "validation rows"}}) {
+    Series points{title, {}, {}, {}, {}, Style::kPoints, false};
+    std::vector<size_t> rows;
+    for (size_t i = 0; i < file.rows(); ++i) {
+      if (split == nullptr ? std::string_view(key) == "train" : (*split)[i] == key)
+        rows.push_back(i);
+    }
+    const size_t every = rows.size() / kMostPoints + 1;
+    for (size_t i = 0; i < rows.size(); i += every) {
+      points.x.push_back(to_number(file.cells[column][rows[i]]));
+      points.y.push_back(to_number(file.cells[column + 1][rows[i]]));
+      low = std::min(low, points.x.back());
+      high = std::max(high, points.x.back());
+    }
+    if (every > 1) figure.caption += fmt::format(" Of the {}, 1 in {} is shown.", title, every);
+    add_if_any(figure.series, std::move(points));
+  }
+  figure.series.push_back({"exact", {low, high}, {low, high}, {}, {}, Style::kDashed, false});
+  return figure;
+}
+
+std::optional<Figure> spectrum_figure(const CsvFile& file) {
+  if (file.rows() == 0) return std::nullopt;
+  const Numbers mode = file.numbers("mode");
+  const auto sizes = [&](const char* name, double offset) {
+    Numbers values = file.numbers(name);
+    for (double& value : values) value = std::abs(value + offset);
+    return values;
+  };
+  Figure figure{"spectrum",
+                "Kernel spectrum and what a step leaves of each mode",
+                "Left: s = α c_L λ, the share of a mode's error that a step of gradient descent "
+                "removes; above 2 "
+                "it grows instead. Right: what a step leaves of the mode's error (below 1 it "
+                "shrinks), and the "
+                "factor 1 + k(s) by which control scales the error that is fed back. Modes from "
+                "the fastest to "
+                "the slowest, as the network was before training.",
+                {"mode", false},
+                {"s", true},
+                {"factor", true},
+                {}};
+  add_if_any(figure.series, curve("s", mode, file.numbers("step")));
+  const auto right = [&](const char* name, const char* column, double offset, Style style) {
+    Series series = curve(name, mode, sizes(column, offset), style);
+    series.second_axis = true;
+    add_if_any(figure.series, std::move(series));
+  };
+  right("left by gradient descent, |1 − s|", "factor_gd", 0, Style::kDashed);
+  right("left by controlled descent", "factor_cdt", 0, Style::kDashed);
+  right("steering 1 + k(s)", "gain", 1, Style::kLine);
+  return figure;
+}
+
+}  // namespace
+
+std::vector<Figure> run_figures(const RunFiles& run) {
+  std::vector<Figure> figures;
+  const Numbers step = run.history.numbers("step");
+  const auto of = [&](const char* name, const char* column) {
+    return curve(name, step, run.history.numbers(column));
+  };
+
+  Figure losses{
+      "losses", "Loss", "Against the true labels, scaled.", {"step", false}, {"loss", true},
+      {},       {}};
+  add_if_any(losses.series, of("training", "train_loss"));
+  add_if_any(losses.series, of("validation", "val_loss"));
+  if (!losses.series.empty()) {
+    losses.y.logarithmic = mostly_positive(losses.series);
+    figures.push_back(std::move(losses));
+  }
+
+  Figure control{"control",
+                 "Learning rate and label augments",
+                 "",
+                 {"step", false},
+                 {"learning rate", true},
+                 {"‖label augment‖", true},
+                 {}};
+  const Series rate = of("learning rate", "lr");
+  Series augment = of("label augment (right)", "augment_norm");
+  augment.second_axis = true;
+  const bool augmented = any_positive({augment});
+  if (augmented || varies(rate)) {
+    add_if_any(control.series, rate);
+    if (augmented) control.series.push_back(std::move(augment));
+    control.caption = augmented ? "The rate of each step, and how far the labels were moved from "
+                                  "the true ones to steer it."
+                                : "The rate of each step.";
+    if (!augmented) control.title = "Learning rate";
+    figures.push_back(std::move(control));
+  }
+
+  Figure local{"linearization-error",
+               "Distance from the local model",
+               "‖ŷ − ŷ_ϑ‖: how far the outputs have left what the last linearization predicts.",
+               {"step", false},
+               {"linearization error", true},
+               {},
+               {}};
+  add_if_any(local.series, of("linearization error", "linearization_error"));
+  if (!local.series.empty()) {
+    local.y.logarithmic = mostly_positive(local.series);
+    figures.push_back(std::move(local));
+  }
+
+  if (auto events = events_figure(run.history)) figures.push_back(std::move(*events));
+  size_t number = 0;
+  for (const size_t column : target_columns(run.predictions)) {
+    if (auto figure = prediction_figure(run.predictions, column, ++number)) {
+      figures.push_back(std::move(*figure));
+    }
+  }
+  if (auto spectrum = spectrum_figure(run.spectrum)) figures.push_back(std::move(*spectrum));
+  return figures;
+}
+
+std::vector<Figure> overlay_figures(const std::vector<RunFiles>& runs) {
+  std::vector<Figure> figures;
+  const auto add = [&](const char* id, const char* title, const char* x, const char* label,
+                       const char* y) {
+    Figure figure{id, title, "Against the true labels, scaled.", {label, false}, {"loss", true},
+                  {}, {}};
+    for (const RunFiles& run : runs) {
+      add_if_any(figure.series, curve(run.name, run.history.numbers(x), run.history.numbers(y)));
+    }
+    if (figure.series.empty()) return;
+    figure.y.logarithmic = mostly_positive(figure.series);
+    figures.push_back(std::move(figure));
+  };
+  add("training-loss", "Training loss", "step", "step", "train_loss");
+  add("validation-loss", "Validation loss", "step", "step", "val_loss");
+  add("training-loss-time", "Training loss over time", "seconds", "seconds", "train_loss");
+  add("validation-loss-time", "Validation loss over time", "seconds", "seconds", "val_loss");
+  return figures;
+}
+
+std::vector<Table> confusion_tables(const RunFiles& run) {
+  constexpr size_t kMostClasses = 20;
+  std::vector<Table> tables;
+  const CsvFile& file = run.predictions;
+  const auto* split = file.find("split");
+  for (const size_t column : target_columns(file)) {
+    const auto& truth = file.cells[column];
+    const auto& predicted = file.cells[column + 1];
+    if (is_numeric(truth)) continue;
+    for (const auto& [key, title] :
+         {std::pair{"train", "training"}, {"validation", "validation"}}) {
+      std::map<std::string, std::map<std::string, int64_t>> counts;
+      for (size_t i = 0; i < truth.size(); ++i) {
+        if (split != nullptr && (*split)[i] != key) continue;
+        ++counts[truth[i]][predicted[i]];
+        counts[predicted[i]];
+      }
+      if (counts.empty() || counts.size() > kMostClasses) continue;
+      Table table{fmt::format("{}, {} rows: true against predicted", file.columns[column], title),
+                  {"true \\ predicted"},
+                  {},
+                  ""};
+      for (const auto& [name, unused] : counts) table.columns.push_back(name);
+      for (auto& [name, row] : counts) {
+        std::vector<std::string> cells{name};
+        for (size_t c = 1; c < table.columns.size(); ++c) {
+          cells.push_back(std::to_string(row[table.columns[c]]));
+        }
+        table.rows.push_back(std::move(cells));
+      }
+      tables.push_back(std::move(table));
+    }
+  }
+  return tables;
+}
+
+}  // namespace cdt::report

@@ -1,0 +1,251 @@
+// Pages of runs and of sweeps, from folders as they are and as they may be damaged.
+#include <cdt/core/error.h>
+#include <cdt/report/run_files.h>
+#include <cdt/report/run_page.h>
+#include <cdt/report/sweep_page.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "support/temp_folder.h"
+
+namespace cdt::report {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::HasSubstr;
+using Text = const std::string&;
+
+constexpr const char* kHeader =
+    "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds\n";
+
+ordered_json a_run() {
+  return ordered_json::parse(R"({
+    "format": "cdt-run-1", "version": "0.1.0", "revision": "abc", "seed": 1,
+    "settings": {"file": "/data/homes.csv", "target": "price", "method": "gd"},
+    "defaults": {"steps": "1000"},
+    "data": {"file": "/data/homes.csv", "rows": 40, "train": 28, "validation": 12},
+    "network": {"shape": "3-16-1", "parameters": 81},
+    "machine": {"device": "cpu", "threads": 1},
+    "analysis_text": "Pre-flight: all well",
+    "result": {"outcome": "target", "in_words": "Converged.", "steps": 2, "lr": 0.1, "train_loss": 1e-7,
+               "val_loss": 0.002, "best_step": 2, "best_val_loss": 0.002, "linearizations": 2, "rejected": 1,
+               "seconds": 0.5},
+    "errors": {"train": {"price": {"rmse": 3.5, "mae": 2, "r2": 1}},
+               "validation": {"price": {"rmse": 42.5, "mae": 21, "r2": null}}},
+    "seconds": {"load": 0.1, "training": 0.5, "total": 0.7}})");
+}
+
+class Results : public testing::Test {
+ protected:
+  void write(Text name, Text text) {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  }
+  void write_run(Text name, const ordered_json& run = a_run()) {
+    write(name + "/run.json", run.dump());
+    write(name + "/history.csv", std::string(kHeader) +
+                                     "0,0.1,0.5,0.6,2.5,,1,0,0.0\n"
+                                     "1,0.1,0.01,,1.5,,1,1,0.2\n"
+                                     "2,,1e-7,0.002,,,0,0,0.5\n");
+    write(name + "/predictions.csv",
+          "row,split,price,price "
+          "predicted\n1,train,100,101\n2,train,200,199\n3,validation,150,190\n");
+    write(name + "/spectrum.csv",
+          "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n1,100,3,-0.4,-2,-0.8\n2,1,0.03,2.1,0.97,"
+          "0.907\n");
+  }
+  Page page(const std::vector<std::string>& names) const {
+    std::vector<std::filesystem::path> folders;
+    for (Text name : names) folders.push_back(folder_ / name);
+    Page page = run_page(folders);
+    EXPECT_NO_THROW(to_html(page));
+    return page;
+  }
+  static std::vector<std::string> ids(const Page& page) {
+    std::vector<std::string> ids;
+    for (const auto& section : page.sections) {
+      for (const auto& figure : section.figures) ids.push_back(figure.id);
+    }
+    return ids;
+  }
+  static const Figure& figure(const Page& page, Text id) {
+    for (const auto& section : page.sections) {
+      for (const auto& figure : section.figures) {
+        if (figure.id == id) return figure;
+      }
+    }
+    throw std::runtime_error("no figure " + id);
+  }
+  void expect_refused(const std::function<void()>& action, Text message) const {
+    try {
+      action();
+      ADD_FAILURE() << "not refused: " << message;
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+      EXPECT_LT(std::string(error.what()).size(), 400u) << error.what();
+    }
+  }
+  test::TempFolder folder_;
+};
+
+TEST_F(Results, ARunBecomesAPage) {
+  write_run("run");
+  const Page page = this->page({"run"});
+  EXPECT_EQ(ids(page),
+            (std::vector<std::string>{"losses", "control", "events", "predictions-1", "spectrum"}));
+  EXPECT_EQ(figure(page, "losses").series[0].y, (std::vector<double>{0.5, 0.01, 1e-7}));
+  EXPECT_EQ(figure(page, "losses").series[1].x, (std::vector<double>{0, 2}))
+      << "no gap where it was not evaluated";
+  EXPECT_EQ(figure(page, "events").series[1].y, (std::vector<double>{0, 1}));
+  EXPECT_EQ(figure(page, "predictions-1").series[1].y, (std::vector<double>{190}));
+  EXPECT_EQ(figure(page, "spectrum").series[1].y, (std::vector<double>{2, 0.97}));
+  EXPECT_NEAR(figure(page, "spectrum").series[3].y[0], 0.6, 1e-12);
+  const std::string html = to_html(page);
+  for (const char* text :
+       {"Converged.", "Pre-flight: all well", "homes.csv", "42.5", "threads", "3-16-1"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+}
+
+TEST_F(Results, RunsThatDidNotEndWellHaveAPageToo) {
+  ordered_json lasting = a_run();
+  lasting["result"] = nullptr;
+  for (const char* part : {"errors", "seconds", "analysis_text"}) lasting.erase(part);
+  write("lasting/run.json", lasting.dump());
+  EXPECT_THAT(to_html(page({"lasting"})), HasSubstr("has not ended"));
+
+  ordered_json diverged = a_run();
+  diverged["errors"] = nullptr;
+  diverged["result"]["train_loss"] = diverged["result"]["val_loss"] = nullptr;
+  diverged["result"]["best_step"] = nullptr;
+  write("diverged/run.json", diverged.dump());
+  write("diverged/history.csv",
+        std::string(kHeader) + "0,9,1,,,,0,0,0\n1,9,1e300,,,,0,0,0\n2,,inf,,,,0,0,0\n");
+  EXPECT_EQ(figure(page({"diverged"}), "losses").series[0].y, (std::vector<double>{1, 1e300}));
+
+  ordered_json unvalidated = a_run();
+  unvalidated["errors"]["validation"] = nullptr;
+  write_run("unvalidated", unvalidated);
+  write("unvalidated/history.csv", std::string(kHeader) + "0,,1,,,,0,0,0\n");
+  EXPECT_EQ(figure(page({"unvalidated"}), "losses").series.size(), 1u);
+
+  write_run("classes");
+  write("classes/predictions.csv",
+        "row,split,kind,kind predicted\n1,train,a,a\n2,validation,a,\"b, c\"\n");
+  EXPECT_THAT(to_html(page({"classes"})), HasSubstr("true against predicted"));
+  write("classes/history.csv", kHeader);
+  write("classes/predictions.csv", "row,split,price,price predicted\n");
+  EXPECT_EQ(ids(page({"classes"})), std::vector<std::string>{"spectrum"});
+}
+
+TEST_F(Results, SeveralRunsAreLaidOverEachOther) {
+  write_run("a/run");
+  write_run("b/run");
+  ordered_json other = a_run();
+  other["settings"]["method"] = "cdt";
+  write_run("c", other);
+  const Page page = this->page({"a/run", "b/run", "c"});
+  EXPECT_EQ(figure(page, "training-loss").series.size(), 3u);
+  EXPECT_NE(figure(page, "training-loss").series[0].name,
+            figure(page, "training-loss").series[1].name);
+  EXPECT_EQ(page.sections[0].tables[0].rows.size(), 3u);
+  EXPECT_THAT(to_html(page), HasSubstr("Settings in which they differ"));
+}
+
+TEST_F(Results, LongRunsKeepTheirPeaks) {
+  write_run("run");
+  std::string csv = kHeader;
+  for (int k = 0; k < 50000; ++k) {
+    csv += std::to_string(k) + ",0.1," + (k == 33333 ? "7" : "0.5") + ",,,," + (k % 3 ? "0" : "1") +
+           ",0,0\n";
+  }
+  write("run/history.csv", csv);
+  const Page page = this->page({"run"});
+  const Series& loss = figure(page, "losses").series[0];
+  EXPECT_LE(loss.x.size(), 1100u);
+  EXPECT_EQ(loss.x.front(), 0);
+  EXPECT_EQ(loss.x.back(), 49999);
+  EXPECT_THAT(loss.y, testing::Contains(7.0));
+  EXPECT_LE(figure(page, "events").series[0].x.size(), 201u);
+}
+
+TEST_F(Results, SaysWhatIsWrongWithARun) {
+  write("file.txt", "");
+  std::filesystem::create_directories(folder_ / "empty");
+  expect_refused([&] { page({"nowhere"}); },
+                 "nowhere: expected the folder of a run, but it does not exist");
+  expect_refused([&] { page({"file.txt"}); }, "but it is a file");
+  expect_refused([&] { page({"empty"}); }, "neither run.json nor results.json");
+  expect_refused([] { run_page({}); }, "expected the folder of a run");
+  write("run/run.json", "{\"format\": ");
+  expect_refused([&] { page({"run"}); }, "run.json: is not JSON");
+  ordered_json newer = a_run();
+  newer["format"] = "cdt-run-2";
+  newer["version"] = "9.0.0";
+  write("run/run.json", newer.dump());
+  expect_refused([&] { page({"run"}); },
+                 "expected the format \"cdt-run-1\", but came \"cdt-run-2\" of cdt 9.0.0");
+  write_run("run");
+  write("run/history.csv", "step,lr\n0,1\n1\n");
+  expect_refused([&] { page({"run"}); }, "history.csv, line 3: expected 2 cells, but came 1");
+}
+
+ordered_json a_sweep() {
+  return ordered_json::parse(R"({
+    "format": "cdt-results-1", "version": "0.1.0", "revision": "abc", "kind": "reproduce", "title": "The paper's tables",
+    "complete": true, "summary": ["It came out."], "data": {"file": "homes.csv", "checksum": "12"},
+    "settings": [{"name": "steps", "value": "1000", "source": "paper", "note": "said there"}],
+    "machine": {"device": "cpu", "jobs": 2}, "timings": {"wall_seconds": 12.5},
+    "rows": [{"architecture": "79-250-1", "lr": 0.1, "method": "cdt", "reachable": true, "strictly_contracting": false,
+              "converged": 10, "runs": 10, "val_mse_mean": 0.0023, "val_mse_std": 0.0011, "train_mse_mean": 0.001,
+              "seconds": 1.2, "published": {"val_mse_mean": 0.00188, "val_mse_std": 0.00027}, "difference": 1.7},
+             {"architecture": "79-250-1", "lr": 1, "method": "gd", "reachable": true, "strictly_contracting": false,
+              "converged": 0, "runs": 10, "val_mse_mean": null, "val_mse_std": null, "train_mse_mean": null,
+              "seconds": 1.2, "published": null, "difference": null}],
+    "claims": [{"claim": "lower", "held": true, "evidence": "2 of 2"}, {"claim": "faster", "held": false, "evidence": ""},
+               {"claim": "better", "held": null, "evidence": "too few"}],
+    "preflight": [{"title": "Architecture 1", "text": "OSCILLATING <1>"}]})");
+}
+
+TEST_F(Results, ASweepBecomesAPage) {
+  const std::string html = to_html(sweep_page(a_sweep(), {}));
+  for (const char* text :
+       {"The paper&#39;s tables", "Validation MSE, 10⁻³", "2.30\u00a0±\u00a01.10",
+        "1.88\u00a0±\u00a00.27", "+1.7", "diverged", "10\u00a0of\u00a010", ">held<", ">not held<",
+        ">cannot be said<", "OSCILLATING &lt;1&gt;", "said there", "wall seconds", "12.5"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+  ordered_json interrupted = a_sweep();
+  interrupted["complete"] = false;
+  EXPECT_THAT(sweep_page(interrupted, {}).summary[0], HasSubstr("interrupted"));
+}
+
+TEST_F(Results, SaysWhatIsWrongWithASweep) {
+  const auto refused = [&](const std::function<void(ordered_json&)>& damage, Text message) {
+    ordered_json results = a_sweep();
+    damage(results);
+    expect_refused([&] { sweep_page(results, {}, "dir/results.json"); }, message);
+    expect_refused([&] { sweep_page(results, {}, "dir/results.json"); }, "dir/results.json: ");
+  };
+  refused([](ordered_json& r) { r["format"] = "cdt-results-7"; },
+          "expected the format \"cdt-results-1\", but came \"cdt-results-7\" of cdt 0.1.0");
+  refused([](ordered_json& r) { r.erase("format"); }, "a file without a format");
+  refused([](ordered_json& r) { r = ordered_json::array(); }, "a file without a format");
+  refused([](ordered_json& r) { r["rows"] = ordered_json::array(); }, "its list of rows is empty");
+  refused([](ordered_json& r) { r.erase("rows"); }, "its list of rows is empty");
+  refused([](ordered_json& r) { r["rows"] = "many"; }, "rows: expected a list, but came \"many\"");
+  refused([](ordered_json& r) { r["rows"][0] = 3; },
+          "rows: expected a list of objects, but came 3");
+  refused([](ordered_json& r) { r["summary"] = {1}; }, "must be string");
+}
+
+TEST_F(Results, JsonIsReadOrNamed) {
+  write("a.json", "{]");
+  expect_refused([&] { read_json(folder_ / "a.json"); }, "a.json: is not JSON");
+  expect_refused([&] { read_json(folder_ / "b.json"); }, "b.json");
+}
+
+}  // namespace
+}  // namespace cdt::report
