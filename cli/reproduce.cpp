@@ -18,6 +18,7 @@ struct Options {
   std::string data;
   std::string experiment;
   std::vector<std::string> archs;
+  bool table_only = false;
   const CLI::App* app = nullptr;
 };
 
@@ -215,7 +216,8 @@ void override_axes(SweepPlan& plan, const Options& options) {
     return std::find(plan.methods.begin(), plan.methods.end(), method) != plan.methods.end();
   };
   std::erase_if(plan.further_methods, [&](const std::string& method) { return !among(method); });
-  if (!among("cdt")) plan.weights.clear();
+  if (options.table_only) plan.further_lrs.clear();
+  if (options.table_only || !among("cdt")) plan.weights.clear();
   if (options.archs.empty()) return;
   std::vector<Architecture> chosen;
   for (const std::string& name : options.archs) chosen.push_back(plan.architecture(name));
@@ -249,6 +251,8 @@ std::function<int()> setup_reproduce(CLI::App& app) {
       ->allow_extra_args(false)
       ->type_name("NAME");
   add_sweep_axes(app, options->axes);
+  app.add_flag("--table-only", options->table_only,
+               "leave out what goes beyond the tables: further rates, other weights p");
   app.add_option("--experiment", options->experiment,
                  "settings from this file instead of experiments/ames.toml, which is built in")
       ->type_name("FILE");
