@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-STEPS = 200
+STEPS = 400
 RATES = [0.01, 0.001]
 JOBS = 2
 WIDTHS = {"1": [1500], "2": [500] * 3, "3": [250] * 6}
@@ -93,7 +93,7 @@ def dare_seconds():
 def main():
     program, data = sys.argv[1:]
     print(f"A slice of the paper's sweep: gd and cdt, {len(RATES)} rates, {JOBS} seeds, {STEPS} steps, {JOBS} at a time")
-    total_ours = total_eager = total_gflop = paper = rate = 0
+    total_ours = total_eager = floor = paper = 0
     for arch in WIDTHS:
         timings, gemm = ours(program, data, arch)
         beside = eager(arch)
@@ -101,11 +101,10 @@ def main():
               f"{100 * timings['share_of_gemm_rate']:.0f} % of the measured {gemm:.0f} GFLOP/s")
         total_ours += timings["wall_seconds"]
         total_eager += beside
-        total_gflop += timings["gflop"]
-        rate = max(rate, gemm)
+        floor += timings["floor_seconds"]
         paper += timings["wall_seconds"] / timings["runs"] * 80 * 1000 / STEPS
-    share = total_gflop / rate / total_ours
-    print(f"  of the floor that operations and the best GEMM rate set: {100 * share:.0f} % "
+    share = floor / total_ours
+    print(f"  of the floor that operations and the GEMM rate beside them set: {100 * share:.0f} % "
           f"(bar 85: {'met' if share >= 0.85 else 'NOT MET'})")
     print(f"  PyTorch eager / ours: {total_eager / total_ours:.2f} (bar 1: {'met' if total_eager >= total_ours else 'NOT MET'})")
     print(f"  the paper's 240 runs at this speed, none diverging early: {paper / 60:.1f} min "
