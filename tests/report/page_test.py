@@ -15,6 +15,7 @@ import tempfile
 import time
 import unittest
 
+from sample_pages import PAGES, make_pages, run, sweep_figures
 from webdriver import Browser
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
@@ -59,62 +60,6 @@ return view.chart.data.datasets.filter((d) => !d.band).map((d) => ({
   name: d.name, style: d.style, points: d.data.filter(({x, y}) => x !== null && y !== null).length,
   pixels: seen.get(parseInt(d.borderColor.slice(1), 16)) || 0}));
 """
-
-
-def cdt(*arguments):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], cwd=FOLDER, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"cdt {' '.join(map(str, arguments))}: {done.stderr}"
-    return done.stdout
-
-
-def sweep_figures():
-    """As the paper's sweep has: bands, gaps where a run diverged, two axes, points and bars."""
-    steps = list(range(1000))
-    curves = []
-    for number in range(12):
-        y = [0.002 + 0.03 * math.exp(-0.001 * (number + 1) * k) for k in steps]
-        if number == 3:
-            y = [v if k < 60 else None for k, v in enumerate(y)]
-        band = [(None, None) if v is None else (0.8 * v, 1.2 * v) for v in y]
-        curves.append({"name": f"α = {number}", "style": "dashed" if number % 2 else "line", "x": steps, "y": y,
-                       "low": [b[0] for b in band], "high": [b[1] for b in band]})
-    label = {"label": "MSE", "logarithmic": True}
-    figures = [{"id": f"validation-{i}", "title": f"Validation error <{i}>", "caption": "Mean and spread.",
-                "x": {"label": "step"}, "y": label, "series": curves} for i in range(3)]
-    figures.append({"id": "mixed", "title": "Points, bars and two axes", "caption": "", "x": {"label": "rate", "logarithmic": True},
-                    "y": {"label": "count"}, "y2": {"label": "share"},
-                    "series": [{"name": "bars", "style": "bars", "x": [0.001, 0.01, 0.1], "y": [1, 5, 2]},
-                               {"name": "points, \"quoted\"", "style": "points", "x": [0.05, 0.002], "y": [3.25, -1.5]},
-                               {"name": "right", "style": "line", "x": [0.001, 0.1], "y": [0.1, 0.9], "second_axis": True}]})
-    return {"format": "cdt-figures-1", "figures": figures}
-
-
-def sweep_results():
-    row = {"architecture": "79-250-1", "lr": 0.1, "method": "cdt", "reachable": True, "strictly_contracting": False,
-           "converged": 10, "runs": 10, "val_mse_mean": 0.0023, "val_mse_std": 0.0011, "train_mse_mean": 0.001, "seconds": 1.5,
-           "published": {"val_mse_mean": 0.0019, "val_mse_std": 0.0003}, "difference": 1.3}
-    return {"format": "cdt-results-1", "version": "0.1.0", "revision": "", "kind": "reproduce", "title": "A sweep <&>",
-            "complete": True, "summary": ["A paragraph."], "data": {"file": "homes.csv"},
-            "settings": [{"name": "steps", "value": "1000", "source": "paper", "note": "why"}], "machine": {"device": "cpu"},
-            "timings": {"wall_seconds": 1.0}, "rows": [row, {**row, "method": "gd", "val_mse_mean": None, "published": None}],
-            "claims": [{"claim": "lower", "held": held, "evidence": "here"} for held in (True, False, None)],
-            "preflight": [{"title": "one", "text": "STABLE\n" + 200 * "x"}]}
-
-
-def make_pages():
-    cdt("data", "make", "houses.csv", "--rows", 120, "--seed", 1)
-    common = ["train", "houses.csv", "--target", "price", "--hidden", "32", "--threads", 1, "--quiet"]
-    cdt(*common, "--steps", 30, "--out", "run", "--linearization-error")
-    cdt(*common, "--steps", 60, "--out", "gd", "--method", "gd", "--no-analysis")
-    cdt("report", "run", "gd", "--out", "both.html")
-    sweep = FOLDER / "sweep"
-    sweep.mkdir()
-    (sweep / "results.json").write_text(json.dumps(sweep_results()))
-    (sweep / "figures.json").write_text(json.dumps(sweep_figures()))
-    cdt("report", sweep)
-
-
-PAGES = {"run": "run/report.html", "gd": "gd/report.html", "both": "both.html", "sweep": "sweep/report.html"}
 
 
 class PageTest(unittest.TestCase):
@@ -306,17 +251,25 @@ class PageTest(unittest.TestCase):
 
     def test_series_can_be_hidden(self):
         self.open("sweep")
-        self.browser.run("cdtReport.views.get('validation-0').node.querySelectorAll('.legend button')[1].click()")
+        before = self.browser.run(MARKS, "validation-0")
+        self.browser.run("cdtReport.views.get('validation-0').node.querySelectorAll('.legend button')[5].click()")
         pressed = self.browser.run("return [...cdtReport.views.get('validation-0').node.querySelectorAll('.legend button')]"
                                    ".map((each) => each.getAttribute('aria-pressed'))")
         self.assertEqual(pressed.count("false"), 1)
-        marks = self.browser.run(MARKS, "validation-0")
-        self.assertEqual(marks[1]["pixels"], 0)
+        self.assertGreater(before[5]["pixels"], 0)
+        self.assertEqual(self.browser.run(MARKS, "validation-0")[5]["pixels"], 0)
 
     def download(self, figure):
         path = self.downloads / f"{figure}.csv"
         path.unlink(missing_ok=True)
-        self.browser.run("cdtReport.views.get(arguments[0]).download_button.click()", figure)
+        # A real click: a page may not start several downloads by itself.
+        at = self.browser.run("""
+            const button = cdtReport.views.get(arguments[0]).download_button;
+            button.scrollIntoView({block: 'center'});
+            const {left, top, width, height} = button.getBoundingClientRect();
+            return [left + width / 2, top + height / 2];
+        """, figure)
+        self.browser.pointer(("move", *at), "down", "up")
         end = time.monotonic() + 20
         while not path.exists() or path.stat().st_size == 0:
             self.assertLess(time.monotonic(), end, f"no {path.name} came")
@@ -386,7 +339,8 @@ class PageTest(unittest.TestCase):
 
 class PictureTest(unittest.TestCase):
     def test_png_writes_the_figures(self):
-        cdt("report", "gd", "--out", "pictures/page.html", "--png") if (FOLDER / "pictures").mkdir() is None else None
+        (FOLDER / "pictures").mkdir()
+        run(PROGRAM, FOLDER, "report", "gd", "--out", "pictures/page.html", "--png")
         pictures = sorted(path.name for path in (FOLDER / "pictures").glob("*.png"))
         self.assertEqual(pictures, ["losses.png", "predictions-1.png"])
         for name in pictures:
@@ -407,5 +361,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="cdt-report-") as folder:
         FOLDER = pathlib.Path(folder).resolve()
         (FOLDER / "downloads").mkdir()
-        make_pages()
+        make_pages(PROGRAM, FOLDER)
         unittest.main(verbosity=2)

@@ -153,11 +153,11 @@ const CdtFigure = (() => {
       const whole = lists.every((each) => each.y.every((value) => Number.isInteger(value)));  // counts
       const label = (value) => {
         if (!logarithmic) return show(value, 6);
-        const exponent = Math.log10(value);
-        if (Math.abs(exponent - Math.round(exponent)) < 1e-9) return power(Math.round(exponent));
         // Between powers of ten only where there are few of them.
         const {min, max} = this.chart ? this.chart.scales[name] : {min: 1, max: 1e9};
-        return Math.log10(max / min) < 1.5 ? show(value, 3) : '';
+        if (Math.log10(max / min) < 1.5) return show(value, 3);
+        const exponent = Math.log10(value);
+        return Math.abs(exponent - Math.round(exponent)) < 1e-9 ? power(Math.round(exponent)) : '';
       };
       return {
         type: logarithmic ? 'logarithmic' : 'linear',
