@@ -36,20 +36,24 @@ const CdtFigure = (() => {
       const dataset = chart.data.datasets[index];
       if (dataset.band || (dataset.style !== 'line' && dataset.style !== 'dashed')) return;
       const {ctx, chartArea} = chart;
+      const mark = ({x, y}) => Chart.helpers.drawPoint(ctx, {pointStyle: dataset.shape, radius: 4, borderWidth: 1.5}, x, y);
       let next = chartArea.left + 20 + ((dataset.number * 37) % kMarkerGap);
+      let last = null;
+      let marked = false;
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = dataset.borderColor;
       ctx.lineWidth = 1.5;
       meta.data.forEach((point, i) => {
         if (point.skip || !chart.isPointInArea(point)) return;
+        last = point;
         const missing = (other) => !other || other.skip;
         const alone = missing(meta.data[i - 1]) && missing(meta.data[i + 1]);
         if (point.x < next && !alone) return;
         if (!alone) next = point.x + kMarkerGap;
-        if (dataset.several || alone) {
-          Chart.helpers.drawPoint(ctx, {pointStyle: dataset.shape, radius: 4, borderWidth: 1.5}, point.x, point.y);
-        }
+        if (dataset.several || alone) mark(point);
+        marked = true;
       });
+      if (last && !marked && dataset.several) mark(last);
       ctx.restore();
     },
   };
@@ -125,7 +129,7 @@ const CdtFigure = (() => {
         };
         if (each.low) {
           // A band that reaches below zero goes down to the lowest value that a logarithm can show.
-          const floor = Math.min(...each.y.filter((value) => value > 0));
+          const floor = each.y.reduce((low, value) => (value > 0 && !(low <= value) ? value : low), undefined);
           const band = {...common, type: 'line', band: true, borderWidth: 0, pointRadius: 0, pointHitRadius: 0, order: 2};
           datasets.push({...band, data: sorted(points(each.low, floor)), fill: false});
           datasets.push({...band, data: sorted(points(each.high)), fill: '-1', backgroundColor: `${colour}2b`});
@@ -163,6 +167,8 @@ const CdtFigure = (() => {
         type: logarithmic ? 'logarithmic' : 'linear',
         position,
         display: name !== 'y2' || this.right,
+        // Curves end at the edge; points and bars want room around them.
+        bounds: name === 'x' && this.spec.series.every(({style}) => style === 'line' || style === 'dashed') ? 'data' : 'ticks',
         ...(limits ? {min: limits[0], max: limits[1]} : {}),
         title: {display: axis.label !== '', text: axis.label, color: ink},
         ticks: {color: ink, ...(whole ? {precision: 0} : {}), callback: label, maxRotation: 0, autoSkipPadding: 14},
