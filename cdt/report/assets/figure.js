@@ -182,7 +182,7 @@ const CdtFigure = (() => {
       this.chart = null;
       const tooltip_value = ({dataset, raw, dataIndex}) => {
         const {source} = dataset;
-        const at = source.low ? source.x.indexOf(raw.x) : -1;
+        const at = source.low && this.chart.width > 500 ? source.x.indexOf(raw.x) : -1;
         const band = at < 0 ? '' : `  (${show(source.low[at])} to ${show(source.high[at])})`;
         const name = dataset.style === 'points' ? `${dataset.name}: ${show(raw.x)}, ` : `${dataset.name}: `;
         return `${name}${show(raw.y)}${band}`;
