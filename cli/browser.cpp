@@ -61,6 +61,7 @@ std::string to_url(const fs::path& path) {
 /// it takes too long. Returns its exit code.
 int run_program(std::vector<std::string> arguments, const fs::path& log) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (auto& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t files;
@@ -106,7 +107,7 @@ fs::path find_browser() {
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
     std::istringstream folders(path == nullptr ? "" : path);
     for (std::string folder; std::getline(folders, folder, ':');) {
-      const fs::path program = fs::path(folder.empty() ? "." : folder) / name;
+      fs::path program = fs::path(folder.empty() ? "." : folder) / name;
       if (::access(program.c_str(), X_OK) == 0 && fs::is_regular_file(program)) return program;
     }
   }

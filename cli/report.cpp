@@ -52,7 +52,7 @@ int run(const Options& options) {
                               {"pictures", nlohmann::ordered_json::array()}};
   if (options.png) {
     constexpr int kWidth = 1000;
-    constexpr int kHeight = 680;
+    constexpr int kHeight = 700;
     for (const report::Section& section : page.sections) {
       for (const report::Figure& figure : section.figures) {
         const fs::path picture = out.parent_path() / (figure.id + ".png");

@@ -28,6 +28,7 @@ for method in gd cdt guarded; do
   printf '  %-10s %10.4g %7d %9.2f %14.2e %14.2e %16.0f\n' $method "$(field $method lr)" "$(field $method steps)" \
     "$(field $method seconds)" "$(field $method train_loss)" "$(field $method val_loss)" "$(field $method rmse 2)"
 done
-run "6. Prices for a table that the network has not seen" \
+run "6. The same as a page with figures, for any browser" "cdt report gd cdt guarded --out methods.html"
+run "7. Prices for a table that the network has not seen" \
   "cdt data make new.csv --rows 100 --seed 2 && cdt predict guarded new.csv --out prices.csv"
 printf '\nThe files of this tour are in %s; README.md says where to go from here.\n' "$PWD"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -72,7 +71,8 @@ nlohmann::ordered_json pack(const std::vector<double>& values, int digits) {
     if (exact) {
       rank = static_cast<int64_t>(values[i]);
     } else if (decimals[i]->mantissa != 0) {
-      rank = (decimals[i]->exponent - lowest) * 9 * first + decimals[i]->mantissa - first + 1;
+      rank =
+          int64_t{decimals[i]->exponent - lowest} * 9 * first + decimals[i]->mantissa - first + 1;
       if (decimals[i]->negative) rank = -rank;
     }
     append(text, rank - last);

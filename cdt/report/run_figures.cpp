@@ -2,6 +2,7 @@
 #include <cdt/report/text.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace cdt::report {
@@ -136,8 +137,8 @@ std::optional<Figure> prediction_figure(const CsvFile& file, size_t column, size
       {"predicted " + name, false},
       {},
       {}};
-  double low = INFINITY;
-  double high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
   for (const auto& [key, title] :
        {std::pair{"train", "training rows"}, {"validation", "validation rows"}}) {
     Series points{title, {}, {}, {}, {}, Style::kPoints, false};

@@ -43,7 +43,8 @@ std::string mean_and_spread(const ordered_json& row, double unit) {
                      : fmt::format("{:.2e}\u00a0±\u00a0{:.2e}", value, width);
 }
 
-Table rows_table(const ordered_json& rows) {
+/// A table per architecture, in the order in which they first appear.
+std::vector<Table> rows_tables(const ordered_json& rows) {
   const auto any = [&](const char* name) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ordered_json& row) { return !field(row, name).is_null(); });
@@ -52,20 +53,22 @@ Table rows_table(const ordered_json& rows) {
   const bool trained = any("train_mse_mean");
   const int exponent = common_exponent(rows);
   const double unit = std::pow(10, exponent);
-  const std::string in_units = exponent == 0 ? "" : fmt::format(", 10{}", raised(exponent));
-  Table table;
-  table.columns = {"Architecture", "Learning rate", "Method",
-                   "Reachable",    "Contracting",   "Converged"};
-  table.columns.push_back("Validation MSE" + in_units);
-  if (published) {
-    table.columns.insert(table.columns.end(), {"Published", "Difference"});
-  }
-  if (trained) table.columns.push_back("Training MSE" + in_units);
-  table.columns.push_back("Seconds");
+  const std::string in_units = exponent == 0 ? "" : fmt::format(",\u00a010{}", raised(exponent));
+  std::vector<std::string> columns{"Learning rate", "Method", "Reachable", "Contracting",
+                                   "Converged"};
+  columns.push_back("Validation MSE" + in_units);
+  if (published) columns.insert(columns.end(), {"Published", "Difference"});
+  if (trained) columns.push_back("Training MSE" + in_units);
+  columns.emplace_back("Seconds");
+
+  std::vector<Table> tables;
   for (const ordered_json& row : rows) {
     CDT_REQUIRE(row.is_object(), "rows: expected a list of objects, but came ", row.dump());
-    std::vector<std::string> cells{show(row, "architecture"),
-                                   show(row, "lr"),
+    const std::string title = show(row, "architecture");
+    auto table = std::find_if(tables.begin(), tables.end(),
+                              [&](const Table& each) { return each.title == title; });
+    if (table == tables.end()) table = tables.insert(table, {title, columns, {}, ""});
+    std::vector<std::string> cells{show(row, "lr"),
                                    show(row, "method"),
                                    show(row, "reachable"),
                                    show(row, "strictly_contracting"),
@@ -79,14 +82,16 @@ Table rows_table(const ordered_json& rows) {
     }
     if (trained) cells.push_back(show(number_of(row, "train_mse_mean") / unit));
     cells.push_back(show(row, "seconds"));
-    table.rows.push_back(std::move(cells));
+    table->rows.push_back(std::move(cells));
   }
-  table.note =
+  tables.back().note =
       "Mean ± standard deviation over the runs that converged. Contracting: every mode of the "
       "local "
       "model shrinks without changing its sign (α c_L λ_max < 1).";
-  if (published) table.note += " Difference: ours less the published one, in units of its spread.";
-  return table;
+  if (published) {
+    tables.back().note += " Difference: ours less the published one, in units of its spread.";
+  }
+  return tables;
 }
 
 Table claims_table(const ordered_json& claims) {
@@ -134,7 +139,7 @@ Page sweep_page(const ordered_json& results, const std::vector<Figure>& figures,
     for (const ordered_json& text : list_of(results, "summary")) {
       page.summary.push_back(text.get<std::string>());
     }
-    page.sections.push_back({"Results", {}, {rows_table(rows)}, {}, "", false});
+    page.sections.push_back({"Results", {}, rows_tables(rows), {}, "", false});
     if (const auto claims = list_of(results, "claims"); !claims.empty()) {
       page.sections.push_back({"Claims", {}, {claims_table(claims)}, {}, "", false});
     }

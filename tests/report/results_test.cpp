@@ -212,7 +212,7 @@ ordered_json a_sweep() {
 TEST_F(Results, ASweepBecomesAPage) {
   const std::string html = to_html(sweep_page(a_sweep(), {}));
   for (const char* text :
-       {"The paper&#39;s tables", "Validation MSE, 10⁻³", "2.30\u00a0±\u00a01.10",
+       {"The paper&#39;s tables", "Validation MSE,\u00a010⁻³", "2.30\u00a0±\u00a01.10",
         "1.88\u00a0±\u00a00.27", "+1.7", "diverged", "10\u00a0of\u00a010", ">held<", ">not held<",
         ">cannot be said<", "OSCILLATING &lt;1&gt;", "said there", "wall seconds", "12.5"}) {
     EXPECT_THAT(html, HasSubstr(text));

@@ -36,20 +36,24 @@ const CdtFigure = (() => {
       const dataset = chart.data.datasets[index];
       if (dataset.band || (dataset.style !== 'line' && dataset.style !== 'dashed')) return;
       const {ctx, chartArea} = chart;
+      const mark = ({x, y}) => Chart.helpers.drawPoint(ctx, {pointStyle: dataset.shape, radius: 4, borderWidth: 1.5}, x, y);
       let next = chartArea.left + 20 + ((dataset.number * 37) % kMarkerGap);
+      let last = null;
+      let marked = false;
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = dataset.borderColor;
       ctx.lineWidth = 1.5;
       meta.data.forEach((point, i) => {
         if (point.skip || !chart.isPointInArea(point)) return;
+        last = point;
         const missing = (other) => !other || other.skip;
         const alone = missing(meta.data[i - 1]) && missing(meta.data[i + 1]);
         if (point.x < next && !alone) return;
         if (!alone) next = point.x + kMarkerGap;
-        if (dataset.several || alone) {
-          Chart.helpers.drawPoint(ctx, {pointStyle: dataset.shape, radius: 4, borderWidth: 1.5}, point.x, point.y);
-        }
+        if (dataset.several || alone) mark(point);
+        marked = true;
       });
+      if (last && !marked && dataset.several) mark(last);
       ctx.restore();
     },
   };
@@ -125,7 +129,7 @@ const CdtFigure = (() => {
         };
         if (each.low) {
           // A band that reaches below zero goes down to the lowest value that a logarithm can show.
-          const floor = Math.min(...each.y.filter((value) => value > 0));
+          const floor = each.y.reduce((low, value) => (value > 0 && !(low <= value) ? value : low), undefined);
           const band = {...common, type: 'line', band: true, borderWidth: 0, pointRadius: 0, pointHitRadius: 0, order: 2};
           datasets.push({...band, data: sorted(points(each.low, floor)), fill: false});
           datasets.push({...band, data: sorted(points(each.high)), fill: '-1', backgroundColor: `${colour}2b`});
@@ -153,16 +157,18 @@ const CdtFigure = (() => {
       const whole = lists.every((each) => each.y.every((value) => Number.isInteger(value)));  // counts
       const label = (value) => {
         if (!logarithmic) return show(value, 6);
-        const exponent = Math.log10(value);
-        if (Math.abs(exponent - Math.round(exponent)) < 1e-9) return power(Math.round(exponent));
         // Between powers of ten only where there are few of them.
         const {min, max} = this.chart ? this.chart.scales[name] : {min: 1, max: 1e9};
-        return Math.log10(max / min) < 1.5 ? show(value, 3) : '';
+        if (Math.log10(max / min) < 1.5) return show(value, 3);
+        const exponent = Math.log10(value);
+        return Math.abs(exponent - Math.round(exponent)) < 1e-9 ? power(Math.round(exponent)) : '';
       };
       return {
         type: logarithmic ? 'logarithmic' : 'linear',
         position,
         display: name !== 'y2' || this.right,
+        // Curves end at the edge; points and bars want room around them.
+        bounds: name === 'x' && this.spec.series.every(({style}) => style === 'line' || style === 'dashed') ? 'data' : 'ticks',
         ...(limits ? {min: limits[0], max: limits[1]} : {}),
         title: {display: axis.label !== '', text: axis.label, color: ink},
         ticks: {color: ink, ...(whole ? {precision: 0} : {}), callback: label, maxRotation: 0, autoSkipPadding: 14},
@@ -176,7 +182,7 @@ const CdtFigure = (() => {
       this.chart = null;
       const tooltip_value = ({dataset, raw, dataIndex}) => {
         const {source} = dataset;
-        const at = source.low ? source.x.indexOf(raw.x) : -1;
+        const at = source.low && this.chart.width > 500 ? source.x.indexOf(raw.x) : -1;
         const band = at < 0 ? '' : `  (${show(source.low[at])} to ${show(source.high[at])})`;
         const name = dataset.style === 'points' ? `${dataset.name}: ${show(raw.x)}, ` : `${dataset.name}: `;
         return `${name}${show(raw.y)}${band}`;
