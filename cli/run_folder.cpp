@@ -3,6 +3,8 @@
 #include <cdt/core/error.h>
 #include <fmt/format.h>
 
+#include "cli/classes.h"
+
 namespace cdt::cli {
 
 using torch::Tensor;
@@ -52,6 +54,10 @@ std::string csv_field(const std::string& text) {
 nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess, const Tensor& predictions,
                                       const Tensor& targets) {
   nlohmann::ordered_json errors;
+  if (preprocess.has_classes()) {
+    errors[preprocess.targets[0].name] = measure_classes(preprocess, predictions, targets);
+    return errors;
+  }
   for (size_t i = 0; i < preprocess.targets.size(); ++i) {
     const Tensor target = targets.select(1, static_cast<int64_t>(i));
     const Tensor gap = predictions.select(1, static_cast<int64_t>(i)) - target;
@@ -72,8 +78,9 @@ Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const 
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < features.size(0); first += kRows) {
     const int64_t count = std::min(kRows, features.size(0) - first);
-    parts.push_back(
-        preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu()));
+    const Tensor outputs =
+        preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu());
+    parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
   }
   const Tensor predictions = torch::cat(parts);
   const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();
