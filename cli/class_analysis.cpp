@@ -1,5 +1,6 @@
 #include "cli/class_analysis.h"
 
+#include <cdt/analysis/report_page.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
@@ -16,12 +17,6 @@ using torch::Tensor;
 
 std::string verdict(const char* subject, const char* word, const std::string& detail) {
   return fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
-}
-
-std::string bullets(const char* title, const std::vector<std::string>& lines) {
-  std::string text = fmt::format("\n{}\n", title);
-  for (const std::string& line : lines) text += "  • " + line + "\n";
-  return text;
 }
 
 }  // namespace
@@ -75,16 +70,16 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
       fmt::format("The loss is {:.4g} before training; always guessing evenly would give {:.4g}.",
                   loss, std::log(static_cast<double>(plant.classes)))};
   meaning.push_back(fmt::format(
-      "This is about the loss with smoothed labels, linearized between here and its minimum. There "
-      "gradient descent is stable up to {:.3g}; below {:.3g} it is so for every state of the "
-      "network, as "
-      "long as the kernel stays.",
+      "Between here and the minimum of the smoothed loss, gradient descent is stable up to the "
+      "rate "
+      "{:.3g} in the local model; below {:.3g} it is so whatever the outputs, while the kernel "
+      "stays.",
       stability.lr_max * r, everywhere));
   meaning.push_back(fmt::format(
       "Training moves the kernel. The loop keeps its stability until the kernel has grown "
-      "{:.3g}-fold under CDT, {:.3g}-fold under gradient descent.",
-      margins.cdt, margins.gd));
-  text += bullets("What it means", meaning);
+      "{:.3g}-fold under CDT, {:.3g}-fold under gradient descent{}.",
+      margins.cdt, margins.gd, margins.gd < 1 ? " (below 1: unstable already)" : ""));
+  analysis::append_section(text, "What it means", meaning);
   std::vector<std::string> advice = classes_without_rows(problem);
   for (const ConflictingRows& rows : problem.conflicts) {
     advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
@@ -96,7 +91,7 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
     break;
   }
   if (advice.empty()) advice.emplace_back("Nothing stands in the way of training.");
-  text += bullets("What to do", advice);
+  analysis::append_section(text, "What to do", advice);
   const double lambda_min = plant.spectrum.smallest;
   text += fmt::format(
       "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"

@@ -228,6 +228,7 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
         analysis::summarize(control::forecast(modes, settings.loss, grid));
   }
   findings.text = analysis::to_text(findings.preflight);
+  std::string where;  // beside the advice to look at them
   for (const auto& conflict : findings.preflight.conflicts) {
     std::vector<int64_t> lines;
     for (const int64_t sample : conflict.rows) {
@@ -236,12 +237,14 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
     }
     constexpr size_t kShown = 12;
     const size_t shown = std::min(kShown, lines.size());
-    findings.text += fmt::format(
-        "  samples {}{} are lines {}{} of {}\n",
-        fmt::join(conflict.rows.begin(), conflict.rows.begin() + shown, ", "),
-        lines.size() > shown ? ", …" : "", fmt::join(lines.begin(), lines.begin() + shown, ", "),
-        lines.size() > shown ? ", …" : "", problem.table.source);
+    where += fmt::format("    samples {}{} are lines {}{} of {}\n",
+                         fmt::join(conflict.rows.begin(), conflict.rows.begin() + shown, ", "),
+                         lines.size() > shown ? ", …" : "",
+                         fmt::join(lines.begin(), lines.begin() + shown, ", "),
+                         lines.size() > shown ? ", …" : "", problem.table.source);
   }
+  const size_t advised = findings.text.find("\nOther rates");
+  findings.text.insert(advised == std::string::npos ? findings.text.size() : advised, where);
   findings.text += fmt::format("  kernel: {}\n", ntk.brief_report());
   return findings;
 }

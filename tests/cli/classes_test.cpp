@@ -83,7 +83,7 @@ TEST_F(Classes, ARunTellsProbabilitiesAccuracyAndConfusion) {
   EXPECT_EQ(target["classes"], (json{"apple", "lemon", "plum"}));
   // Everything again from predictions.csv.
   const Row lines = split(slurp("run/predictions.csv"), '\n');
-  EXPECT_EQ(lines[0], "row,split,kind,kind predicted,P(kind=apple),P(kind=lemon),P(kind=plum)");
+  EXPECT_EQ(lines[0], "row,split,kind,\"kind predicted\",P(kind=apple),P(kind=lemon),P(kind=plum)");
   ASSERT_EQ(lines.size(), 61U);
   const Row names{"apple", "lemon", "plum"};
   std::map<std::string, std::vector<std::vector<int>>> confusion;
@@ -179,7 +179,7 @@ TEST_F(Classes, SaysWhatCannotBeLearned) {
   const Result text = cdt("train fruit.csv --target kind --out refused");
   EXPECT_EQ(text.code, 2);
   EXPECT_THAT(text.err, HasSubstr("--loss cross-entropy"));
-  expect_refused("--target price", "a single target");
+  expect_refused("--target weight", "a single target");
   expect_refused("--target-scale none", "--target-scale");
   expect_refused("--method guarded --smoothing 0", "hard labels have none");
   expect_refused("--weight-decay 1", "weight decay");
