@@ -339,10 +339,12 @@ int main(int argc, char** argv) {
   table.bar("full report / one gradient step", times.best("full") / times.best("step"), "×", true,
             20);
   const auto curvature = kernel::hessian_norm(model, problem.x);
-  row("norm of ∂²ŷ/∂θ²", "norm", fmt::format("{} products", curvature.products));
+  row("norm of ∂²ŷ/∂θ²", "norm",
+      fmt::format("{:.1f} times the next line; some products take one backward pass more",
+                  times.best("norm") / times.best("product")));
   row("one Hessian-vector product", "product", "");
-  table.bar("norm / Hessian-vector product", times.best("norm") / times.best("product"), "×", true,
-            12);  // some of the eight take one backward pass more
+  table.bar("norm: products with second derivatives", static_cast<double>(curvature.products), "",
+            true, 8);
   const auto grid = control::forecast(modes, Loss::kMse);
   row(fmt::format("forecast: {} curves × {} steps", grid.candidates.size(), grid.steps.size()),
       "forecast", "");
