@@ -5,13 +5,16 @@
 // against the matrix-product rate measured here, designs against SciPy on the same matrices. Times
 // are medians over interleaved repetitions.
 #include <benchmark/benchmark.h>
-#include <cdt/analysis/preflight.h>
+#include <cdt/analysis/report.h>
+#include <cdt/control/forecast.h>
 #include <cdt/control/general.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/core/version.h>
+#include <cdt/kernel/curvature.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/products.h>
 #include <cdt/nn/mlp.h>
 #include <fmt/format.h>
 
@@ -103,6 +106,22 @@ void gradient_step(const Problem& problem) {
       torch::autograd::grad({torch::mse_loss(net->forward(problem.x), problem.y)}, parameters);
   const torch::NoGradGuard no_grad;
   for (size_t k = 0; k < parameters.size(); ++k) parameters[k].add_(gradients[k], -1e-9);
+}
+
+/// What `cdt analyze` does with a table and a network, once they are in memory: kernel,
+/// eigendecomposition, every finding that comes from them, gain and Riccati residual, the report as
+/// text and JSON. Without the trial steps and their Hessian norms, and without the forecast.
+void analyze_fully(const Problem& problem, analysis::PreflightOptions options) {
+  const auto ntk = kernel::empirical_ntk(problem.net, problem.x);
+  const auto spectrum =
+      dynamics::decompose(ntk.theta, tol::rank_of_computed(kSamples, torch::kFloat32));
+  options.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
+  options.learning_rate = 0.5 * dynamics::unit_rate(spectrum, options.loss);
+  auto preflight = analysis::analyze(ntk.theta, spectrum, options);
+  preflight.riccati_residual = control::riccati_residual(
+      control::design_spectral(spectrum, options.learning_rate, options.loss), ntk.theta);
+  benchmark::DoNotOptimize(analysis::to_text(preflight).size() +
+                           analysis::to_json(preflight).size());
 }
 
 struct Operations {
@@ -209,6 +228,17 @@ int main(int argc, char** argv) {
   analysis::PreflightOptions preflight;
   preflight.labels = problem.y.to(torch::kFloat64).reshape({-1});
   preflight.outputs = problem.ntk.outputs.to(torch::kFloat64).reshape({-1});
+  analysis::PreflightOptions full = preflight;
+  full.inputs = problem.x;
+  const kernel::Model model(problem.net);
+  const Tensor w = torch::randn({kSamples});
+  const Tensor u = torch::randn({model.parameter_count()});
+  // Validation samples: as many as the paper's.
+  const Tensor x_val = torch::rand({154, kWidths.front()}) - 0.5;
+  const auto cross = kernel::empirical_ntk(problem.net, x_val, problem.x);
+  const auto modes =
+      dynamics::modal_problem(problem.spectrum, *preflight.outputs - *preflight.labels, cross.theta,
+                              cross.outputs.to(torch::kFloat64).reshape({-1}));
 
   measure_gemm("gemm32", torch::kFloat32);
   measure_gemm("gemm64", torch::kFloat64);
@@ -218,6 +248,10 @@ int main(int argc, char** argv) {
   measure("eigen", 9, [&] { torch::linalg_eigh(problem.ntk.theta); });
   measure("analysis", 9,
           [&] { analysis::analyze(problem.ntk.theta, problem.spectrum, preflight); });
+  measure("full", 9, [&] { analyze_fully(problem, full); });
+  measure("product", 9, [&] { kernel::hessian_vector_product(model, problem.x, w, u); });
+  measure("norm", 5, [&] { kernel::hessian_norm(model, problem.x); });
+  measure("forecast", 3, [&] { control::forecast(modes, Loss::kMse); });
   measure("spectral", 9, [&] {
     const auto controller = control::design_spectral(moderate, 1.0, Loss::kSse);
     controller.gain_matrix();
@@ -301,6 +335,20 @@ int main(int argc, char** argv) {
   row("everything else", "analysis", "");
   table.bar("everything else / eigendecomposition",
             100 * times.best("analysis") / times.best("eigen"), "%", true, 20);
+  row("full report: kernel, spectrum, findings, text, JSON", "full", "");
+  table.bar("full report / one gradient step", times.best("full") / times.best("step"), "×", true,
+            20);
+  const auto curvature = kernel::hessian_norm(model, problem.x);
+  row("norm of ∂²ŷ/∂θ²", "norm",
+      fmt::format("{:.1f} times the next line; some products take one backward pass more",
+                  times.best("norm") / times.best("product")));
+  row("one Hessian-vector product", "product", "");
+  table.bar("norm: products with second derivatives", static_cast<double>(curvature.products), "",
+            true, 8);
+  const auto grid = control::forecast(modes, Loss::kMse);
+  row(fmt::format("forecast: {} curves × {} steps", grid.candidates.size(), grid.steps.size()),
+      "forecast", "");
+  table.bar("forecast", times.best("forecast"), "s", true, 1);
   fmt::print("\n{}\n", table.all_met ? "every bar met" : "NOT every bar met");
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <cdt/core/error.h>
 #include <fmt/format.h>
 
+#include "cli/class_analysis.h"
 #include "cli/preflight.h"
 
 namespace cdt::cli {
@@ -32,7 +33,10 @@ void analyze_table(const Options& options, torch::Device device) {
   CDT_REQUIRE(options.design.labels.empty() && options.design.outputs.empty(),
               "--labels and --outputs go with --kernel; a CSV file has its --target");
   CDT_REQUIRE(!options.data.targets.empty(), "a CSV file needs --target, the columns to learn");
-  const Problem problem = load_problem(options.data, options.network, options.seed, device);
+  const bool classes = options.design.loss == "cross-entropy";
+  DataOptions data = options.data;
+  data.classes = classes;
+  const Problem problem = load_problem(data, options.network, options.seed, device);
   AnalysisOptions settings;
   settings.loss = options.design.loss;
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
@@ -42,16 +46,25 @@ void analyze_table(const Options& options, torch::Device device) {
   settings.memory_mb = options.source.memory_mb;
   settings.trial_steps = options.trial_steps;
   settings.forecast = options.forecast;
+  const std::string head = fmt::format(
+      "{}: {} as training samples of a network {}\n", options.data.csv.path,
+      count_of(static_cast<int64_t>(problem.split.train.size()), "row"), problem.shape());
+  if (classes) {
+    CDT_REQUIRE(!options.forecast,
+                "--forecast is for quadratic losses; cross-entropy has no closed form");
+    const ClassFindings findings = analyze_classes(problem, settings, options.output.quiet);
+    options.output.text(head + findings.text);
+    options.output.write_json(findings.json.dump(2));
+    return;
+  }
   const Findings findings = analyze_problem(problem, settings, options.output.quiet);
-  report(options, findings.preflight,
-         fmt::format("{}: {} as training samples of a network {}\n", options.data.csv.path,
-                     count_of(static_cast<int64_t>(problem.split.train.size()), "row"),
-                     problem.shape()) +
-             findings.text);
+  report(options, findings.preflight, head + findings.text);
 }
 
 void analyze_kernel(const Options& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
+  CDT_REQUIRE(options.design.loss != "cross-entropy",
+              "--loss cross-entropy needs a CSV file: its --target names the classes");
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);

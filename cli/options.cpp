@@ -146,8 +146,13 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
                                  "descent does not oscillate")
       ->required(rate_required)
       ->check(positive());
-  app.add_option("--loss", loss, "sse, half-mse or mse")
-      ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
+  const bool classes = !rate_required;  // analyze, which takes tables
+  std::vector<std::string> losses{"sse", "half-mse", "mse"};
+  if (classes) losses.emplace_back("cross-entropy");
+  app.add_option("--loss", loss,
+                 classes ? "mse, half-mse, sse; cross-entropy: the target of a CSV file is a class"
+                         : "mse, half-mse or sse")
+      ->check(CLI::IsMember(losses))
       ->capture_default_str();
   app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")
       ->check(positive())

@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "cli/classes.h"
 #include "cli/run_folder.h"
 
 namespace cdt::cli {
@@ -26,10 +27,11 @@ int run(const Options& options) {
       data::parse_preprocess(read_file(folder.preprocess()), folder.preprocess().string());
   const nn::Mlp model = load_model(folder.model().string(), device);
   CDT_REQUIRE(model->options().inputs == preprocess.feature_count() &&
-                  model->options().outputs == static_cast<int64_t>(preprocess.targets.size()),
+                  model->options().outputs == preprocess.output_count(),
               options.run, ": model and preprocessing do not fit each other: the model takes ",
-              model->options().inputs, " features, the preprocessing gives ",
-              preprocess.feature_count());
+              model->options().inputs, " features and has ", model->options().outputs,
+              " outputs, the preprocessing gives ", preprocess.feature_count(), " and wants ",
+              preprocess.output_count());
   const data::Table table = data::read_csv(options.file, preprocess.csv_options());
   const torch::Tensor predictions =
       predict_targets(model, preprocess, preprocess.transform(table), options.file);
@@ -42,13 +44,16 @@ int run(const Options& options) {
     known = known && column != nullptr;
     for (int64_t row = 0; known && row < table.rows(); ++row) known = !column->is_missing(row);
   }
+  std::vector<std::string> classes;
+  if (preprocess.has_classes()) {
+    csv += probability_columns(preprocess);
+    classes = class_names(preprocess, predictions);
+  }
   csv += "\n";
-  const auto values = predictions.contiguous();
-  const double* value = values.data_ptr<double>();
-  for (int64_t row = 0; row < values.size(0); ++row) {
+  for (int64_t row = 0; row < predictions.size(0); ++row) {
     csv += std::to_string(row + 1);
-    for (int64_t target = 0; target < values.size(1); ++target) csv += fmt::format(",{}", *value++);
-    csv += "\n";
+    if (!classes.empty()) csv += "," + csv_field(classes[static_cast<size_t>(row)]);
+    csv += value_cells(predictions, row) + "\n";
   }
   const bool to_stdout = options.out == "-";
   CDT_REQUIRE(!to_stdout || options.output.json != "-",
@@ -69,6 +74,11 @@ int run(const Options& options) {
     json["errors"] = measure_errors(preprocess, predictions,
                                     preprocess.to_original(preprocess.transform_targets(table)));
     for (const auto& [name, error] : json["errors"].items()) {
+      if (preprocess.has_classes()) {
+        text += fmt::format("  {} is in the file: {:.2f} % of the rows are right\n", name,
+                            100 * error["accuracy"].get<double>());
+        continue;
+      }
       text += fmt::format(
           "  {} is in the file: off by {:.6g} RMS, {:.6g} on average{}\n", name,
           error["rmse"].get<double>(), error["mae"].get<double>(),

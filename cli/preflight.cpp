@@ -18,9 +18,16 @@ void TrainingOptions::add_to(CLI::App& app) {
                  "(gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to compare with")
       ->check(CLI::IsMember({"gd", "gd-matched", "cdt", "guarded", "momentum", "adam", "lbfgs"}))
       ->capture_default_str();
-  app.add_option("--loss", loss, "sse, half-mse or mse")
-      ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
+  app.add_option("--loss", loss,
+                 "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers; "
+                 "mae: without control only")
+      ->check(CLI::IsMember({"sse", "half-mse", "mse", "mae", "cross-entropy"}))
       ->capture_default_str();
+  app.add_option("--smoothing", smoothing,
+                 "of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded "
+                 "and cdt, which need it, else 0")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("ε");
   app.add_option("--lr", learning_rate, "learning rate α; default: found from the kernel")
       ->check(positive());
   app.add_option("--schedule", schedule,
@@ -97,7 +104,8 @@ void TrainingOptions::add_to(CLI::App& app) {
 train::TrainOptions TrainingOptions::parse(Problem& problem, const CLI::App& app) const {
   train::TrainOptions options;
   options.method = train::parse_method(method);
-  options.loss = dynamics::parse_loss(loss);
+  options.loss = dynamics::parse_output_loss(loss);
+  if (app.count("--smoothing") > 0) options.smoothing = smoothing;
   if (app.count("--lr") > 0) options.learning_rate = learning_rate;
   const bool decays = app.count("--decay") > 0;
   options.schedule.kind = decays && app.count("--schedule") == 0 ? train::Schedule::Kind::kInverse
@@ -220,6 +228,7 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
         analysis::summarize(control::forecast(modes, settings.loss, grid));
   }
   findings.text = analysis::to_text(findings.preflight);
+  std::string where;  // beside the advice to look at them
   for (const auto& conflict : findings.preflight.conflicts) {
     std::vector<int64_t> lines;
     for (const int64_t sample : conflict.rows) {
@@ -228,12 +237,14 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
     }
     constexpr size_t kShown = 12;
     const size_t shown = std::min(kShown, lines.size());
-    findings.text += fmt::format(
-        "  samples {}{} are lines {}{} of {}\n",
-        fmt::join(conflict.rows.begin(), conflict.rows.begin() + shown, ", "),
-        lines.size() > shown ? ", …" : "", fmt::join(lines.begin(), lines.begin() + shown, ", "),
-        lines.size() > shown ? ", …" : "", problem.table.source);
+    where += fmt::format("    samples {}{} are lines {}{} of {}\n",
+                         fmt::join(conflict.rows.begin(), conflict.rows.begin() + shown, ", "),
+                         lines.size() > shown ? ", …" : "",
+                         fmt::join(lines.begin(), lines.begin() + shown, ", "),
+                         lines.size() > shown ? ", …" : "", problem.table.source);
   }
+  const size_t advised = findings.text.find("\nOther rates");
+  findings.text.insert(advised == std::string::npos ? findings.text.size() : advised, where);
   findings.text += fmt::format("  kernel: {}\n", ntk.brief_report());
   return findings;
 }

@@ -1,6 +1,8 @@
 /// Training flags, and the analysis of a table and a network that goes before training.
 #pragma once
 
+#include <cdt/control/cross_entropy.h>
+
 #include "cli/problem.h"
 
 namespace cdt::cli {
@@ -9,6 +11,7 @@ namespace cdt::cli {
 struct TrainingOptions {
   std::string method = "guarded";
   std::string loss = "mse";
+  double smoothing = 0;
   double learning_rate = 0;
   std::string schedule = "constant";
   double decay = 0;
@@ -45,6 +48,7 @@ struct AnalysisOptions {
   std::string method = "gd";
   double p = 0.1;
   double q = 1.0;
+  double smoothing = control::kUsualSmoothing;  ///< of class labels
   int64_t reach_steps = 10;
   int64_t memory_mb = 2048;
   int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none

@@ -42,7 +42,13 @@ std::vector<ConflictingRows> find_conflicts(const Tensor& x, const Tensor& y,
     const auto target = gaps.argmax().item<int64_t>();
     const double gap = gaps[target].item<double>();
     if (gap == 0) continue;
-    ConflictingRows found{{}, gap, problem.preprocess.targets[static_cast<size_t>(target)].name};
+    const auto& targets = problem.preprocess.targets;
+    ConflictingRows found;
+    found.difference =
+        problem.preprocess.has_classes()
+            ? fmt::format("their {} differs; at best its frequencies are learned", targets[0].name)
+            : fmt::format("their {} differs by up to {:.6g}; at best its mean is learned",
+                          targets[static_cast<size_t>(target)].name, gap);
     for (const int64_t sample : samples) {
       const int64_t source = problem.split.train[static_cast<size_t>(sample)];
       found.lines.push_back(table.lines[static_cast<size_t>(source)]);
@@ -141,8 +147,10 @@ void DataOptions::add_to(CLI::App& app, bool required) {
              "a category in new data that the file did not have: refuse it, or take it as missing");
   add_choice(app, "--scale", scale, {"minmax", "standard", "none"},
              "features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are");
-  add_choice(app, "--target-scale", target_scale, {"minmax", "standard", "none"},
-             "targets, likewise; predictions come back in units of the file");
+  app.add_option("--target-scale", target_scale,
+                 "targets, likewise; predictions come back in units of the file")
+      ->check(CLI::IsMember({"minmax", "standard", "none"}))
+      ->default_str("minmax");
   add_choice(app, "--fit", fit, {"train", "all"},
              "fit the scaling on training rows, or on the whole file");
   app.add_option("--sample-weights", sample_weights,
@@ -227,7 +235,12 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   preprocess.missing_number = data::parse_missing_number(options.missing_numbers);
   preprocess.unknown_category = data::parse_unknown_category(options.unknown);
   preprocess.scaling = data::parse_scaling(options.scale);
-  preprocess.target_scaling = data::parse_scaling(options.target_scale);
+  preprocess.classes = options.classes;
+  CDT_REQUIRE(!options.classes || options.target_scale.empty(),
+              "--target-scale is for numbers; cross-entropy learns classes, which have no scale");
+  if (!options.target_scale.empty()) {
+    preprocess.target_scaling = data::parse_scaling(options.target_scale);
+  }
   const data::CsvOptions csv = options.csv.settings();
   problem.preprocess = options.fit == "all"
                            ? data::fit_preprocess(table, preprocess, csv)
@@ -236,7 +249,7 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   nn::MlpOptions layers;
   layers.inputs = problem.preprocess.feature_count();
   layers.hidden = network.hidden;
-  layers.outputs = static_cast<int64_t>(problem.preprocess.targets.size());
+  layers.outputs = problem.preprocess.output_count();
   layers.activation = nn::parse_activation(network.activation);
   layers.parametrization = nn::parse_parametrization(network.parametrization);
   layers.sigma_w = network.sigma_w;

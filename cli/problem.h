@@ -21,7 +21,8 @@ struct DataOptions {
   std::string missing_numbers = "zero";
   std::string unknown = "error";
   std::string scale = "minmax";
-  std::string target_scale = "minmax";
+  std::string target_scale;  ///< empty: minmax
+  bool classes = false;      ///< the target is a class: set by commands whose --loss says so
   std::string fit = "train";
   std::string sample_weights;
 
@@ -45,8 +46,7 @@ struct NetworkOptions {
 /// Training rows that are equal in every feature and differ in a target.
 struct ConflictingRows {
   std::vector<int64_t> lines;  ///< of the file, from 1
-  double gap = 0;              ///< the largest difference, in units of the file
-  std::string target;          ///< where
+  std::string difference;      ///< in words: which target, how much, what can be learned
 };
 
 struct Problem {

@@ -7,6 +7,8 @@
 
 #include <iostream>
 
+#include "cli/classes.h"
+
 namespace cdt::cli {
 
 using torch::Tensor;
@@ -56,6 +58,10 @@ std::string csv_field(const std::string& text) {
 nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess, const Tensor& predictions,
                                       const Tensor& targets) {
   nlohmann::ordered_json errors;
+  if (preprocess.has_classes()) {
+    errors[preprocess.targets[0].name] = measure_classes(preprocess, predictions, targets);
+    return errors;
+  }
   for (size_t i = 0; i < preprocess.targets.size(); ++i) {
     const Tensor target = targets.select(1, static_cast<int64_t>(i));
     const Tensor gap = predictions.select(1, static_cast<int64_t>(i)) - target;
@@ -76,8 +82,9 @@ Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const 
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < features.size(0); first += kRows) {
     const int64_t count = std::min(kRows, features.size(0) - first);
-    parts.push_back(
-        preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu()));
+    const Tensor outputs =
+        preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu());
+    parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
   }
   const Tensor predictions = torch::cat(parts);
   const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();
@@ -93,6 +100,8 @@ void write_predictions(const RunFolder& folder, const Problem& problem) {
   for (const auto& target : problem.preprocess.targets) {
     csv += fmt::format(",{},{}", csv_field(target.name), csv_field(target.name + " predicted"));
   }
+  const bool classes = problem.preprocess.has_classes();
+  if (classes) csv += probability_columns(problem.preprocess);
   csv += "\n";
   const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
     if (rows.empty()) return;
@@ -103,8 +112,19 @@ void write_predictions(const RunFolder& folder, const Problem& problem) {
         problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows));
     const auto predicted = predictions.accessor<double, 2>();
     const auto wanted = targets.accessor<double, 2>();
+    std::vector<std::string> names, guesses;
+    if (classes) {
+      names = class_names(problem.preprocess, targets);
+      guesses = class_names(problem.preprocess, predictions);
+    }
     for (int64_t i = 0; i < predicted.size(0); ++i) {
       csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
+      if (classes) {
+        const auto at = static_cast<size_t>(i);
+        csv += fmt::format(",{},{}{}\n", csv_field(names[at]), csv_field(guesses[at]),
+                           value_cells(predictions, i));
+        continue;
+      }
       for (int64_t c = 0; c < predicted.size(1); ++c) {
         csv += fmt::format(",{},{}", wanted[i][c], predicted[i][c]);
       }

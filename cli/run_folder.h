@@ -39,12 +39,13 @@ std::filesystem::path next_free_folder();
 std::string csv_field(const std::string& text);
 
 /// How far predictions [r, t] lie from targets [r, t], both in units of the file: per target
-/// {"rmse", "mae", "r2"}; r2 is null for a constant target.
+/// {"rmse", "mae", "r2"}; r2 is null for a constant target. Of classes as measure_classes.
 nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess,
                                       const torch::Tensor& predictions,
                                       const torch::Tensor& targets);
 
-/// The network's predictions for features [r, f], in units of the file [r, t], float64.
+/// The network's predictions for features [r, f], in units of the file [r, t], float64; of classes
+/// their probabilities [r, C].
 /// @throws InvalidArgument, naming `source`, if one is not finite.
 torch::Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess,
                               const torch::Tensor& features, const std::string& source);

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <iostream>
 
+#include "cli/class_analysis.h"
+#include "cli/classes.h"
 #include "cli/preflight.h"
 #include "cli/run_folder.h"
 
@@ -103,10 +105,8 @@ void warn_of_conflicts(const Problem& problem) {
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
     const ConflictingRows& rows = problem.conflicts[i];
-    warn(fmt::format(
-        "{}: lines {} are equal in every feature, but their {} differs by up to {:.6g}; "
-        "at best its mean is learned",
-        problem.table.source, fmt::join(rows.lines, ", "), rows.target, rows.gap));
+    warn(fmt::format("{}: lines {} are equal in every feature, but {}", problem.table.source,
+                     fmt::join(rows.lines, ", "), rows.difference));
   }
   if (problem.conflicts.size() > kShown) {
     warn(fmt::format("… and {} more such groups; cdt data describe lists them",
@@ -121,6 +121,7 @@ AnalysisOptions analysis_options(const TrainingOptions& training) {
   options.method = training.method;
   options.p = training.p;
   options.q = training.q;
+  if (training.smoothing > 0) options.smoothing = training.smoothing;
   options.memory_mb = training.memory_mb;
   return options;
 }
@@ -185,9 +186,13 @@ std::string summary(const Problem& problem, const Options& options,
   const auto cell = [](const ordered_json& value) {
     return value.is_null() ? std::string("-") : fmt::format("{:.4g}", value.get<double>());
   };
-  text += fmt::format("  {:24}{:>14}{:>14}\n", options.training.loss + " of scaled targets",
+  const bool classes = problem.preprocess.has_classes();
+  text += fmt::format("  {:24}{:>14}{:>14}\n",
+                      options.training.loss + (classes ? "" : " of scaled targets"),
                       cell(number(result.train_loss)), cell(number(result.val_loss)));
+  if (classes) text += summarize_classes(run["errors"]);
   for (const auto& [name, error] : run["errors"]["train"].items()) {
+    if (classes) break;
     const ordered_json& validation = run["errors"]["validation"];
     const auto of = [&](const char* key) {
       return validation.is_null() ? ordered_json() : validation[name][key];
@@ -202,6 +207,21 @@ std::string summary(const Problem& problem, const Options& options,
                     "predictions.csv, run.json, report.html\nNext: cdt predict {0} NEW.csv --out "
                     "predictions.csv\n",
                     folder.path().string());
+}
+
+/// What can be said before training under a loss that is not quadratic.
+void analyze_other_loss(const Problem& problem, const Options& options, ordered_json& run) {
+  if (!problem.preprocess.has_classes() || problem.data.y.numel() > kLargestKernel) {
+    options.output.text(
+        fmt::format("Analysis skipped: {}\n", problem.preprocess.has_classes()
+                                                  ? "the kernel is large; cdt analyze does it"
+                                                  : "the mean absolute error has no curvature"));
+    return;
+  }
+  AnalysisOptions wanted = analysis_options(options.training);
+  const auto findings = analyze_classes(problem, wanted, options.output.quiet);
+  run["analysis"] = findings.json;
+  options.output.text(findings.text);
 }
 
 int run(Options& options) {
@@ -225,6 +245,7 @@ int run(Options& options) {
                    {"defaults", settings_of(*options.app, false)},
                    {"seed", options.training.seed}};
   run["settings"]["file"] = std::filesystem::absolute(options.data.csv.path).string();
+  options.data.classes = options.training.loss == "cross-entropy";
   Problem problem = load_problem(options.data, options.network, options.training.seed, device);
   const double load_seconds = since(start);
   run["data"] = {
@@ -237,6 +258,8 @@ int run(Options& options) {
   train::TrainOptions training = options.training.parse(problem, *options.app);
   CDT_REQUIRE(!options.tune || !options.no_analysis,
               "--tune chooses by the analysis: it goes without --no-analysis");
+  CDT_REQUIRE(!options.tune || dynamics::to_quadratic(training.loss),
+              "--tune forecasts quadratic losses only, not ", options.training.loss);
   std::optional<train::Trainer> trainer;
   trainer.emplace(problem.model, problem.data, training);
   if (options.resumed) {
@@ -267,13 +290,18 @@ int run(Options& options) {
   write_file_atomically(folder.run(), {run.dump(2), "\n"});
   write_file_atomically(folder.preprocess(), {data::to_json(problem.preprocess), "\n"});
   if (!options.resumed) folder.forget_results();
-  if (!options.output.quiet) warn_of_conflicts(problem);
+  if (!options.output.quiet) {
+    warn_of_conflicts(problem);
+    for (const std::string& text : classes_without_rows(problem)) warn(text);
+  }
 
   double analysis_seconds = 0;
   if (!options.no_analysis && !options.resumed) {
     const auto began = Clock::now();
     const bool by_batches = training.batch > 0 && training.batch < problem.data.x.size(0);
-    if (by_batches || problem.data.y.numel() > kLargestKernel) {
+    if (!dynamics::to_quadratic(training.loss)) {
+      analyze_other_loss(problem, options, run);
+    } else if (by_batches || problem.data.y.numel() > kLargestKernel) {
       CDT_REQUIRE(!options.tune, "--tune needs all samples at once, and they are too many: --rows");
       options.output.text(fmt::format(
           "Analysis skipped: {}; cdt analyze does it\n",
@@ -368,6 +396,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "Examples:\n"
       "  cdt train houses.csv --target price --out run1\n"
       "  cdt train houses.csv --target price --method gd --lr 0.1 --steps 2000 --patience 50\n"
+      "  cdt train houses.csv --target district --loss cross-entropy --patience 20\n"
       "  cdt train --resume run1 --steps 5000\n"
       "  cdt train --config experiment.toml --seed 2");
   return [options] {

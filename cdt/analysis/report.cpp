@@ -150,7 +150,10 @@ void describe_inputs(const InputCondition& c, Page& page) {
       "parallel) does not hold; the rank above decides.");
 }
 
-void append(std::string& out, const std::string& title, const std::vector<std::string>& lines) {
+}  // namespace
+
+void append_section(std::string& out, const std::string& title,
+                    const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   constexpr size_t kColumns = 96;
   out += "\n" + title + "\n";
@@ -172,8 +175,6 @@ void append(std::string& out, const std::string& title, const std::vector<std::s
     out += current + "\n";
   }
 }
-
-}  // namespace
 
 void Page::verdict(std::string_view subject, std::string_view word, const std::string& detail) {
   verdicts += fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
@@ -202,10 +203,11 @@ std::string to_text(const Preflight& p) {
       p.samples, p.samples == 1 ? "" : "s", p.outputs, p.outputs == 1 ? "" : "s",
       dynamics::to_string(p.loss), p.learning_rate, p.rho, p.q);
   out += page.verdicts;
-  append(out, "What it means", page.meaning);
-  append(out, "What to do",
-         page.advice.empty() ? std::vector<std::string>{"Nothing stands in the way of training."}
-                             : page.advice);
+  append_section(out, "What it means", page.meaning);
+  append_section(out, "What to do",
+                 page.advice.empty()
+                     ? std::vector<std::string>{"Nothing stands in the way of training."}
+                     : page.advice);
   out += page.rates;
   out += fmt::format(
       "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"

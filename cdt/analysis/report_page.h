@@ -1,4 +1,4 @@
-/// The parts of the pre-flight page while it is being written; of the report's sources alone.
+/// The parts of the pre-flight page while it is being written; for the sources of reports alone.
 #pragma once
 
 #include <cdt/analysis/preflight.h>
@@ -20,6 +20,10 @@ struct Page {
 
   void verdict(std::string_view subject, std::string_view word, const std::string& detail);
 };
+
+/// A title and its points, broken into lines; nothing if there are none.
+void append_section(std::string& out, const std::string& title,
+                    const std::vector<std::string>& lines);
 
 /// "3, 17, 40" with an end for long lists.
 std::string list_rows(const std::vector<int64_t>& rows);

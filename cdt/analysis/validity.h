@@ -14,6 +14,10 @@ namespace cdt::analysis {
 /// @throws InvalidArgument unless the trajectory is float64 and finite.
 double lipschitz_estimate(const torch::Tensor& trajectory);
 
+/// Whether ‖ŷ_ϑ − ŷ_e‖ exceeds what the exponential bound, now `bound` and `initial_distance` at
+/// first, leaves after the Lagrange error; up to rounding. A distance that is not finite does.
+bool violates_bound(double bound, double initial_distance, double local_distance, double lagrange);
+
 /// Watches for k_c, the first step at which the local model breaks its exponential bound less the
 /// Lagrange error (paper App. boundedness):
 ///   ‖ŷ_ϑ(k) − ŷ_e‖ > γκᵏ‖ŷ(k₀) − ŷ_e‖ − E_y(k).

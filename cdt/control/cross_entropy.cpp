@@ -74,58 +74,149 @@ Tensor in_logits(const CrossEntropyController& controller, const Tensor& coordin
   return coordinates.view({controller.samples, -1}).mm(controller.basis.t());
 }
 
-}  // namespace
+void require_smoothing(double smoothing) {
+  CDT_REQUIRE(
+      smoothing > 0 && smoothing < 1,
+      "smoothing must be above 0 (hard labels have no finite equilibrium) and below 1, not ",
+      smoothing);
+}
 
-CrossEntropyController design_cross_entropy(const Tensor& theta, const Tensor& logits,
-                                            const Tensor& labels, double learning_rate,
-                                            const CrossEntropyOptions& options) {
+/// (1/r)Σ KL(targets ‖ softmax(z))
+double mean_divergence(const Tensor& targets, const Tensor& logits) {
+  const Tensor log_p = torch::log_softmax(logits.detach().to(targets.options()), 1);
+  return (targets * (targets.log() - log_p)).sum().item<double>() /
+         static_cast<double>(targets.size(0));
+}
+
+/// Everything that labels and smoothing decide.
+CrossEntropyPlant at_labels(const Tensor& labels, double smoothing,
+                            const torch::TensorOptions& options) {
   require_floating(labels, "labels");
   CDT_REQUIRE(labels.dim() == 2 && labels.size(0) > 0 && labels.size(1) >= 2,
               "labels must be [samples, classes] with two classes or more, not of shape ",
               labels.sizes());
-  const int64_t r = labels.size(0);
-  const int64_t C = labels.size(1);
-  require_square(theta, "kernel");
-  require_shape(theta, {r * C, r * C}, "kernel");
-  require_logits(logits, r, C);
   require_labels(labels);
-  require_positive(learning_rate, "learning_rate");
-  CDT_REQUIRE(
-      options.smoothing > 0 && options.smoothing < 1,
-      "smoothing must be above 0 (hard labels have no finite equilibrium) and below 1, not ",
-      options.smoothing);
+  require_smoothing(smoothing);
+  CrossEntropyPlant plant;
+  plant.samples = labels.size(0);
+  plant.classes = labels.size(1);
+  plant.basis = zero_sum_basis(plant.classes, options);
+  plant.targets = (1 - smoothing) * labels.detach().to(options) +
+                  smoothing / static_cast<double>(plant.classes);
+  const Tensor log_targets = plant.targets.log();
+  plant.equilibrium = log_targets - log_targets.mean(1, true);
+  return plant;
+}
 
-  CrossEntropyController controller;
-  controller.samples = r;
-  controller.classes = C;
-  controller.basis = zero_sum_basis(C, theta.options());
-  controller.targets = (1 - options.smoothing) * labels.detach().to(theta.options()) +
-                       options.smoothing / static_cast<double>(C);
-  const Tensor log_targets = controller.targets.log();
-  controller.equilibrium = log_targets - log_targets.mean(1, true);
+/// The smallest definite correction of H (that of BFGS) with which Hξ is the gradient g exactly, so
+/// that the loop rests where the loss does. Both are [r, C − 1]; convexity makes gᵀξ positive.
+Tensor through_gradient(const Tensor& H, const Tensor& xi, const Tensor& g) {
+  const Tensor v = xi.unsqueeze(2);
+  const Tensor w = g.unsqueeze(2);
+  const Tensor Hv = H.matmul(v);
+  const Tensor vHv = v.transpose(1, 2).matmul(Hv);
+  const Tensor vw = v.transpose(1, 2).matmul(w);
+  const Tensor corrected =
+      H - Hv.matmul(Hv.transpose(1, 2)) / vHv + w.matmul(w.transpose(1, 2)) / vw;
+  // At the equilibrium the quotients are rounding, and H needs no correction.
+  const Tensor clear = vw.gt(tol::kStationary * tol::kStationary).logical_and(vHv.gt(0));
+  return torch::where(clear, (corrected + corrected.transpose(1, 2)) / 2, H);
+}
 
-  // Simpson's mean of the Hessian from here to the equilibrium: definite, since it is there.
-  const Tensor& Z = controller.basis;
-  const Tensor here = in_logits(controller, state(controller, logits)) + controller.equilibrium;
-  controller.curvature =
-      (zero_sum_hessian(here, Z) + 4 * zero_sum_hessian((here + controller.equilibrium) / 2, Z) +
-       zero_sum_hessian(controller.equilibrium, Z)) /
-      6;
-  const auto [values, vectors] = torch::linalg_eigh(controller.curvature);
+void take_roots(CrossEntropyPlant& plant) {
+  const auto [values, vectors] = torch::linalg_eigh(plant.curvature);
   const auto power = [&, values = values, vectors = vectors](double exponent) {
     return (vectors * values.pow(exponent).unsqueeze(1)).matmul(vectors.transpose(1, 2));
   };
-  const Tensor root = power(0.5);
-  const Tensor inverse_root = power(-0.5);
+  plant.root = power(0.5);
+  plant.inverse_root = power(-0.5);
+}
 
-  const Tensor kernel = zero_sum_kernel(theta, Z);
-  Tensor scaled = blocks_times(root, times_blocks(kernel, root));  // H^½ΘH^½
+/// blockdiag(blocks)·v
+Tensor apply_blocks(const Tensor& blocks, const Tensor& v) {
+  return blocks.matmul(v.view({blocks.size(0), -1, 1})).reshape({-1});
+}
+
+}  // namespace
+
+CrossEntropyPlant cross_entropy_plant(const Tensor& labels, double smoothing,
+                                      const Tensor& curvature) {
+  CrossEntropyPlant plant = at_labels(labels, smoothing, curvature.options());
+  require_shape(curvature, {plant.samples, plant.classes - 1, plant.classes - 1}, "curvature");
+  plant.curvature = curvature.contiguous();
+  take_roots(plant);
+  return plant;
+}
+
+CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& logits,
+                                          const Tensor& labels, double smoothing) {
+  CrossEntropyPlant plant = at_labels(labels, smoothing, theta.options());
+  const int64_t n = plant.samples * plant.classes;
+  require_square(theta, "kernel");
+  require_shape(theta, {n, n}, "kernel");
+  require_logits(logits, plant.samples, plant.classes);
+
+  // Simpson's mean of the Hessian from here to the equilibrium (definite, since it is there),
+  // corrected.
+  const Tensor& Z = plant.basis;
+  const Tensor from = (logits.detach().to(theta.options()) - plant.equilibrium).mm(Z);
+  const Tensor here = plant.equilibrium + from.mm(Z.t());
+  plant.curvature =
+      (zero_sum_hessian(here, Z) + 4 * zero_sum_hessian((here + plant.equilibrium) / 2, Z) +
+       zero_sum_hessian(plant.equilibrium, Z)) /
+      6;
+  plant.curvature = through_gradient(plant.curvature, from,
+                                     (torch::softmax(here, 1) - plant.targets).mm(plant.basis));
+  take_roots(plant);
+  Tensor scaled =
+      blocks_times(plant.root, times_blocks(zero_sum_kernel(theta, Z), plant.root));  // H^½ΘH^½
   scaled = (scaled + scaled.t()) / 2;
-  const auto spectrum = dynamics::decompose(
+  plant.spectrum = dynamics::decompose(
       scaled, tol::rank_of_computed(scaled.size(0), torch::kFloat32), torch::kFloat32);
+  return plant;
+}
+
+double CrossEntropyPlant::unit_rate() const {
+  return spectrum.rank > 0 ? static_cast<double>(samples) / spectrum.largest() : 1;
+}
+
+Tensor CrossEntropyPlant::coordinates(const Tensor& z) const {
+  require_logits(z, samples, classes);
+  return apply_blocks(root, (z.detach().to(equilibrium.options()) - equilibrium).mm(basis));
+}
+
+Tensor CrossEntropyPlant::logits(const Tensor& zeta) const {
+  return equilibrium + apply_blocks(inverse_root, zeta).view({samples, -1}).mm(basis.t());
+}
+
+Tensor CrossEntropyPlant::seed(const Tensor& zeta) const {
+  return apply_blocks(root, zeta).view({samples, -1}).mm(basis.t()) / static_cast<double>(samples);
+}
+
+double CrossEntropyPlant::excess_loss(const Tensor& z) const { return mean_divergence(targets, z); }
+
+CrossEntropyController design_cross_entropy(const Tensor& theta, const Tensor& logits,
+                                            const Tensor& labels, double learning_rate,
+                                            const CrossEntropyOptions& options) {
+  require_positive(learning_rate, "learning_rate");
+  return design_cross_entropy(linearize_cross_entropy(theta, logits, labels, options.smoothing),
+                              learning_rate, options);
+}
+
+CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, double learning_rate,
+                                            const CrossEntropyOptions& options) {
+  require_positive(learning_rate, "learning_rate");
+  const dynamics::Spectrum& spectrum = plant.spectrum;
   CDT_REQUIRE(spectrum.rank > 0, "no label moves a sample's logits against each other");
-  const double step = learning_rate / static_cast<double>(r);
-  controller.lr_max = 2 * static_cast<double>(r) / spectrum.largest();
+  CrossEntropyController controller;
+  controller.samples = plant.samples;
+  controller.classes = plant.classes;
+  controller.targets = plant.targets;
+  controller.equilibrium = plant.equilibrium;
+  controller.basis = plant.basis;
+  controller.curvature = plant.curvature;
+  controller.lr_max = 2 * plant.unit_rate();
+  const double step = learning_rate / static_cast<double>(plant.samples);
   Tensor G;  // I + K in ζ
   if (options.cost == CrossEntropyOptions::Cost::kLoss) {
     const auto modal =
@@ -135,15 +226,18 @@ CrossEntropyController design_cross_entropy(const Tensor& theta, const Tensor& l
   } else {
     require_positive(options.q, "q");
     require_positive(options.rho, "rho");
+    const Tensor inverse = plant.inverse_root.matmul(plant.inverse_root);
     const auto general =
-        design_general(spectrum, step, dynamics::Loss::kSse, options.q * dense(power(-1)),
-                       options.rho * dense(controller.curvature));
+        design_general(spectrum, step, dynamics::Loss::kSse, options.q * dense(inverse),
+                       options.rho * dense(plant.curvature));
     G = general.steering;
     controller.closed_loop_radius = general.closed_loop_radius;
   }
-  controller.steering = blocks_times(root, times_blocks(G, root));
-  const Tensor in_zeta = torch::eye(scaled.size(0), scaled.options()) - step * scaled.mm(G);
-  controller.closed_loop = blocks_times(inverse_root, times_blocks(in_zeta, root));
+  controller.steering = blocks_times(plant.root, times_blocks(G, plant.root));
+  const Tensor& V = spectrum.eigenvectors;
+  const Tensor in_zeta = torch::eye(spectrum.size(), V.options()) -
+                         (V * (step * spectrum.eigenvalues)).mm(V.t().mm(G));
+  controller.closed_loop = blocks_times(plant.inverse_root, times_blocks(in_zeta, plant.root));
   return controller;
 }
 
@@ -164,8 +258,7 @@ Tensor CrossEntropyController::predict(const Tensor& logits) const {
 
 double CrossEntropyController::excess_loss(const Tensor& logits) const {
   require_logits(logits, samples, classes);
-  const Tensor log_p = torch::log_softmax(logits.detach().to(equilibrium.options()), 1);
-  return (targets * (targets.log() - log_p)).sum().item<double>() / static_cast<double>(samples);
+  return mean_divergence(targets, logits);
 }
 
 }  // namespace cdt::control

@@ -4,17 +4,20 @@
 /// all logits of a sample changes nothing, so we work in zero-sum coordinates, C − 1 per sample.
 /// One-hot labels have no finite equilibrium, so they are smoothed, ȳ_ε = (1 − ε)y + ε/C, and the
 /// equilibrium is z_e = log ȳ_ε. And the gradient p − ȳ is not linear in the logits: with H the
-/// mean Hessian between the state and z_e it is nearly Hξ, ξ = z − z_e, and the label absorbs the
-/// rest, so that the loop in logits is linear:
+/// mean Hessian between the state and z_e it is Hξ there, ξ = z − z_e; elsewhere the label absorbs
+/// the difference, so that the loop in logits is linear:
 ///
 ///   ξ⁺ = ξ − (α/r)Θ(Hξ − y_u),   y_u = −Kξ,   seed of the backward pass (H + K)ξ / r.
 ///
 /// In ζ = H^½ξ this is the form of the quadratic case, with the symmetric step (α/r)H^½ΘH^½.
 #pragma once
 
-#include <torch/types.h>
+#include <cdt/dynamics/spectrum.h>
 
 namespace cdt::control {
+
+/// ε; the usual amount of label smoothing. The true loss settles near ε(C − 1)/C at this value.
+inline constexpr double kUsualSmoothing = 0.1;
 
 struct CrossEntropyOptions {
   /// What is weighed: ξᵀξ against y_uᵀy_u (the paper's Q = qI and R = pI, by the general solver),
@@ -24,9 +27,44 @@ struct CrossEntropyOptions {
   Cost cost = Cost::kLogits;
   double q = 1.0;
   double rho = 0.1;
-  /// ε; the usual amount of label smoothing. The true loss settles near ε(C − 1)/C at this value.
-  double smoothing = 0.1;
+  double smoothing = kUsualSmoothing;  ///< ε
 };
+
+/// The loop in ζ = H^½ξ [r(C − 1)], before a rate is chosen: ζ⁺ = ζ − (α/r)H^½ΘH^½(ζ + Kζ).
+struct CrossEntropyPlant {
+  int64_t samples = 0;
+  int64_t classes = 0;
+  torch::Tensor targets;        ///< ȳ_ε [r, C]
+  torch::Tensor equilibrium;    ///< z_e [r, C], zero-sum for each sample
+  torch::Tensor basis;          ///< Z [C, C − 1], orthonormal, columns sum to zero
+  torch::Tensor curvature;      ///< H in these coordinates [r, C − 1, C − 1]
+  torch::Tensor root;           ///< H^½, likewise
+  torch::Tensor inverse_root;   ///< H^−½
+  dynamics::Spectrum spectrum;  ///< of H^½ΘH^½
+
+  /// r/λ_max(H^½ΘH^½): the largest rate at which no mode of plain descent oscillates. 1 if no label
+  /// moves any logit against another.
+  double unit_rate() const;
+  /// ζ of logits [r, C].
+  /// @throws InvalidArgument if they are not [r, C] or not finite.
+  torch::Tensor coordinates(const torch::Tensor& logits) const;
+  /// z_e + ZH^−½ζ [r, C]: the logits, zero-sum.
+  torch::Tensor logits(const torch::Tensor& zeta) const;
+  /// ZH^½ζ/r [r, C]: the seed of the backward pass for a steered ζ.
+  torch::Tensor seed(const torch::Tensor& zeta) const;
+  /// (1/r)Σ KL(ȳ_ε ‖ softmax(z)): the smoothed loss above its minimum.
+  double excess_loss(const torch::Tensor& logits) const;
+};
+
+/// The plant at logits [r, C], with H the mean Hessian from there to the equilibrium, from Θ
+/// [rC, rC], float64.
+/// @throws InvalidArgument as design_cross_entropy.
+CrossEntropyPlant linearize_cross_entropy(const torch::Tensor& theta, const torch::Tensor& logits,
+                                          const torch::Tensor& labels,
+                                          double smoothing = kUsualSmoothing);
+/// The same with a curvature that is known already; the spectrum is left to the caller.
+CrossEntropyPlant cross_entropy_plant(const torch::Tensor& labels, double smoothing,
+                                      const torch::Tensor& curvature);
 
 struct CrossEntropyController {
   int64_t samples = 0;
@@ -62,6 +100,10 @@ struct CrossEntropyController {
 /// @throws NumericalError as design_general.
 CrossEntropyController design_cross_entropy(const torch::Tensor& theta, const torch::Tensor& logits,
                                             const torch::Tensor& labels, double learning_rate,
+                                            const CrossEntropyOptions& options = {});
+/// The same for a plant, whose smoothing holds: another rate needs no new kernel, and under kLoss
+/// no new eigendecomposition.
+CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, double learning_rate,
                                             const CrossEntropyOptions& options = {});
 
 }  // namespace cdt::control

@@ -6,6 +6,7 @@
 
 #include "cdt/core/check.h"
 #include "cdt/core/error.h"
+#include "cdt/data/targets.h"
 
 namespace cdt::data {
 namespace {
@@ -28,32 +29,6 @@ void require_rows(const Table& table, const std::vector<int64_t>& rows) {
     CDT_REQUIRE(row >= 0 && row < table.rows(), table.source, ": expected rows from 0 to ",
                 table.rows() - 1, ", but came ", row);
   }
-}
-
-/// The target's values in `rows`, which must all be there.
-std::vector<double> target_values(const Table& table, const std::string& name,
-                                  const std::vector<int64_t>& rows) {
-  const Column& column = table.at(name);
-  CDT_REQUIRE(column.type == ColumnType::kNumeric, table.source, ": expected the target ",
-              in_quotes(name), " to be numeric, but it is text, for example ",
-              in_quotes(column.categories.empty() ? "" : column.categories.front()));
-  std::vector<double> values;
-  values.reserve(rows.size());
-  std::vector<int64_t> missing;
-  for (const int64_t row : rows) {
-    values.push_back(column.numbers[static_cast<size_t>(row)]);
-    if (column.is_missing(row)) missing.push_back(table.lines[static_cast<size_t>(row)]);
-  }
-  if (missing.empty()) return values;
-  std::sort(missing.begin(), missing.end());
-  constexpr size_t kShown = 10;
-  std::string lines;
-  for (size_t i = 0; i < std::min(missing.size(), kShown); ++i)
-    lines += (i > 0 ? ", " : "") + std::to_string(missing[i]);
-  if (missing.size() > kShown) lines += c10::str(" and ", missing.size() - kShown, " more");
-  throw InvalidArgument(c10::str(table.source, ": expected the target ", in_quotes(name),
-                                 " in every row, but it is missing in line",
-                                 missing.size() > 1 ? "s " : " ", lines));
 }
 
 struct Moments {
@@ -189,6 +164,9 @@ void require_names(const Table& table, const PreprocessOptions& options) {
                 " to be either a target or dropped, but came both");
   }
   for (const std::string& name : options.drop) table.at(name);
+  CDT_REQUIRE(!options.classes || options.targets.size() == 1, table.source,
+              ": expected a single target to learn as classes, but came ",
+              list_names(options.targets));
 }
 
 }  // namespace
@@ -197,6 +175,10 @@ int64_t Preprocess::feature_count() const {
   size_t count = 0;
   for (const FeatureColumn& feature : features) count += width_of(feature, encoding);
   return static_cast<int64_t>(count);
+}
+
+int64_t Preprocess::output_count() const {
+  return static_cast<int64_t>(has_classes() ? classes().size() : targets.size());
 }
 
 std::vector<std::string> Preprocess::feature_names() const {
@@ -223,7 +205,7 @@ CsvOptions Preprocess::csv_options() const {
     options.keep.push_back(feature.name);
   }
   for (const TargetColumn& target : targets) {
-    options.types[target.name] = ColumnType::kNumeric;
+    options.types[target.name] = target.type;
     options.keep.push_back(target.name);
   }
   return options;
@@ -258,6 +240,11 @@ torch::Tensor Preprocess::transform(const Table& table) const {
 torch::Tensor Preprocess::transform_targets(const Table& table,
                                             const std::vector<int64_t>& rows) const {
   require_rows(table, rows);
+  if (has_classes()) {
+    const torch::Tensor indices =
+        torch::tensor(class_indices(table, targets[0], rows), torch::kInt64);
+    return torch::one_hot(indices, output_count()).to(torch::kFloat64);
+  }
   torch::Tensor out =
       torch::empty({static_cast<int64_t>(rows.size()), static_cast<int64_t>(targets.size())},
                    torch::TensorOptions().dtype(torch::kFloat64));
@@ -277,8 +264,9 @@ torch::Tensor Preprocess::transform_targets(const Table& table) const {
 
 torch::Tensor Preprocess::to_original(const torch::Tensor& scaled) const {
   require_floating(scaled, "targets");
-  require_shape(scaled, {-1, static_cast<int64_t>(targets.size())}, "targets");
+  require_shape(scaled, {-1, output_count()}, "targets");
   torch::Tensor out = scaled.detach().to(torch::kFloat64).clone();
+  if (has_classes()) return out;
   for (size_t t = 0; t < targets.size(); ++t)
     out.select(1, static_cast<int64_t>(t))
         .mul_(targets[t].scale.scale)
@@ -299,14 +287,16 @@ Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
   out.encoding = options.encoding;
   out.unknown_category = options.unknown_category;
   out.csv = csv;
+  if (options.classes) out.targets.push_back(fit_classes(table, options.targets[0], sorted));
   for (const std::string& name : options.targets) {
+    if (options.classes) break;
     const std::vector<double> values = target_values(table, name, sorted);
     const bool constant = std::all_of(values.begin(), values.end(),
                                       [&](double value) { return value == values.front(); });
     CDT_REQUIRE(!constant || options.target_scaling == Scaling::kNone, table.source,
                 ": expected the target ", in_quotes(name), " to vary, but it is ", values.front(),
                 " in all ", values.size(), " rows fitted on");
-    out.targets.push_back({name, fit_scale(values, options.target_scaling, name)});
+    out.targets.push_back({name, fit_scale(values, options.target_scaling, name), {}});
   }
   for (const Column& column : table.columns) {
     if (contains(options.targets, column.name) || contains(options.drop, column.name)) continue;

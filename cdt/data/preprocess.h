@@ -30,7 +30,8 @@ enum class Encoding { kIndex, kOneHot };
 enum class UnknownCategory { kError, kMissing };
 
 struct PreprocessOptions {
-  std::vector<std::string> targets;  ///< numeric columns to learn; one or more
+  std::vector<std::string> targets;  ///< columns to learn; one or more
+  bool classes = false;              ///< whether the target, then a single one, is a class
   std::vector<std::string> drop;     ///< columns that are neither features nor targets
   Encoding encoding = Encoding::kIndex;
   MissingNumber missing_number = MissingNumber::kZero;
@@ -55,9 +56,12 @@ struct FeatureColumn {
   std::vector<Scale> scales;            ///< one per feature
 };
 
+/// A number with its scale, or a class: text, or a whole number.
 struct TargetColumn {
   std::string name;
   Scale scale;
+  std::vector<std::string> classes;  ///< sorted as text or as numbers; empty: a number
+  ColumnType type = ColumnType::kNumeric;
 };
 
 /// A fitted preprocessing. Everything it does follows from its members, which are also what
@@ -71,6 +75,11 @@ struct Preprocess {
   std::vector<TargetColumn> targets;
 
   int64_t feature_count() const;
+  /// Whether the target is a class, and its classes.
+  bool has_classes() const { return targets.size() == 1 && !targets[0].classes.empty(); }
+  const std::vector<std::string>& classes() const { return targets.at(0).classes; }
+  /// What a network must have: one output a target, or one a class.
+  int64_t output_count() const;
   /// One name per feature; one-hot ones are "column=category" and "column=" for missing.
   std::vector<std::string> feature_names() const;
 
@@ -85,14 +94,14 @@ struct Preprocess {
   /// The same of all rows.
   torch::Tensor transform(const Table& table) const;
 
-  /// Scaled targets [rows.size(), t], float64.
-  /// @throws InvalidArgument if a target is missing or text, as a column or in a row (the message
-  ///   names the lines).
+  /// Scaled targets [rows.size(), t], float64; of a class 1 in its column, else 0 [rows.size(), C].
+  /// @throws InvalidArgument if a target is missing, as a column or in a row (the message names the
+  ///   lines), is text and not a class, or is a class that the table fitted on did not have.
   torch::Tensor transform_targets(const Table& table, const std::vector<int64_t>& rows) const;
   torch::Tensor transform_targets(const Table& table) const;
 
   /// The inverse of the targets' scaling, [r, t] in float64 whatever the dtype of `targets`:
-  /// predictions in the units of the file.
+  /// predictions in the units of the file. Classes [r, C] have none and stay as they are.
   /// @throws InvalidArgument if the shape does not fit.
   torch::Tensor to_original(const torch::Tensor& targets) const;
 };
@@ -101,7 +110,8 @@ struct Preprocess {
 /// @throws InvalidArgument if there are no rows, no targets or no features; a name is no column's,
 ///   or is both target and dropped; a target is text, is missing in some of `rows` (the message
 ///   names the lines) or constant there (unless its scaling is `none`); a range is not finite; a
-///   text column has more than 10000 categories to encode as one-hot.
+///   text column has more than 10000 categories to encode as one-hot. With `classes`: if there are
+///   several targets, a label is no whole number, or classes are too many or a single one.
 Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
                           const PreprocessOptions& options, const CsvOptions& csv = {});
 /// The same on all rows.

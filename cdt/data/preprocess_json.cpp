@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "cdt/core/error.h"
@@ -80,6 +81,21 @@ FeatureColumn parse_feature(const Json& json, Encoding encoding) {
   return feature;
 }
 
+TargetColumn parse_target(const Json& json) {
+  TargetColumn target;
+  target.name = json.at("name");
+  if (!json.contains("classes")) {
+    target.scale = parse_scale(json, false);
+    return target;
+  }
+  target.type = parse_name(kColumnTypes, json.at("type"), "a target's type");
+  target.classes = json.at("classes").get<std::vector<std::string>>();
+  const std::set<std::string> once(target.classes.begin(), target.classes.end());
+  CDT_REQUIRE(once.size() >= 2 && once.size() == target.classes.size(),
+              "expected two classes or more of ", in_quotes(target.name), ", each once");
+  return target;
+}
+
 }  // namespace
 
 std::string to_json(const Preprocess& preprocess) {
@@ -99,7 +115,12 @@ std::string to_json(const Preprocess& preprocess) {
   Json targets = Json::array();
   for (const TargetColumn& target : preprocess.targets) {
     Json entry{{"name", target.name}};
-    entry.update(scale_json(target.scale));
+    if (target.classes.empty()) {
+      entry.update(scale_json(target.scale));
+    } else {
+      entry["type"] = to_string(target.type);
+      entry["classes"] = target.classes;
+    }
     targets.push_back(std::move(entry));
   }
   return Json{{"format", "cdt-preprocess-1"},
@@ -132,8 +153,10 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
     out.unknown_category = parse_unknown_category(json.at("unknown_category"));
     for (const Json& column : json.at("columns"))
       out.features.push_back(parse_feature(column, out.encoding));
-    for (const Json& target : json.at("targets"))
-      out.targets.push_back({target.at("name"), parse_scale(target, false)});
+    for (const Json& target : json.at("targets")) out.targets.push_back(parse_target(target));
+    CDT_REQUIRE(out.has_classes() || std::all_of(out.targets.begin(), out.targets.end(),
+                                                 [](auto& t) { return t.classes.empty(); }),
+                "expected a single target to be a class, but there are ", out.targets.size());
     return out;
   } catch (const nlohmann::json::exception& error) {
     throw InvalidArgument(c10::str(file, ": expected a preprocessing record, but ", error.what()));

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
 
 namespace cdt::dynamics {
 namespace {
@@ -18,19 +17,6 @@ constexpr std::array<std::pair<std::string_view, OutputLoss>, 6> kNames{
      {"mae", OutputLoss::kMae},
      {"cross-entropy", OutputLoss::kCrossEntropy},
      {"negative-log", OutputLoss::kNegativeLog}}};
-
-std::optional<Loss> quadratic(OutputLoss loss) {
-  switch (loss) {
-    case OutputLoss::kSse:
-      return Loss::kSse;
-    case OutputLoss::kHalfMse:
-      return Loss::kHalfMse;
-    case OutputLoss::kMse:
-      return Loss::kMse;
-    default:
-      return std::nullopt;
-  }
-}
 
 void require_matrix(const Tensor& values, std::string_view name) {
   require_floating(values, name);
@@ -79,6 +65,19 @@ OutputLoss to_output_loss(Loss loss) {
   throw InvalidArgument(c10::str("no loss has the number ", static_cast<int>(loss)));
 }
 
+std::optional<Loss> to_quadratic(OutputLoss loss) {
+  switch (loss) {
+    case OutputLoss::kSse:
+      return Loss::kSse;
+    case OutputLoss::kHalfMse:
+      return Loss::kHalfMse;
+    case OutputLoss::kMse:
+      return Loss::kMse;
+    default:
+      return std::nullopt;
+  }
+}
+
 OutputLoss parse_output_loss(std::string_view name) {
   for (const auto& [known, loss] : kNames) {
     if (known == name) return loss;
@@ -96,7 +95,7 @@ std::string to_string(OutputLoss loss) {
 
 double output_loss(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = quadratic(loss)) return loss_value(*known, y_hat - y);
+  if (const auto known = to_quadratic(loss)) return loss_value(*known, y_hat - y);
   switch (loss) {
     case OutputLoss::kMae:
       return (y_hat - y).abs().mean().item<double>();
@@ -111,7 +110,7 @@ double output_loss(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
 
 Tensor loss_gradient(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = quadratic(loss)) {
+  if (const auto known = to_quadratic(loss)) {
     return gradient_factor(*known, y.numel()) * (y_hat - y);
   }
   switch (loss) {
@@ -133,7 +132,7 @@ Tensor softmax_hessian(const Tensor& p) {
 
 Tensor loss_hessian(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = quadratic(loss)) {
+  if (const auto known = to_quadratic(loss)) {
     return torch::diag_embed(torch::full_like(y, gradient_factor(*known, y.numel())));
   }
   switch (loss) {
@@ -151,7 +150,7 @@ Tensor loss_hessian(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
 
 Tensor label_influence(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = quadratic(loss)) {
+  if (const auto known = to_quadratic(loss)) {
     return torch::diag_embed(torch::full_like(y, gradient_factor(*known, y.numel())));
   }
   switch (loss) {
@@ -172,7 +171,7 @@ Tensor third_derivative(OutputLoss loss, const Tensor& y_hat, const Tensor& y, c
   require_outputs(loss, y_hat, y);
   require_shape(u, y.sizes(), "u");
   require_shape(v, y.sizes(), "v");
-  if (quadratic(loss)) return torch::zeros_like(y);
+  if (to_quadratic(loss)) return torch::zeros_like(y);
   switch (loss) {
     case OutputLoss::kMae:
       require_away_from_kinks(y_hat, y);
@@ -194,7 +193,7 @@ double third_derivative_bound(OutputLoss loss, const Tensor& from, const Tensor&
                               const Tensor& y) {
   require_outputs(loss, from, y);
   require_outputs(loss, to, y);
-  if (quadratic(loss)) return 0;
+  if (to_quadratic(loss)) return 0;
   switch (loss) {
     case OutputLoss::kMae:
       CDT_REQUIRE(((from - y) * (to - y) > 0).all().item<bool>(),

@@ -8,6 +8,8 @@
 
 #include <cdt/dynamics/loss.h>
 
+#include <optional>
+
 namespace cdt::dynamics {
 
 enum class OutputLoss {
@@ -20,6 +22,8 @@ enum class OutputLoss {
 };
 
 OutputLoss to_output_loss(Loss loss);
+/// The way back; none unless the loss is quadratic.
+std::optional<Loss> to_quadratic(OutputLoss loss);
 /// "sse", "half-mse", "mse", "mae", "cross-entropy" or "negative-log".
 /// @throws InvalidArgument on another name.
 OutputLoss parse_output_loss(std::string_view name);

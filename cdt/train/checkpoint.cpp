@@ -53,7 +53,10 @@ SafeTensors Trainer::checkpoint() const {
   json plans = json::array();
   for (const auto& [batch, plan] : plans_) {
     const std::string name = c10::str("plan.", batch);
-    const auto& spectrum = plan.feedback.spectrum();
+    const auto& spectrum = plan.feedback->spectrum();
+    if (const Tensor curvature = plan.feedback->curvature(); curvature.defined()) {
+      content.tensors[name + ".curvature"] = curvature;
+    }
     content.tensors[name + ".eigenvalues"] = spectrum.eigenvalues;
     content.tensors[name + ".eigenvectors"] = spectrum.eigenvectors;
     if (keeps_origin()) {
@@ -69,6 +72,7 @@ SafeTensors Trainer::checkpoint() const {
                      {"eager", plan.guard.eager},
                      {"start_error", plan.start_error},
                      {"bound", plan.bound},
+                     {"hessian_norm", plan.hessian_norm},
                      {"stale", plan.stale},
                      {"last_used", plan.last_used},
                      {"rank", spectrum.rank},
@@ -129,15 +133,21 @@ void Trainer::restore(const SafeTensors& content) {
       spectrum.rank = saved.at("rank");
       spectrum.rank_tolerance = saved.at("rank_tolerance");
       spectrum.smallest = saved.at("smallest");
-      Plan plan = make_plan(spectrum, saved.at("step"));
+      Tensor curvature;
+      if (!dynamics::to_quadratic(options_.loss)) {
+        curvature = at(content, name + ".curvature").to(model_.device());
+      }
+      Plan plan;
+      plan.step = saved.at("step");
+      plan.feedback = make_feedback(spectrum, curvature, plan.step);
       plan.guard = {saved.at("rate"), saved.at("start_rate"), saved.at("good_steps"),
                     saved.at("shrinks"), saved.at("eager")};
       plan.start_error = saved.at("start_error");
       plan.bound = saved.at("bound");
+      plan.hessian_norm = saved.at("hessian_norm");
       plan.stale = saved.at("stale");
       plan.last_used = saved.at("last_used");
-      plan.feedback.design(plan.guard.rate);
-      if (options_.method == Method::kCdt) plan.steering = plan.feedback.steering_matrix();
+      plan.feedback->design(plan.guard.rate);
       if (keeps_origin()) {
         plan.outputs = at(content, name + ".outputs").to(model_.device());
         plan.parameters = get(content, name + ".parameters", model_);

@@ -1,66 +1,75 @@
-/// The feedback at one linearization, in the kernel's eigenbasis: what a step does and what it
-/// promises.
+/// The feedback at one linearization: what a step does and what the local model promises of it.
+///
+/// The trainer knows two kinds, for quadratic losses and for the cross entropy. Each has its own
+/// coordinates of the outputs, its state, in which the loop is linear.
 #pragma once
 
-#include <cdt/control/spectral.h>
-#include <cdt/train/options.h>
-
-#include <optional>
+#include <cdt/dynamics/spectrum.h>
 
 namespace cdt::train {
 
-/// Weights of the control problem. With `weights`, Q = q·diag(weights) and the gain comes from the
-/// general Riccati solver; without, from the closed form.
-struct FeedbackOptions {
-  dynamics::Loss loss = dynamics::Loss::kMse;
-  double q = 1.0;
-  double p = 0.1;
-  double shape = 0;
-  double ridge =
-      0;  ///< added to every eigenvalue: weight decay acts as the kernel Θ + (decay/c_L)I
-  std::optional<torch::Tensor> weights;  ///< [n], float64
+/// A step that the guard has to judge: θ⁺ = (1 − shrink)θ − Jᵀseed.
+struct Proposal {
+  torch::Tensor seed;  ///< [n], float64, the rate included
+  double shrink = 0;
+  torch::Tensor prediction;  ///< the state that the local model promises
+  double augment_norm = 0;   ///< ‖y_u‖
 };
 
-/// Errors appear as modal coordinates m = Vᵀe [n].
+/// What the paper's method applies without asking: the gradient ∂L/∂ŷ, steered.
+struct Steered {
+  torch::Tensor seed;  ///< [n], float64, without the rate
+  double augment_norm = 0;
+};
+
 class Feedback {
  public:
-  /// @throws InvalidArgument as the controllers do; also if there are weights and a shape.
-  Feedback(dynamics::Spectrum spectrum, FeedbackOptions options);
+  virtual ~Feedback() = default;
 
   /// Designs the gain for rate α; the eigendecomposition is kept.
-  void design(double rate);
+  virtual void design(double rate) = 0;
   double rate() const { return rate_; }
   const dynamics::Spectrum& spectrum() const { return spectrum_; }
-
-  /// m = Vᵀe.
-  torch::Tensor project(const torch::Tensor& error) const;
-  /// e = V m.
-  torch::Tensor expand(const torch::Tensor& modal) const;
-  /// G m: the gradient with respect to the outputs is c_L·V G m.
-  torch::Tensor steer(const torch::Tensor& modal) const;
-  /// What one step of the local model at α·factor leaves of m, given G m.
-  torch::Tensor predict(const torch::Tensor& modal, const torch::Tensor& steered,
-                        double factor) const;
-  /// What the guard watches: ‖m‖² on the reachable part; with weights the cost to go mᵀPm, because
-  /// the weighted optimum may let unimportant errors rise for a while.
-  double merit(const torch::Tensor& modal) const;
-  /// G [n, n], for a loop that needs nothing but V G Vᵀe.
-  torch::Tensor steering_matrix() const;
-  /// Whether errors are weighted, so that `merit` is a cost to go.
-  bool weighted() const { return cost_.defined(); }
-  /// max |1 − s(1 + k)| on the reachable subspace.
+  /// The mean Hessian of the loss [r, C − 1, C − 1], which the spectrum contains; undefined where
+  /// it is the same everywhere.
+  virtual torch::Tensor curvature() const { return {}; }
+  /// The largest rate at which no mode of plain descent oscillates.
+  virtual double unit_rate() const = 0;
+  /// The closed loop's rate κ in the norm `distance`.
   double closed_loop_radius() const { return radius_; }
 
- private:
-  torch::Tensor reachable(const torch::Tensor& modal) const;
+  /// Of outputs ŷ [b, n_L], float64.
+  virtual torch::Tensor state(const torch::Tensor& outputs) const = 0;
+  /// One step at `rate`, with the gain of the rate designed for. With weight decay, `moved` is Jθ.
+  virtual Proposal propose(const torch::Tensor& state, double rate, double weight_decay = 0,
+                           const torch::Tensor& moved = {}) const = 0;
+  /// The seed alone, by one product with a matrix that is made at the first call.
+  virtual Steered steer(const torch::Tensor& outputs) = 0;
+  /// What the guard watches.
+  virtual double merit(const torch::Tensor& state) const = 0;
+  /// From the equilibrium, on the reachable part, in the norm in which the loop contracts.
+  virtual double distance(const torch::Tensor& state) const = 0;
+  /// No less than the change of `distance` by a unit change of the outputs.
+  virtual double sensitivity() const { return 1; }
+  /// Whether nothing is left that labels can move: the state is at rest up to an error `rounding`
+  /// of the outputs, or up to the share tol::kUnreachableError.
+  virtual bool settled(const torch::Tensor& state, double rounding) const = 0;
+  /// Whether some errors may rise in favour of others, so that `merit` is a cost to go.
+  virtual bool weighted() const { return false; }
+
+ protected:
+  /// One layout of the eigenvectors, wherever they come from: products round the same way after a
+  /// checkpoint.
+  explicit Feedback(dynamics::Spectrum spectrum) : spectrum_(std::move(spectrum)) {
+    spectrum_.eigenvectors = spectrum_.eigenvectors.t().contiguous().t();
+  }
+  torch::Tensor reachable(const torch::Tensor& modal) const {
+    return modal.narrow(0, spectrum_.nullity(), spectrum_.rank);
+  }
 
   dynamics::Spectrum spectrum_;
-  FeedbackOptions options_;
   double rate_ = 0;
   double radius_ = 0;
-  torch::Tensor step_;      ///< s [n]
-  torch::Tensor steering_;  ///< 1 + k [n], or VᵀGV [n, n] with weights
-  torch::Tensor cost_;      ///< VᵀPV [n, n] with weights
 };
 
 }  // namespace cdt::train

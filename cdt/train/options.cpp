@@ -1,3 +1,4 @@
+#include <cdt/control/cross_entropy.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/names.h>
@@ -112,6 +113,49 @@ std::string to_string(const Relinearization& policy) {
   throw InvalidArgument(c10::str("unknown policy ", static_cast<int>(policy.kind)));
 }
 
+double smoothing_of(const TrainOptions& options) {
+  if (options.loss != dynamics::OutputLoss::kCrossEntropy) return 0;
+  return options.smoothing.value_or(is_controlled(options.method) ? control::kUsualSmoothing : 0);
+}
+
+namespace {
+
+/// What goes with which loss.
+void require_loss(const TrainOptions& options) {
+  using dynamics::OutputLoss;
+  const bool controlled = is_controlled(options.method);
+  CDT_REQUIRE(options.loss != OutputLoss::kNegativeLog,
+              "−yᵀlog ŷ on probabilities is for analysis; train with cross-entropy, on logits");
+  CDT_REQUIRE(
+      options.loss != OutputLoss::kMae || !controlled, to_string(options.method),
+      " cannot control the mean absolute error: it has no curvature, its gradient does not "
+      "depend on how far the outputs are off, so there is nothing to feed back. Use mse, or "
+      "a method without control");
+  const bool needs_rate = options.method == Method::kGd || options.method == Method::kGdMatched ||
+                          options.method == Method::kMomentum;
+  CDT_REQUIRE(options.loss != OutputLoss::kMae || !needs_rate || options.learning_rate,
+              "the mean absolute error has no curvature to find a rate from: ",
+              to_string(options.method), " needs lr");
+  if (options.loss != OutputLoss::kCrossEntropy) {
+    CDT_REQUIRE(!options.smoothing, "smoothing belongs to cross-entropy, not to ",
+                dynamics::to_string(options.loss));
+    return;
+  }
+  const double smoothing = smoothing_of(options);
+  CDT_REQUIRE(smoothing >= 0 && smoothing < 1, "smoothing must be 0 or more and below 1, not ",
+              smoothing);
+  if (!controlled) return;
+  CDT_REQUIRE(smoothing > 0, to_string(options.method),
+              " steers towards an equilibrium, and hard labels have none: smoothing must be above "
+              "0");
+  CDT_REQUIRE(options.shape == 0, "spectral shaping is for quadratic losses, not cross-entropy");
+  CDT_REQUIRE(options.method != Method::kGuarded || options.weight_decay == 0,
+              "guarded takes no weight decay with cross-entropy; smoothing keeps logits finite, "
+              "patience stops overfitting");
+}
+
+}  // namespace
+
 void require_valid(const TrainOptions& options) {
   if (options.learning_rate) require_positive(*options.learning_rate, "lr");
   require_positive(options.q, "q");
@@ -135,6 +179,7 @@ void require_valid(const TrainOptions& options) {
   CDT_REQUIRE(options.validate_every >= 1, "validate every must be 1 or more, not ",
               options.validate_every);
   CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, not ", options.memory_bytes);
+  require_loss(options);
   const bool controlled = is_controlled(options.method);
   CDT_REQUIRE(controlled || !options.relinearize, "relinearize belongs to cdt and guarded; ",
               to_string(options.method), " uses no kernel");

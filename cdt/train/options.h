@@ -1,7 +1,7 @@
 /// What a training run can be told: method, rate, schedule, control, stopping.
 #pragma once
 
-#include <cdt/dynamics/loss.h>
+#include <cdt/dynamics/loss_linearization.h>
 
 #include <cstdint>
 #include <optional>
@@ -50,7 +50,9 @@ struct Relinearization {
   enum class Kind {
     kNever,  ///< the paper's choice: once, before training
     kEvery,  ///< every `period` steps
-    kKc,     ///< when the error exceeds the local model's exponential bound κᵏ‖e(k₀)‖
+    kKc,     ///< when the local model breaks its exponential bound less the Lagrange error (paper
+             ///< App. boundedness); costs eight Hessian-vector products a kernel and a
+             ///< Jacobian-vector product a step
     kError,  ///< when ‖ŷ − ŷ_ϑ‖ exceeds `tolerance`·‖e(k₀)‖; costs a Jacobian-vector product a step
     kGuard,  ///< when the guard finds that the local model promised too much
   };
@@ -62,7 +64,8 @@ struct Relinearization {
 Relinearization parse_relinearization(std::string_view text);
 std::string to_string(const Relinearization& policy);
 
-/// The α that a method starts with unless told, `unit` being 1/(c_L λ_max): 10⁴ units for guarded
+/// The α that a method starts with unless told, `unit` being the largest at which plain descent
+/// does not oscillate, 1/(c_L λ_max) for quadratic losses: 10⁴ units for guarded
 /// (every mode with s ≫ 1 is removed almost at once, and the guard finds out what is too much); ½
 /// for gradient descent and CDT, where even the matched baseline is stable; a tenth of that with
 /// momentum; for Adam 10⁻³ and for L-BFGS 1, whatever the unit.
@@ -70,7 +73,12 @@ double start_rate(Method method, double unit);
 
 struct TrainOptions {
   Method method = Method::kGuarded;
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  /// Quadratic, or the cross entropy on logits against labels that are distributions. The absolute
+  /// error has no curvature to control: for the methods without a controller only.
+  dynamics::OutputLoss loss = dynamics::OutputLoss::kMse;
+  /// ε of the cross entropy: trained on (1 − ε)y + ε/C, while reported losses are against y.
+  /// Default: 0.1 for `cdt` and `guarded`, which need a finite equilibrium, else 0.
+  std::optional<double> smoothing;
   /// α. Default: start_rate, for guarded renewed with each linearization.
   std::optional<double> learning_rate;
   Schedule schedule;
@@ -87,7 +95,8 @@ struct TrainOptions {
   uint64_t seed = 1;       ///< of the batches
 
   int64_t steps = 1000;
-  double stop_loss = 0;    ///< stop at this training loss
+  double stop_loss = 0;    ///< stop at this training loss; with smoothed labels also where it is
+                           ///< no further above its minimum
   int64_t patience = 0;    ///< stop after so many steps without a better validation loss, and take
                            ///< the best weights; 0: off
   int64_t plateau = 0;     ///< stop after so many steps without a training loss lower by 0.01 %
@@ -99,7 +108,11 @@ struct TrainOptions {
 };
 
 /// @throws InvalidArgument if a number is out of its range, or options contradict each other (a
-///   policy `guard` without a guard, control of a method that has none).
+///   policy `guard` without a guard, control of a method that has none, control of a loss without
+///   curvature).
 void require_valid(const TrainOptions& options);
+
+/// ε as it holds: 0 for losses that have none.
+double smoothing_of(const TrainOptions& options);
 
 }  // namespace cdt::train

@@ -2,6 +2,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/names.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/train/trainer.h>
 #include <fmt/format.h>
@@ -49,6 +50,15 @@ void require_weights(Tensor& weights, int64_t count, const kernel::Model& model,
   weights = weights.to(model.device(), torch::kFloat64);
 }
 
+void require_distributions(const Tensor& labels, std::string_view name) {
+  CDT_REQUIRE(labels.min().item<double>() >= 0, name,
+              " must be distributions over classes; the smallest entry is ",
+              labels.min().item<double>());
+  const double gap = (labels.sum(1) - 1).abs().max().item<double>();
+  CDT_REQUIRE(gap <= tol::kDistribution, name, " of each sample must sum to 1; one is off by ",
+              gap);
+}
+
 std::string plural(int64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
@@ -61,6 +71,7 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
     : model_(std::move(model)),
       data_(std::move(data)),
       options_(options),
+      objective_(options_.loss, smoothing_of(options_)),
       policy_(options_.relinearize.value_or(Relinearization{options_.method == Method::kGuarded
                                                                 ? Relinearization::Kind::kGuard
                                                                 : Relinearization::Kind::kNever})),
@@ -78,6 +89,16 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
   }
   CDT_REQUIRE(options_.patience == 0 || data_.x_val.defined(),
               "--patience needs validation samples, and there are none");
+  if (options_.loss == dynamics::OutputLoss::kCrossEntropy) {
+    CDT_REQUIRE(data_.y.size(1) >= 2,
+                "cross-entropy needs two classes or more, a column of labels "
+                "for each; there is ",
+                data_.y.size(1));
+    require_distributions(data_.y, "training labels");
+    if (data_.y_val.defined()) require_distributions(data_.y_val, "validation labels");
+    CDT_REQUIRE(!data_.sample_weights.defined() && !data_.output_weights.defined(),
+                "weights of samples or outputs are for quadratic losses, not cross-entropy");
+  }
   require_weights(data_.sample_weights, data_.x.size(0), model_, "sample weights");
   require_weights(data_.output_weights, data_.y.size(1), model_, "output weights");
   CDT_REQUIRE(is_controlled(options_.method) ||
@@ -95,7 +116,7 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
 void Trainer::adopt(const dynamics::Spectrum& spectrum, double seconds) {
   CDT_REQUIRE(spectrum.size() == data_.y.numel(), "the kernel must have ", data_.y.numel(),
               " rows, not ", spectrum.size());
-  if (step_ > 0 || !batches_.all()) return;
+  if (step_ > 0 || !batches_.all() || !dynamics::to_quadratic(options_.loss)) return;
   adopted_ = spectrum;
   if (is_controlled(options_.method)) earlier_seconds_ += seconds;
 }
@@ -103,35 +124,31 @@ void Trainer::adopt(const dynamics::Spectrum& spectrum, double seconds) {
 Trainer::Pass Trainer::forward(int64_t step) {
   Pass pass;
   pass.batch = batches_.id(step);
-  Tensor y = data_.y;
   pass.x = data_.x;
+  pass.labels = data_.y;
   if (!batches_.all()) {
     const Tensor rows = batches_.rows(step).to(data_.x.device());
     pass.x = data_.x.index_select(0, rows);
-    y = y.index_select(0, rows);
+    pass.labels = data_.y.index_select(0, rows);
   }
   pass.outputs = model_.forward(pass.x);
-  CDT_REQUIRE(pass.outputs.numel() == y.numel() && pass.outputs.size(0) == y.size(0),
-              "the model's outputs have shape ", pass.outputs.sizes(), ", the labels ", y.sizes());
-  pass.error = (pass.outputs.detach().reshape(y.sizes()).to(torch::kFloat64) - y).reshape({-1});
-  pass.square = torch::dot(pass.error, pass.error).item<double>();
+  const auto shape = pass.labels.sizes();
+  CDT_REQUIRE(pass.outputs.numel() == pass.labels.numel() && pass.outputs.size(0) == shape[0],
+              "the model's outputs have shape ", pass.outputs.sizes(), ", the labels ", shape);
+  pass.values = pass.outputs.detach().reshape(shape).to(torch::kFloat64);
+  pass.found = objective_.assess(pass.values, pass.labels);
   return pass;
-}
-
-double Trainer::loss_of(double square, int64_t n) const {
-  return dynamics::gradient_factor(options_.loss, n) * square / 2;  // quadratic: L = ½ c_L ‖e‖²
 }
 
 double Trainer::evaluate_loss(const Tensor& x, const Tensor& y) {
   const torch::NoGradGuard no_graph;
-  const Tensor error = model_.forward(x).reshape(y.sizes()).to(torch::kFloat64) - y;
-  return loss_of(error.square().sum().item<double>(), y.numel());
+  return objective_.assess(model_.forward(x).reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 
 void Trainer::observe(const Pass& pass, StepRecord& row) {
   const bool last = step_ >= options_.steps;
   if (batches_.all()) {
-    row.train_loss = loss_of(pass.square, pass.error.numel());
+    row.train_loss = pass.found.loss;
   } else if (last || step_ % batches_.per_epoch() == 0) {
     row.train_loss = evaluate_loss(data_.x, data_.y);
   }
@@ -145,7 +162,7 @@ bool Trainer::should_stop(const Pass& pass, const StepRecord& row) {
     outcome_ = outcome;
     return true;
   };
-  if (!std::isfinite(pass.square) ||
+  if (!std::isfinite(pass.found.loss) ||
       (!std::isnan(row.train_loss) && !std::isfinite(row.train_loss))) {
     return stop(Outcome::kDiverged);
   }
@@ -154,7 +171,12 @@ bool Trainer::should_stop(const Pass& pass, const StepRecord& row) {
     best_step_ = step_;
     if (options_.patience > 0) copy_parameters(best_);
   }
-  if (options_.stop_loss > 0 && row.train_loss <= options_.stop_loss) return stop(Outcome::kTarget);
+  // A loss with smoothed labels has its minimum above zero: what counts is the distance from there.
+  const bool near_minimum =
+      batches_.all() && objective_.smoothing() > 0 && pass.found.misfit <= options_.stop_loss;
+  if (options_.stop_loss > 0 && (row.train_loss <= options_.stop_loss || near_minimum)) {
+    return stop(Outcome::kTarget);
+  }
   if (step_ >= options_.steps) return stop(Outcome::kSteps);
   if (options_.patience > 0 && best_step_ >= 0 && step_ - best_step_ >= options_.patience) {
     return stop(Outcome::kEarlyStopping);

@@ -11,16 +11,19 @@
 #include <cdt/train/feedback.h>
 #include <cdt/train/guard.h>
 #include <cdt/train/history.h>
+#include <cdt/train/objective.h>
 #include <cdt/train/optimizer.h>
 
 #include <chrono>
 #include <map>
+#include <memory>
+#include <optional>
 
 namespace cdt::train {
 
 struct TrainData {
   torch::Tensor x;      ///< [r, …]
-  torch::Tensor y;      ///< [r, n_L]
+  torch::Tensor y;      ///< [r, n_L]; for the cross entropy a distribution over classes
   torch::Tensor x_val;  ///< undefined: no validation
   torch::Tensor y_val;
   torch::Tensor sample_weights;  ///< [r] in the controller's Q; undefined: all 1
@@ -28,7 +31,7 @@ struct TrainData {
 };
 
 enum class Outcome {
-  kTarget,         ///< the training loss reached stop_loss
+  kTarget,         ///< the training loss (above its minimum, for smoothed labels) reached stop_loss
   kFloor,          ///< nothing is left but rounding, and errors that no label can move
   kStuck,          ///< no step, nor two in a row, helps any more, though labels could
   kEarlyStopping,  ///< the validation loss did not improve for `patience` steps
@@ -73,7 +76,8 @@ class Trainer {
   Trainer(kernel::Model model, TrainData data, TrainOptions options);
 
   /// Takes the kernel of the present parameters on all training samples from whoever has computed
-  /// it already, in `seconds`; ignored where batches need their own.
+  /// it already, in `seconds`; ignored where batches need their own, or a loss that is not
+  /// quadratic.
   void adopt(const dynamics::Spectrum& spectrum, double seconds);
 
   /// Runs to the end, or until asked to stop.
@@ -93,31 +97,28 @@ class Trainer {
   struct Pass {
     int64_t batch = 0;
     torch::Tensor x;
-    torch::Tensor outputs;  ///< ŷ [b, n_L] with its graph
-    torch::Tensor error;    ///< e [n], float64
-    double square = 0;      ///< ‖e‖²
+    torch::Tensor outputs;  ///< ŷ with its graph
+    torch::Tensor values;   ///< ŷ [b, n_L], float64
+    torch::Tensor labels;   ///< y [b, n_L], float64
+    Assessment found;
   };
   /// A linearization and its controller.
   struct Plan {
-    explicit Plan(Feedback feedback) : feedback(std::move(feedback)) {}
-
-    Feedback feedback;
+    std::shared_ptr<Feedback> feedback;
     GuardState guard;
-    int64_t step = 0;        ///< where it was made
-    double start_error = 0;  ///< √merit there
-    double bound = 0;        ///< of √merit now, by the local model
-    bool stale = false;      ///< renew before the next step
+    int64_t step = 0;         ///< where it was made
+    double start_error = 0;   ///< distance from the equilibrium there
+    double bound = 0;         ///< of that distance now, by the local model
+    double hessian_norm = 0;  ///< h there, for the policy kc
+    bool stale = false;       ///< renew before the next step
     int64_t last_used = 0;
-    torch::Tensor steering;                 ///< G [n, n], for `cdt`
-    torch::Tensor outputs;                  ///< ŷ(k₀) [n], if linearization errors are wanted
+    torch::Tensor outputs;                  ///< ŷ(k₀) [b, n_L], if the local model is watched
     std::vector<torch::Tensor> parameters;  ///< θ(k₀), likewise
   };
-  /// A step that the guard has to judge: θ⁺ = (1 − shrink)θ − Jᵀseed.
-  struct Proposal {
-    torch::Tensor seed;  ///< [n], float64, the rate included
-    double shrink = 0;
-    torch::Tensor modal_prediction;  ///< what the local model leaves of Vᵀe
-    double augment_norm = 0;
+  /// Where the local model of a plan is now.
+  struct LocalState {
+    torch::Tensor outputs;    ///< ŷ_ϑ [b, n_L], float64
+    double displacement = 0;  ///< ‖ϑ‖
   };
 
   Pass forward(int64_t step);
@@ -125,7 +126,6 @@ class Trainer {
   std::vector<torch::Tensor> gradient(const Pass& pass, const torch::Tensor& seed) const;
   void descend(const std::vector<torch::Tensor>& gradients, double rate, double shrink);
 
-  double loss_of(double square, int64_t n) const;
   double evaluate_loss(const torch::Tensor& x, const torch::Tensor& y);
   void observe(const Pass& pass, StepRecord& row);
   bool should_stop(const Pass& pass, const StepRecord& row);
@@ -141,13 +141,16 @@ class Trainer {
   bool escape(const Pass& pass, StepRecord& row);
 
   Plan& plan_for(const Pass& pass, StepRecord& row);
-  Plan make_plan(const dynamics::Spectrum& spectrum, int64_t step);
+  std::shared_ptr<Feedback> make_feedback(const Pass& pass);
+  std::shared_ptr<Feedback> make_feedback(const dynamics::Spectrum& spectrum,
+                                          const torch::Tensor& curvature, int64_t step);
+  torch::Tensor labels_at(int64_t step) const;
   bool keeps_origin() const;
   Plan& linearize(const Pass& pass, StepRecord& row);
   bool outdated(Plan& plan, const Pass& pass, StepRecord& row);
-  double linearization_error(const Plan& plan, const Pass& pass);
+  LocalState local_state(const Plan& plan, const Pass& pass);
   void forget_old_plans();
-  Proposal propose(const Plan& plan, const Pass& pass, const torch::Tensor& modal, double rate);
+  Proposal propose(const Plan& plan, const Pass& pass, const torch::Tensor& state, double rate);
   double parameter_square() const;
 
   void copy_parameters(std::vector<torch::Tensor>& to) const;
@@ -157,6 +160,7 @@ class Trainer {
   kernel::Model model_;
   TrainData data_;
   TrainOptions options_;
+  Objective objective_;
   Relinearization policy_;
   Batches batches_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -22,34 +22,29 @@ constexpr double kEscapeGain = 1e-6;
 /// A promised descent below this share of the objective is rounding.
 constexpr double kNothing = 1e-15;
 
-/// Rounding of a whole forward pass, squared, in units of the last place of its outputs: a deep
-/// network loses some dozens.
-constexpr double kRounding = 1e4;
+/// Rounding of a whole forward pass in units of the last place of its outputs: a deep network loses
+/// some dozens.
+constexpr double kRounding = 1e2;
 /// Up to so many outputs the kernel itself gives λ_max; beyond, power iteration.
 constexpr int64_t kExactKernel = 4000;
 
-double output_norm(const Tensor& outputs) {
-  return outputs.detach().to(torch::kFloat64).norm().item<double>();
-}
-
-double exact_unit_rate(const kernel::Model& model, const Tensor& x, dynamics::Loss loss) {
+double largest_eigenvalue(const kernel::Model& model, const Tensor& x) {
   const Tensor theta = kernel::empirical_ntk(model, x).theta;
-  return dynamics::unit_rate(
-      dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), model.dtype())), loss);
+  return dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), model.dtype())).largest();
 }
 
-/// 1/(c_L λ_max), with λ_max by power iteration: no matrix, some thirty passes. λ_max comes out too
-/// small by a few per cent at most.
-double estimated_unit_rate(const kernel::Model& model, const Tensor& x, dynamics::Loss loss) {
+/// λ_max by power iteration: no matrix, some thirty passes. It comes out too small by a few per
+/// cent at most.
+double estimate_largest_eigenvalue(const kernel::Model& model, const Tensor& x) {
   const kernel::NtkOperator theta(model, x);
   Tensor v = torch::ones({theta.size()}, x.options());
   double largest = 0;
   for (int i = 0; i < kPowerIterations; ++i) {
     v = theta.apply(v / v.norm());
     largest = v.norm().item<double>();
-    if (!(largest > 0)) return 1;
+    if (!(largest > 0)) return 0;
   }
-  return 1 / (dynamics::gradient_factor(loss, theta.size()) * largest);
+  return largest;
 }
 
 }  // namespace
@@ -76,12 +71,16 @@ double Trainer::base_rate(const Pass& pass) {
   if (options_.learning_rate) {
     learning_rate_ = *options_.learning_rate;
   } else {
-    const bool needs_unit = options_.method != Method::kAdam && options_.method != Method::kLbfgs;
-    const double unit = !needs_unit ? 1
-                        : adopted_  ? dynamics::unit_rate(*adopted_, options_.loss)
-                        : pass.error.numel() <= kExactKernel
-                            ? exact_unit_rate(model_, pass.x, options_.loss)
-                            : estimated_unit_rate(model_, pass.x, options_.loss);
+    double unit = 1;  // 1/(c_L λ_max)
+    if (options_.method != Method::kAdam && options_.method != Method::kLbfgs) {
+      const double largest = adopted_ ? adopted_->largest()
+                             : pass.labels.numel() <= kExactKernel
+                                 ? largest_eigenvalue(model_, pass.x)
+                                 : estimate_largest_eigenvalue(model_, pass.x);
+      const double steepest =
+          objective_.curvature(pass.labels.size(0), pass.labels.size(1)) * largest;
+      if (steepest > 0) unit = 1 / steepest;
+    }
     learning_rate_ = start_rate(options_.method, unit);
   }
   if (options_.method == Method::kGdMatched) {
@@ -108,64 +107,36 @@ void Trainer::advance(Pass& pass, StepRecord& row) {
 
 void Trainer::advance_gd(const Pass& pass, StepRecord& row) {
   row.learning_rate = base_rate(pass) * factor();
-  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
-  descend(gradient(pass, pass.error * scale), row.learning_rate,
+  descend(gradient(pass, objective_.gradient(pass.values, pass.labels)), row.learning_rate,
           row.learning_rate * options_.weight_decay);
 }
 
 void Trainer::advance_optimizer(const Pass& pass, StepRecord& row) {
   row.learning_rate = base_rate(pass) * factor();
-  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
   if (options_.method != Method::kLbfgs) {
-    return optimizer_->step(row.learning_rate, gradient(pass, pass.error * scale));
+    return optimizer_->step(row.learning_rate,
+                            gradient(pass, objective_.gradient(pass.values, pass.labels)));
   }
-  const Tensor labels =
-      (pass.outputs.detach().reshape({-1}).to(torch::kFloat64) - pass.error).to(model_.dtype());
-  optimizer_->step(row.learning_rate, [&] {
-    return (model_.forward(pass.x).reshape({-1}) - labels).square().sum() * (scale / 2);
-  });
+  optimizer_->step(row.learning_rate,
+                   [&] { return objective_.graph(model_.forward(pass.x), pass.labels); });
 }
 
 void Trainer::advance_cdt(const Pass& pass, StepRecord& row) {
   Plan& plan = plan_for(pass, row);
   row.learning_rate = plan.guard.rate * factor();
-  const Tensor steered = plan.steering.mv(pass.error);
-  row.augment_norm = (steered - pass.error).norm().item<double>();
-  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
-  descend(gradient(pass, steered * scale), row.learning_rate,
+  const Steered steered = plan.feedback->steer(pass.values);
+  row.augment_norm = steered.augment_norm;
+  descend(gradient(pass, steered.seed), row.learning_rate,
           row.learning_rate * options_.weight_decay);
   // The local model's bound after this step, for the policy kc.
-  plan.bound *= 1 - factor() * (1 - plan.feedback.closed_loop_radius());
+  plan.bound *= 1 - factor() * (1 - plan.feedback->closed_loop_radius());
 }
 
-Trainer::Proposal Trainer::propose(const Plan& plan, const Pass& pass, const Tensor& modal,
-                                   double rate) {
-  const Feedback& feedback = plan.feedback;
-  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
-  Proposal proposal;
-  if (options_.weight_decay == 0) {
-    const Tensor steered = feedback.steer(modal);
-    const Tensor seed = feedback.expand(steered);
-    proposal.augment_norm = (seed - pass.error).norm().item<double>();
-    proposal.seed = seed * (rate * scale);
-    proposal.modal_prediction = feedback.predict(modal, steered, rate / feedback.rate());
-    return proposal;
-  }
-  // With decay d the gradient is Jᵀc_L(e + (d/c_L)a) + dθ⊥, where θ = Jᵀa + θ⊥. So the same problem
-  // arises with the kernel Θ + (d/c_L)I and the error e + (d/c_L)a, and θ⊥ decays by itself.
-  const auto& spectrum = feedback.spectrum();
-  const Tensor moved = feedback.project(
-      kernel::jacobian_vector_product(model_, pass.x, kernel::flatten(model_, model_.parameters()))
-          .to(torch::kFloat64));  // Vᵀ J θ
-  const Tensor& lambda = spectrum.eigenvalues;
-  const Tensor a = torch::where(lambda > 0, moved / lambda, torch::zeros_like(moved));
-  const Tensor steered = feedback.steer(modal + a * (options_.weight_decay / scale));
-  proposal.shrink = std::min(1.0, rate * options_.weight_decay);
-  const Tensor seed = steered * (rate * scale) - a * proposal.shrink;
-  proposal.seed = feedback.expand(seed);
-  proposal.augment_norm = (steered - modal).norm().item<double>();
-  proposal.modal_prediction = modal - moved * proposal.shrink - lambda * seed;
-  return proposal;
+Proposal Trainer::propose(const Plan& plan, const Pass& pass, const Tensor& state, double rate) {
+  if (options_.weight_decay == 0) return plan.feedback->propose(state, rate);
+  const Tensor moved =
+      kernel::jacobian_vector_product(model_, pass.x, kernel::flatten(model_, model_.parameters()));
+  return plan.feedback->propose(state, rate, options_.weight_decay, moved.to(torch::kFloat64));
 }
 
 double Trainer::parameter_square() const {
@@ -180,41 +151,33 @@ double Trainer::parameter_square() const {
 void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
   using Kind = Relinearization::Kind;
   const double decay = options_.weight_decay;
-  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
+  const double scale = objective_.curvature(pass.labels.size(0), pass.labels.size(1));
   // The whole objective with weight decay, otherwise the error as the controller measures it.
-  const auto merit = [&](const Feedback& feedback, const Tensor& modal, double parameters) {
-    return decay == 0
-               ? feedback.merit(modal)
-               : scale / 2 * torch::dot(modal, modal).item<double>() + decay / 2 * parameters;
+  const auto merit = [&](const Feedback& feedback, const Tensor& state, double parameters) {
+    const double found = feedback.merit(state);
+    return decay == 0 ? found : scale / 2 * found + decay / 2 * parameters;
   };
   for (;;) {
     Plan& plan = plan_for(pass, row);
-    if (plan.feedback.rate() != plan.guard.rate) plan.feedback.design(plan.guard.rate);
+    Feedback& feedback = *plan.feedback;
+    if (feedback.rate() != plan.guard.rate) feedback.design(plan.guard.rate);
     const double rate = plan.guard.rate * factor();
-    const Tensor modal = plan.feedback.project(pass.error);
-    const double before = merit(plan.feedback, modal, decay > 0 ? parameter_square() : 0);
-    // Converged if rounding is all that is left of the error within reach.
-    const double rounding = tol::epsilon(model_.dtype()) * output_norm(pass.outputs);
-    const Outcome end = decay > 0 || plan.feedback.weighted() ||
-                                before <= kRounding * rounding * rounding ||
-                                before <= tol::kUnreachableError * pass.square
-                            ? Outcome::kFloor
-                            : Outcome::kStuck;
+    const Tensor state = feedback.state(pass.values);
+    const double before = merit(feedback, state, decay > 0 ? parameter_square() : 0);
     if (before == 0) {
-      outcome_ = end;
+      outcome_ = Outcome::kFloor;
       return;
     }
-    const Proposal proposal = propose(plan, pass, modal, rate);
+    const Proposal proposal = propose(plan, pass, state, rate);
     const auto gradients = gradient(pass, proposal.seed);
     copy_parameters(saved_);
     descend(gradients, 1, proposal.shrink);
     Pass next = forward(step_);
     const double parameters = decay > 0 ? parameter_square() : 0;
-    const double promised = before - merit(plan.feedback, proposal.modal_prediction, parameters);
-    const double gained =
-        before - merit(plan.feedback, plan.feedback.project(next.error), parameters);
+    const double promised = before - merit(feedback, proposal.prediction, parameters);
+    const double gained = before - merit(feedback, feedback.state(next.values), parameters);
     // Errors out of reach may not rise either, unless weights allow it.
-    const bool rose = decay == 0 && !plan.feedback.weighted() && next.square > pass.square;
+    const bool rose = decay == 0 && !feedback.weighted() && next.found.misfit > pass.found.misfit;
     const bool fresh = plan.step == step_ || policy_.kind == Kind::kNever;
     const double eta = gained > 0 && promised > 0 && !rose ? gained / promised : -1;
     const bool nothing = std::abs(promised) <= kNothing * before;
@@ -225,14 +188,18 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
       row.learning_rate = rate;
       row.augment_norm = proposal.augment_norm;
       plan.stale = verdict == Verdict::kAcceptAndRefresh && policy_.kind == Kind::kGuard;
-      plan.bound *= 1 - factor() * (1 - plan.feedback.closed_loop_radius());
+      plan.bound *= 1 - factor() * (1 - feedback.closed_loop_radius());
       next_ = std::move(next);
       return;
     }
     set_parameters(saved_);
     pass = forward(step_);
     if (verdict == Verdict::kFloor) {
-      if (end == Outcome::kFloor || !escape(pass, row)) outcome_ = end;
+      // Converged if rounding, or nothing within reach, is all that is left.
+      const double rounding =
+          kRounding * tol::epsilon(model_.dtype()) * pass.values.norm().item<double>();
+      const bool settled = decay > 0 || feedback.settled(state, rounding);
+      if (settled || !escape(pass, row)) outcome_ = settled ? Outcome::kFloor : Outcome::kStuck;
       return;
     }
     ++row.rejected;
@@ -247,20 +214,18 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
 bool Trainer::escape(const Pass& pass, StepRecord& row) {
   std::vector<Tensor> origin;
   copy_parameters(origin);
-  const double scale = dynamics::gradient_factor(options_.loss, pass.error.numel());
-  const auto step = [&](Plan& plan, const Pass& from, double rate) {
-    plan.feedback.design(rate);
-    const Tensor steered = plan.feedback.steer(plan.feedback.project(from.error));
-    descend(gradient(from, plan.feedback.expand(steered) * scale), rate, 0);
+  const auto step = [&](const Plan& plan, const Pass& from, double rate) {
+    plan.feedback->design(rate);
+    const Proposal proposal = plan.feedback->propose(plan.feedback->state(from.values), rate);
+    descend(gradient(from, proposal.seed), 1, 0);
     return forward(step_);
   };
   const Plan start = plans_.at(pass.batch);
-  const double unit = dynamics::unit_rate(start.feedback.spectrum(), options_.loss);
+  const double unit = start.feedback->unit_rate();
   for (const double first : kEscapeRates) {
     set_parameters(origin);
-    Plan plan = start;
-    const Pass across = step(plan, forward(step_), first * unit);
-    if (!std::isfinite(across.square)) continue;
+    const Pass across = step(start, forward(step_), first * unit);
+    if (!std::isfinite(across.found.misfit)) continue;
     std::vector<Tensor> behind;
     copy_parameters(behind);
     Plan& next = linearize(across, row);
@@ -268,7 +233,7 @@ bool Trainer::escape(const Pass& pass, StepRecord& row) {
       set_parameters(behind);
       const double rate = std::min(next.guard.start_rate, second * unit);
       Pass landed = step(next, forward(step_), rate);
-      if (!(landed.square < pass.square * (1 - kEscapeGain))) continue;
+      if (!(landed.found.misfit < pass.found.misfit * (1 - kEscapeGain))) continue;
       row.learning_rate = rate;
       next.guard = {next.guard.start_rate, next.guard.start_rate};
       next.stale = true;

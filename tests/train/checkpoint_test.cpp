@@ -16,6 +16,11 @@ struct Setting {
   std::string name;
   TrainOptions options;
   bool weighted = false;
+  int64_t classes = 0;  ///< 0: numbers
+
+  nn::Mlp network(uint64_t seed) const {
+    return small_network(4, std::max<int64_t>(1, classes), seed, torch::kFloat32);
+  }
 };
 
 std::vector<Setting> settings() {
@@ -53,10 +58,28 @@ std::vector<Setting> settings() {
   vary("patience", Method::kGuarded, [](auto& o) { o.patience = 8; });
   vary("weights", Method::kGuarded, [](auto&) {});
   all.back().weighted = true;
+  for (const Method method : {Method::kCdt, Method::kGuarded, Method::kAdam}) {
+    vary("classes by " + to_string(method), method,
+         [](auto& o) { o.loss = dynamics::OutputLoss::kCrossEntropy; });
+    all.back().classes = 3;
+  }
+  vary("batches of classes", Method::kGuarded, [](auto& o) {
+    o.loss = dynamics::OutputLoss::kCrossEntropy;
+    o.batch = 7;
+    o.learning_rate = 30;
+  });
+  all.back().classes = 3;
+  vary("kc of classes", Method::kCdt, [](auto& o) {
+    o.loss = dynamics::OutputLoss::kCrossEntropy;
+    o.relinearize = parse_relinearization("kc");
+    o.learning_rate = 2;
+  });
+  all.back().classes = 3;
   return all;
 }
 
 TrainData data_for(const Setting& setting) {
+  if (setting.classes > 0) return test::class_data(20, setting.classes, 3, torch::kFloat32);
   TrainData data = smooth_data(20, 1, 3, torch::kFloat32);
   if (setting.weighted) data.sample_weights = torch::linspace(1, 3, 20, torch::kFloat64);
   return data;
@@ -66,11 +89,11 @@ TEST(Checkpoint, ResumedEqualsUninterrupted) {
   for (const Setting& setting : settings()) {
     for (const int64_t stop : {1, 5}) {
       SCOPED_TRACE(setting.name + ", stopped after " + std::to_string(stop));
-      nn::Mlp undisturbed = small_network(4, 1, 9, torch::kFloat32);
+      nn::Mlp undisturbed = setting.network(9);
       const auto whole = Trainer(undisturbed, data_for(setting), setting.options).run();
 
       const test::TempFolder folder;
-      nn::Mlp first = small_network(4, 1, 9, torch::kFloat32);
+      nn::Mlp first = setting.network(9);
       TrainHooks hooks;
       int64_t done = 0;
       hooks.on_step = [&](const StepRecord&) { ++done; };
@@ -82,7 +105,7 @@ TEST(Checkpoint, ResumedEqualsUninterrupted) {
       if (part.outcome != Outcome::kInterrupted) continue;  // it was faster than that
       EXPECT_EQ(part.steps, stop);
 
-      nn::Mlp second = small_network(4, 1, 77, torch::kFloat32);  // other weights, to be replaced
+      nn::Mlp second = setting.network(77);  // other weights, to be replaced
       Trainer resumed(second, data_for(setting), setting.options);
       resumed.restore(load_safetensors(folder / "checkpoint.safetensors"));
       const auto rest = resumed.run();

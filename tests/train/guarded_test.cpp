@@ -1,8 +1,11 @@
 // Guarded CDT: monotone, restored bit by bit, floors, blow-ups, weights, decay; and its policies.
+#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/curvature.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/products.h>
+#include <cdt/train/quadratic_feedback.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
@@ -231,16 +234,17 @@ TEST(Shaping, AsksLessOfSlowModes) {
   const Tensor theta = test::kernel_with({1e-4, 1e-2, 1}, 1);
   const auto spectrum = dynamics::decompose(theta, 1e-14);
   FeedbackOptions options{dynamics::Loss::kSse, 1, 0.1, 0, 0, {}};
-  Feedback plain(spectrum, options);
+  QuadraticFeedback plain(spectrum, torch::zeros({3}, kDouble), options);
   options.shape = 0.1;
-  Feedback shaped(spectrum, options);
+  QuadraticFeedback shaped(spectrum, torch::zeros({3}, kDouble), options);
   plain.design(0.5);
   shaped.design(0.5);
   const Tensor one = torch::ones({3}, kDouble);
-  const Tensor less = plain.steer(one) - shaped.steer(one);
+  const Tensor less = plain.steer_modes(one) - shaped.steer_modes(one);
   EXPECT_GT(less[0].item<double>(), 1.0);  // from 3.3 to nearly 1
   EXPECT_LT(less[2].item<double>(), 0.1);
-  EXPECT_NEAR(shaped.steer(one)[0].item<double>(), std::sqrt(1 + 10 * 1e-4 / (1e-4 + 0.1)), 1e-3);
+  EXPECT_NEAR(shaped.steer_modes(one)[0].item<double>(), std::sqrt(1 + 10 * 1e-4 / (1e-4 + 0.1)),
+              1e-3);
 }
 
 TEST(Policies, RenewTheKernelWhenTheySay) {
@@ -287,6 +291,62 @@ TEST(Policies, KcWatchesTheExponentialBound) {
   options.learning_rate = 20;
   nn::Mlp net = small_network(4, 1, 7);
   EXPECT_GT(Trainer(net, smooth_data(16, 1, 13), options).run().linearizations, 1);
+}
+
+TEST(Policies, KcIsThePapersTrigger) {
+  // The inequality of App. boundedness, written out with a brute-force Jacobian and the closed
+  // loop's dense eigenvalues, must be broken first where the trainer renews its kernel.
+  int renewed = 0, earlier = 0;
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const int64_t n = 8;
+    const TrainData data = smooth_data(n, 1, seed);
+    nn::Mlp net = small_network(4, 1, seed);
+    const kernel::Model model(net);
+    const Tensor theta0 = kernel::flatten(model, test::parameters_of(net));
+    const Tensor y = data.y.reshape({-1});
+    const Tensor y0 = net->forward(data.x).detach().reshape({-1});
+    std::vector<Tensor> rows;
+    for (int64_t i = 0; i < n; ++i) {
+      Tensor unit = torch::zeros({n}, kDouble);
+      unit[i] = 1;
+      rows.push_back(kernel::vector_jacobian_product(model, data.x, unit));
+    }
+    const Tensor J = torch::stack(rows);
+    TrainOptions options;
+    options.method = Method::kCdt;
+    options.learning_rate = 0.4 * n / torch::linalg_eigvalsh(J.mm(J.t())).max().item<double>();
+    options.steps = 400;
+    options.relinearize = parse_relinearization("kc");
+    const Tensor S = *options.learning_rate * 2 / n * J.mm(J.t());
+    const Tensor K =
+        control::design_spectral(J.mm(J.t()), *options.learning_rate, dynamics::Loss::kMse)
+            .gain_matrix();
+    const Tensor loop = torch::eye(n, kDouble) - S - S.mm(K);
+    const double kappa = torch::linalg_eigvals(loop).abs().max().item<double>();
+    const double h = kernel::hessian_norm(model, data.x).norm;
+    std::vector<Tensor> path{theta0};
+    TrainHooks hooks;
+    hooks.on_step = [&](const StepRecord&) {
+      path.push_back(kernel::flatten(model, test::parameters_of(net)));
+    };
+    const auto result = Trainer(net, data, options).run(hooks);
+    const double start = (y0 - y).norm().item<double>();
+    for (size_t k = 1; k + 1 < result.history.size(); ++k) {
+      const Tensor moved = path[k] - theta0;
+      const double local = (y0 + J.mv(moved) - y).norm().item<double>();
+      const double allowed = std::pow(kappa, k) * start;
+      const double lagrange = h / 2 * moved.square().sum().item<double>();
+      const bool broken = local > allowed - lagrange + 1e-6 * start;
+      ASSERT_EQ(result.history[k].refreshed, broken ? 1 : 0) << "step " << k;
+      if (local > allowed) ++earlier;
+      if (!broken) continue;
+      ++renewed;
+      break;
+    }
+  }
+  EXPECT_GT(renewed, 0);
+  EXPECT_EQ(earlier, 0) << "without the Lagrange term nothing would have been noticed";
 }
 
 TEST(Policies, TheLinearizationErrorIsTheTrueOne) {

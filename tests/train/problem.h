@@ -8,10 +8,10 @@
 namespace cdt::test {
 
 inline nn::Mlp small_network(int64_t inputs, int64_t outputs, uint64_t seed,
-                             torch::ScalarType dtype = torch::kFloat64) {
+                             torch::ScalarType dtype = torch::kFloat64, int64_t width = 24) {
   nn::MlpOptions options;
   options.inputs = inputs;
-  options.hidden = {24, 24};
+  options.hidden = {width, width};
   options.outputs = outputs;
   options.activation = nn::Activation::kTanh;
   return nn::Mlp(options, seed, dtype);
@@ -36,6 +36,21 @@ inline train::TrainData smooth_data(int64_t samples, int64_t outputs, uint64_t s
   data.y = label(x);
   data.x_val = x_val.to(dtype);
   data.y_val = label(x_val);
+  return data;
+}
+
+/// Four features, of which the largest of the first `classes` names the class.
+inline train::TrainData class_data(int64_t samples, int64_t classes, uint64_t seed,
+                                   torch::ScalarType dtype = torch::kFloat64) {
+  torch::manual_seed(seed);
+  train::TrainData data;
+  const auto label = [&](const torch::Tensor& x) {
+    return torch::one_hot(x.narrow(1, 0, classes).argmax(1), classes).to(torch::kFloat64);
+  };
+  data.x = torch::randn({samples, 4}, torch::kFloat64).to(dtype);
+  data.y = label(data.x);
+  data.x_val = torch::randn({samples / 2, 4}, torch::kFloat64).to(dtype);
+  data.y_val = label(data.x_val);
   return data;
 }
 

@@ -1,4 +1,5 @@
 // The loop against re-implementations, the local model, and LibTorch's own optimizers.
+#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/local_model.h>
 #include <cdt/kernel/ntk.h>

@@ -1,0 +1,25 @@
+/// Target columns as numbers and as classes; part of the preprocessing.
+#pragma once
+
+#include <cdt/data/preprocess.h>
+
+namespace cdt::data {
+
+/// The target's values in `rows`.
+/// @throws InvalidArgument if the column is text, or a value is missing (the message names lines).
+std::vector<double> target_values(const Table& table, const std::string& name,
+                                  const std::vector<int64_t>& rows);
+
+/// The classes of a column: its texts, or its whole numbers in ascending order, over the whole
+/// table, so that a class that only validation rows have is known.
+/// @throws InvalidArgument if a label is missing in `rows` (the message names lines) or no whole
+///   number, `rows` have a single class, or the table has fewer than two rows a class.
+TargetColumn fit_classes(const Table& table, const std::string& name,
+                         const std::vector<int64_t>& rows);
+
+/// The index of each row's class.
+/// @throws InvalidArgument if one is missing or unknown (the message names the line).
+std::vector<int64_t> class_indices(const Table& table, const TargetColumn& target,
+                                   const std::vector<int64_t>& rows);
+
+}  // namespace cdt::data

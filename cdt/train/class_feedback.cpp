@@ -1,0 +1,88 @@
+#include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/train/class_feedback.h>
+
+#include <cmath>
+
+namespace cdt::train {
+
+using torch::Tensor;
+
+ClassFeedback::ClassFeedback(control::CrossEntropyPlant plant, double q, double p)
+    : Feedback(plant.spectrum), plant_(std::move(plant)), q_(q), p_(p) {
+  plant_.spectrum = spectrum_;
+}
+
+void ClassFeedback::design(double rate) {
+  const double step = rate / static_cast<double>(plant_.samples);
+  const auto controller =
+      control::design_spectral(spectrum_, step, dynamics::Loss::kSse, {q_, p_, {}, {}});
+  step_ = controller.s;
+  steering_ = controller.modes.steering;
+  radius_ = controller.closed_loop_radius();
+  rate_ = rate;
+}
+
+Tensor ClassFeedback::state(const Tensor& outputs) const {
+  if (!torch::isfinite(outputs).all().item<bool>()) {  // a step too far, not the caller's mistake
+    return torch::full({spectrum_.size()}, NAN, spectrum_.eigenvalues.options());
+  }
+  return spectrum_.eigenvectors.t().mv(plant_.coordinates(outputs));
+}
+
+Tensor ClassFeedback::logits(const Tensor& modal) const {
+  return plant_.logits(spectrum_.eigenvectors.mv(modal));
+}
+
+Steered ClassFeedback::steer_modes(const Tensor& modal, const Tensor& steered) const {
+  const Tensor seed = plant_.seed(spectrum_.eigenvectors.mv(steered));
+  // ȳ = p − r·seed, so y_u = ȳ − ȳ_ε.
+  const Tensor augment = torch::softmax(logits(modal), 1) - plant_.targets -
+                         seed * static_cast<double>(plant_.samples);
+  return {seed.reshape({-1}), augment.norm().item<double>()};
+}
+
+Proposal ClassFeedback::propose(const Tensor& modal, double rate, double weight_decay,
+                                const Tensor&) const {
+  CDT_REQUIRE(weight_decay == 0, "feedback for classes takes no weight decay, but came ",
+              weight_decay);
+  const Tensor steered = steering_ * modal;
+  const Steered action = steer_modes(modal, steered);
+  Proposal proposal;
+  proposal.seed = action.seed * rate;
+  proposal.augment_norm = action.augment_norm;
+  proposal.prediction = torch::addcmul(modal, step_, steered, -rate / rate_);
+  return proposal;
+}
+
+Steered ClassFeedback::steer(const Tensor& outputs) {
+  const Tensor modal = state(outputs);
+  return steer_modes(modal, steering_ * modal);
+}
+
+double ClassFeedback::merit(const Tensor& modal) const {
+  return spectrum_.rank == 0 ? 0 : plant_.excess_loss(logits(modal));
+}
+
+double ClassFeedback::distance(const Tensor& modal) const {
+  return reachable(modal).norm().item<double>();
+}
+
+double ClassFeedback::sensitivity() const {
+  return std::sqrt(torch::linalg_eigvalsh(plant_.curvature).max().item<double>());
+}
+
+bool ClassFeedback::settled(const Tensor& modal, double rounding) const {
+  if (distance(modal) <= sensitivity() * rounding) return true;
+  // The loss has errors that no label moves if its gradient H^−½Zᵀ(p − ȳ_ε) is out of reach.
+  const Tensor z = logits(modal);
+  const Tensor gradient = (torch::softmax(z, 1) - plant_.targets).mm(plant_.basis).unsqueeze(2);
+  const Tensor in_modes =
+      spectrum_.eigenvectors.t().mv(plant_.inverse_root.matmul(gradient).reshape({-1}));
+  const double left = reachable(in_modes).norm().item<double>();
+  const double whole = in_modes.norm().item<double>();
+  return left * left <= tol::kUnreachableError * whole * whole;
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,62 @@
+#include <cdt/train/objective.h>
+
+namespace cdt::train {
+
+using dynamics::OutputLoss;
+using torch::Tensor;
+
+Tensor Objective::smoothed(const Tensor& labels) const {
+  if (smoothing_ == 0) return labels;
+  return (1 - smoothing_) * labels + smoothing_ / static_cast<double>(labels.size(1));
+}
+
+Assessment Objective::assess(const Tensor& outputs, const Tensor& labels) const {
+  if (loss_ == OutputLoss::kCrossEntropy) {
+    const auto r = static_cast<double>(labels.size(0));
+    const Tensor log_p = torch::log_softmax(outputs, 1);
+    const Tensor targets = smoothed(labels);
+    return {-(labels * log_p).sum().item<double>() / r,
+            (torch::xlogy(targets, targets) - targets * log_p).sum().item<double>() / r};
+  }
+  const Tensor error = (outputs - labels).reshape({-1});
+  const double square = torch::dot(error, error).item<double>();
+  if (loss_ == OutputLoss::kMae) return {error.abs().mean().item<double>(), square};
+  return {curvature(labels.size(0), labels.size(1)) * square / 2, square};  // ½ c_L ‖e‖²
+}
+
+Tensor Objective::gradient(const Tensor& outputs, const Tensor& labels) const {
+  switch (loss_) {
+    case OutputLoss::kCrossEntropy:
+      return (torch::softmax(outputs, 1) - smoothed(labels)) / static_cast<double>(labels.size(0));
+    case OutputLoss::kMae:
+      return (outputs - labels).sign() / static_cast<double>(labels.numel());
+    default:
+      return (outputs - labels) * curvature(labels.size(0), labels.size(1));
+  }
+}
+
+Tensor Objective::graph(const Tensor& outputs, const Tensor& labels) const {
+  const Tensor y = smoothed(labels).to(outputs.scalar_type());
+  const Tensor y_hat = outputs.reshape(y.sizes());
+  switch (loss_) {
+    case OutputLoss::kCrossEntropy:
+      return -(y * torch::log_softmax(y_hat, 1)).sum() / static_cast<double>(labels.size(0));
+    case OutputLoss::kMae:
+      return (y_hat - y).abs().mean();
+    default:
+      return (y_hat - y).square().sum() * (curvature(labels.size(0), labels.size(1)) / 2);
+  }
+}
+
+double Objective::curvature(int64_t samples, int64_t outputs) const {
+  switch (loss_) {
+    case OutputLoss::kCrossEntropy:
+      return 0.5 / static_cast<double>(samples);  // diag(p) − ppᵀ has no larger eigenvalue than ½
+    case OutputLoss::kMae:
+      return 0;
+    default:
+      return dynamics::gradient_factor(*dynamics::to_quadratic(loss_), samples * outputs);
+  }
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,40 @@
+/// The loss as the training loop needs it: its value, the seed of a backward pass, and how far
+/// outputs are from where the labels want them.
+#pragma once
+
+#include <cdt/dynamics/loss_linearization.h>
+
+namespace cdt::train {
+
+/// What a forward pass tells of outputs; not finite where they are not.
+struct Assessment {
+  double loss = 0;    ///< L, against the true labels
+  double misfit = 0;  ///< ‖e‖²; for the cross entropy the smoothed loss above its minimum
+};
+
+/// Outputs ŷ and labels y are [b, n_L], float64.
+class Objective {
+ public:
+  /// `smoothing` ε: the cross entropy is trained on (1 − ε)y + ε/C.
+  Objective(dynamics::OutputLoss loss, double smoothing) : loss_(loss), smoothing_(smoothing) {}
+
+  dynamics::OutputLoss loss() const { return loss_; }
+  double smoothing() const { return smoothing_; }
+
+  Assessment assess(const torch::Tensor& outputs, const torch::Tensor& labels) const;
+  /// ∂L/∂ŷ [b, n_L] of the smoothed loss. At a kink of the absolute error it is 0.
+  torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& labels) const;
+  /// The smoothed loss [] with the graph of `outputs`, which may have another dtype.
+  torch::Tensor graph(const torch::Tensor& outputs, const torch::Tensor& labels) const;
+  /// No less than ‖∂²L/∂ŷ²‖ anywhere: c_L for quadratic losses, 1/(2b) for the cross entropy, 0 for
+  /// the absolute error.
+  double curvature(int64_t samples, int64_t outputs) const;
+
+ private:
+  torch::Tensor smoothed(const torch::Tensor& labels) const;
+
+  dynamics::OutputLoss loss_;
+  double smoothing_;
+};
+
+}  // namespace cdt::train

@@ -1,0 +1,60 @@
+/// Feedback for quadratic losses, in the kernel's eigenbasis: the state is m = Vᵀe [n].
+#pragma once
+
+#include <cdt/control/spectral.h>
+#include <cdt/train/feedback.h>
+
+#include <optional>
+
+namespace cdt::train {
+
+/// Weights of the control problem. With `weights`, Q = q·diag(weights) and the gain comes from the
+/// general Riccati solver; without, from the closed form.
+struct FeedbackOptions {
+  dynamics::Loss loss = dynamics::Loss::kMse;
+  double q = 1.0;
+  double p = 0.1;
+  double shape = 0;
+  double ridge =
+      0;  ///< added to every eigenvalue: weight decay acts as the kernel Θ + (decay/c_L)I
+  std::optional<torch::Tensor> weights;  ///< [n], float64
+};
+
+class QuadraticFeedback : public Feedback {
+ public:
+  /// For labels y [n], float64.
+  /// @throws InvalidArgument as the controllers do; also if there are weights and a shape.
+  QuadraticFeedback(dynamics::Spectrum spectrum, torch::Tensor labels, FeedbackOptions options);
+
+  void design(double rate) override;
+  double unit_rate() const override;
+  torch::Tensor state(const torch::Tensor& outputs) const override;
+  Proposal propose(const torch::Tensor& state, double rate, double weight_decay,
+                   const torch::Tensor& moved) const override;
+  Steered steer(const torch::Tensor& outputs) override;
+  /// ‖m‖² on the reachable part; with weights the cost to go mᵀPm, because the weighted optimum may
+  /// let unimportant errors rise for a while; with weight decay ‖m‖².
+  double merit(const torch::Tensor& state) const override;
+  /// With weights the loop contracts so only in the long run.
+  double distance(const torch::Tensor& state) const override;
+  bool settled(const torch::Tensor& state, double rounding) const override;
+  bool weighted() const override { return cost_.defined(); }
+
+  /// G m: the gradient with respect to the outputs is c_L·V G m.
+  torch::Tensor steer_modes(const torch::Tensor& modal) const;
+
+ private:
+  torch::Tensor expand(const torch::Tensor& modal) const {
+    return spectrum_.eigenvectors.mv(modal);
+  }
+
+  torch::Tensor labels_;
+  FeedbackOptions options_;
+  double gradient_factor_;  ///< c_L
+  torch::Tensor step_;      ///< s [n]
+  torch::Tensor steering_;  ///< 1 + k [n], or VᵀGV [n, n] with weights
+  torch::Tensor cost_;      ///< VᵀPV [n, n] with weights
+  torch::Tensor matrix_;    ///< G [n, n], once `steer` has been called
+};
+
+}  // namespace cdt::train

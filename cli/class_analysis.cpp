@@ -1,0 +1,139 @@
+#include "cli/class_analysis.h"
+
+#include <cdt/analysis/report_page.h>
+#include <cdt/analysis/stability.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/classes.h"
+
+namespace cdt::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using torch::Tensor;
+
+std::string verdict(const char* subject, const char* word, const std::string& detail) {
+  return fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
+}
+
+}  // namespace
+
+ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& options, bool quiet) {
+  kernel::NtkOptions ntk_options;
+  ntk_options.memory_bytes = options.memory_mb << 20;
+  ntk_options.progress = [show = progress("kernel", "blocks", quiet)](int64_t done, int64_t total) {
+    show(done, total, "");
+  };
+  const auto ntk = kernel::empirical_ntk(problem.model, problem.data.x, ntk_options);
+  const Tensor logits = ntk.outputs.to(torch::kFloat64);
+  const auto plant =
+      control::linearize_cross_entropy(ntk.theta, logits, problem.data.y, options.smoothing);
+  const auto r = static_cast<double>(plant.samples);
+  const double rate = options.learning_rate.value_or(
+      train::start_rate(train::parse_method(options.method), plant.unit_rate()));
+  const auto stability = analysis::assess_stability(plant.spectrum, rate / r, dynamics::Loss::kSse);
+  const auto controller = control::design_spectral(plant.spectrum, rate / r, dynamics::Loss::kSse,
+                                                   {options.q, options.p, {}, {}});
+  const auto margins = analysis::kernel_margins(controller);
+  const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
+  const double everywhere = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
+  const int64_t m = plant.spectrum.size();
+  const bool reachable = plant.spectrum.rank == m;
+  const double fastest = 2 / margins.gd;
+  const double slow = std::sqrt(1 + options.q / options.p);
+  const double loss = dynamics::output_loss(dynamics::OutputLoss::kCrossEntropy, logits,
+                                            problem.data.y.to(torch::kFloat64));
+
+  std::string text = fmt::format(
+      "Pre-flight: {} × {} classes, loss cross-entropy (smoothing {:.4g}), learning rate {:.4g}, p "
+      "= {:.4g}, q = {:.4g}\n\n",
+      count_of(plant.samples, "sample"), plant.classes, options.smoothing, rate, options.p,
+      options.q);
+  text +=
+      !stability.stable
+          ? verdict("gradient descent", "UNSTABLE",
+                    fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest))
+      : fastest >= 1 ? verdict("gradient descent", "OSCILLATING",
+                               "bounded, but the fastest mode changes sign each step")
+                     : verdict("gradient descent", "STABLE", "no mode oscillates");
+  text +=
+      verdict("controlled descent", controller.closed_loop_radius() <= 1 ? "STABLE" : "UNSTABLE",
+              fmt::format("slow modes learn {:.2f} times faster", slow));
+  text += reachable ? verdict("reachability", "YES", "every class can be fitted on every row")
+                    : verdict("reachability", "NO",
+                              fmt::format("{} of {} directions cannot be moved by any label",
+                                          m - plant.spectrum.rank, m));
+  std::vector<std::string> meaning{
+      fmt::format("The loss is {:.4g} before training; always guessing evenly would give {:.4g}.",
+                  loss, std::log(static_cast<double>(plant.classes)))};
+  meaning.push_back(fmt::format(
+      "Between here and the minimum of the smoothed loss, gradient descent is stable up to the "
+      "rate "
+      "{:.3g} in the local model; below {:.3g} it is so whatever the outputs, while the kernel "
+      "stays.",
+      stability.lr_max * r, everywhere));
+  meaning.push_back(fmt::format(
+      "Training moves the kernel. The loop keeps its stability until the kernel has grown "
+      "{:.3g}-fold under CDT, {:.3g}-fold under gradient descent{}.",
+      margins.cdt, margins.gd, margins.gd < 1 ? " (below 1: unstable already)" : ""));
+  analysis::append_section(text, "What it means", meaning);
+  std::vector<std::string> advice = classes_without_rows(problem);
+  for (const ConflictingRows& rows : problem.conflicts) {
+    advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
+                                 fmt::join(rows.lines, ", "), problem.table.source,
+                                 rows.difference));
+    constexpr size_t kMost = 8;
+    if (advice.size() < kMost) continue;
+    advice.emplace_back("… and more such rows: cdt data describe lists them.");
+    break;
+  }
+  if (advice.empty()) advice.emplace_back("Nothing stands in the way of training.");
+  analysis::append_section(text, "What to do", advice);
+  const double lambda_min = plant.spectrum.smallest;
+  text += fmt::format(
+      "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
+      "  κ of gradient descent {:.6g}   radius under CDT {:.6g}\n"
+      "  largest stable rate {:.6g}   largest without oscillation {:.6g}   safe in every state "
+      "{:.6g}\n  kernel: {}\n",
+      plant.spectrum.largest(), lambda_min, plant.spectrum.rank, m, stability.kappa,
+      controller.closed_loop_radius(), stability.lr_max * r, stability.lr_monotone * r, everywhere,
+      ntk.brief_report());
+
+  const auto number = [](double value) {
+    return std::isfinite(value) ? ordered_json(value) : ordered_json();
+  };
+  ordered_json json{{"n", m},
+                    {"samples", plant.samples},
+                    {"outputs", plant.classes},
+                    {"loss", "cross-entropy"},
+                    {"smoothing", options.smoothing},
+                    {"lr", rate},
+                    {"q", options.q},
+                    {"p", options.p},
+                    {"lambda_max", plant.spectrum.largest()},
+                    {"lambda_min", lambda_min},
+                    {"rank", plant.spectrum.rank},
+                    {"rank_tolerance", plant.spectrum.rank_tolerance},
+                    {"reachable", reachable},
+                    {"stable", stability.stable},
+                    {"strictly_contracting", stability.strictly_contracting},
+                    {"lr_max", number(stability.lr_max * r)},
+                    {"lr_monotone", number(stability.lr_monotone * r)},
+                    {"lr_max_everywhere", number(everywhere)},
+                    {"radius_gd", stability.kappa},
+                    {"radius_cdt", controller.closed_loop_radius()},
+                    {"margin_gd", number(margins.gd)},
+                    {"margin_cdt", number(margins.cdt)},
+                    {"gain_slow_modes", slow - 1},
+                    {"initial_loss", loss},
+                    {"conflicts", ordered_json::array()}};
+  for (const ConflictingRows& rows : problem.conflicts) {
+    json["conflicts"].push_back({{"lines", rows.lines}, {"kind", "duplicate-conflict"}});
+  }
+  return {text, json};
+}
+
+}  // namespace cdt::cli
