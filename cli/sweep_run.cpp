@@ -43,7 +43,7 @@ std::vector<double> to_vector(const Tensor& values) {
 train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& what, double rate) {
   train::TrainOptions options;
   options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
-  options.loss = dynamics::parse_loss(plan.loss);
+  options.loss = dynamics::parse_output_loss(plan.loss);
   options.learning_rate = rate;
   if (options.method == train::Method::kGuarded) {
     options.stop_loss = plan.stop_loss;
