@@ -61,6 +61,7 @@ std::optional<SweepRun> load_run(const fs::path& path, const SweepCase& what) {
         (what.traces && !run.what.traces)) {
       return std::nullopt;
     }
+    run.what = what;  // it may hold more than is wanted
     return run;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
@@ -71,8 +72,9 @@ std::optional<SweepRun> load_run(const fs::path& path, const SweepCase& what) {
 ordered_json shared_settings(const SweepPlan& plan, const std::string& checksum) {
   ordered_json settings{{"file", checksum}};
   for (const Setting& setting : plan.settings) {
-    static const std::set<std::string> kAxes{"lrs", "methods", "seeds", "steps", "p", "archs"};
-    if (!kAxes.contains(setting.name)) settings[setting.name] = setting.value;
+    static const std::set<std::string> kMayChange{"lrs", "methods", "seeds",  "steps",
+                                                  "p",   "archs",   "memory", "device"};
+    if (!kMayChange.contains(setting.name)) settings[setting.name] = setting.value;
   }
   for (const Architecture& each : plan.architectures) {
     settings["architecture " + each.name] = fmt::format("{}", fmt::join(each.hidden, ","));
@@ -101,6 +103,18 @@ void require_same_sweep(const fs::path& folder, const ordered_json& settings) {
   saved["format"] = "cdt-sweep-1";
   saved["settings"].update(settings);
   write_file_atomically(path, {saved.dump(2), "\n"});
+}
+
+/// What each call that made runs took is kept beside them; returns the list.
+ordered_json add_session(const fs::path& folder, const ordered_json& session) {
+  const fs::path path = folder / "sweep.json";
+  ordered_json content = ordered_json::parse(read_file(path));
+  if (!content.contains("sessions")) content["sessions"] = ordered_json::array();
+  if (session.at("runs") > 0) {
+    content["sessions"].push_back(session);
+    write_file_atomically(path, {content.dump(2), "\n"});
+  }
+  return content["sessions"];
 }
 
 /// Runs `cases` on `jobs` threads. Empty entries: interrupted.
@@ -145,6 +159,46 @@ std::vector<std::optional<SweepRun>> run_cases(const SweepPlan& plan,
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
   return runs;
+}
+
+/// What it took in all calls together; the machine is that of the last one.
+void add_timings(ordered_json& content, const ordered_json& sessions,
+                 const std::vector<SweepRun>& runs) {
+  double training = 0;
+  for (const SweepRun& run : runs) training += run.seconds;
+  double wall = 0;
+  double floor = 0;
+  for (const auto& session : sessions) {
+    wall += session.at("wall_seconds").get<double>();
+    floor += session.at("gflop").get<double>() / session.at("gemm_gflops").get<double>();
+  }
+  content["timings"] = {
+      {"runs", runs.size()},         {"training_seconds", training},
+      {"sessions", sessions.size()}, {"wall_seconds", wall},
+      {"floor_seconds", floor},      {"share_of_gemm_rate", number_or_null(floor / wall)}};
+  if (sessions.empty()) return;
+  const ordered_json& last = sessions.back();
+  content["machine"] = {{"device", last.at("device")},
+                        {"jobs", last.at("jobs")},
+                        {"threads_per_run", 1},
+                        {"libtorch", last.at("libtorch")},
+                        {"gemm_gflops", last.at("gemm_gflops")}};
+}
+
+/// Returns the seconds that figures and page took.
+double write_results(const fs::path& folder, const SweepPlan& plan,
+                     const std::vector<SweepRow>& rows, const std::vector<Claim>& claims,
+                     const std::vector<SweepRun>& runs, const ordered_json& content) {
+  const auto start = Clock::now();
+  const auto figures = draw_figures(plan, rows, runs);
+  write_file_atomically(folder / "figures.json", {report::to_json(figures).dump(), "\n"});
+  write_file_atomically(folder / "report.html",
+                        {report::to_html(report::sweep_page(content, figures))});
+  const double seconds = seconds_since(start);
+  write_file_atomically(folder / "results.csv", {to_csv(rows)});
+  write_file_atomically(folder / "results.md", {to_markdown(plan, rows, claims)});
+  write_file_atomically(folder / "results.json", {content.dump(2), "\n"});
+  return seconds;
 }
 
 }  // namespace
@@ -261,74 +315,55 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
   CDT_REQUIRE(!error, "cannot create ", folder.string(), ": ", error.message());
   require_same_sweep(folder, shared_settings(plan, sum));
 
-  const auto start = Clock::now();
-  const double gemm_before = measure_gemm(jobs);
-  const auto first = Clock::now();
-  size_t finished = 0;
+  std::set<std::string> known;
   for (const SweepCase& what : cases) {
-    if (load_run(folder / "runs" / (what.key() + ".json"), what)) ++finished;
+    if (load_run(folder / "runs" / (what.key() + ".json"), what)) known.insert(what.key());
   }
   options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
-                                  cases.size(), finished, jobs));
-  std::vector<std::optional<SweepRun>> results;
+                                  cases.size(), known.size(), jobs));
+  const double gemm_before = known.size() < cases.size() ? measure_gemm(jobs) : 0;
+  const auto start = Clock::now();
+  std::vector<SweepRun> runs;
   {
     const InterruptScope interrupts;
-    results = run_cases(plan, cases, table, folder / "runs", device, jobs,
-                        progress("sweep", "runs", options.output.quiet));
+    const auto show = progress("sweep", "runs", options.output.quiet);
+    for (auto& run : run_cases(plan, cases, table, folder / "runs", device, jobs, show)) {
+      if (run) runs.push_back(std::move(*run));
+    }
   }
-  const double wall = seconds_since(first);
-  std::vector<SweepRun> runs;
-  for (auto& run : results) {
-    if (run) runs.push_back(std::move(*run));
+  const double wall = seconds_since(start);
+  const size_t made = runs.size() - known.size();
+  double gflop = 0;
+  for (const SweepRun& run : runs) {
+    if (!known.contains(run.what.key())) gflop += run.operations * 1e-9;
   }
+  const ordered_json sessions =
+      add_session(folder, {{"runs", made},
+                           {"wall_seconds", wall},
+                           {"gflop", gflop},
+                           {"jobs", jobs},
+                           {"device", device.str()},
+                           {"libtorch", TORCH_VERSION},
+                           {"gemm_gflops", made > 0 ? (gemm_before + measure_gemm(jobs)) / 2 : 0}});
   if (runs.size() < cases.size()) {
     std::cerr << "cdt: interrupted with " << runs.size() << " of " << cases.size()
               << " runs done; the same command continues\n";
     return kInterrupted;
   }
-  const double gemm = (gemm_before + measure_gemm(jobs)) / 2;
-
   const auto rows = collect_rows(plan, runs);
   const auto claims = check_claims(plan, rows, runs);
-  const auto figures = draw_figures(plan, rows, runs);
   ordered_json content = to_json(plan, rows, claims, runs);
   content["data"] = {{"file", fs::path(plan.data.csv.path).filename().string()},
                      {"checksum", sum},
                      {"rows", table.rows()}};
-  content["machine"] = {{"device", device.str()},
-                        {"jobs", jobs},
-                        {"threads_per_run", 1},
-                        {"libtorch", TORCH_VERSION},
-                        {"gemm_gflops", gemm}};
-  double training = 0;
-  double work = 0;
-  for (const SweepRun& run : runs) {
-    training += run.seconds;
-    work += run.operations;
-  }
-  content["timings"] = {{"runs", runs.size()},
-                        {"runs_made_now", runs.size() - finished},
-                        {"wall_seconds", wall},
-                        {"training_seconds", training},
-                        {"gflop", work * 1e-9}};
-  if (finished == 0) {
-    const double floor = work * 1e-9 / gemm;
-    content["timings"]["floor_seconds"] = floor;
-    content["timings"]["share_of_gemm_rate"] = floor / wall;
-  }
-  write_file_atomically(folder / "results.csv", {to_csv(rows)});
-  write_file_atomically(folder / "results.md", {to_markdown(plan, rows, claims)});
-  write_file_atomically(folder / "figures.json", {report::to_json(figures).dump(), "\n"});
-  write_file_atomically(folder / "results.json", {content.dump(2), "\n"});
-  const auto drawing = Clock::now();
-  write_file_atomically(folder / "report.html",
-                        {report::to_html(report::sweep_page(content, figures))});
+  add_timings(content, sessions, runs);
+  content["timings"]["runs_made_now"] = made;
+  const double report_seconds = write_results(folder, plan, rows, claims, runs, content);
   options.output.text(to_text(plan, rows, claims));
-  options.output.text(fmt::format(
-      "\n{} runs ({} made now) in {:.0f} s, report in {:.2f} s\n{}: report.html, results.json, "
-      "results.csv, results.md, figures.json, runs/\n",
-      runs.size(), runs.size() - finished, seconds_since(start), seconds_since(drawing),
-      folder.string()));
+  options.output.text(
+      fmt::format("\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: report.html, "
+                  "results.json, results.csv, results.md, figures.json, runs/\n",
+                  runs.size(), made, wall, report_seconds, folder.string()));
   options.output.write_json(content.dump(2));
   return 0;
 }

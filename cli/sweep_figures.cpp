@@ -13,9 +13,9 @@ using report::Figure;
 using report::Series;
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
-/// Training losses that the figure of rates counts steps to; the smallest that most runs reach is
-/// drawn.
-constexpr double kGoal = 1e-3;
+/// The training loss that the figure of rates counts steps to: low enough to mean something, high
+/// enough for gradient descent to get there at some rates.
+constexpr double kGoal = 5e-3;
 
 std::vector<double> to_doubles(const std::vector<int64_t>& values) {
   return {values.begin(), values.end()};
@@ -248,8 +248,10 @@ std::vector<Figure> draw_figures(const SweepPlan& plan, const std::vector<SweepR
   for (const Architecture& each : plan.architectures) add(relative_figure(plan, rows, each.name));
   for (const Architecture& each : plan.architectures) add(rates_figure(plan, runs, each.name));
   for (Figure& figure : sample_figures(plan, rows)) add(std::move(figure));
-  for (const SweepRun& run : runs) {
-    if (run.what.details) add(spectrum_figure(run));
+  for (const Architecture& each : plan.architectures) {
+    for (const SweepRun& run : runs) {
+      if (run.what.details && run.what.architecture == each.name) add(spectrum_figure(run));
+    }
   }
   for (const Architecture& each : plan.architectures) {
     if (auto figure = guard_figure(plan, runs, each.name)) add(*std::move(figure));

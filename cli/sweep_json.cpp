@@ -55,12 +55,13 @@ ordered_json to_json(const SweepPlan& plan, const std::vector<SweepRow>& rows,
                         {"evidence", claim.evidence}});
   }
   ordered_json preflight = ordered_json::array();
-  for (const SweepRun& run : runs) {
-    if (!run.what.details) continue;
-    preflight.push_back(
-        {{"title", fmt::format("Architecture {} ({}), learning rate {:g}, seed {}",
-                               run.what.architecture, run.shape, run.lr, run.what.seed)},
-         {"text", run.preflight}});
+  for (const Architecture& each : plan.architectures) {
+    for (const SweepRun& run : runs) {
+      if (!run.what.details || run.what.architecture != each.name) continue;
+      preflight.push_back({{"title", fmt::format("architecture {}", each.name)},
+                           {"text", fmt::format("Network {}, learning rate {:g}, seed {}\n\n{}",
+                                                run.shape, run.lr, run.what.seed, run.preflight)}});
+    }
   }
   ordered_json summary = ordered_json::array();
   if (!plan.published_note.empty()) summary.push_back(plan.published_note);

@@ -192,6 +192,8 @@ std::string table_html(const Table& table) {
                          : row[c] == "not held"             ? " class=\"bad\""
                          : c < numeric.size() && numeric[c] ? " class=\"n\""
                                                             : "";
+      // A short word stays in one line: "gd-matched" must not break at its hyphen.
+      if (*mark == '\0' && row[c].size() < 16) mark = " class=\"w\"";
       html += fmt::format("<td{}>{}</td>", mark, escape(row[c]));
     }
     html += "</tr>\n";

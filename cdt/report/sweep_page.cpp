@@ -43,6 +43,16 @@ std::string mean_and_spread(const ordered_json& row, double unit) {
                      : fmt::format("{:.2e}\u00a0±\u00a0{:.2e}", value, width);
 }
 
+/// "yes" and "no" for all runs, "9 of 10" where they differ and the results say how many.
+std::string yes_or_share(const ordered_json& row, const std::string& name) {
+  const double count = number_of(row, (name + "_runs").c_str());
+  return count > 0 && count < number_of(row, "runs")
+             ? fmt::format("{:.0f}\u00a0of\u00a0{}", count, show(row, "runs"))
+             : show(row, name.c_str());
+}
+
+std::string brief(double value) { return std::isnan(value) ? "–" : fmt::format("{:.3g}", value); }
+
 /// A table per architecture, in the order in which they first appear.
 std::vector<Table> rows_tables(const ordered_json& rows) {
   const auto any = [&](const char* name) {
@@ -64,14 +74,17 @@ std::vector<Table> rows_tables(const ordered_json& rows) {
   std::vector<Table> tables;
   for (const ordered_json& row : rows) {
     CDT_REQUIRE(row.is_object(), "rows: expected a list of objects, but came ", row.dump());
-    const std::string title = show(row, "architecture");
+    const std::string name = show(row, "architecture");
+    const std::string shape = text_of(row, "shape");
+    const std::string title =
+        "Architecture " + name + (shape.empty() ? "" : fmt::format(" ({})", shape));
     auto table = std::find_if(tables.begin(), tables.end(),
                               [&](const Table& each) { return each.title == title; });
     if (table == tables.end()) table = tables.insert(table, {title, columns, {}, ""});
     std::vector<std::string> cells{show(row, "lr"),
                                    show(row, "method"),
-                                   show(row, "reachable"),
-                                   show(row, "strictly_contracting"),
+                                   yes_or_share(row, "reachable"),
+                                   yes_or_share(row, "strictly_contracting"),
                                    show(row, "converged") + "\u00a0of\u00a0" + show(row, "runs"),
                                    mean_and_spread(row, unit)};
     if (published) {
@@ -80,8 +93,8 @@ std::vector<Table> rows_tables(const ordered_json& rows) {
       cells.push_back(theirs.is_null() ? "" : mean_and_spread(theirs, unit));
       cells.push_back(std::isnan(gap) ? "" : fmt::format("{:+.1f}", gap));
     }
-    if (trained) cells.push_back(show(number_of(row, "train_mse_mean") / unit));
-    cells.push_back(show(row, "seconds"));
+    if (trained) cells.push_back(brief(number_of(row, "train_mse_mean") / unit));
+    cells.push_back(brief(number_of(row, "seconds")));
     table->rows.push_back(std::move(cells));
   }
   tables.back().note =
