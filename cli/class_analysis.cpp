@@ -32,14 +32,15 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   const auto plant =
       control::linearize_cross_entropy(ntk.theta, logits, problem.data.y, options.smoothing);
   const auto r = static_cast<double>(plant.samples);
-  const double rate = options.learning_rate.value_or(
-      train::start_rate(train::parse_method(options.method), plant.unit_rate()));
+  const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
+  const double everywhere = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
+  const auto method = train::parse_method(options.method);
+  const double unit = train::is_controlled(method) ? plant.unit_rate() : everywhere / 2;
+  const double rate = options.learning_rate.value_or(train::start_rate(method, unit));
   const auto stability = analysis::assess_stability(plant.spectrum, rate / r, dynamics::Loss::kSse);
   const auto controller = control::design_spectral(plant.spectrum, rate / r, dynamics::Loss::kSse,
                                                    {options.q, options.p, {}, {}});
   const auto margins = analysis::kernel_margins(controller);
-  const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
-  const double everywhere = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
   const int64_t m = plant.spectrum.size();
   const bool reachable = plant.spectrum.rank == m;
   const double fastest = 2 / margins.gd;

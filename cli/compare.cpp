@@ -37,6 +37,9 @@ Architecture parse_architecture(const std::string& text) {
 
 int run(Options& options) {
   SweepPlan& plan = options.plan;
+  CDT_REQUIRE(plan.data.sample_weights.empty(),
+              "--sample-weights: a comparison takes all samples alike; cdt train has weights");
+  if (plan.schedule == "step" && options.app->count("--decay") == 0) plan.decay = 0.5;
   plan.kind = "compare";
   plan.title = fmt::format("Comparison on {}",
                            std::filesystem::path(plan.data.csv.path).filename().string());
@@ -54,7 +57,7 @@ int run(Options& options) {
     const bool given = option->count() > 0;
     const std::string value =
         given ? fmt::format("{}", fmt::join(option->results(), ", ")) : option->get_default_str();
-    if (!value.empty()) plan.settings.push_back({name, value, given ? "given" : "ours", ""});
+    plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
   return run_sweep(plan, options.sweep);
 }
@@ -83,7 +86,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   app.get_option("--methods")->default_str("gd,cdt,guarded");
   app.get_option("--seeds")->capture_default_str();
   app.get_option("--steps")->capture_default_str();
-  app.add_option("--loss", plan.loss, "sse, half-mse or mse")
+  app.add_option("--loss", plan.loss, "sse, half-mse or mse: targets are numbers")
       ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
       ->capture_default_str();
   app.add_option("--schedule", plan.schedule,
@@ -91,7 +94,7 @@ std::function<int()> setup_compare(CLI::App& app) {
                  "for guarded, which adapts its rate")
       ->check(CLI::IsMember({"constant", "inverse", "exponential", "cosine", "step"}))
       ->capture_default_str();
-  app.add_option("--decay", plan.decay, "of the schedule")
+  app.add_option("--decay", plan.decay, "of the schedule; of step 0.5 unless given")
       ->check(non_negative())
       ->capture_default_str();
   app.add_option("--p", plan.p, "weight on label augments")

@@ -1,3 +1,5 @@
+// Ctrl-C asks once, then kills.
+#include <atomic>
 #include <csignal>
 
 #include "cli/command.h"
@@ -5,7 +7,8 @@
 namespace cdt::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<int> interrupted{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
 void restore_signals() {
   std::signal(SIGINT, SIG_DFL);

@@ -71,8 +71,13 @@ int run(const Options& options) {
   std::string text =
       fmt::format("{}: predictions for {}\n", options.out, count_of(table.rows(), "row"));
   if (known) {
-    json["errors"] = measure_errors(preprocess, predictions,
-                                    preprocess.to_original(preprocess.transform_targets(table)));
+    try {
+      json["errors"] = measure_errors(preprocess, predictions,
+                                      preprocess.to_original(preprocess.transform_targets(table)));
+    } catch (const InvalidArgument& error) {  // predictions need no targets
+      std::cerr << "cdt: warning: errors were not measured: " << error.what() << "\n";
+      json["errors"] = nlohmann::ordered_json::object();
+    }
     for (const auto& [name, error] : json["errors"].items()) {
       if (preprocess.has_classes()) {
         text += fmt::format("  {} is in the file: {:.2f} % of the rows are right\n", name,

@@ -86,15 +86,16 @@ std::vector<PublishedRow> read_published(const Experiment& experiment) {
   if (array == nullptr) return rows;
   for (const auto& item : *array) {
     const toml::table* row = item.as_table();
-    CDT_REQUIRE(row != nullptr && row->contains("architecture") && row->contains("lr") &&
-                    row->contains("method"),
-                experiment.source(), ": published rows need architecture, lr and method");
+    CDT_REQUIRE(row != nullptr, experiment.source(), ": published rows must be tables");
+    const auto architecture = (*row)["architecture"].value<std::string>();
+    const auto lr = (*row)["lr"].value<double>();
+    const auto method = (*row)["method"].value<std::string>();
+    CDT_REQUIRE(architecture && lr && method, experiment.source(),
+                ": published rows need architecture and method as text, and lr as a number");
     constexpr double kInfinite = std::numeric_limits<double>::quiet_NaN();
-    rows.push_back(
-        {*row->at("architecture").value<std::string>(), *row->at("lr").value<double>(),
-         *row->at("method").value<std::string>(),
-         row->get_as<int64_t>("converged") ? (*row)["converged"].value_or(int64_t{0}) : int64_t{0},
-         (*row)["val_mse_mean"].value_or(kInfinite), (*row)["val_mse_std"].value_or(kInfinite)});
+    rows.push_back({*architecture, *lr, *method, (*row)["converged"].value_or(int64_t{0}),
+                    (*row)["val_mse_mean"].value_or(kInfinite),
+                    (*row)["val_mse_std"].value_or(kInfinite)});
   }
   return rows;
 }
@@ -175,10 +176,13 @@ SweepPlan read_plan(const Experiment& experiment) {
   plan.published_note = experiment.get_or<std::string>("published.note", "");
   const toml::table* settings = experiment.table()["settings"].as_table();
   for (const auto& [key, node] : *settings) {
-    const toml::table& setting = *node.as_table();
-    plan.settings.push_back({std::string(key.str()), spell(*setting.get("value")),
-                             setting["source"].value_or(std::string("ours")),
-                             setting["note"].value_or(std::string())});
+    const toml::table* setting = node.as_table();
+    const toml::node* value = setting != nullptr ? setting->get("value") : nullptr;
+    CDT_REQUIRE(value != nullptr, experiment.source(), ": the setting ", std::string(key.str()),
+                " needs a value: { value = …, source = \"ours\" }");
+    plan.settings.push_back({std::string(key.str()), spell(*value),
+                             (*setting)["source"].value_or(std::string("ours")),
+                             (*setting)["note"].value_or(std::string())});
   }
   return plan;
 }

@@ -142,7 +142,8 @@ void write_spectrum(const RunFolder& folder, const Findings& findings) {
       control::design_spectral(findings.spectrum, preflight.learning_rate, preflight.loss,
                                {preflight.q, preflight.rho, {}, {}});
   std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
-  const auto eigenvalue = findings.spectrum.eigenvalues.accessor<double, 1>();
+  const Tensor eigenvalues = findings.spectrum.eigenvalues.cpu();
+  const auto eigenvalue = eigenvalues.accessor<double, 1>();
   const Tensor columns =
       torch::stack({design.s, design.modes.gain, design.modes.closed_loop}).cpu();
   const auto value = columns.accessor<double, 2>();

@@ -35,7 +35,7 @@ class RunFolder {
 /// The first of run1, run2, … that does not exist.
 std::filesystem::path next_free_folder();
 
-/// A file as CSV wants it: quoted where it must be.
+/// A field as CSV wants it: quoted where it must be.
 std::string csv_field(const std::string& text);
 
 /// How far predictions [r, t] lie from targets [r, t], both in units of the file: per target

@@ -4,7 +4,6 @@
 #include <ATen/Version.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/version.h>
 #include <cdt/report/sweep_page.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -93,10 +92,14 @@ void require_same_sweep(const fs::path& folder, const ordered_json& settings) {
     }
     CDT_REQUIRE(saved.value("format", "") == "cdt-sweep-1", path.string(),
                 ": expected the format cdt-sweep-1, but came '", saved.value("format", ""), "'");
-    for (const auto& [name, value] : settings.items()) {
-      if (!saved["settings"].contains(name)) continue;
-      CDT_REQUIRE(saved["settings"][name] == value, folder.string(), ": its runs were made with ",
-                  name, " ", saved["settings"][name].dump(), ", not ", value.dump(),
+    ordered_json known = settings;
+    for (const auto& [name, value] : saved["settings"].items()) known.emplace(name, "");
+    for (const auto& [name, value] : known.items()) {
+      const bool axis = name.starts_with("architecture ");
+      if (axis && !(settings.contains(name) && saved["settings"].contains(name))) continue;
+      CDT_REQUIRE(saved["settings"].value(name, "") == value, folder.string(),
+                  ": its runs were made with ", name, " ",
+                  ordered_json(saved["settings"].value(name, "")).dump(), ", not ", value.dump(),
                   "; take another --out");
     }
   }
@@ -161,6 +164,23 @@ std::vector<std::optional<SweepRun>> run_cases(const SweepPlan& plan,
   return runs;
 }
 
+/// A rate, method or architecture named twice would give two rows of the same runs.
+void require_distinct(const SweepPlan& plan) {
+  const auto require = [](const auto& values, const char* name) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        CDT_REQUIRE(values[i] != values[j], name, ": expected each one once, but came ", values[i],
+                    " twice");
+      }
+    }
+  };
+  require(plan.lrs, "--lrs");
+  require(plan.methods, "--methods");
+  std::vector<std::string> names;
+  for (const Architecture& each : plan.architectures) names.push_back(each.name);
+  require(names, "--archs");
+}
+
 /// What it took in all calls together; the machine is that of the last one.
 void add_timings(ordered_json& content, const ordered_json& sessions,
                  const std::vector<SweepRun>& runs) {
@@ -185,20 +205,19 @@ void add_timings(ordered_json& content, const ordered_json& sessions,
                         {"gemm_gflops", last.at("gemm_gflops")}};
 }
 
-/// Returns the seconds that figures and page took.
+/// Returns the seconds that it took.
 double write_results(const fs::path& folder, const SweepPlan& plan,
                      const std::vector<SweepRow>& rows, const std::vector<Claim>& claims,
                      const std::vector<SweepRun>& runs, const ordered_json& content) {
   const auto start = Clock::now();
+  write_file_atomically(folder / "results.json", {content.dump(2), "\n"});
+  write_file_atomically(folder / "results.csv", {to_csv(rows)});
+  write_file_atomically(folder / "results.md", {to_markdown(plan, rows, claims)});
   const auto figures = draw_figures(plan, rows, runs);
   write_file_atomically(folder / "figures.json", {report::to_json(figures).dump(), "\n"});
   write_file_atomically(folder / "report.html",
                         {report::to_html(report::sweep_page(content, figures))});
-  const double seconds = seconds_since(start);
-  write_file_atomically(folder / "results.csv", {to_csv(rows)});
-  write_file_atomically(folder / "results.md", {to_markdown(plan, rows, claims)});
-  write_file_atomically(folder / "results.json", {content.dump(2), "\n"});
-  return seconds;
+  return seconds_since(start);
 }
 
 }  // namespace
@@ -272,7 +291,9 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
   app.add_option("--out", out, "folder of the results; runs that it holds are not repeated")
       ->capture_default_str()
       ->type_name("DIR");
-  app.add_option("--device", machine.device, "cpu or cuda")->capture_default_str();
+  app.add_option("--device", machine.device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   output.add_to(app);
 }
 
@@ -300,14 +321,16 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
   MachineOptions machine = options.machine;
   machine.threads = 1;
   const torch::Device device = machine.apply();
-  const int64_t jobs = options.jobs > 0   ? options.jobs
-                       : device.is_cuda() ? 1
-                                          : std::max(1U, std::thread::hardware_concurrency());
+  int64_t jobs = options.jobs > 0   ? options.jobs
+                 : device.is_cuda() ? 1
+                                    : std::max(1U, std::thread::hardware_concurrency());
   const data::Table table = plan.data.csv.read();
   const std::string sum = checksum(read_file(plan.data.csv.path));
   const std::vector<SweepCase> cases = cases_of(plan);
   // What is wrong with the settings shows before any run starts.
-  (void)make_problem(table, plan.data, plan.network, 1, device);
+  require_distinct(plan);
+  CDT_REQUIRE(make_problem(table, plan.data, plan.network, 1, device).data.x_val.defined(),
+              "a sweep compares validation losses, and no rows are left to validate on");
 
   const fs::path folder(options.out);
   std::error_code error;
@@ -321,6 +344,7 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
   }
   options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
                                   cases.size(), known.size(), jobs));
+  jobs = std::clamp<int64_t>(static_cast<int64_t>(cases.size() - known.size()), 1, jobs);
   const double gemm_before = known.size() < cases.size() ? measure_gemm(jobs) : 0;
   const auto start = Clock::now();
   std::vector<SweepRun> runs;
@@ -345,14 +369,16 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
                            {"device", device.str()},
                            {"libtorch", TORCH_VERSION},
                            {"gemm_gflops", made > 0 ? (gemm_before + measure_gemm(jobs)) / 2 : 0}});
-  if (runs.size() < cases.size()) {
+  const bool complete = runs.size() == cases.size();
+  if (!complete) {
     std::cerr << "cdt: interrupted with " << runs.size() << " of " << cases.size()
               << " runs done; the same command continues\n";
-    return kInterrupted;
   }
   const auto rows = collect_rows(plan, runs);
+  if (rows.empty()) return kInterrupted;
   const auto claims = check_claims(plan, rows, runs);
   ordered_json content = to_json(plan, rows, claims, runs);
+  content["complete"] = complete;
   content["data"] = {{"file", fs::path(plan.data.csv.path).filename().string()},
                      {"checksum", sum},
                      {"rows", table.rows()}};
@@ -365,7 +391,7 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
                   "results.json, results.csv, results.md, figures.json, runs/\n",
                   runs.size(), made, wall, report_seconds, folder.string()));
   options.output.write_json(content.dump(2));
-  return 0;
+  return complete ? 0 : kInterrupted;
 }
 
 }  // namespace cdt::cli

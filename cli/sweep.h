@@ -40,7 +40,6 @@ struct SweepPlan {
   double decay = 0.01;
   double q = 1.0;
   double p = 0.1;
-  double stop_loss = 0;  ///< of guarded, which otherwise goes on to the floor of rounding
   int64_t steps = 1000;
   int64_t seeds = 10;
   int64_t validate_every = 10;

@@ -23,6 +23,7 @@ std::vector<double> to_doubles(const std::vector<int64_t>& values) {
 
 /// Letters, digits and hyphens only.
 std::string identifier(std::string text) {
+  std::erase(text, '+');  // 1e+06 is not 1e-06
   for (char& c : text) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
   }
@@ -55,7 +56,7 @@ Figure validation_figure(const SweepPlan& plan, const std::vector<SweepRow>& row
                          const std::string& architecture, double lr) {
   Figure figure;
   figure.id = fmt::format("validation-{}-lr-{}", identifier(architecture),
-                          identifier(fmt::format("{:g}", lr)));
+                          identifier(fmt::format("{}", lr)));
   figure.title =
       fmt::format("Architecture {}, learning rate {:g}: validation loss", architecture, lr);
   std::string lost;

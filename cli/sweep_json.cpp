@@ -45,6 +45,7 @@ ordered_json to_json(const SweepPlan& plan, const std::vector<SweepRow>& rows,
                      const std::vector<Claim>& claims, const std::vector<SweepRun>& runs) {
   ordered_json settings = ordered_json::array();
   for (const Setting& each : plan.settings) {
+    if (each.value.empty()) continue;
     settings.push_back(
         {{"name", each.name}, {"value", each.value}, {"source", each.source}, {"note", each.note}});
   }

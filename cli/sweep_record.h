@@ -48,7 +48,7 @@ struct SweepRun {
   int64_t linearizations = 0;
   int64_t rejected = 0;
   double seconds = 0;     ///< of training
-  double operations = 0;  ///< of all matrix products, to compare with the machine's rate
+  double operations = 0;  ///< of steps and validation, to compare with the machine's rate
   double lambda_max = 0;
   double lr_max = 0;
   bool reachable = false;

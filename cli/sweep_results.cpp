@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 namespace cdt::cli {
 namespace {
@@ -129,17 +130,16 @@ std::pair<std::vector<int64_t>, std::vector<double>> mean_difference(const Sweep
 
 MeanCurve mean_curve(const SweepRow& row, Quantity quantity) {
   MeanCurve curve;
+  std::set<int64_t> all;  // runs that end early stay where they ended
   std::vector<const SweepRun*> runs;
   for (const SweepRun* run : row.runs) {
     if (!run->converged()) continue;
     runs.push_back(run);
-    // Runs that end early stay where they ended; the longest one has all points.
-    if (curve.step.size() < run->step.size()) curve.step = run->step;
+    all.insert(run->step.begin(), run->step.end());
   }
-  std::vector<int64_t> steps;
   std::vector<size_t> at(runs.size(), 0);
   std::vector<double> last(runs.size(), kUnknown);
-  for (const int64_t step : curve.step) {
+  for (const int64_t step : all) {
     std::vector<double> values;
     bool present = false;
     for (size_t i = 0; i < runs.size(); ++i) {
@@ -153,11 +153,10 @@ MeanCurve mean_curve(const SweepRow& row, Quantity quantity) {
     }
     if (!present) continue;
     const auto [mean, spread] = mean_and_spread(values);
-    steps.push_back(step);
+    curve.step.push_back(step);
     curve.mean.push_back(mean);
     curve.spread.push_back(spread);
   }
-  curve.step = std::move(steps);
   return curve;
 }
 

@@ -45,9 +45,7 @@ train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& wha
   options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
   options.loss = dynamics::parse_output_loss(plan.loss);
   options.learning_rate = rate;
-  if (options.method == train::Method::kGuarded) {
-    options.stop_loss = plan.stop_loss;
-  } else {
+  if (options.method != train::Method::kGuarded) {
     options.schedule.kind = train::parse_schedule(plan.schedule);
     options.schedule.decay = plan.decay;
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cli/run_folder.h"
 #include "cli/sweep_results.h"
 
 namespace cdt::cli {
@@ -38,6 +39,12 @@ std::string verdict(const Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
 
+std::string markdown_cell(const std::string& text) {
+  std::string cell;
+  for (const char c : text) cell += c == '|' ? std::string("\\|") : std::string(1, c);
+  return cell;
+}
+
 /// Pads by characters, not bytes.
 std::string pad(const std::string& text, size_t width) {
   const auto shown = static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -60,10 +67,11 @@ std::string to_csv(const std::vector<SweepRow>& rows) {
       "architecture,lr,method,reachable,strictly_contracting,converged,runs,val_mse_mean,"
       "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference\n";
   for (const SweepRow& row : rows) {
-    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", row.architecture, cell(row.lr),
-                       row.method, share(row.reachable, row), share(row.strictly_contracting, row),
-                       row.converged, row.runs.size(), cell(row.val_mean), cell(row.val_std),
-                       cell(row.train_mean), cell(row.seconds));
+    csv +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},", csv_field(row.architecture), cell(row.lr),
+                    row.method, share(row.reachable, row), share(row.strictly_contracting, row),
+                    row.converged, row.runs.size(), cell(row.val_mean), cell(row.val_std),
+                    cell(row.train_mean), cell(row.seconds));
     csv += row.published == nullptr ? ",,"
                                     : fmt::format("{},{},", cell(row.published->val_mse_mean),
                                                   cell(row.published->val_mse_std));
@@ -97,7 +105,8 @@ std::string to_markdown(const SweepPlan& plan, const std::vector<SweepRow>& rows
   }
   if (!claims.empty()) text += "\n## Claims\n\n| claim | | evidence |\n|---|---|---|\n";
   for (const Claim& claim : claims) {
-    text += fmt::format("| {} | {} | {} |\n", claim.text, verdict(claim), claim.evidence);
+    text += fmt::format("| {} | {} | {} |\n", claim.text, verdict(claim),
+                        markdown_cell(claim.evidence));
   }
   return text;
 }

@@ -221,6 +221,7 @@ void analyze_other_loss(const Problem& problem, const Options& options, ordered_
   AnalysisOptions wanted = analysis_options(options.training);
   const auto findings = analyze_classes(problem, wanted, options.output.quiet);
   run["analysis"] = findings.json;
+  run["analysis_text"] = findings.text;
   options.output.text(findings.text);
 }
 
@@ -299,7 +300,7 @@ int run(Options& options) {
   if (!options.no_analysis && !options.resumed) {
     const auto began = Clock::now();
     const bool by_batches = training.batch > 0 && training.batch < problem.data.x.size(0);
-    if (!dynamics::to_quadratic(training.loss)) {
+    if (!dynamics::to_quadratic(training.loss) && !by_batches) {
       analyze_other_loss(problem, options, run);
     } else if (by_batches || problem.data.y.numel() > kLargestKernel) {
       CDT_REQUIRE(!options.tune, "--tune needs all samples at once, and they are too many: --rows");

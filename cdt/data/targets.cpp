@@ -50,7 +50,7 @@ std::vector<double> target_values(const Table& table, const std::string& name,
   CDT_REQUIRE(column.type == ColumnType::kNumeric, table.source, ": expected the target ",
               in_quotes(name), " to be numeric, but it is text, for example ",
               in_quotes(column.categories.empty() ? "" : column.categories.front()),
-              "; classes are learned with --loss cross-entropy");
+              "; classes are learned with cdt train --loss cross-entropy");
   require_present(table, column, rows);
   std::vector<double> values;
   values.reserve(rows.size());

@@ -122,9 +122,17 @@ bool is_numeric(const std::vector<std::string>& cells) {
                      [](const std::string& cell) { return !std::isnan(to_number(cell)); });
 }
 
-std::optional<Figure> prediction_figure(const CsvFile& file, size_t column, size_t number) {
+/// Whether the target is a class, be it a number or a text: the run then counts its confusions.
+bool is_class(const RunFiles& run, const std::string& target) {
+  const auto errors = field(field(field(run.run, "errors"), "train"), target.c_str());
+  return !field(errors, "confusion").is_null() || !field(errors, "accuracy").is_null();
+}
+
+std::optional<Figure> prediction_figure(const RunFiles& run, size_t column, size_t number) {
+  const CsvFile& file = run.predictions;
   const std::string& name = file.columns[column];
-  if (file.rows() == 0 || !is_numeric(file.cells[column]) || !is_numeric(file.cells[column + 1])) {
+  if (file.rows() == 0 || is_class(run, name) || !is_numeric(file.cells[column]) ||
+      !is_numeric(file.cells[column + 1])) {
     return std::nullopt;
   }
   const auto* split = file.find("split");
@@ -250,7 +258,7 @@ std::vector<Figure> run_figures(const RunFiles& run) {
   if (auto events = events_figure(run.history)) figures.push_back(std::move(*events));
   size_t number = 0;
   for (const size_t column : target_columns(run.predictions)) {
-    if (auto figure = prediction_figure(run.predictions, column, ++number)) {
+    if (auto figure = prediction_figure(run, column, ++number)) {
       figures.push_back(std::move(*figure));
     }
   }
@@ -286,7 +294,7 @@ std::vector<Table> confusion_tables(const RunFiles& run) {
   for (const size_t column : target_columns(file)) {
     const auto& truth = file.cells[column];
     const auto& predicted = file.cells[column + 1];
-    if (is_numeric(truth)) continue;
+    if (is_numeric(truth) && !is_class(run, file.columns[column])) continue;
     for (const auto& [key, title] :
          {std::pair{"train", "training"}, {"validation", "validation"}}) {
       std::map<std::string, std::map<std::string, int64_t>> counts;

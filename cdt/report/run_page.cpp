@@ -50,7 +50,7 @@ std::string errors_in_words(const ordered_json& run) {
 
 /// One row per target and split; columns are the measures that the run has, whatever they are.
 Table errors_table(const ordered_json& run) {
-  Table table{"Errors in units of the file", {"Target", "Rows"}, {}, ""};
+  Table table{"Errors, in units of the file", {"Target", "Rows"}, {}, ""};
   const ordered_json errors = field(run, "errors");
   if (!errors.is_object()) return table;
   std::vector<std::string> measures;
@@ -165,15 +165,20 @@ Table comparison_table(const std::vector<RunFiles>& runs) {
                "Validation loss"},
               {},
               ""};
-  std::set<std::string> targets;
+  std::set<std::pair<std::string, const char*>> targets;  // with the measure of each
   for (const RunFiles& run : runs) {
     const ordered_json errors = field(field(run.run, "errors"), "validation");
     if (!errors.is_object()) continue;
     for (const auto& [target, error] : errors.items()) {
-      if (!std::isnan(number_of(error, "rmse"))) targets.insert(target);
+      for (const char* measure : {"rmse", "accuracy"}) {
+        if (!std::isnan(number_of(error, measure))) targets.emplace(target, measure);
+      }
     }
   }
-  for (const auto& target : targets) table.columns.push_back("RMS error of " + target);
+  for (const auto& [target, measure] : targets) {
+    table.columns.push_back(
+        (std::string_view(measure) == "rmse" ? "RMS error of " : "Accuracy of ") + target);
+  }
   table.columns.push_back("Seconds");
   for (const RunFiles& files : runs) {
     const ordered_json result = field(files.run, "result");
@@ -186,14 +191,13 @@ Table comparison_table(const std::vector<RunFiles>& runs) {
                                  show(result, "train_loss"),
                                  show(result, "val_loss")};
     const ordered_json errors = field(field(files.run, "errors"), "validation");
-    for (const auto& target : targets) {
-      row.push_back(show(field(errors, target.c_str()), "rmse"));
+    for (const auto& [target, measure] : targets) {
+      row.push_back(show(field(errors, target.c_str()), measure));
     }
     row.push_back(show(result, "seconds"));
     table.rows.push_back(std::move(row));
   }
-  if (!targets.empty())
-    table.note = "RMS errors are those of validation rows, in units of the file.";
+  if (!targets.empty()) table.note = "Errors are those of validation rows, in units of the file.";
   return table;
 }
 

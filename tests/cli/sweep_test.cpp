@@ -169,7 +169,7 @@ TEST_F(Sweeping, WritesTableFiguresAndClaims) {
   EXPECT_THAT(slurp("small/results.md"), HasSubstr("| 0.1 | cdt |"));
   EXPECT_THAT(slurp("small/results.csv"), HasSubstr("architecture,lr,method,"));
   EXPECT_THAT(slurp("small/report.html"), HasSubstr("A small experiment"));
-  EXPECT_EQ(content["settings"].size(), 24U);
+  EXPECT_EQ(content["settings"].size(), 23U);  // but the empty list of dropped columns
 }
 
 TEST_F(Sweeping, MeansAreThoseOfItsRuns) {
@@ -242,11 +242,14 @@ TEST_F(Sweeping, ContinuesAfterAKill) {
 TEST_F(Sweeping, StopsOnRequestAndSaysHowToGoOn) {
   const Result result = shell(
       CDT_PROGRAM
-      " reproduce ames --experiment small.toml --data homes.csv --out part --steps 2000 --jobs 1 & "
+      " reproduce ames --experiment small.toml --data homes.csv --out part --archs 2 --steps 2000 "
+      "--jobs 1 & "
       "pid=$!; while ! ls part/runs/*.json >/dev/null 2>&1; do sleep 0.02; done; kill -INT $pid; "
       "wait $pid");
   EXPECT_EQ(result.code, 130);
   EXPECT_THAT(result.err, HasSubstr("the same command continues"));
+  EXPECT_FALSE(parse("part/results.json")["complete"]);
+  EXPECT_NE(slurp("part/report.html").find("This sweep was interrupted"), std::string::npos);
 }
 
 TEST_F(Sweeping, ComparesOnTheUsersOwnTable) {
@@ -283,8 +286,32 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
   std::ofstream(folder_ / "empty.toml") << "title = 'x'\n";
   expect_refused(cdt("reproduce ames --data homes.csv --experiment empty.toml"),
                  "empty.toml: expected a value at settings.target.value");
+  const std::string published = R"(architecture = "1", lr = 0.1, method = "cdt")";
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = kExperiment;
+    text.replace(text.find(from), from.size(), to);
+    std::ofstream(folder_ / "changed.toml") << text;
+    return cdt("reproduce ames --data homes.csv --experiment changed.toml");
+  };
+  expect_refused(changed(published, R"(architecture = 1, lr = 0.1, method = "cdt")"),
+                 "published rows need architecture and method as text");
+  expect_refused(changed("[weights]", "strange = { source = \"ours\" }\n[weights]"),
+                 "the setting strange needs a value");
+  expect_refused(reproduce("--lrs 0.1,0.1"), "--lrs: expected each one once");
+  const std::string compare = "compare homes.csv --target price --archs 8 --seeds 1 --steps 5 ";
+  expect_refused(cdt(compare + "--train-fraction 1"), "no rows are left to validate on");
+  expect_refused(cdt(compare + "--sample-weights area"), "a comparison takes all samples alike");
+  EXPECT_EQ(cdt(compare + "--device gpu").code, 2);
   EXPECT_EQ(cdt("reproduce ames --data homes.csv --methods sgd").code, 2);
   EXPECT_FALSE(fs::exists(folder_ / "ames"));
+
+  // Another choice of columns is another experiment, whichever way round.
+  ASSERT_EQ(cdt(compare + "--lrs 0.1 --methods gd --out a").code, 0);
+  expect_refused(cdt(compare + "--lrs 0.1 --methods gd --out a --drop area"),
+                 "its runs were made with drop \"\", not \"area\"");
+  ASSERT_EQ(cdt(compare + "--lrs 1e6,1e-6 --methods gd --out b --drop area").code, 0);
+  expect_refused(cdt(compare + "--lrs 1e6,1e-6 --methods gd --out b"),
+                 "its runs were made with drop \"area\", not \"\"");
 
   ASSERT_EQ(reproduce("--out small --archs 1 --methods gd --lrs 0.1 --seeds 1").code, 0);
   shell("sed -i 's/\"over the whole file\"/\"\"/; s/\"all\"/\"train\"/' small.toml");
