@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "cli/sweep_results.h"
 
@@ -155,8 +156,10 @@ Figure spectrum_figure(const SweepRun& run) {
   return figure;
 }
 
-/// The first step at which the training loss is at most `goal`; NaN if it never is.
+/// The first step at which the training loss is at most `goal`; NaN if it never is, or if the run
+/// is lost afterwards.
 double steps_to(const SweepRun& run, double goal) {
+  if (!run.converged()) return kGap;
   for (size_t k = 0; k < run.step.size(); ++k) {
     if (run.train[k] <= goal) return static_cast<double>(run.step[k]);
   }
@@ -213,28 +216,28 @@ std::optional<Figure> guard_figure(const SweepPlan& plan, const std::vector<Swee
   figure.id = "guard-" + identifier(architecture);
   figure.title = fmt::format("Architecture {}: what the guard did", architecture);
   figure.caption = fmt::format(
-      "Training loss of the guarded run at learning rate {:g}, seed 1; bars: kernels computed anew "
-      "and steps taken back at that point.",
+      "Training loss of the guarded run at learning rate {:g}, seed 1, and how many kernels were "
+      "computed and how many steps taken back by then.",
       chosen->what.lr);
   figure.x = {"step", false};
   figure.y = {"training loss", true};
   figure.y2 = {"count", false};
   const auto steps = to_doubles(chosen->step);
-  figure.series = {{"training loss", steps, chosen->train, {}, {}},
-                   {"kernel refreshes",
-                    steps,
-                    to_doubles(chosen->refreshed),
-                    {},
-                    {},
-                    Series::Style::kBars,
-                    true},
-                   {"rejected steps",
-                    steps,
-                    to_doubles(chosen->rejections),
-                    {},
-                    {},
-                    Series::Style::kBars,
-                    true}};
+  const auto so_far = [](const std::vector<int64_t>& counts) {
+    std::vector<double> sums(counts.size());
+    std::partial_sum(counts.begin(), counts.end(), sums.begin());
+    return sums;
+  };
+  figure.series = {
+      {"training loss", steps, chosen->train, {}, {}},
+      {"kernels computed", steps, so_far(chosen->refreshed), {}, {}, Series::Style::kDashed, true},
+      {"steps taken back",
+       steps,
+       so_far(chosen->rejections),
+       {},
+       {},
+       Series::Style::kDashed,
+       true}};
   return figure;
 }
 
