@@ -71,7 +71,10 @@ Figure validation_figure(const SweepPlan& plan, const std::vector<SweepRow>& row
                           static_cast<int64_t>(row->runs.size()) - row->converged, row->runs.size(),
                           method);
     }
-    if (row->converged == 0) continue;
+    if (row->converged == 0) {  // a name without a curve, so that colours mean the same everywhere
+      figure.series.push_back({method + " (diverged)", {0}, {kGap}, {}, {}});
+      continue;
+    }
     const MeanCurve curve = mean_curve(*row, Quantity::kValidation);
     Series series{method, to_doubles(curve.step), curve.mean, {}, {}};
     for (size_t k = 0; k < curve.mean.size(); ++k) {
@@ -81,6 +84,9 @@ Figure validation_figure(const SweepPlan& plan, const std::vector<SweepRow>& row
     }
     figure.series.push_back(std::move(series));
   }
+  const bool drawn = std::any_of(figure.series.begin(), figure.series.end(),
+                                 [](const Series& each) { return !each.low.empty(); });
+  if (!drawn) figure.series.clear();
   figure.caption =
       "Mean over the initializations that converge, and one standard deviation around "
       "it (paper, App. figs)." +
