@@ -51,16 +51,19 @@ MARKS = """
 const view = cdtReport.views.get(arguments[0]);
 const {canvas} = view;
 const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-const seen = new Map();
-for (let i = 0; i < pixels.length; i += 4) {
-  if (pixels[i + 3] < 200) continue;
-  const key = (pixels[i] << 16) | (pixels[i + 1] << 8) | pixels[i + 2];
-  seen.set(key, (seen.get(key) || 0) + 1);
-}
+// A small point may be nothing but soft edges: half covered is enough, and rounding moves its colour by a little.
+const count = (colour) => {
+  const wanted = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  let sum = 0;
+  for (let i = 0; i < pixels.length; i += 4) {
+    if (pixels[i + 3] >= 100 && wanted.every((value, c) => Math.abs(pixels[i + c] - value) <= 3)) ++sum;
+  }
+  return sum;
+};
 const shows = (value, axis) => !view.logarithmic[axis] || value > 0;
 return view.chart.data.datasets.filter((d) => !d.band).map((d) => ({
   name: d.name, style: d.style, points: d.source.y.filter((y, i) => y !== null && shows(y, d.yAxisID) && shows(d.source.x[i], 'x')).length,
-  pixels: seen.get(parseInt(d.borderColor.slice(1), 16)) || 0}));
+  pixels: count(d.borderColor)}));
 """
 
 
