@@ -97,10 +97,10 @@ void require_same_sweep(const fs::path& folder, const ordered_json& settings) {
     for (const auto& [name, value] : known.items()) {
       const bool axis = name.starts_with("architecture ");
       if (axis && !(settings.contains(name) && saved["settings"].contains(name))) continue;
-      CDT_REQUIRE(saved["settings"].value(name, "") == value, folder.string(),
-                  ": its runs were made with ", name, " ",
-                  ordered_json(saved["settings"].value(name, "")).dump(), ", not ", value.dump(),
-                  "; take another --out");
+      const std::string before = saved["settings"].value(name, "");
+      const std::string now = value.get<std::string>();
+      CDT_REQUIRE(before == now, folder.string(), ": its runs were made with ", name, " \"", before,
+                  "\", not \"", now, "\"; take another --out");
     }
   }
   saved["format"] = "cdt-sweep-1";
