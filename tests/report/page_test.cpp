@@ -4,7 +4,6 @@
 #include <cdt/report/page.h>
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -182,16 +181,7 @@ TEST(Page, ASweepAsLargeAsThePapersStaysSmallAndQuick) {
     figures.push_back(std::move(figure));
   }
   const Page page = page_with(std::move(figures));
-  const auto start = std::chrono::steady_clock::now();
-  const size_t size = to_html(page).size();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  RecordProperty("bytes", static_cast<int>(size));
-  std::printf("%zu bytes in %.2f s\n", size, seconds);
-  EXPECT_LT(size, 2'000'000u);
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(seconds, 2);
-#endif
+  EXPECT_LT(to_html(page).size(), 2'000'000u);
 }
 
 TEST(FiguresJson, ComeBackAsTheyWere) {
