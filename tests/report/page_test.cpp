@@ -157,7 +157,7 @@ TEST(Page, RefusesFiguresThatMakeNoSense) {
 
 TEST(Page, NoFiguresAreFine) { EXPECT_THAT(to_html({"Empty", {}, {}}), HasSubstr("<h1>Empty")); }
 
-TEST(Page, ASweepAsLargeAsThePapersStaysSmallAndQuick) {
+TEST(Page, ASweepAsLargeAsThePapersStaysSmall) {
   std::vector<Figure> figures;
   uint64_t state = 1;
   const auto noise = [&] {  // in (−½, ½)
