@@ -1,6 +1,7 @@
 // The program cdt: a table of commands, and one place where errors become exit codes.
 #include <cdt/core/error.h>
 #include <cdt/core/version.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,8 +43,18 @@ void wait_without_spinning(char** argv) {
   ::execv("/proc/self/exe", argv);  // returns only if it fails, and then nothing is lost
 }
 
+/// Tensors come and go with every step. Memory that goes back to the system each time is cleared by
+/// it each time: a fifth of a step of a wide network.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') wait_without_spinning(argv);
+  keep_freed_memory();
   CLI::App app{
       "Controlled Descent Training: analyse a network's training before it starts, and steer it.",
       "cdt"};

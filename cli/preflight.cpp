@@ -235,13 +235,14 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
       const int64_t row = problem.split.train[static_cast<size_t>(sample)];
       lines.push_back(problem.table.lines[static_cast<size_t>(row)]);
     }
-    constexpr size_t kShown = 12;
-    const size_t shown = std::min(kShown, lines.size());
+    constexpr int64_t kShown = 12;
+    const auto count = static_cast<int64_t>(lines.size());
+    const int64_t shown = std::min(kShown, count);
     where += fmt::format("    samples {}{} are lines {}{} of {}\n",
                          fmt::join(conflict.rows.begin(), conflict.rows.begin() + shown, ", "),
-                         lines.size() > shown ? ", …" : "",
+                         count > shown ? ", …" : "",
                          fmt::join(lines.begin(), lines.begin() + shown, ", "),
-                         lines.size() > shown ? ", …" : "", problem.table.source);
+                         count > shown ? ", …" : "", problem.table.source);
   }
   const size_t advised = findings.text.find("\nOther rates");
   findings.text.insert(advised == std::string::npos ? findings.text.size() : advised, where);

@@ -43,7 +43,7 @@ void RunFolder::require_run() const {
 
 fs::path next_free_folder() {
   for (int number = 1;; ++number) {
-    const fs::path path = fmt::format("run{}", number);
+    fs::path path = fmt::format("run{}", number);
     if (!fs::exists(path)) return path;
   }
 }
@@ -86,7 +86,7 @@ Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const 
         preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu());
     parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
   }
-  const Tensor predictions = torch::cat(parts);
+  Tensor predictions = torch::cat(parts);
   const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();
   CDT_REQUIRE(
       broken.size(0) == 0, source, ", row ", broken[0][0].item<int64_t>() + 1,

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <iostream>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <thread>
 
@@ -30,26 +29,23 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// GFLOP/s of float32 products on `jobs` threads at once.
-double measure_gemm(int64_t jobs) {
-  std::vector<double> rates(static_cast<size_t>(jobs));
-  std::vector<std::thread> threads;
-  for (double& rate : rates) {
-    threads.emplace_back([&rate] {
-      constexpr int64_t kSize = 768;
-      constexpr double kSeconds = 0.4;
-      torch::set_num_threads(1);
-      const Tensor a = torch::rand({kSize, kSize});
-      torch::mm(a, a);  // the first one sets up
-      const auto start = Clock::now();
-      double count = 0;
-      for (; seconds_since(start) < kSeconds; ++count) torch::mm(a, a);
-      rate = 2 * std::pow(double{kSize}, 3) * count / seconds_since(start) * 1e-9;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return std::accumulate(rates.begin(), rates.end(), 0.0);
+/// GFLOP/s of float32 products on this thread, beside whatever the others do.
+double measure_gemm() {
+  constexpr int64_t kSize = 768;
+  constexpr double kSeconds = 0.03;
+  const Tensor a = torch::rand({kSize, kSize});
+  torch::mm(a, a);  // the first one sets up
+  const auto start = Clock::now();
+  double count = 0;
+  for (; seconds_since(start) < kSeconds; ++count) torch::mm(a, a);
+  return 2 * std::pow(double{kSize}, 3) * count / seconds_since(start) * 1e-9;
 }
+
+/// What the runs of one call were, in products.
+struct Work {
+  double gflop = 0;
+  double seconds = 0;  ///< the floor: at the rate measured before each run, on all threads together
+};
 
 /// A finished run, if the file holds one with all that is wanted; anything else is run again.
 std::optional<SweepRun> load_run(const fs::path& path, const SweepCase& what) {
@@ -120,33 +116,37 @@ ordered_json add_session(const fs::path& folder, const ordered_json& session) {
   return content["sessions"];
 }
 
-/// Runs `cases` on `jobs` threads. Empty entries: interrupted.
+/// Runs `cases` on `jobs` threads and adds what was new to `work`. Empty entries: interrupted.
 std::vector<std::optional<SweepRun>> run_cases(const SweepPlan& plan,
                                                const std::vector<SweepCase>& cases,
                                                const data::Table& table, const fs::path& folder,
                                                torch::Device device, int64_t jobs,
-                                               const Progress& show) {
+                                               const Progress& show, Work& work) {
   std::vector<std::optional<SweepRun>> runs(cases.size());
   std::vector<size_t> open;
   for (size_t i = 0; i < cases.size(); ++i) {
     runs[i] = load_run(folder / (cases[i].key() + ".json"), cases[i]);
     if (!runs[i]) open.push_back(i);
   }
+  StartKernels kernels;
   std::mutex mutex;
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
   std::exception_ptr failure;
   size_t done = cases.size() - open.size();
   const auto stop = [&] { return InterruptScope::requested() || failed; };
-  const auto work = [&] {
+  const auto take_turns = [&] {
     torch::set_num_threads(1);
     for (size_t turn = next++; turn < open.size() && !stop(); turn = next++) {
       const SweepCase& what = cases[open[turn]];
       try {
-        auto run = execute(plan, what, table, device, stop);
+        const double rate = measure_gemm();
+        auto run = execute(plan, what, table, device, kernels, stop);
         if (!run) return;
         write_file_atomically(folder / (what.key() + ".json"), {to_json(*run).dump(), "\n"});
         const std::lock_guard lock(mutex);
+        work.gflop += run->operations * 1e-9;
+        work.seconds += run->operations * 1e-9 / rate / static_cast<double>(jobs);
         runs[open[turn]] = std::move(run);
         show(static_cast<int64_t>(++done), static_cast<int64_t>(cases.size()), what.key());
       } catch (...) {
@@ -158,7 +158,7 @@ std::vector<std::optional<SweepRun>> run_cases(const SweepPlan& plan,
     }
   };
   std::vector<std::thread> threads;
-  for (int64_t job = 0; job < jobs; ++job) threads.emplace_back(work);
+  for (int64_t job = 0; job < jobs; ++job) threads.emplace_back(take_turns);
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
   return runs;
@@ -190,7 +190,8 @@ void add_timings(ordered_json& content, const ordered_json& sessions,
   double floor = 0;
   for (const auto& session : sessions) {
     wall += session.at("wall_seconds").get<double>();
-    floor += session.at("gflop").get<double>() / session.at("gemm_gflops").get<double>();
+    const auto rate = session.at("gemm_gflops").get<double>();
+    if (rate > 0) floor += session.at("gflop").get<double>() / rate;
   }
   content["timings"] = {
       {"runs", runs.size()},         {"training_seconds", training},
@@ -269,6 +270,7 @@ std::vector<SweepCase> cases_of(const SweepPlan& plan) {
     }
   }
   std::vector<SweepCase> cases;
+  cases.reserve(unique.size());
   for (auto& [key, what] : unique) cases.push_back(std::move(what));
   const auto work = [&](const SweepCase& what) {
     double count = 0;
@@ -345,30 +347,26 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
   options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
                                   cases.size(), known.size(), jobs));
   jobs = std::clamp<int64_t>(static_cast<int64_t>(cases.size() - known.size()), 1, jobs);
-  const double gemm_before = known.size() < cases.size() ? measure_gemm(jobs) : 0;
   const auto start = Clock::now();
   std::vector<SweepRun> runs;
+  Work work;
   {
     const InterruptScope interrupts;
     const auto show = progress("sweep", "runs", options.output.quiet);
-    for (auto& run : run_cases(plan, cases, table, folder / "runs", device, jobs, show)) {
+    for (auto& run : run_cases(plan, cases, table, folder / "runs", device, jobs, show, work)) {
       if (run) runs.push_back(std::move(*run));
     }
   }
   const double wall = seconds_since(start);
   const size_t made = runs.size() - known.size();
-  double gflop = 0;
-  for (const SweepRun& run : runs) {
-    if (!known.contains(run.what.key())) gflop += run.operations * 1e-9;
-  }
   const ordered_json sessions =
       add_session(folder, {{"runs", made},
                            {"wall_seconds", wall},
-                           {"gflop", gflop},
+                           {"gflop", work.gflop},
                            {"jobs", jobs},
                            {"device", device.str()},
                            {"libtorch", TORCH_VERSION},
-                           {"gemm_gflops", made > 0 ? (gemm_before + measure_gemm(jobs)) / 2 : 0}});
+                           {"gemm_gflops", work.seconds > 0 ? work.gflop / work.seconds : 0}});
   const bool complete = runs.size() == cases.size();
   if (!complete) {
     std::cerr << "cdt: interrupted with " << runs.size() << " of " << cases.size()

@@ -2,6 +2,10 @@
 /// of its own, as many at a time as there are jobs. What `reproduce` and `compare` share.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
+
 #include "cli/problem.h"
 #include "cli/sweep_record.h"
 
@@ -75,10 +79,30 @@ struct SweepPlan {
 /// Every run once, the longest first, so that the jobs end together.
 std::vector<SweepCase> cases_of(const SweepPlan& plan);
 
+/// The kernel of a network at its start.
+struct StartKernel {
+  dynamics::Spectrum spectrum;
+  std::vector<double> row_norm;
+  double seconds = 0;  ///< that it took
+};
+
+/// Kernels that the runs of one architecture and seed share, for any thread. Large ones are not
+/// kept.
+class StartKernels {
+ public:
+  /// Calls `make` where `key` is new.
+  std::shared_ptr<const StartKernel> get(const std::string& key,
+                                         const std::function<StartKernel()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const StartKernel>> kept_;
+};
+
 /// Runs one of them; empty if `stop` asked to.
 std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
                                 const data::Table& table, torch::Device device,
-                                const std::function<bool()>& stop);
+                                StartKernels& kernels, const std::function<bool()>& stop);
 
 /// --jobs, --out and what else says how, not what.
 struct SweepOptions {

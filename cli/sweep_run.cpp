@@ -1,6 +1,7 @@
 // One run of a sweep: table, kernel, training, record.
 #include <cdt/analysis/preflight.h>
 #include <cdt/core/tolerance.h>
+#include <fmt/format.h>
 
 #include <chrono>
 
@@ -18,6 +19,8 @@ constexpr double kBestShare = 0.9;
 /// Every step up to here is in the curves: guarded runs are over by then.
 constexpr int64_t kDenseSteps = 50;
 constexpr int64_t kTracedSamples = 3;
+/// Outputs of a kernel that is kept: 8 MB.
+constexpr int64_t kLargestKept = 1000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -112,21 +115,38 @@ void add_curve(SweepRun& run, const SweepPlan& plan, const train::TrainResult& r
 
 }  // namespace
 
+std::shared_ptr<const StartKernel> StartKernels::get(const std::string& key,
+                                                     const std::function<StartKernel()>& make) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = kept_.find(key); found != kept_.end()) return found->second;
+  }
+  auto kernel = std::make_shared<const StartKernel>(make());
+  if (kernel->spectrum.size() <= kLargestKept) {
+    const std::lock_guard lock(mutex_);
+    kept_.emplace(key, kernel);
+  }
+  return kernel;
+}
+
 std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
                                 const data::Table& table, torch::Device device,
-                                const std::function<bool()>& stop) {
+                                StartKernels& kernels, const std::function<bool()>& stop) {
   NetworkOptions network = plan.network;
   network.hidden = plan.architecture(what.architecture).hidden;
   Problem problem = make_problem(table, plan.data, network, what.seed, device);
   const dynamics::Loss loss = dynamics::parse_loss(plan.loss);
 
-  const auto start = Clock::now();
-  kernel::NtkOptions ntk;
-  ntk.memory_bytes = plan.memory_mb << 20;
-  const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
-  const auto spectrum = dynamics::decompose(
-      theta, tol::rank_of_computed(theta.size(0), problem.model->weight(0).scalar_type()));
-  const double kernel_seconds = seconds_since(start);
+  const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed), [&] {
+    const auto start = Clock::now();
+    kernel::NtkOptions ntk;
+    ntk.memory_bytes = plan.memory_mb << 20;
+    const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
+    auto decomposed = dynamics::decompose(
+        theta, tol::rank_of_computed(theta.size(0), problem.model->weight(0).scalar_type()));
+    return StartKernel{std::move(decomposed), to_vector(theta.norm(2, 1)), seconds_since(start)};
+  });
+  const dynamics::Spectrum& spectrum = start_kernel->spectrum;
 
   SweepRun run;
   run.what = what;
@@ -138,14 +158,14 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
   run.lr_max = stable;
   run.reachable = spectrum.rank == spectrum.size();
   run.strictly_contracting = stability.strictly_contracting;
-  run.row_norm = to_vector(theta.norm(2, 1));
+  run.row_norm = start_kernel->row_norm;
 
   const auto controller =
       control::design_spectral(spectrum, run.lr, loss, {plan.q, what.p, {}, {}});
   if (what.details) add_details(run, plan, problem, table, controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
   train::Trainer trainer(problem.model, problem.data, options);
-  trainer.adopt(spectrum, kernel_seconds);
+  trainer.adopt(spectrum, start_kernel->seconds);
   train::TrainHooks hooks;
   hooks.stop_requested = stop;
   const bool controlled = train::is_controlled(options.method);

@@ -194,7 +194,7 @@ std::string summary(const Problem& problem, const Options& options,
   for (const auto& [name, error] : run["errors"]["train"].items()) {
     if (classes) break;
     const ordered_json& validation = run["errors"]["validation"];
-    const auto of = [&](const char* key) {
+    const auto of = [&validation, &name = name](const char* key) {
       return validation.is_null() ? ordered_json() : validation[name][key];
     };
     text += fmt::format("  {:24}{:>14}{:>14}\n", "RMS error of " + name, cell(error["rmse"]),

@@ -3,6 +3,8 @@
 #include <cdt/core/names.h>
 #include <cdt/nn/mlp.h>
 
+#include <algorithm>
+
 namespace cdt::nn {
 namespace {
 
@@ -71,6 +73,12 @@ MlpImpl::MlpImpl(MlpOptions options, uint64_t seed, torch::ScalarType dtype)
   }
 }
 
+bool MlpImpl::scaled() const {
+  return std::any_of(scalings_.begin(), scalings_.end(), [](const LayerScaling& scaling) {
+    return scaling.weight_factor != 1 || scaling.bias_factor != 1;
+  });
+}
+
 Tensor MlpImpl::forward(Tensor x) {
   CDT_REQUIRE(x.dim() >= 1 && x.size(-1) == options_.inputs, "the network takes ", options_.inputs,
               " features a sample; the inputs have shape ", x.sizes());
@@ -78,8 +86,8 @@ Tensor MlpImpl::forward(Tensor x) {
     if (layer > 0) x = activate(options_.activation, x);
     const LayerScaling& scaling = scalings_[layer];
     const Tensor bias = biases_.empty() ? Tensor() : biases_[layer];
-    x = torch::linear(x, scaled(weights_[layer], scaling.weight_factor),
-                      scaled(bias, scaling.bias_factor));
+    x = torch::linear(x, nn::scaled(weights_[layer], scaling.weight_factor),
+                      nn::scaled(bias, scaling.bias_factor));
   }
   return x;
 }

@@ -44,6 +44,8 @@ class MlpImpl : public torch::nn::Module {
 
   const MlpOptions& options() const { return options_; }
   size_t depth() const { return weights_.size(); }
+  /// Whether a parameter is multiplied by a factor before its use.
+  bool scaled() const;
   /// Layers count from 0, the one at the input.
   const torch::Tensor& weight(size_t layer) const { return weights_[layer]; }
   const torch::Tensor& bias(size_t layer) const { return biases_[layer]; }

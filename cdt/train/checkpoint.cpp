@@ -69,7 +69,8 @@ SafeTensors Trainer::checkpoint() const {
                      {"start_rate", plan.guard.start_rate},
                      {"good_steps", plan.guard.good_steps},
                      {"shrinks", plan.guard.shrinks},
-                     {"eager", plan.guard.eager},
+                     {"failures", plan.guard.failures},
+                     {"wary_steps", plan.guard.wary_steps},
                      {"start_error", plan.start_error},
                      {"bound", plan.bound},
                      {"hessian_norm", plan.hessian_norm},
@@ -140,8 +141,8 @@ void Trainer::restore(const SafeTensors& content) {
       Plan plan;
       plan.step = saved.at("step");
       plan.feedback = make_feedback(spectrum, curvature, plan.step);
-      plan.guard = {saved.at("rate"), saved.at("start_rate"), saved.at("good_steps"),
-                    saved.at("shrinks"), saved.at("eager")};
+      plan.guard = {saved.at("rate"),    saved.at("start_rate"), saved.at("good_steps"),
+                    saved.at("shrinks"), saved.at("failures"),   saved.at("wary_steps")};
       plan.start_error = saved.at("start_error");
       plan.bound = saved.at("bound");
       plan.hessian_norm = saved.at("hessian_norm");

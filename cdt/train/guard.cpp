@@ -9,6 +9,7 @@ constexpr double kPoor = 0.5;
 constexpr double kGood = 0.75;
 /// On Ames, architecture 3, kernels that kept 95 % of their promise failed at the next step.
 constexpr double kExcellent = 0.97;
+constexpr int64_t kMostFailures = 4;  // that double the wary steps
 constexpr int64_t kGoodStepsToGrow = 2;
 constexpr double kShrink = 4;
 constexpr double kGrow = 2;
@@ -21,7 +22,7 @@ Verdict judge(GuardState& state, double eta, bool fresh) {
   if (!(eta > 0)) {  // or NaN
     state.good_steps = 0;
     if (!fresh) {
-      state.eager = true;
+      state.wary_steps = int64_t{1} << std::min(state.failures++, kMostFailures);
       return Verdict::kRejectAndRefresh;
     }
     if (++state.shrinks > kMaxShrinks) return Verdict::kFloor;
@@ -34,8 +35,10 @@ Verdict judge(GuardState& state, double eta, bool fresh) {
     state.rate = std::min(state.start_rate, state.rate * kGrow);
     state.good_steps = 0;
   }
-  if (!fresh) state.eager = false;
-  return eta < (state.eager ? kExcellent : kPoor) ? Verdict::kAcceptAndRefresh : Verdict::kAccept;
+  if (!fresh) state.failures = state.wary_steps = 0;
+  const bool wary = state.wary_steps > 0;
+  if (wary) --state.wary_steps;
+  return eta < (wary ? kExcellent : kPoor) ? Verdict::kAcceptAndRefresh : Verdict::kAccept;
 }
 
 }  // namespace cdt::train

@@ -12,8 +12,8 @@ struct GuardState {
   double start_rate = 0;   ///< α when the kernel was linearized; never exceeded
   int64_t good_steps = 0;  ///< accepted with η ≥ ¾ in a row
   int64_t shrinks = 0;     ///< in a row, on a fresh linearization
-  bool eager = false;  ///< the last step on an older kernel failed: renew it after each step but
-                       ///< the best
+  int64_t failures = 0;    ///< of steps on an older kernel, in a row
+  int64_t wary_steps = 0;  ///< so many more renew the kernel, unless they are the best
 };
 
 enum class Verdict {
@@ -27,8 +27,9 @@ enum class Verdict {
 /// Judges a step by η = (descent that came) / (descent that the local model promised), and moves
 /// the rate: down fourfold after a bad step on a fresh linearization, up twofold, to at most
 /// start_rate, after two good ones. `fresh`: the kernel is of the parameters that the step started
-/// from. η may be NaN. Less than half of the promise asks for a new kernel; once a step on an older
-/// kernel has failed, less than nearly all of it, until one succeeds again.
+/// from. η may be NaN. Less than half of the promise asks for a new kernel. Once a step on an older
+/// kernel has failed, the next one asks with less than nearly all of the promise; after each
+/// further failure twice as many do, up to 16, until a step on an older kernel succeeds.
 Verdict judge(GuardState& state, double eta, bool fresh);
 
 }  // namespace cdt::train

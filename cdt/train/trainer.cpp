@@ -113,6 +113,11 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
   }
 }
 
+Trainer::Trainer(const nn::Mlp& model, TrainData data, TrainOptions options)
+    : Trainer(kernel::Model(model), std::move(data), std::move(options)) {
+  if (!optimizer_) network_ = model;
+}
+
 void Trainer::adopt(const dynamics::Spectrum& spectrum, double seconds) {
   CDT_REQUIRE(spectrum.size() == data_.y.numel(), "the kernel must have ", data_.y.numel(),
               " rows, not ", spectrum.size());
@@ -131,7 +136,12 @@ Trainer::Pass Trainer::forward(int64_t step) {
     pass.x = data_.x.index_select(0, rows);
     pass.labels = data_.y.index_select(0, rows);
   }
-  pass.outputs = model_.forward(pass.x);
+  if (network_ && nn::DescentPass::takes(*network_, pass.x)) {
+    pass.descent.emplace(*network_, pass.x);
+    pass.outputs = pass.descent->outputs();
+  } else {
+    pass.outputs = model_.forward(pass.x);
+  }
   const auto shape = pass.labels.sizes();
   CDT_REQUIRE(pass.outputs.numel() == pass.labels.numel() && pass.outputs.size(0) == shape[0],
               "the model's outputs have shape ", pass.outputs.sizes(), ", the labels ", shape);
@@ -142,7 +152,10 @@ Trainer::Pass Trainer::forward(int64_t step) {
 
 double Trainer::evaluate_loss(const Tensor& x, const Tensor& y) {
   const torch::NoGradGuard no_graph;
-  return objective_.assess(model_.forward(x).reshape(y.sizes()).to(torch::kFloat64), y).loss;
+  const Tensor outputs = network_ && nn::DescentPass::takes(*network_, x)
+                             ? nn::DescentPass::evaluate(*network_, x)
+                             : model_.forward(x);
+  return objective_.assess(outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 
 void Trainer::observe(const Pass& pass, StepRecord& row) {

@@ -7,6 +7,7 @@
 
 #include <cdt/core/safetensors.h>
 #include <cdt/kernel/model.h>
+#include <cdt/nn/descent_pass.h>
 #include <cdt/train/batches.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/guard.h>
@@ -74,6 +75,8 @@ class Trainer {
   /// @throws InvalidArgument if options contradict each other, shapes do not fit, or data are not
   ///   finite.
   Trainer(kernel::Model model, TrainData data, TrainOptions options);
+  /// The same with faster steps, where nn::DescentPass takes the network.
+  Trainer(const nn::Mlp& model, TrainData data, TrainOptions options);
 
   /// Takes the kernel of the present parameters on all training samples from whoever has computed
   /// it already, in `seconds`; ignored where batches need their own, or a loss that is not
@@ -97,9 +100,10 @@ class Trainer {
   struct Pass {
     int64_t batch = 0;
     torch::Tensor x;
-    torch::Tensor outputs;  ///< ŷ with its graph
-    torch::Tensor values;   ///< ŷ [b, n_L], float64
-    torch::Tensor labels;   ///< y [b, n_L], float64
+    torch::Tensor outputs;  ///< ŷ with its graph, unless there is a descent
+    std::optional<nn::DescentPass> descent;
+    torch::Tensor values;  ///< ŷ [b, n_L], float64
+    torch::Tensor labels;  ///< y [b, n_L], float64
     Assessment found;
   };
   /// A linearization and its controller.
@@ -124,7 +128,7 @@ class Trainer {
   Pass forward(int64_t step);
   torch::Tensor weights_of(const torch::Tensor& rows) const;
   std::vector<torch::Tensor> gradient(const Pass& pass, const torch::Tensor& seed) const;
-  void descend(const std::vector<torch::Tensor>& gradients, double rate, double shrink);
+  void descend(Pass& pass, const torch::Tensor& seed, double rate, double shrink);
 
   double evaluate_loss(const torch::Tensor& x, const torch::Tensor& y);
   void observe(const Pass& pass, StepRecord& row);
@@ -134,9 +138,9 @@ class Trainer {
   double factor() const { return options_.schedule.factor(step_, options_.steps); }
   double base_rate(const Pass& pass);
   void advance(Pass& pass, StepRecord& row);
-  void advance_gd(const Pass& pass, StepRecord& row);
+  void advance_gd(Pass& pass, StepRecord& row);
   void advance_optimizer(const Pass& pass, StepRecord& row);
-  void advance_cdt(const Pass& pass, StepRecord& row);
+  void advance_cdt(Pass& pass, StepRecord& row);
   void advance_guarded(Pass& pass, StepRecord& row);
   bool escape(const Pass& pass, StepRecord& row);
 
@@ -158,6 +162,7 @@ class Trainer {
   double seconds() const;
 
   kernel::Model model_;
+  std::optional<nn::Mlp> network_;  ///< the model, if it is one that may have descent passes
   TrainData data_;
   TrainOptions options_;
   Objective objective_;

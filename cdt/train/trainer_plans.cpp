@@ -79,7 +79,8 @@ Trainer::Plan& Trainer::linearize(const Pass& pass, StepRecord& row) {
   if (std::isnan(learning_rate_)) learning_rate_ = rate;
   plan.guard.rate = plan.guard.start_rate = rate;
   if (const auto old = plans_.find(pass.batch); old != plans_.end()) {
-    plan.guard.eager = old->second.guard.eager;
+    plan.guard.failures = old->second.guard.failures;
+    plan.guard.wary_steps = old->second.guard.wary_steps;
   }
   plan.feedback->design(rate);
   plan.start_error = plan.feedback->distance(plan.feedback->state(pass.values));

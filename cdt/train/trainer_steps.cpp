@@ -56,7 +56,9 @@ std::vector<Tensor> Trainer::gradient(const Pass& pass, const Tensor& seed) cons
                                /*allow_unused=*/true);
 }
 
-void Trainer::descend(const std::vector<Tensor>& gradients, double rate, double shrink) {
+void Trainer::descend(Pass& pass, const Tensor& seed, double rate, double shrink) {
+  if (pass.descent) return pass.descent->descend(seed.reshape(pass.outputs.sizes()), rate, shrink);
+  const auto gradients = gradient(pass, seed);
   const torch::NoGradGuard no_graph;
   const auto& parameters = model_.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -105,9 +107,9 @@ void Trainer::advance(Pass& pass, StepRecord& row) {
   }
 }
 
-void Trainer::advance_gd(const Pass& pass, StepRecord& row) {
+void Trainer::advance_gd(Pass& pass, StepRecord& row) {
   row.learning_rate = base_rate(pass) * factor();
-  descend(gradient(pass, objective_.gradient(pass.values, pass.labels)), row.learning_rate,
+  descend(pass, objective_.gradient(pass.values, pass.labels), row.learning_rate,
           row.learning_rate * options_.weight_decay);
 }
 
@@ -121,13 +123,12 @@ void Trainer::advance_optimizer(const Pass& pass, StepRecord& row) {
                    [&] { return objective_.graph(model_.forward(pass.x), pass.labels); });
 }
 
-void Trainer::advance_cdt(const Pass& pass, StepRecord& row) {
+void Trainer::advance_cdt(Pass& pass, StepRecord& row) {
   Plan& plan = plan_for(pass, row);
   row.learning_rate = plan.guard.rate * factor();
   const Steered steered = plan.feedback->steer(pass.values);
   row.augment_norm = steered.augment_norm;
-  descend(gradient(pass, steered.seed), row.learning_rate,
-          row.learning_rate * options_.weight_decay);
+  descend(pass, steered.seed, row.learning_rate, row.learning_rate * options_.weight_decay);
   // The local model's bound after this step, for the policy kc.
   plan.bound *= 1 - factor() * (1 - plan.feedback->closed_loop_radius());
 }
@@ -169,9 +170,8 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
       return;
     }
     const Proposal proposal = propose(plan, pass, state, rate);
-    const auto gradients = gradient(pass, proposal.seed);
     copy_parameters(saved_);
-    descend(gradients, 1, proposal.shrink);
+    descend(pass, proposal.seed, 1, proposal.shrink);
     Pass next = forward(step_);
     const double parameters = decay > 0 ? parameter_square() : 0;
     const double promised = before - merit(feedback, proposal.prediction, parameters);
@@ -214,10 +214,10 @@ void Trainer::advance_guarded(Pass& pass, StepRecord& row) {
 bool Trainer::escape(const Pass& pass, StepRecord& row) {
   std::vector<Tensor> origin;
   copy_parameters(origin);
-  const auto step = [&](const Plan& plan, const Pass& from, double rate) {
+  const auto step = [&](const Plan& plan, Pass from, double rate) {
     plan.feedback->design(rate);
     const Proposal proposal = plan.feedback->propose(plan.feedback->state(from.values), rate);
-    descend(gradient(from, proposal.seed), 1, 0);
+    descend(from, proposal.seed, 1, 0);
     return forward(step_);
   };
   const Plan start = plans_.at(pass.batch);

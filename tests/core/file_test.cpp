@@ -242,7 +242,7 @@ TEST(File, PipesGetEveryByteThoughSignalsInterrupt) {
 
   std::string sent(1 << 20, '\0'), received;
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * i >> 7);
-  std::jthread reader([&, writer = ::pthread_self()] {
+  std::thread reader([&, writer = ::pthread_self()] {
     const int descriptor = ::open(path.c_str(), O_RDONLY);
     std::vector<char> buffer(3000);
     ssize_t count = 0;
@@ -282,7 +282,7 @@ TEST(File, ReadersSeeAWholeFileWhileWritersRace) {
   constexpr size_t kSize = 100000;
   write_file_atomically(path, {std::string(kSize, 'a')});
   std::atomic<int> running = 3;
-  std::vector<std::jthread> writers;
+  std::vector<std::thread> writers;
   for (const char letter : {'b', 'c', 'd'}) {
     writers.emplace_back([&, letter] {
       for (int i = 0; i < 20; ++i) {

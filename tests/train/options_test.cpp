@@ -124,7 +124,7 @@ TEST(Guard, FollowsItsRule) {
   EXPECT_EQ(judge(state, std::nan(""), true), Verdict::kRejectAndShrink);
   EXPECT_EQ(state.rate, 0.5);
   // Two good steps in a row double it, never beyond its start.
-  state.eager = false;
+  state.failures = state.wary_steps = 0;
   EXPECT_EQ(judge(state, 0.8, true), Verdict::kAccept);
   EXPECT_EQ(state.rate, 0.5);
   judge(state, 0.6, false);  // not good enough: the count starts again
@@ -136,13 +136,22 @@ TEST(Guard, FollowsItsRule) {
   EXPECT_EQ(state.rate, 8);
 }
 
-TEST(Guard, RenewsEagerlyOnceAnOldKernelFailed) {
+TEST(Guard, IsWaryForLongerEachTimeAnOldKernelFails) {
   GuardState state{1, 1};
   EXPECT_EQ(judge(state, 0.9, true), Verdict::kAccept);
   EXPECT_EQ(judge(state, -1, false), Verdict::kRejectAndRefresh);
-  EXPECT_EQ(judge(state, 0.9, true), Verdict::kAcceptAndRefresh);
+  for (const int wary : {1, 2, 4, 8, 16, 16}) {
+    for (int k = 0; k < wary; ++k) {
+      EXPECT_EQ(judge(state, 0.9, true), Verdict::kAcceptAndRefresh);
+    }
+    EXPECT_EQ(judge(state, 0.9, true), Verdict::kAccept);
+    EXPECT_EQ(judge(state, -1, false), Verdict::kRejectAndRefresh);
+  }
   EXPECT_EQ(judge(state, 0.98, true), Verdict::kAccept);  // worth a try
   EXPECT_EQ(judge(state, 0.6, false), Verdict::kAccept);  // and it worked
+  EXPECT_EQ(judge(state, 0.9, true), Verdict::kAccept);
+  EXPECT_EQ(judge(state, -1, false), Verdict::kRejectAndRefresh);
+  EXPECT_EQ(judge(state, 0.9, true), Verdict::kAcceptAndRefresh);
   EXPECT_EQ(judge(state, 0.9, true), Verdict::kAccept);
 }
 
