@@ -318,7 +318,7 @@ TEST(Coverage, AParameterThatSomeBlocksDoNotUse) {
   test::Network net{"",
                     {parameter({1, 4}, kDouble), parameter({1, 4}, kDouble)},
                     [](const std::vector<Tensor>& w, const Tensor& x) {
-                      const Tensor plain = torch::linear(x, w[0]);
+                      Tensor plain = torch::linear(x, w[0]);
                       const Tensor positive = x.narrow(1, 0, 1) > 0;
                       if (!positive.any().item<bool>()) return plain;
                       return torch::where(positive, plain + torch::linear(x, w[1]).tanh(), plain);

@@ -5,6 +5,7 @@
 #include <cdt/kernel/curvature.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/path.h>
+#include <gmock/gmock.h>
 
 #include "kernel/networks.h"
 #include "support/compare.h"

@@ -72,15 +72,16 @@ inline Network mlp(int depth, int64_t outputs, bool bias, bool scaled, bool in_p
     net.parameters.push_back(parameter({widths[l + 1], widths[l]}, options));
     if (bias) net.parameters.push_back(parameter({widths[l + 1]}, options));
   }
-  net.forward = [=](const std::vector<Tensor>& p, const Tensor& x) {
+  net.forward = [=, layers = static_cast<size_t>(depth)](const std::vector<Tensor>& p,
+                                                         const Tensor& x) {
     Tensor z = x;
-    for (int l = 0; l < depth; ++l) {
-      const Tensor& w = p[l * (bias ? 2 : 1)];
+    for (size_t l = 0; l < layers; ++l) {
+      const Tensor& w = p[bias ? 2 * l : l];
       const double factor = scaled ? 1.5 / std::sqrt(static_cast<double>(widths[l])) : 1.0;
       const Tensor weight = scaled ? w * factor : w;
       z = bias ? torch::addmm(scaled ? p[2 * l + 1] * 0.3 : p[2 * l + 1], z, weight.t())
                : z.mm(weight.t());
-      if (l + 1 < depth) z = in_place ? torch::relu_(z) : torch::tanh(z);
+      if (l + 1 < layers) z = in_place ? torch::relu_(z) : torch::tanh(z);
     }
     return z;
   };

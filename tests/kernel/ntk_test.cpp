@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <gmock/gmock.h>
 
 #include "kernel/networks.h"
 #include "support/compare.h"

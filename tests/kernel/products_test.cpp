@@ -1,6 +1,7 @@
 // Jacobian- and Hessian-vector products against finite differences and brute force.
 #include <cdt/core/error.h>
 #include <cdt/kernel/operator.h>
+#include <gmock/gmock.h>
 
 #include "kernel/networks.h"
 #include "support/compare.h"

@@ -83,8 +83,9 @@ TEST(Conv2d, DrawsAsThePapersTable) {
 
 /// Output by output: nothing of LibTorch's convolution in it.
 Tensor direct_convolution(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const int64_t height = (x.size(2) + 2 * 1 - 3) / 2 + 1;
-  const int64_t width = (x.size(3) + 2 * 2 - 2) / 1 + 1;
+  constexpr int64_t kSides = 2;  // that are padded
+  const int64_t height = (x.size(2) + kSides * 1 - 3) / 2 + 1;
+  const int64_t width = (x.size(3) + kSides * 2 - 2) / 1 + 1;
   Tensor y = torch::zeros({x.size(0), weight.size(0), height, width}, torch::kFloat64);
   const auto in = x.accessor<double, 4>();
   const auto w = weight.accessor<double, 4>();
@@ -198,7 +199,7 @@ struct ConvNet : torch::nn::Module {
     o.width_factor_out = 1;
     second = Conv2d(o, generator, torch::kFloat64);
     nn::MlpOptions dense;
-    dense.inputs = 2 * 2 * 11;
+    dense.inputs = int64_t{2} * 2 * 11;
     dense.outputs = 2;
     dense.parametrization = parametrization;
     last = nn::Mlp(dense, 3, torch::kFloat64);

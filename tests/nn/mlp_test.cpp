@@ -101,7 +101,7 @@ TEST(Mlp, DrawsTheFirstLayerFirst) {
       for (size_t l = 0; l < net->depth(); ++l) {
         const Tensor& w = net->weight(l);
         const bool base = parametrization == Parametrization::kImproved && l > 0;
-        const auto width = static_cast<double>(w.size(1) / (base ? 2 : 1));
+        const auto width = static_cast<double>(w.size(1)) / (base ? 2 : 1);
         const Tensor weight = torch::randn(w.sizes(), generator, torch::kFloat64) *
                               (ntk ? 1 : 1.3 / std::sqrt(width));
         const Tensor bias = torch::randn({w.size(0)}, generator, torch::kFloat64) * (ntk ? 1 : 0.2);

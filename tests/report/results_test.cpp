@@ -58,6 +58,7 @@ class Results : public testing::Test {
   }
   Page page(const std::vector<std::string>& names) const {
     std::vector<std::filesystem::path> folders;
+    folders.reserve(names.size());
     for (Text name : names) folders.push_back(folder_ / name);
     Page page = run_page(folders);
     EXPECT_NO_THROW(to_html(page));

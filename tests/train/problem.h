@@ -25,7 +25,8 @@ inline train::TrainData smooth_data(int64_t samples, int64_t outputs, uint64_t s
   const auto label = [&](const torch::Tensor& x) {
     std::vector<torch::Tensor> columns;
     for (int64_t c = 0; c < outputs; ++c) {
-      columns.push_back((3 * x.select(1, c % 4)).sin() * x.select(1, (c + 1) % 4) + 0.1 * c);
+      columns.push_back((3 * x.select(1, c % 4)).sin() * x.select(1, (c + 1) % 4) +
+                        0.1 * static_cast<double>(c));
     }
     return torch::stack(columns, 1);
   };
