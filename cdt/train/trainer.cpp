@@ -114,7 +114,7 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
 }
 
 Trainer::Trainer(const nn::Mlp& model, TrainData data, TrainOptions options)
-    : Trainer(kernel::Model(model), std::move(data), std::move(options)) {
+    : Trainer(kernel::Model(model), std::move(data), options) {
   if (!optimizer_) network_ = model;
 }
 
