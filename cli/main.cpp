@@ -44,7 +44,7 @@ void wait_without_spinning(char** argv) {
 }
 
 /// Tensors come and go with every step. Memory that goes back to the system each time is cleared by
-/// it each time: a fifth of a step of a wide network.
+/// it each time: a tenth of a step of a wide network, or two.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
