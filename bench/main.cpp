@@ -3,7 +3,7 @@
 //
 // Machines are noisy, so nothing is compared across runs: kernels against a training step and
 // against the matrix-product rate measured here, designs against SciPy on the same matrices. Times
-// are medians over interleaved repetitions.
+// are the best of interleaved repetitions, with the median's distance beside them.
 #include <benchmark/benchmark.h>
 #include <cdt/analysis/report.h>
 #include <cdt/control/forecast.h>
@@ -98,12 +98,14 @@ void measure_gemm(const std::string& name, torch::ScalarType dtype) {
   measure(name, 9, [a] { torch::mm(a, a); });
 }
 
+std::vector<Tensor> gradients_of(nn::Mlp net, const Tensor& x, const Tensor& y) {
+  return torch::autograd::grad({torch::mse_loss(net->forward(x), y)}, net->parameters());
+}
+
 /// One step of plain training: forward, backward, update.
 void gradient_step(const Problem& problem) {
-  nn::Mlp net = problem.net;
-  const auto parameters = net->parameters();
-  const auto gradients =
-      torch::autograd::grad({torch::mse_loss(net->forward(problem.x), problem.y)}, parameters);
+  const auto parameters = problem.net->parameters();
+  const auto gradients = gradients_of(problem.net, problem.x, problem.y);
   const torch::NoGradGuard no_grad;
   for (size_t k = 0; k < parameters.size(); ++k) parameters[k].add_(gradients[k], -1e-9);
 }
@@ -204,6 +206,14 @@ double relative_error(const Tensor& a, const Tensor& b) {
   return ((a - b).norm() / b.norm()).item<double>();
 }
 
+/// The contraction factor of the analysis against the norm of the step matrix.
+double contraction_gap(const Problem& problem, const analysis::PreflightOptions& options) {
+  const auto findings = analysis::analyze(problem.ntk.theta, problem.spectrum, options);
+  const double scale = options.learning_rate * dynamics::gradient_factor(options.loss, kSamples);
+  const Tensor A = torch::eye(kSamples, kDouble) - scale * problem.ntk.theta;
+  return std::abs(findings.stability.kappa - torch::linalg_svdvals(A)[0].item<double>());
+}
+
 int main(int argc, char** argv) {
   torch::set_num_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
   if (argc == 3 && std::string(argv[1]) == "--design-memory")
@@ -246,8 +256,7 @@ int main(int argc, char** argv) {
   measure("kernel", 9, [&] { kernel::empirical_ntk(problem.net, problem.x); });
   measure("rows", 1, [&] { kernel::empirical_ntk(problem.net, problem.x, by_rows); });
   measure("eigen", 9, [&] { torch::linalg_eigh(problem.ntk.theta); });
-  measure("analysis", 9,
-          [&] { analysis::analyze(problem.ntk.theta, problem.spectrum, preflight); });
+  measure("analysis", 9, [&] { analysis::analyze(problem.ntk.theta, problem.spectrum, full); });
   measure("full", 9, [&] { analyze_fully(problem, full); });
   measure("product", 9, [&] { kernel::hessian_vector_product(model, problem.x, w, u); });
   measure("norm", 5, [&] { kernel::hessian_norm(model, problem.x); });
@@ -277,22 +286,27 @@ int main(int argc, char** argv) {
   };
 
   Table::head(fmt::format("Kernel, MLP 79-500-500-500-1, {} samples", kSamples));
-  const Tensor exact = [&] {
-    nn::Mlp wide = network(torch::kFloat64);
+  nn::Mlp wide = network(torch::kFloat64);
+  {
     const torch::NoGradGuard no_grad;
     for (size_t l = 0; l < wide->depth(); ++l) {
       wide->weight(l).copy_(problem.net->weight(l));
       wide->bias(l).copy_(problem.net->bias(l));
     }
-    return kernel::empirical_ntk(wide, problem.x.to(torch::kFloat64), by_rows).theta;
-  }();
+  }
+  const Tensor wide_x = problem.x.to(torch::kFloat64);
+  const Tensor exact = kernel::empirical_ntk(wide, wide_x, by_rows).theta;
+  const auto against = [](const Tensor& found, const Tensor& truth) {
+    return fmt::format("error {:.1e} against float64", relative_error(found, truth));
+  };
   const Operations operations = kernel_operations();
   const double floor = operations.narrow / gemm32 + operations.wide / gemm64;
-  row("one gradient step (forward, backward, update)", "step", "");
-  row("by rules", "kernel",
-      fmt::format("error {:.1e} against float64",
-                  relative_error(kernel::empirical_ntk(problem.net, problem.x).theta, exact)));
-  row("by Jacobian rows", "rows", "");
+  row("one gradient step (forward, backward, update)", "step",
+      against(kernel::flatten(model, gradients_of(problem.net, problem.x, problem.y)),
+              kernel::flatten(wide, gradients_of(wide, wide_x, problem.y.to(torch::kFloat64)))));
+  row("by rules", "kernel", against(kernel::empirical_ntk(problem.net, problem.x).theta, exact));
+  row("by Jacobian rows", "rows",
+      against(kernel::empirical_ntk(problem.net, problem.x, by_rows).theta, exact));
   table.bar("by rules / one gradient step", times.best("kernel") / times.best("step"), "×", true,
             3);
   table.bar(fmt::format("share of GEMM rate ({:.2f} + {:.2f} GFLOP)", 1e-9 * operations.narrow,
@@ -331,8 +345,12 @@ int main(int argc, char** argv) {
             memory.is_discarded() ? NAN : memory["matrices"].get<double>(), "n²", true, 6);
 
   Table::head(fmt::format("Analysis, n = {}", kSamples));
-  row("eigendecomposition", "eigen", "");
-  row("everything else", "analysis", "");
+  const auto [values, vectors] = torch::linalg_eigh(problem.ntk.theta);
+  const Tensor left = problem.ntk.theta.mm(vectors) - vectors * values;
+  row("eigendecomposition", "eigen",
+      fmt::format("residual {:.1e}", (left.norm() / problem.ntk.theta.norm()).item<double>()));
+  row("every finding from it, and the condition on the inputs", "analysis",
+      fmt::format("κ differs by {:.1e} from ‖I − αc_LΘ‖", contraction_gap(problem, full)));
   table.bar("everything else / eigendecomposition",
             100 * times.best("analysis") / times.best("eigen"), "%", true, 20);
   row("full report: kernel, spectrum, findings, text, JSON", "full", "");

@@ -1,6 +1,7 @@
 // cdt analyze: the pre-flight report, of a table and a network, a saved model, or a kernel.
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
+#include <cdt/core/format.h>
 #include <fmt/format.h>
 
 #include "cli/class_analysis.h"
@@ -19,6 +20,7 @@ struct Options {
   uint64_t seed = 1;
   int64_t trial_steps = 20;
   bool forecast = false;
+  std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
 };
 
 void report(const Options& options, const analysis::Preflight& preflight, const std::string& text) {
@@ -65,9 +67,22 @@ void analyze_kernel(const Options& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
   CDT_REQUIRE(options.design.loss != "cross-entropy",
               "--loss cross-entropy needs a CSV file: its --target names the classes");
+  CDT_REQUIRE(
+      !options.source.kernel.empty() || !options.source.model.empty(),
+      "a CSV file, a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
+  for (const CLI::Option* option : options.of_tables) {
+    CDT_REQUIRE(option->count() == 0, option->get_name(),
+                " is for a CSV file, and there is none beside --kernel or --model");
+  }
+  require_distinct({{"--kernel", options.source.kernel},
+                    {"--model", options.source.model},
+                    {"--inputs", options.source.inputs},
+                    {"--labels", options.design.labels},
+                    {"--outputs", options.design.outputs}},
+                   {{"--json", options.output.json}});
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
-  const auto spectrum = dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
+  const auto spectrum = decompose(kernel);
   if (settings.learning_rate == 0) {
     settings.learning_rate = 0.5 * dynamics::unit_rate(spectrum, settings.loss);
   }
@@ -103,6 +118,8 @@ std::function<int()> setup_analyze(CLI::App& app) {
   app.add_option("--seed", options->seed, "of rows, split and network")
       ->check(non_negative())
       ->capture_default_str();
+  const auto so_far = app.get_options();
+  options->of_tables.assign(so_far.begin(), so_far.end());
   app.add_option("--trial-steps", options->trial_steps,
                  "steps of a trial on a copy of the network, under gradient descent and under CDT: "
                  "how far the local model holds; 0: none")

@@ -3,6 +3,7 @@
 #include <cdt/analysis/report_page.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/core/error.h>
+#include <cdt/core/format.h>
 #include <cdt/core/tolerance.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -103,9 +104,6 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
       controller.closed_loop_radius(), stability.lr_max * r, stability.lr_monotone * r, everywhere,
       ntk.brief_report());
 
-  const auto number = [](double value) {
-    return std::isfinite(value) ? ordered_json(value) : ordered_json();
-  };
   ordered_json json{{"n", m},
                     {"samples", plant.samples},
                     {"outputs", plant.classes},
@@ -121,13 +119,13 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
                     {"reachable", reachable},
                     {"stable", stability.stable},
                     {"strictly_contracting", stability.strictly_contracting},
-                    {"lr_max", number(stability.lr_max * r)},
-                    {"lr_monotone", number(stability.lr_monotone * r)},
-                    {"lr_max_everywhere", number(everywhere)},
+                    {"lr_max", number_or_null(stability.lr_max * r)},
+                    {"lr_monotone", number_or_null(stability.lr_monotone * r)},
+                    {"lr_max_everywhere", number_or_null(everywhere)},
                     {"radius_gd", stability.kappa},
                     {"radius_cdt", controller.closed_loop_radius()},
-                    {"margin_gd", number(margins.gd)},
-                    {"margin_cdt", number(margins.cdt)},
+                    {"margin_gd", number_or_null(margins.gd)},
+                    {"margin_cdt", number_or_null(margins.cdt)},
                     {"gain_slow_modes", slow - 1},
                     {"initial_loss", loss},
                     {"conflicts", ordered_json::array()}};

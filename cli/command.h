@@ -111,7 +111,12 @@ struct LoadedKernel {
   std::optional<torch::Tensor> inputs;
   std::optional<nn::Mlp> model;
   std::string report;  ///< how it was found, one line
+  std::string file;    ///< where it was read from, if it was
 };
+
+/// Its eigendecomposition.
+/// @throws InvalidArgument, naming the file, if it is not symmetric positive semidefinite.
+dynamics::Spectrum decompose(const LoadedKernel& kernel);
 
 /// @throws InvalidArgument if files cannot be read or do not fit each other.
 LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool quiet);
@@ -141,6 +146,11 @@ torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
 
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
+
+/// An option and the file it names; "" and "-" are none.
+using NamedFile = std::pair<const char*, std::string>;
+/// @throws InvalidArgument if a file that is to be written is also read, or written twice.
+void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
 /// While it lives, the first Ctrl-C or SIGTERM asks to stop, the second one kills.
 class InterruptScope {

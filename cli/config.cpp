@@ -141,6 +141,14 @@ std::map<std::string, std::string> given_options(const CLI::App& command,
   return given;
 }
 
+/// Whether the command line gives an option that excludes this one; it wins, as others do.
+bool excluded(const CLI::Option& option, const std::map<std::string, std::string>& given) {
+  const auto others = option.get_excludes();
+  return std::any_of(others.begin(), others.end(), [&](const CLI::Option* other) {
+    return !other->get_lnames().empty() && given.contains(other->get_lnames().front());
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments) {
@@ -186,6 +194,7 @@ std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::
   for (const auto& [name, value] : settings) {
     const CLI::Option* option = find_option(*command, name);
     if (given.contains(name) || (option != nullptr && is_place(*option))) continue;
+    if (option != nullptr && excluded(*option, given)) continue;
     std::string argument = to_argument(*command, name, value, source);
     if (!argument.empty()) expanded.push_back(std::move(argument));
   }

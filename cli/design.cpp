@@ -2,7 +2,9 @@
 #include <cdt/analysis/report.h>
 #include <cdt/control/general.h>
 #include <cdt/core/error.h>
+#include <cdt/core/format.h>
 #include <cdt/core/npy.h>
+#include <cdt/core/tolerance.h>
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -25,9 +27,18 @@ struct Options {
 
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
+  require_distinct(
+      {{"--kernel", options.source.kernel},
+       {"--model", options.source.model},
+       {"--inputs", options.source.inputs},
+       {"--labels", options.design.labels},
+       {"--outputs", options.design.outputs},
+       {"--Q", options.state_weight},
+       {"--R", options.input_weight}},
+      {{"--out", options.out}, {"--steering", options.steering}, {"--json", options.output.json}});
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   const analysis::PreflightOptions settings = options.design.load(kernel);
-  const auto spectrum = dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
+  const auto spectrum = decompose(kernel);
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   nlohmann::ordered_json json;
   const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
@@ -38,6 +49,10 @@ int run(const Options& options) {
     const auto controller = control::design_spectral(
         spectrum, settings.learning_rate, settings.loss, {settings.q, settings.rho, {}, {}});
     preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
+    if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
+      throw NumericalError(c10::str("the gain has a Riccati residual of ",
+                                    *preflight.riccati_residual, ": nothing was written"));
+    }
     save(controller.gain_matrix(),
          options.steering.empty() ? torch::Tensor() : controller.steering_matrix());
     json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
@@ -63,13 +78,13 @@ int run(const Options& options) {
   }
   json["gain"] = options.out;
   options.output.text(fmt::format(
-      "{}: gain {} × {} by the {} solver{}\n  Riccati residual {:.2e}, closed-loop radius {:.6g}, "
+      "{}: gain {} × {} by the {} solver{}\n  Riccati residual {:.2e}, closed-loop radius {}, "
       "{}\n",
       options.out, spectrum.size(), spectrum.size(), json["solver"].get<std::string>(),
       json.contains("iterations")
           ? fmt::format(" in {} iterations", json["iterations"].get<int64_t>())
           : "",
-      *preflight.riccati_residual, preflight.radius_cdt,
+      *preflight.riccati_residual, radius_text(preflight.radius_cdt),
       preflight.reachability.reachable
           ? "every direction reachable"
           : fmt::format("{} of {} directions out of reach of any label: run cdt analyze",

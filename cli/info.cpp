@@ -5,15 +5,18 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/speed.h"
 
 namespace cdt::cli {
 namespace {
+
+/// Seconds of matrix products, for each precision.
+constexpr double kMeasured = 0.15;
 
 struct Options {
   MachineOptions machine;
@@ -31,24 +34,6 @@ std::string blas_library() {
   return error ? info.dli_fname : path.string();
 }
 
-/// GFLOP/s of an n×n matrix product, the best of a few.
-double gemm_rate(torch::ScalarType dtype, torch::Device device) {
-  using Clock = std::chrono::steady_clock;
-  const int64_t n = 1024;
-  const auto a = torch::rand({n, n}, torch::TensorOptions().dtype(dtype).device(device));
-  auto out = torch::empty_like(a);
-  double best = 0;
-  for (int k = 0; k < 6; ++k) {
-    if (device.is_cuda()) torch::cuda::synchronize();
-    const auto start = Clock::now();
-    torch::mm_out(out, a, a);
-    if (device.is_cuda()) torch::cuda::synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::max(best, 2e-9 * static_cast<double>(n * n * n) / seconds);
-  }
-  return best;
-}
-
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
   nlohmann::ordered_json json;
@@ -59,8 +44,8 @@ int run(const Options& options) {
   json["cores"] = std::thread::hardware_concurrency();
   json["cuda_devices"] = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
   json["device"] = device.str();
-  json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device);
-  json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device);
+  json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device, kMeasured);
+  json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device, kMeasured);
   const double per_thread =
       json["gemm_gflops_float64"].get<double>() / json["threads"].get<double>();
   std::string text = fmt::format(

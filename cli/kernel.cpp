@@ -20,6 +20,12 @@ struct Options {
 
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
+  require_distinct({{"--model", options.source.model},
+                    {"--inputs", options.source.inputs},
+                    {"--other-inputs", options.other_inputs}},
+                   {{"--out", options.out},
+                    {"--save-outputs", options.outputs},
+                    {"--json", options.output.json}});
   const nn::Mlp model = load_model(options.source.model, device);
   const torch::Tensor x = load_inputs(options.source.inputs, model);
   const auto settings = options.source.ntk_options(options.output.quiet);

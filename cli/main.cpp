@@ -1,7 +1,6 @@
 // The program cdt: a table of commands, and one place where errors become exit codes.
 #include <cdt/core/error.h>
 #include <cdt/core/version.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,10 @@
 #include <string_view>
 
 #include "cli/command.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace cdt::cli {
 namespace {
@@ -52,6 +55,13 @@ void keep_freed_memory() {
 #endif
 }
 
+/// The exit code of work that is done, unless its results did not reach standard output.
+int written(int code) {
+  if (std::cout.flush()) return code;
+  std::cerr << "cdt: cannot write to standard output\n";
+  return code == 0 ? kFailed : code;
+}
+
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') wait_without_spinning(argv);
   keep_freed_memory();
@@ -82,9 +92,9 @@ int main(int argc, char** argv) {
     auto arguments = expand_arguments(app, {argv + std::min(argc, 1), argv + argc});
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(arguments);
-    return chosen();
+    return written(chosen());
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUsage;
+    return written(app.exit(error) == 0 ? 0 : kWrongUsage);
   } catch (const InvalidArgument& error) {
     std::cerr << "cdt: " << error.what() << "\n";
     return kWrongUsage;

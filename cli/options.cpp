@@ -122,11 +122,11 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
       loaded.theta = (loaded.theta + loaded.theta.t()) / 2;
     }
     loaded.report = "read from " + source.kernel;
+    loaded.file = source.kernel;
     return loaded;
   }
-  CDT_REQUIRE(
-      !source.model.empty(),
-      "a CSV file, a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
+  CDT_REQUIRE(!source.model.empty(),
+              "a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
   const nn::Mlp model = load_model(source.model, device);
   const torch::ScalarType dtype = model->weight(0).scalar_type();
   loaded.inputs = load_inputs(source.inputs, model);
@@ -137,6 +137,35 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
   loaded.rank_tolerance = tol::rank_of_computed(ntk.theta.size(0), dtype);
   loaded.report = ntk.brief_report();
   return loaded;
+}
+
+dynamics::Spectrum decompose(const LoadedKernel& kernel) {
+  try {
+    return dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
+  } catch (const InvalidArgument& error) {
+    if (kernel.file.empty()) throw;
+    throw InvalidArgument(
+        c10::str(kernel.file, ": ", error.what(),
+                 kernel.precision == torch::kFloat64
+                     ? ". If it was computed in float32, save it so: its rounding counts, then"
+                     : ""));
+  }
+}
+
+void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
+  const auto place = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  };
+  std::vector<NamedFile> taken = inputs;
+  for (const auto& [name, path] : outputs) {
+    if (path.empty() || path == "-") continue;
+    for (const auto& [other, other_path] : taken) {
+      CDT_REQUIRE(other_path.empty() || place(other_path) != place(path), name, " and ", other,
+                  " name the same file, ", path);
+    }
+    taken.emplace_back(name, path);
+  }
 }
 
 void DesignOptions::add_to(CLI::App& app, bool rate_required) {

@@ -1,6 +1,7 @@
 // cdt predict: a run folder and a CSV file → predictions in units of the training file.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/format.h>
 #include <fmt/format.h>
 
 #include <iostream>

@@ -85,10 +85,6 @@ std::string checksum(const std::string& bytes) {
   return fmt::format("{:016x}", hash);
 }
 
-std::string count_of(int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 void CsvFileOptions::add_to(CLI::App& app, bool required) {
   app.add_option("FILE", path, "a CSV file")->required(required);
   add_columns(app, "--drop", drop, "columns to leave out, with commas between");

@@ -75,7 +75,4 @@ Problem make_problem(const data::Table& table, const DataOptions& data,
 /// Tells changed files apart, nothing more.
 std::string checksum(const std::string& bytes);
 
-/// "3 rows" or "1 row".
-std::string count_of(int64_t count, const std::string& noun);
-
 }  // namespace cdt::cli

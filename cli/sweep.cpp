@@ -4,17 +4,18 @@
 #include <ATen/Version.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/format.h>
 #include <cdt/report/sweep_page.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <atomic>
-#include <chrono>
 #include <iostream>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "cli/speed.h"
 #include "cli/sweep_results.h"
 
 namespace cdt::cli {
@@ -22,24 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-using torch::Tensor;
-using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// GFLOP/s of float32 products on this thread, beside whatever the others do.
-double measure_gemm() {
-  constexpr int64_t kSize = 768;
-  constexpr double kSeconds = 0.03;
-  const Tensor a = torch::rand({kSize, kSize});
-  torch::mm(a, a);  // the first one sets up
-  const auto start = Clock::now();
-  double count = 0;
-  for (; seconds_since(start) < kSeconds; ++count) torch::mm(a, a);
-  return 2 * std::pow(double{kSize}, 3) * count / seconds_since(start) * 1e-9;
-}
+/// Seconds of matrix products before each run, beside whatever the other jobs do.
+constexpr double kMeasured = 0.03;
 
 /// What the runs of one call were, in products.
 struct Work {
@@ -140,7 +126,7 @@ std::vector<std::optional<SweepRun>> run_cases(const SweepPlan& plan,
     for (size_t turn = next++; turn < open.size() && !stop(); turn = next++) {
       const SweepCase& what = cases[open[turn]];
       try {
-        const double rate = measure_gemm();
+        const double rate = gemm_rate(torch::kFloat32, device, kMeasured);
         auto run = execute(plan, what, table, device, kernels, stop);
         if (!run) return;
         write_file_atomically(folder / (what.key() + ".json"), {to_json(*run).dump(), "\n"});

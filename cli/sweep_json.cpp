@@ -1,4 +1,5 @@
 // results.json, apart from what only the machine knows.
+#include <cdt/core/format.h>
 #include <cdt/core/version.h>
 #include <fmt/format.h>
 

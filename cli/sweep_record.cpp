@@ -1,5 +1,6 @@
 #include "cli/sweep_record.h"
 
+#include <cdt/core/format.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,10 +30,6 @@ std::vector<double> numbers(const ordered_json& array) {
 }
 
 }  // namespace
-
-ordered_json number_or_null(double value) {
-  return std::isfinite(value) ? ordered_json(value) : ordered_json();
-}
 
 std::string SweepCase::key() const {
   const std::string rate = lr > 0 ? fmt::format("-lr{}", lr) : "";

@@ -77,7 +77,4 @@ nlohmann::ordered_json to_json(const SweepRun& run);
 /// @throws nlohmann::json::exception if the content is something else.
 SweepRun parse_sweep_run(const nlohmann::ordered_json& content);
 
-/// Infinite and unknown numbers are null.
-nlohmann::ordered_json number_or_null(double value);
-
 }  // namespace cdt::cli

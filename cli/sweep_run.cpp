@@ -3,16 +3,14 @@
 #include <cdt/core/tolerance.h>
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "cli/preflight.h"
+#include "cli/speed.h"
 #include "cli/sweep.h"
 
 namespace cdt::cli {
 namespace {
 
 using torch::Tensor;
-using Clock = std::chrono::steady_clock;
 
 /// Of the largest stable rate; at the limit itself the fastest mode would never settle.
 constexpr double kBestShare = 0.9;
@@ -21,10 +19,6 @@ constexpr int64_t kDenseSteps = 50;
 constexpr int64_t kTracedSamples = 3;
 /// Outputs of a kernel that is kept: 8 MB.
 constexpr int64_t kLargestKept = 1000;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Products of one gradient step on `samples` rows: forward, weight gradients, and input gradients
 /// beyond the first layer; `forward` counts the first alone.

@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <chrono>
 #include <iostream>
 
 #include "cli/class_analysis.h"
 #include "cli/classes.h"
 #include "cli/preflight.h"
-#include "cli/run_folder.h"
+#include "cli/speed.h"
+#include "cli/train_summary.h"
 
 namespace cdt::cli {
 namespace {
@@ -145,70 +145,6 @@ void tune(train::TrainOptions& training, const ordered_json& advice, const CLI::
   if (app.count("--steps") == 0) training.steps = advice.at("steps");
 }
 
-ordered_json errors_of(const Problem& problem, const std::vector<int64_t>& rows) {
-  if (rows.empty()) return nullptr;
-  return measure_errors(
-      problem.preprocess,
-      predict_targets(problem.model, problem.preprocess,
-                      problem.preprocess.transform(problem.table, rows), problem.table.source),
-      problem.preprocess.to_original(problem.preprocess.transform_targets(problem.table, rows)));
-}
-
-/// Infinite and unknown numbers are null.
-ordered_json number(double value) {
-  return std::isfinite(value) ? ordered_json(value) : ordered_json();
-}
-
-ordered_json describe(const train::TrainResult& result) {
-  return {{"outcome", train::to_string(result.outcome)},
-          {"in_words", result.in_words()},
-          {"steps", result.steps},
-          {"lr", number(result.learning_rate)},
-          {"train_loss", number(result.train_loss)},
-          {"val_loss", number(result.val_loss)},
-          {"best_step", result.best_step < 0 ? ordered_json() : ordered_json(result.best_step)},
-          {"best_val_loss", number(result.best_val_loss)},
-          {"linearizations", result.linearizations},
-          {"rejected", result.rejected},
-          {"seconds", result.seconds}};
-}
-
-std::string summary(const Problem& problem, const Options& options,
-                    const train::TrainResult& result, const ordered_json& run,
-                    const RunFolder& folder) {
-  std::string text = fmt::format(
-      "\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n", problem.shape(),
-      problem.parameter_count(),
-      count_of(static_cast<int64_t>(problem.split.train.size()), "sample"), options.training.method,
-      result.learning_rate, count_of(result.steps, "step"), result.seconds, result.in_words());
-  if (result.diverged()) return text;
-  text += fmt::format("\n  {:24}{:>14}{:>14}\n", "", "training", "validation");
-  const auto cell = [](const ordered_json& value) {
-    return value.is_null() ? std::string("-") : fmt::format("{:.4g}", value.get<double>());
-  };
-  const bool classes = problem.preprocess.has_classes();
-  text += fmt::format("  {:24}{:>14}{:>14}\n",
-                      options.training.loss + (classes ? "" : " of scaled targets"),
-                      cell(number(result.train_loss)), cell(number(result.val_loss)));
-  if (classes) text += summarize_classes(run["errors"]);
-  for (const auto& [name, error] : run["errors"]["train"].items()) {
-    if (classes) break;
-    const ordered_json& validation = run["errors"]["validation"];
-    const auto of = [&validation, &name = name](const char* key) {
-      return validation.is_null() ? ordered_json() : validation[name][key];
-    };
-    text += fmt::format("  {:24}{:>14}{:>14}\n", "RMS error of " + name, cell(error["rmse"]),
-                        cell(of("rmse")));
-    text +=
-        fmt::format("  {:24}{:>14}{:>14}\n", "R² of " + name, cell(error["r2"]), cell(of("r2")));
-  }
-  return text + fmt::format(
-                    "\n{0}: model.safetensors, preprocess.json, history.csv, "
-                    "predictions.csv, run.json, report.html\nNext: cdt predict {0} NEW.csv --out "
-                    "predictions.csv\n",
-                    folder.path().string());
-}
-
 /// What can be said before training under a loss that is not quadratic.
 void analyze_other_loss(const Problem& problem, const Options& options, ordered_json& run) {
   if (!problem.preprocess.has_classes() || problem.data.y.numel() > kLargestKernel) {
@@ -226,11 +162,7 @@ void analyze_other_loss(const Problem& problem, const Options& options, ordered_
 }
 
 int run(Options& options) {
-  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  const auto since = [](Clock::time_point then) {
-    return std::chrono::duration<double>(Clock::now() - then).count();
-  };
   const torch::Device device = options.machine.apply();
   if (!options.resume.empty()) options.out = options.resume;
   const RunFolder folder(options.out.empty() ? next_free_folder()
@@ -248,7 +180,7 @@ int run(Options& options) {
   run["settings"]["file"] = std::filesystem::absolute(options.data.csv.path).string();
   options.data.classes = options.training.loss == "cross-entropy";
   Problem problem = load_problem(options.data, options.network, options.training.seed, device);
-  const double load_seconds = since(start);
+  const double load_seconds = seconds_since(start);
   run["data"] = {
       {"file", run["settings"]["file"]},     {"checksum", problem.checksum},
       {"rows", problem.table.rows()},        {"features", problem.preprocess.feature_count()},
@@ -323,7 +255,7 @@ int run(Options& options) {
       write_spectrum(folder, findings);
       options.output.text(findings.text);
     }
-    analysis_seconds = since(began);
+    analysis_seconds = seconds_since(began);
   }
 
   std::optional<InterruptScope> scope(std::in_place);
@@ -346,7 +278,7 @@ int run(Options& options) {
   scope.reset();
 
   write_file_atomically(folder.history(), {train::to_csv(result.history)});
-  run["result"] = describe(result);
+  run["result"] = describe_result(result);
   run["errors"] = nullptr;
   if (result.diverged()) {
     std::error_code absent;  // a resumed run has a model from before it diverged
@@ -355,16 +287,15 @@ int run(Options& options) {
   } else {
     nn::save_model(folder.model(), problem.model);
     write_predictions(folder, problem);
-    run["errors"] = {{"train", errors_of(problem, problem.split.train)},
-                     {"validation", errors_of(problem, problem.split.validation)}};
+    run["errors"] = describe_errors(problem);
   }
   run["seconds"] = {{"load", load_seconds},
                     {"analysis", analysis_seconds},
                     {"training", result.seconds},
-                    {"total", since(start)}};
+                    {"total", seconds_since(start)}};
   write_file_atomically(folder.run(), {run.dump(2), "\n"});
   write_report(folder);
-  options.output.text(summary(problem, options, result, run, folder));
+  options.output.text(summarize(problem, options.training, result, run["errors"], folder));
   options.output.write_json(run.dump(2));
   if (result.outcome == train::Outcome::kInterrupted) return kInterrupted;
   return result.diverged() ? kFailed : 0;

@@ -44,7 +44,8 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum
   result.reachability = assess_reachability(spectrum);
   result.margins = kernel_margins(controller);
   result.radius_cdt = controller.closed_loop_radius();
-  result.gain_slow_modes = std::sqrt(1 + options.q / options.rho) - 1;
+  const double ratio = options.q / options.rho;
+  result.gain_slow_modes = ratio / (std::sqrt(1 + ratio) + 1);  // √(1 + q/p) − 1
   result.reach_steps = options.reach_steps;
 
   if (options.labels) {

@@ -155,12 +155,12 @@ std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spe
   }
   const auto frozen = frozen_samples(theta, spectrum, outputs);
   if (!frozen.empty()) {
-    conflicts.push_back(
-        {frozen, Conflict::Kind::kFrozen, labels ? label_gap(frozen, by_sample) : 0});
+    conflicts.push_back({frozen, Conflict::Kind::kFrozen});
+    if (labels) conflicts.back().label_gap = label_gap(frozen, by_sample);
   }
   const auto groups = duplicates(theta, spectrum, outputs, frozen);
   for (const auto& group : groups) {
-    Conflict conflict{group, Conflict::Kind::kDuplicate, 0};
+    Conflict conflict{group, Conflict::Kind::kDuplicate};
     if (labels) {
       conflict.label_gap = label_gap(group, by_sample);
       const double size = by_sample.abs().max().item<double>();
@@ -176,7 +176,7 @@ std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spe
   const Tensor null = spectrum.null_vectors();
   const Tensor rest = null - explained.mm(explained.t().mm(null));
   const Tensor share = rest.square().sum(1).view({n / outputs, outputs}).sum(1).cpu();
-  Conflict dependent{{}, Conflict::Kind::kDependent, 0};
+  Conflict dependent{{}, Conflict::Kind::kDependent};
   for (int64_t i = 0; i < share.size(0); ++i) {
     if (share[i].item<double>() >= kNamedShare * share.max().item<double>()) {
       dependent.rows.push_back(i);
@@ -211,10 +211,10 @@ InputCondition assess_inputs(const Tensor& inputs) {
       condition.second_row = i + at % (samples - i);
     }
   }
-  // Twins differ from 1 by rounding of the dot product and of the norms.
-  const bool parallel = condition.largest_cosine >= 1 - 16 * tol::epsilon(inputs.scalar_type());
+  const auto dtype = inputs.scalar_type();
+  const bool parallel = condition.largest_cosine >= 1 - tol::parallel(dtype);
   const bool null_input = norms.min().item<double>() == 0;
-  condition.holds = !parallel && !null_input && condition.largest_norm <= 1;
+  condition.holds = !parallel && !null_input && condition.largest_norm <= 1 + tol::unit_ball(dtype);
   return condition;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cdt/dynamics/spectrum.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,7 +42,8 @@ struct Conflict {
   };
   std::vector<int64_t> rows;  ///< samples, from 0, ascending
   Kind kind = Kind::kDuplicate;
-  double label_gap = 0;  ///< the largest difference between two labels of the group
+  /// The largest difference between two labels of the group; NaN if labels were not given.
+  double label_gap = std::numeric_limits<double>::quiet_NaN();
 };
 
 std::string to_string(Conflict::Kind kind);

@@ -1,5 +1,6 @@
 #include <cdt/analysis/report.h>
 #include <cdt/analysis/report_page.h>
+#include <cdt/core/format.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,7 +13,8 @@ using Json = nlohmann::ordered_json;
 
 /// Steps after which the slowest mode has lost 90 % of its error.
 std::string steps_to_tenth(double radius) {
-  if (radius >= 1) return "never";
+  if (radius > 1) return "never";
+  if (radius == 1) return "more than 1e16 steps";  // rounded: a step shrinks it, but by too little
   if (radius < 0.1) return "1 step";
   const double steps = std::log(0.1) / std::log(radius);
   return steps < 1e6 ? fmt::format("{:.0f} steps", std::ceil(steps))
@@ -36,7 +38,10 @@ void describe_descent(const Preflight& p, Page& page) {
         fmt::format("Plain gradient descent diverges at {:.3g} in the local model: it tolerates "
                     "rates up to {:.3g}.",
                     p.learning_rate, s.lr_max));
-  } else if (!s.strictly_contracting) {
+  } else if (!s.exponential) {
+    page.verdict("gradient descent", "MARGINAL",
+                 "the fastest mode changes its sign each step and never shrinks");
+  } else if (fastest > 1) {
     page.verdict("gradient descent", "OSCILLATING",
                  fmt::format("bounded, but the fastest mode changes sign each step (factor {:.3g})",
                              1 - fastest));
@@ -56,7 +61,7 @@ void describe_descent(const Preflight& p, Page& page) {
       "{:.3g}-fold under CDT, {:.3g}-fold under "
       "gradient descent{}.",
       p.margins.cdt, p.margins.gd, p.margins.gd < 1 ? " (below 1: unstable already)" : ""));
-  if (!s.stable) {
+  if (!s.exponential) {
     page.advice.push_back(fmt::format(
         "For plain gradient descent stay below {:.3g}; below {:.3g} nothing oscillates.", s.lr_max,
         s.lr_monotone));
@@ -189,8 +194,6 @@ std::string list_rows(const std::vector<int64_t>& rows) {
   return text;
 }
 
-Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 std::string to_text(const Preflight& p) {
   Page page;
   describe_descent(p, page);
@@ -211,10 +214,11 @@ std::string to_text(const Preflight& p) {
   out += page.rates;
   out += fmt::format(
       "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"
-      "  κ of gradient descent {:.6g} (γ = 1)   radius under CDT {:.6g}\n"
+      "  κ of gradient descent {} (γ = 1)   radius under CDT {}\n"
       "  largest stable rate {:.6g}   largest without oscillation {:.6g}\n",
-      p.lambda_max, p.lambda_min, p.reachability.rank, p.n, p.rank_tolerance, p.stability.kappa,
-      p.radius_cdt, p.stability.lr_max, p.stability.lr_monotone);
+      p.lambda_max, p.lambda_min, p.reachability.rank, p.n, p.rank_tolerance,
+      radius_text(p.stability.kappa), radius_text(p.radius_cdt), p.stability.lr_max,
+      p.stability.lr_monotone);
   if (p.riccati_residual) out += fmt::format("  Riccati residual {:.2e}\n", *p.riccati_residual);
   return out + page.numbers;
 }
@@ -261,8 +265,9 @@ std::string to_json(const Preflight& p) {
   }
   json["conflicts"] = Json::array();
   for (const Conflict& c : p.conflicts) {
-    json["conflicts"].push_back(
-        {{"rows", c.rows}, {"kind", to_string(c.kind)}, {"label_gap", c.label_gap}});
+    json["conflicts"].push_back({{"rows", c.rows},
+                                 {"kind", to_string(c.kind)},
+                                 {"label_gap", number_or_null(c.label_gap)}});
   }
   add_findings(p, json);
   return json.dump(2);

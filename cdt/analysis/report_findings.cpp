@@ -1,4 +1,5 @@
 #include <cdt/analysis/report_page.h>
+#include <cdt/core/format.h>
 #include <fmt/format.h>
 
 #include <cmath>

@@ -28,9 +28,6 @@ void append_section(std::string& out, const std::string& title,
 /// "3, 17, 40" with an end for long lists.
 std::string list_rows(const std::vector<int64_t>& rows);
 
-/// Null where the number is not finite.
-nlohmann::ordered_json number_or_null(double value);
-
 void describe_findings(const Preflight& preflight, Page& page);
 void add_findings(const Preflight& preflight, nlohmann::ordered_json& json);
 

@@ -19,7 +19,8 @@ Stability assess_stability(const dynamics::Spectrum& spectrum, double learning_r
     stability.kappa = std::max(std::abs(1 - slowest), std::abs(1 - fastest));
   }
   stability.stable = fastest <= 2;
-  stability.exponential = spectrum.rank > 0 && learning_rate > 0 && stability.kappa < 1;
+  // Not κ < 1: that of a slow mode may round to 1.
+  stability.exponential = spectrum.rank > 0 && learning_rate > 0 && fastest < 2;
   stability.strictly_contracting = fastest < 1;
   stability.lr_max = 2 / (factor * spectrum.largest());
   stability.lr_monotone = stability.lr_max / 2;

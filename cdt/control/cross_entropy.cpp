@@ -55,23 +55,15 @@ void require_logits(const Tensor& logits, int64_t samples, int64_t classes) {
   require_finite(logits, "logits");
 }
 
-void require_labels(const Tensor& labels) {
-  require_finite(labels, "labels");
-  CDT_REQUIRE(labels.min().item<double>() >= 0, "labels must be distributions; the smallest is ",
-              labels.min().item<double>());
-  const double gap = (labels.sum(1) - 1).abs().max().item<double>();
-  CDT_REQUIRE(gap <= tol::kDistribution, "each sample's labels must sum to 1; one is off by ", gap);
-}
-
 /// ξ [r·(C − 1)]: where the logits are, from the equilibrium, without the common shift.
-Tensor state(const CrossEntropyController& controller, const Tensor& logits) {
-  require_logits(logits, controller.samples, controller.classes);
-  const Tensor z = logits.detach().to(controller.equilibrium.options());
-  return (z - controller.equilibrium).mm(controller.basis).reshape({-1});
+Tensor state(const CrossEntropyPlant& plant, const Tensor& logits) {
+  require_logits(logits, plant.samples, plant.classes);
+  const Tensor z = logits.detach().to(plant.equilibrium.options());
+  return (z - plant.equilibrium).mm(plant.basis).reshape({-1});
 }
 
-Tensor in_logits(const CrossEntropyController& controller, const Tensor& coordinates) {
-  return coordinates.view({controller.samples, -1}).mm(controller.basis.t());
+Tensor in_logits(const CrossEntropyPlant& plant, const Tensor& coordinates) {
+  return coordinates.view({plant.samples, -1}).mm(plant.basis.t());
 }
 
 void require_smoothing(double smoothing) {
@@ -81,13 +73,6 @@ void require_smoothing(double smoothing) {
       smoothing);
 }
 
-/// (1/r)Σ KL(targets ‖ softmax(z))
-double mean_divergence(const Tensor& targets, const Tensor& logits) {
-  const Tensor log_p = torch::log_softmax(logits.detach().to(targets.options()), 1);
-  return (targets * (targets.log() - log_p)).sum().item<double>() /
-         static_cast<double>(targets.size(0));
-}
-
 /// Everything that labels and smoothing decide.
 CrossEntropyPlant at_labels(const Tensor& labels, double smoothing,
                             const torch::TensorOptions& options) {
@@ -95,7 +80,7 @@ CrossEntropyPlant at_labels(const Tensor& labels, double smoothing,
   CDT_REQUIRE(labels.dim() == 2 && labels.size(0) > 0 && labels.size(1) >= 2,
               "labels must be [samples, classes] with two classes or more, not of shape ",
               labels.sizes());
-  require_labels(labels);
+  require_distributions(labels, "labels");
   require_smoothing(smoothing);
   CrossEntropyPlant plant;
   plant.samples = labels.size(0);
@@ -181,19 +166,22 @@ double CrossEntropyPlant::unit_rate() const {
 }
 
 Tensor CrossEntropyPlant::coordinates(const Tensor& z) const {
-  require_logits(z, samples, classes);
-  return apply_blocks(root, (z.detach().to(equilibrium.options()) - equilibrium).mm(basis));
+  return apply_blocks(root, state(*this, z));
 }
 
 Tensor CrossEntropyPlant::logits(const Tensor& zeta) const {
-  return equilibrium + apply_blocks(inverse_root, zeta).view({samples, -1}).mm(basis.t());
+  return equilibrium + in_logits(*this, apply_blocks(inverse_root, zeta));
 }
 
 Tensor CrossEntropyPlant::seed(const Tensor& zeta) const {
-  return apply_blocks(root, zeta).view({samples, -1}).mm(basis.t()) / static_cast<double>(samples);
+  return in_logits(*this, apply_blocks(root, zeta)) / static_cast<double>(samples);
 }
 
-double CrossEntropyPlant::excess_loss(const Tensor& z) const { return mean_divergence(targets, z); }
+double CrossEntropyPlant::excess_loss(const Tensor& z) const {
+  require_logits(z, samples, classes);
+  const Tensor log_p = torch::log_softmax(z.detach().to(targets.options()), 1);
+  return (targets * (targets.log() - log_p)).sum().item<double>() / static_cast<double>(samples);
+}
 
 CrossEntropyController design_cross_entropy(const Tensor& theta, const Tensor& logits,
                                             const Tensor& labels, double learning_rate,
@@ -209,12 +197,7 @@ CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, doub
   const dynamics::Spectrum& spectrum = plant.spectrum;
   CDT_REQUIRE(spectrum.rank > 0, "no label moves a sample's logits against each other");
   CrossEntropyController controller;
-  controller.samples = plant.samples;
-  controller.classes = plant.classes;
-  controller.targets = plant.targets;
-  controller.equilibrium = plant.equilibrium;
-  controller.basis = plant.basis;
-  controller.curvature = plant.curvature;
+  controller.plant = plant;
   controller.lr_max = 2 * plant.unit_rate();
   const double step = learning_rate / static_cast<double>(plant.samples);
   Tensor G;  // I + K in ζ
@@ -242,23 +225,18 @@ CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, doub
 }
 
 Tensor CrossEntropyController::seed(const Tensor& logits) const {
-  const Tensor steered = steering.mv(state(*this, logits)) / static_cast<double>(samples);
-  return in_logits(*this, steered).to(logits.device(), logits.scalar_type());
+  const Tensor steered = in_logits(plant, steering.mv(state(plant, logits)));
+  return (steered / static_cast<double>(plant.samples)).to(logits.device(), logits.scalar_type());
 }
 
 Tensor CrossEntropyController::augment(const Tensor& logits) const {
-  const Tensor z = logits.detach().to(equilibrium.options());
-  const Tensor steered = in_logits(*this, steering.mv(state(*this, logits)));
+  const Tensor steered = in_logits(plant, steering.mv(state(plant, logits)));
+  const Tensor z = logits.detach().to(steered.options());
   return (torch::softmax(z, 1) - steered).to(logits.device(), logits.scalar_type());
 }
 
 Tensor CrossEntropyController::predict(const Tensor& logits) const {
-  return equilibrium + in_logits(*this, closed_loop.mv(state(*this, logits)));
-}
-
-double CrossEntropyController::excess_loss(const Tensor& logits) const {
-  require_logits(logits, samples, classes);
-  return mean_divergence(targets, logits);
+  return plant.equilibrium + in_logits(plant, closed_loop.mv(state(plant, logits)));
 }
 
 }  // namespace cdt::control

@@ -52,7 +52,9 @@ struct CrossEntropyPlant {
   torch::Tensor logits(const torch::Tensor& zeta) const;
   /// ZH^½ζ/r [r, C]: the seed of the backward pass for a steered ζ.
   torch::Tensor seed(const torch::Tensor& zeta) const;
-  /// (1/r)Σ KL(ȳ_ε ‖ softmax(z)): the smoothed loss above its minimum.
+  /// (1/r)Σ KL(ȳ_ε ‖ softmax(z)): the smoothed loss above its minimum, zero at the equilibrium.
+  /// What a guard should watch.
+  /// @throws InvalidArgument as `coordinates`.
   double excess_loss(const torch::Tensor& logits) const;
 };
 
@@ -67,12 +69,7 @@ CrossEntropyPlant cross_entropy_plant(const torch::Tensor& labels, double smooth
                                       const torch::Tensor& curvature);
 
 struct CrossEntropyController {
-  int64_t samples = 0;
-  int64_t classes = 0;
-  torch::Tensor targets;          ///< ȳ_ε [r, C]
-  torch::Tensor equilibrium;      ///< z_e [r, C], zero-sum for each sample
-  torch::Tensor basis;            ///< Z [C, C − 1], orthonormal, columns sum to zero
-  torch::Tensor curvature;        ///< H in these coordinates [r, C − 1, C − 1]
+  CrossEntropyPlant plant;
   torch::Tensor steering;         ///< (H + K) [r(C − 1), r(C − 1)]
   torch::Tensor closed_loop;      ///< I − (α/r)Θ(H + K), likewise
   double closed_loop_radius = 0;  ///< on the reachable part
@@ -87,9 +84,6 @@ struct CrossEntropyController {
   torch::Tensor augment(const torch::Tensor& logits) const;
   /// Logits that the local model promises after one step, zero-sum, float64 [r, C].
   torch::Tensor predict(const torch::Tensor& logits) const;
-  /// (1/r)Σ KL(ȳ_ε ‖ softmax(z)): the smoothed loss above its minimum, zero at the equilibrium.
-  /// What a guard should watch.
-  double excess_loss(const torch::Tensor& logits) const;
 };
 
 /// From Θ [n, n] of the logits, n = r·C, float64, logits and labels [r, C]; labels are

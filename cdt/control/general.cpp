@@ -13,10 +13,6 @@ namespace {
 
 using torch::Tensor;
 
-/// Modes with smaller steps count as null: in 1 − s most of their digits are lost, and 10¹⁰
-/// training steps would not show them.
-constexpr double kSlowestStep = 1e-10;
-
 /// Names the fastest mode that grows under gradient descent and that Q does not see, if any.
 void require_detectable(const dynamics::Spectrum& spectrum, double step_scale, const Tensor& Q) {
   const auto found = assess_detectability(spectrum, step_scale, Q);
@@ -37,8 +33,8 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const int64_t n = spectrum.size();
   const double step_scale = learning_rate * dynamics::gradient_factor(loss, n);
   const Tensor steps = spectrum.eigenvalues * step_scale;
-  const int64_t rank = (steps >= kSlowestStep).sum().item<int64_t>();
-  CDT_REQUIRE(rank > 0, "every mode takes more than ", 1 / kSlowestStep,
+  const int64_t rank = (steps >= tol::kSlowestStep).sum().item<int64_t>();
+  CDT_REQUIRE(rank > 0, "every mode takes more than ", 1 / tol::kSlowestStep,
               " steps; the largest is s = ", steps.max().item<double>(),
               ". Raise the learning rate");
   const Tensor state = require_state_weight(Q, n);
@@ -59,7 +55,8 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
                                  : torch::cholesky_solve(B.t(), torch::linalg_cholesky(input));
   Tensor effect = B.mm(RB);
   effect = (effect + effect.t()) / 2;
-  const auto doubled = double_riccati(A, effect, weight, options);
+  const auto doubled =
+      refine_riccati(A, effect, weight, double_riccati(A, effect, weight, options), options);
   if (!doubled.converged) {
     throw NumericalError(
         c10::str("the Riccati iteration did not converge in ", doubled.iterations, " iterations"));
@@ -80,8 +77,12 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const Tensor graded = scale.unsqueeze(1) * ((M + M.t()) / 2) * scale;
   const Tensor sides =
       torch::cat({on_reachable(left * ((1 - s) / root)), R_modal + on_reachable(left / root)}, 1);
-  const Tensor solved = scale.unsqueeze(1) * torch::cholesky_solve(scale.unsqueeze(1) * sides,
-                                                                   torch::linalg_cholesky(graded));
+  const auto [factor, failed] = torch::linalg_cholesky_ex(graded);
+  if (failed.item<int>() != 0) {
+    throw NumericalError("R + BᵀPB is not positive definite: the problem is too ill-conditioned");
+  }
+  const Tensor solved =
+      scale.unsqueeze(1) * torch::cholesky_solve(scale.unsqueeze(1) * sides, factor);
   const auto from_modal = [&](const Tensor& modal) { return U.mm(modal.mm(U.t())); };
   const Tensor closed = closed_loop(A, effect, doubled.P);
 

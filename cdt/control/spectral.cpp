@@ -4,6 +4,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 
+#include <cmath>
 #include <limits>
 
 namespace cdt::control {
@@ -50,12 +51,21 @@ ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   require_weights(q, s, "q");
   require_weights(rho, s, "rho");
 
-  const Tensor beta = rho * (2 - s) - q * s;
-  const Tensor root = torch::hypot(beta, 2 * torch::sqrt(q) * torch::sqrt(rho));
+  // In units of √(qρ), so that weights far apart do not overflow: w² + βw − 1 = 0.
+  const Tensor unit = torch::sqrt(q) * torch::sqrt(rho);
+  const Tensor state = q / unit;
+  const Tensor input = rho / unit;
+  const Tensor beta = input * (2 - s) - state * s;
+  // √(β² + 4); LibTorch's hypot squares, and overflows.
+  const Tensor larger = beta.abs().clamp_min(2);
+  const Tensor root = larger * (1 + (beta.abs().clamp_max(2) / larger).square()).sqrt();
   // Either form is exact where the other cancels.
-  const Tensor w = torch::where(beta > 0, 2 * q * (rho / (beta + root)), (root - beta) / 2);
-  const Tensor below = rho + s * w;
-  return {w, (1 - s) * (w / below), (rho + w) / below, (1 - s) * (rho / below)};
+  const Tensor w = torch::where(beta > 0, 2 / (beta + root), (root - beta) / 2);
+  const Tensor below = input + s * w;
+  ModeGains gains{w * unit, (1 - s) * (w / below), (input + w) / below, (1 - s) * (input / below)};
+  CDT_REQUIRE(torch::isfinite(gains.w + gains.gain + gains.steering).all().item<bool>(),
+              "the weights q and rho lie too far apart for these steps: numbers overflow");
+  return gains;
 }
 
 SpectralController design_spectral(const dynamics::Spectrum& spectrum, double learning_rate,
@@ -64,6 +74,10 @@ SpectralController design_spectral(const dynamics::Spectrum& spectrum, double le
   SpectralController controller;
   controller.spectrum = spectrum;
   controller.step_scale = learning_rate * dynamics::gradient_factor(loss, spectrum.size());
+  const double fastest = controller.step_scale * spectrum.largest();
+  CDT_REQUIRE(fastest <= kLargestStep, "a learning rate of ", learning_rate,
+              " makes steps αc_Lλ of up to ", fastest, "; beyond ", kLargestStep,
+              " their squares overflow");
   controller.s = spectrum.eigenvalues * controller.step_scale;
   controller.q = shaped(weights.q, weights.shape_q, controller.s, "q");
   controller.rho = shaped(weights.rho, weights.shape_rho, controller.s, "rho");
@@ -123,7 +137,7 @@ double SpectralController::optimal_cost(const Tensor& error) const {
 }
 
 double SpectralController::closed_loop_radius() const {
-  if (spectrum.rank == 0) return 0;
+  if (spectrum.rank == 0) return 1;
   return modes.closed_loop.narrow(0, spectrum.nullity(), spectrum.rank).abs().max().item<double>();
 }
 
@@ -135,8 +149,11 @@ double riccati_residual(const SpectralController& controller, const Tensor& thet
   const int64_t first = controller.spectrum.nullity();
   const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
   const Tensor V = controller.spectrum.reachable_vectors();
-  const Tensor p = reachable(controller.modes.w) / reachable(controller.s);
-  const Tensor q = reachable(controller.q);
+  // Scaled by the largest entry of P, whose square may overflow.
+  const Tensor unscaled = reachable(controller.modes.w) / reachable(controller.s);
+  const double scale = unscaled.max().item<double>();
+  const Tensor p = unscaled / scale;
+  const Tensor q = reachable(controller.q) / scale;
   const Tensor steering = reachable(controller.modes.steering);
   // AV, with A from Θ; P, Q and G act on columns of V by their eigenvalues. Then the columns of the
   // residual times V:
@@ -151,7 +168,8 @@ double riccati_residual(const SpectralController& controller, const Tensor& thet
         Vj * (p - q).narrow(0, j, count) - AV.mm(V.t().mm(closed).mul_(p.unsqueeze(1)));
     squares += residual.square().sum().item<double>();
   }
-  return std::sqrt(squares) / p.norm().item<double>();
+  const double growth = (1 - reachable(controller.s)).abs().max().item<double>();  // ‖A‖
+  return std::sqrt(squares) / ((1 + growth) * p.norm().item<double>());
 }
 
 }  // namespace cdt::control

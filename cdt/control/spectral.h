@@ -62,7 +62,7 @@ struct SpectralController {
   torch::Tensor riccati_matrix() const;
   /// ½ eᵀPe; infinite if e has a part (above tol::kUnreachableError) on a null direction.
   double optimal_cost(const torch::Tensor& error) const;
-  /// max |1 − s(1 + k)| over reachable modes; 0 if there are none.
+  /// max |1 − s(1 + k)| over reachable modes; 1 if there are none, since nothing moves.
   double closed_loop_radius() const;
 };
 
@@ -77,9 +77,10 @@ SpectralController design_spectral(const dynamics::Spectrum& spectrum, double le
 SpectralController design_spectral(const torch::Tensor& theta, double learning_rate,
                                    dynamics::Loss loss, const SpectralWeights& weights = {});
 
-/// ‖P − Q − AᵀP(A − BK)‖ / ‖P‖, Frobenius, on the reachable subspace, with A and B from `theta`
-/// itself rather than from its eigendecomposition: it measures both. Three matrix products; one n×n
-/// and some n×512 temporaries.
+/// ‖P − Q − AᵀP(A − BK)‖ / ((1 + ‖A‖)‖P‖), Frobenius (‖A‖: spectral), on the reachable subspace,
+/// with A and B from `theta` itself rather than from its eigendecomposition: it measures both.
+/// Relative to the size of its terms, because at a step of 10⁸ rounding of Θ alone moves the second
+/// one by 10⁸ units. Three matrix products; one n×n and some n×512 temporaries.
 double riccati_residual(const SpectralController& controller, const torch::Tensor& theta);
 
 }  // namespace cdt::control

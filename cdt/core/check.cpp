@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cdt/core/error.h"
+#include "cdt/core/tolerance.h"
 
 namespace cdt {
 namespace {
@@ -101,6 +102,16 @@ void require_symmetric(const torch::Tensor& tensor, std::string_view name, doubl
                                  " of its largest entry ", number(scale), ", but its entry [", i,
                                  ", ", j, "] is ", number(entry(values, {i, j})), " and [", j, ", ",
                                  i, "] is ", number(entry(values, {j, i}))));
+}
+
+void require_distributions(const torch::Tensor& tensor, std::string_view name) {
+  require_finite(tensor, name);
+  const double lowest = tensor.min().item<double>();
+  CDT_REQUIRE(lowest >= 0, name, " must be distributions over classes, but the smallest entry is ",
+              number(lowest));
+  const double gap = (tensor.sum(1) - 1).abs().max().item<double>();
+  CDT_REQUIRE(gap <= tol::kDistribution, name, " of each sample must sum to 1, but one is off by ",
+              number(gap));
 }
 
 void require_positive(double value, std::string_view name) {

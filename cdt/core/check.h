@@ -19,6 +19,8 @@ void require_square(const torch::Tensor& tensor, std::string_view name);
 /// require_square, and ‖X − Xᵀ‖_max ≤ tolerance·‖X‖_max; the message gives the worst pair of
 /// entries.
 void require_symmetric(const torch::Tensor& tensor, std::string_view name, double tolerance);
+/// A matrix whose rows are distributions: finite, nothing below zero, sums of 1.
+void require_distributions(const torch::Tensor& tensor, std::string_view name);
 /// A finite number above zero.
 void require_positive(double value, std::string_view name);
 /// A finite number, zero or above.

@@ -41,9 +41,13 @@ std::string excerpt(std::string_view bytes) {
 
 [[noreturn]] void refuse_dtype(const std::string& file, std::string_view came,
                                std::string_view array = "a") {
+  const bool is_complex =
+      came.find("c8") != std::string_view::npos || came.find("c16") != std::string_view::npos;
+  const std::string advice = is_complex
+                                 ? ", complex numbers"
+                                 : c10::str("; convert it in numpy: ", array, ".astype('<f8')");
   throw InvalidArgument(c10::str(file, ": expected float32 or float64, little endian ",
-                                 "('<f4' or '<f8'), but came ", came,
-                                 "; convert it in numpy: ", array, ".astype('<f8')"));
+                                 "('<f4' or '<f8'), but came ", came, advice));
 }
 
 struct Header {

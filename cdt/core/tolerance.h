@@ -42,13 +42,37 @@ inline double self_check(torch::ScalarType dtype) { return dtype == torch::kFloa
 /// output.
 inline double coupling(torch::ScalarType dtype) { return dtype == torch::kFloat64 ? 1e-9 : 1e-3; }
 
+/// Inputs count as parallel if 1 − |cos| of their angle, in float64, is no larger: rounding of
+/// their entries turns them by a few units of their own precision, and the cosine rounds, too.
+inline double parallel(torch::ScalarType dtype) {
+  const double angle = 16 * epsilon(dtype);
+  return std::max(angle * angle / 2, 16 * kEpsilon64);
+}
+/// Inputs that were scaled to norm 1 in their own precision lie in the unit ball.
+inline double unit_ball(torch::ScalarType dtype) { return 16 * epsilon(dtype); }
+
 /// An error on an unreachable direction below this share of ‖e‖ counts as zero.
 inline constexpr double kUnreachableError = 1e-6;
 
 /// The doubling iteration stops when its increment falls below this share of the iterate.
 inline constexpr double kDoubling = 1e-15;
-/// A solution of the Riccati equation with a larger relative residual is an error, not a result.
-inline constexpr double kRiccatiResidual = 1e-6;
+/// … if the closed loop of so many steps has died down to this, as well.
+inline constexpr double kDiedDown = 1e-3;
+/// A solution of the Riccati equation with a larger relative residual is refined by Newton's
+/// method.
+inline constexpr double kRiccatiRefined = 1e-12;
+/// With a larger one it is an error, not a result.
+inline constexpr double kRiccatiResidual = 1e-9;
+/// A mode slower than rounding has a radius of 1, and squaring overestimates by a few units of
+/// 10⁻⁹: a closed loop is unstable beyond 1 plus this.
+inline constexpr double kRadius = 1e-8;
+/// Modes of A this close to the unit circle do not decay.
+inline constexpr double kUndecayed = 1e-9;
+/// A direction that moves or costs less than this share of the largest one is lost (Hautus' test).
+inline constexpr double kLostDirection = 1e-10;
+/// Modes with smaller steps count as null where weights are arbitrary: in 1 − s most of their
+/// digits are lost, and 10¹⁰ training steps would not show them.
+inline constexpr double kSlowestStep = 1e-10;
 
 /// Eigenvalues closer than this share of the larger count as equal where their eigenspace matters.
 inline constexpr double kEqualModes = 1e-9;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "cdt/core/error.h"
+#include "cdt/core/format.h"
 
 namespace cdt::data {
 namespace {
@@ -123,10 +124,6 @@ Conflict find_conflict(const std::vector<const Column*>& targets, const std::vec
   return conflict;
 }
 
-std::string plural(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 template <typename T>
 std::string list(const std::vector<T>& items) {
   constexpr size_t kShown = 8;
@@ -225,8 +222,8 @@ Description describe(const Table& table, const std::vector<std::string>& targets
 std::string to_text(const Description& d) {
   size_t width = 6;
   for (const auto& column : d.columns) width = std::max(width, in_quotes(column.name).size() - 2);
-  std::string text = fmt::format("{}: {} × {}\n\n", d.source, plural(d.rows, "row"),
-                                 plural(static_cast<int64_t>(d.columns.size()), "column"));
+  std::string text = fmt::format("{}: {} × {}\n\n", d.source, count_of(d.rows, "row"),
+                                 count_of(static_cast<int64_t>(d.columns.size()), "column"));
   text += fmt::format("  {:<{}}  {:<7}  {:>8}  {:>8}  values\n", "column", width, "type", "missing",
                       "distinct");
   for (const auto& column : d.columns) {
@@ -242,7 +239,7 @@ std::string to_text(const Description& d) {
   if (d.duplicate_rows > 0) {
     text += fmt::format(
         "{} an earlier one{}\n",
-        plural(d.duplicate_rows, "row") + (d.duplicate_rows == 1 ? " repeats" : " repeat"),
+        count_of(d.duplicate_rows, "row") + (d.duplicate_rows == 1 ? " repeats" : " repeat"),
         d.targets.empty() ? "" : " in everything but the target");
   } else {
     text += "No row repeats another\n";
@@ -263,7 +260,6 @@ std::string to_text(const Description& d) {
 }
 
 std::string to_json(const Description& d) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
   Json columns = Json::array();
   for (const auto& column : d.columns) {
     Json entry{{"name", column.name},
@@ -272,9 +268,9 @@ std::string to_json(const Description& d) {
                {"distinct", column.distinct},
                {"constant", column.constant}};
     if (column.type == ColumnType::kNumeric) {
-      entry["min"] = number(column.min);
-      entry["max"] = number(column.max);
-      entry["mean"] = number(column.mean);
+      entry["min"] = number_or_null(column.min);
+      entry["max"] = number_or_null(column.max);
+      entry["mean"] = number_or_null(column.mean);
     } else {
       entry["frequent"] = Json::array();
       for (const auto& [value, count] : column.frequent)
@@ -285,7 +281,8 @@ std::string to_json(const Description& d) {
   Json conflicts = Json::array();
   for (const auto& conflict : d.conflicts) {
     Json gaps = Json::object();
-    for (size_t t = 0; t < d.targets.size(); ++t) gaps[d.targets[t]] = number(conflict.gaps[t]);
+    for (size_t t = 0; t < d.targets.size(); ++t)
+      gaps[d.targets[t]] = number_or_null(conflict.gaps[t]);
     conflicts.push_back({{"rows", conflict.rows}, {"lines", conflict.lines}, {"gaps", gaps}});
   }
   return Json{{"file", d.source},

@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace cdt::kernel {
@@ -80,12 +81,15 @@ Tensor evaluate(const Model& model, const Tensor& x) {
   return outputs.reshape({x.size(0), -1});
 }
 
-Tensor differentiable_outputs(const Model& model, const Tensor& x) {
-  Tensor outputs = evaluate(model, x);
-  CDT_REQUIRE(outputs.requires_grad(),
+void require_influence(bool influence) {
+  CDT_REQUIRE(influence,
               "the outputs do not depend on any of the model's parameters; are they detached, or "
               "computed from others?");
-  return outputs;
+}
+
+void require_influence(const std::vector<Tensor>& gradients) {
+  require_influence(std::any_of(gradients.begin(), gradients.end(),
+                                [](const Tensor& gradient) { return gradient.defined(); }));
 }
 
 }  // namespace cdt::kernel

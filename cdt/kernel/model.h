@@ -79,8 +79,9 @@ std::vector<torch::Tensor> unflatten(const Model& model, const torch::Tensor& ve
 /// @throws NumericalError if an output is not finite.
 torch::Tensor evaluate(const Model& model, const torch::Tensor& x);
 
-/// The same.
-/// @throws InvalidArgument also if the outputs do not depend on any parameter.
-torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);
+/// @throws InvalidArgument if no parameter moves the outputs.
+void require_influence(bool influence);
+/// Likewise, by gradients of the outputs: if none is defined.
+void require_influence(const std::vector<torch::Tensor>& gradients);
 
 }  // namespace cdt::kernel

@@ -18,6 +18,9 @@ using torch::Tensor;
 /// speed than the symmetry saves.
 constexpr int64_t kWholeRows = 256;
 
+constexpr const char* kOverflow =
+    "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
+
 /// A rule that the self-check refuted; its parameters go to the Jacobian path and the kernel is
 /// started again.
 struct RefutedRule {
@@ -36,6 +39,8 @@ class Assembler {
   Factors block(const Tensor& x, int64_t first, int64_t count);
   int64_t block_size(const Tensor& x, int64_t samples);
   void require_same_outputs(const Tensor& x, int64_t first, const Factors& factors);
+  void require_same_alone(const Tensor& x, const Factors& factors);
+  Tensor alone(const Tensor& x, int64_t sample) const;
   void require_uncoupled(const Factors& factors, double gap, int64_t sample) const;
   Tensor allocate(int64_t rows, int64_t columns) const;
   void add_symmetric(const Tensor& theta, const Factors& f, int64_t first, int64_t count,
@@ -60,11 +65,26 @@ Tensor part(const Tensor& theta, int64_t dimension, int64_t first, int64_t count
   return theta.narrow(dimension, first * width, count * width);
 }
 
+/// Writes the upper triangle over the lower one, in blocks: a second matrix would not fit beside a
+/// large one.
+void mirror(const Tensor& theta) {
+  constexpr int64_t kRows = 512;
+  const int64_t n = theta.size(0);
+  for (int64_t i = 0; i < n; i += kRows) {
+    const int64_t rows = std::min(kRows, n - i);
+    const Tensor left = theta.narrow(0, i, rows);
+    left.narrow(1, 0, i).copy_(theta.narrow(0, 0, i).narrow(1, i, rows).t());
+    const Tensor diagonal = left.narrow(1, i, rows);
+    diagonal.copy_(diagonal.triu() + diagonal.triu(1).t());
+  }
+}
+
 Factors Assembler::block(const Tensor& x, int64_t first, int64_t count) {
   factor_options_.seed = options_.seed + static_cast<uint64_t>(first);
   Factors factors = factorize(model_, x.narrow(0, first, count), factor_options_);
   require_uncoupled(factors, factors.coupling, first + factors.coupled_sample);
   require_same_outputs(x, first, factors);
+  if (first + count == x.size(0) && count > 1) require_same_alone(x, factors);
   if (ntk_.coverage.empty()) {
     ntk_.coverage = factors.coverage;
   } else {
@@ -104,6 +124,21 @@ void Assembler::require_same_outputs(const Tensor& x, int64_t first, const Facto
       (it->second.narrow(0, 0, rows) - factors.outputs.narrow(0, 0, rows)).abs().amax(1);
   const int64_t worst = gaps.argmax().item<int64_t>();
   require_uncoupled(factors, gaps[worst].item<double>(), first + worst);
+}
+
+Tensor Assembler::alone(const Tensor& x, int64_t sample) const {
+  return evaluate(model_, x.narrow(0, sample, 1)).detach();
+}
+
+/// The last sample without the others. (The first ones were recorded alone, to count memory.)
+void Assembler::require_same_alone(const Tensor& x, const Factors& factors) {
+  const int64_t last = x.size(0) - 1;
+  const auto [it, is_new] = seen_.try_emplace({x.unsafeGetTensorImpl(), last});
+  if (is_new) it->second = alone(x, last);
+  const Tensor together = factors.outputs.narrow(0, factors.samples - 1, 1);
+  CDT_REQUIRE(it->second.size(1) == together.size(1), "the model gives ", it->second.size(1),
+              " outputs for the last sample alone and ", together.size(1), " among others");
+  require_uncoupled(factors, (it->second - together).abs().max().item<double>(), last);
 }
 
 int64_t Assembler::block_size(const Tensor& x, int64_t samples) {
@@ -174,6 +209,7 @@ void Assembler::check(const Factors& a, const Factors& b, const std::vector<doub
     const double scale =
         std::max(std::sqrt(a.groups[g].trace * b.groups[g].trace), std::abs(expected));
     const double gap = std::abs(probes[g] - expected);
+    if (!std::isfinite(gap)) throw NumericalError(kOverflow);
     if (gap <= tolerance * scale) {
       if (scale > 0) ntk_.self_check = std::max(ntk_.self_check, gap / scale);
     } else if (by_rule) {
@@ -213,8 +249,7 @@ Ntk Assembler::symmetric(const Tensor& x) {
       report(++done, total);
     }
   }
-  ntk_.theta.triu_();
-  ntk_.theta.add_(ntk_.theta.triu(1).t());
+  mirror(ntk_.theta);
   ntk_.outputs = torch::cat(outputs);
   return std::move(ntk_);
 }
@@ -226,6 +261,7 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
   const int64_t total = ((rows + size - 1) / size) * ((columns + size - 1) / size);
   int64_t done = 0;
   std::vector<Tensor> outputs;
+  seen_[{x_prime.unsafeGetTensorImpl(), 0}] = alone(x_prime, 0);
   for (int64_t i = 0; i < rows; i += size) {
     const Factors a = block(x, i, std::min(size, rows - i));
     outputs.push_back(a.outputs);
@@ -265,7 +301,7 @@ Ntk with_fallback(const Model& model, const NtkOptions& options, const Assemble&
       const auto [lowest, highest] = torch::aminmax(ntk.theta);  // NaN shows in both
       if (!std::isfinite(lowest.template item<double>()) ||
           !std::isfinite(highest.template item<double>())) {
-        throw NumericalError("the kernel overflowed: the network's derivatives are not finite");
+        throw NumericalError(kOverflow);
       }
       return ntk;
     } catch (const RefutedRule& refuted) {

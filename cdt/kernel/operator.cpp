@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/recorder.h>
 
 namespace cdt::kernel {
 
@@ -11,9 +12,11 @@ NtkOperator::NtkOperator(Model model, const Tensor& x) : model_(std::move(model)
   const AutogradScope scope;
   outputs_ = differentiable_outputs(model_, x);
   seed_ = torch::zeros_like(outputs_).requires_grad_();
-  pulled_back_ = flatten(model_, torch::autograd::grad({outputs_}, model_.parameters(), {seed_},
-                                                       /*retain_graph=*/true, /*create_graph=*/true,
-                                                       /*allow_unused=*/true));
+  const auto pulled = torch::autograd::grad({outputs_}, model_.parameters(), {seed_},
+                                            /*retain_graph=*/true, /*create_graph=*/true,
+                                            /*allow_unused=*/true);
+  require_influence(pulled);
+  pulled_back_ = flatten(model_, pulled);
   for (const Tensor& p : model_.parameters()) versions_.push_back(p._version());
 }
 

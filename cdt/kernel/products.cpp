@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/recorder.h>
 
 namespace cdt::kernel {
 namespace {
@@ -26,13 +27,21 @@ std::vector<Tensor> gradients(const Model& model, const Tensor& output, const Te
                                /*allow_unused=*/true);
 }
 
+/// Jᵀ·seed [P]
+Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed,
+                 bool differentiable) {
+  const auto found = gradients(model, outputs, seed, differentiable);
+  require_influence(found);
+  return flatten(model, found);
+}
+
 }  // namespace
 
 Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
   const AutogradScope scope;
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, v, outputs.numel(), "v");
-  return flatten(model, gradients(model, outputs, v, false));
+  return pull_back(model, outputs, v, false);
 }
 
 Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
@@ -40,7 +49,7 @@ Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
-  const Tensor pulled_back = flatten(model, gradients(model, outputs, seed, true));
+  const Tensor pulled_back = pull_back(model, outputs, seed, true);
   return torch::autograd::grad({pulled_back}, {seed}, {u})[0];
 }
 
@@ -50,7 +59,7 @@ Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor&
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, w, outputs.numel(), "w");
-  const Tensor gradient = flatten(model, gradients(model, outputs, w, true));
+  const Tensor gradient = pull_back(model, outputs, w, true);
   if (!gradient.requires_grad()) return torch::zeros_like(u);  // linear in θ: no curvature
   return flatten(model, gradients(model, gradient, u, false));
 }
@@ -62,7 +71,7 @@ Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, c
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   // vᵀH_w u is linear in w; its gradient with respect to w is the answer, whatever w is.
   const Tensor w = torch::ones_like(outputs).requires_grad_();
-  const Tensor gradient = flatten(model, gradients(model, outputs, w, true));
+  const Tensor gradient = pull_back(model, outputs, w, true);
   const Tensor product = flatten(model, gradients(model, gradient, u, true));
   if (!product.requires_grad()) return torch::zeros_like(w);
   const Tensor found = torch::autograd::grad({product}, {w}, {v}, /*retain_graph=*/false,

@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/recorder.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <unordered_set>
@@ -57,10 +58,18 @@ class Recorder {
     arguments_.clear();
   }
 
+  /// A forward pass under this recorder's eyes.
+  /// @throws InvalidArgument if a layer was in training mode; what it keeps is as before, then.
+  Tensor watch(const Model& model, const Tensor& x);
+
+  /// What layers in training mode have moved goes back to where it was.
+  void restore() const {
+    const torch::NoGradGuard no_graph;
+    for (const auto& [statistic, before] : statistics_) statistic.copy_(before);
+  }
+
   /// Keeps the sites that the outputs depend on, and says which parameters they account for.
   void finish(Recording& recording, size_t parameters);
-
-  const std::string& refusal() const { return refusal_; }
 
  private:
   /// What an operand's gradient port was when it was used, if it is an expression.
@@ -125,9 +134,12 @@ class Recorder {
   }
 
   void refuse_training_mode() {
-    if (!refusal_.empty()) return;
     if (name_ == "aten::batch_norm" || name_ == "aten::native_batch_norm") {
       if (arguments_.size() > 5 && arguments_[5].isBool() && arguments_[5].toBool()) {
+        for (const size_t statistic : {size_t{3}, size_t{4}}) {
+          if (!is_tensor(statistic)) continue;
+          statistics_.emplace_back(tensor(statistic), tensor(statistic).detach().clone());
+        }
         refusal_ =
             "batch norm in training mode couples the samples of a batch, so a sample has no kernel "
             "of its own; "
@@ -234,6 +246,7 @@ class Recorder {
   int64_t version_ = 0;
   int64_t activation_bytes_ = 0;
   std::string refusal_;
+  std::vector<std::pair<Tensor, Tensor>> statistics_;  ///< that training moves, and their values
   std::map<Port, Expression> expressions_;
   std::vector<Found> found_;
   std::vector<std::shared_ptr<Node>> keep_alive_;  ///< ports are compared by address
@@ -292,10 +305,10 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (active != nullptr) active->end(fn);
 }
 
-/// Callbacks of this thread for as long as it lives.
+/// Callbacks of this thread for as long as it lives, a forward pass.
 class Watch {
  public:
-  explicit Watch(Recorder& recorder) : before_(active) {
+  explicit Watch(Recorder& recorder) : recorder_(recorder), before_(active) {
     active = &recorder;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_start, &on_end)
                                              .needsInputs(true)
@@ -305,28 +318,43 @@ class Watch {
   ~Watch() {
     at::removeCallback(handle_);
     active = before_;
+    recorder_.restore();
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
  private:
+  const Recorder& recorder_;
   Recorder* before_;
   at::CallbackHandle handle_;
   at::RecordFunctionGuard enabled_{true};
 };
+
+Tensor Recorder::watch(const Model& model, const Tensor& x) {
+  Tensor outputs;
+  {
+    const Watch watch(*this);
+    outputs = evaluate(model, x);
+  }
+  CDT_REQUIRE(refusal_.empty(), refusal_);
+  require_influence(outputs.requires_grad());
+  return outputs;
+}
 
 }  // namespace
 
 Recording record(const Model& model, const Tensor& x) {
   Recorder recorder(model);
   Recording recording;
-  {
-    const Watch watch(recorder);
-    recording.outputs = differentiable_outputs(model, x);
-  }
-  CDT_REQUIRE(recorder.refusal().empty(), recorder.refusal());
+  recording.outputs = recorder.watch(model, x);
   recorder.finish(recording, model.parameters().size());
+  const auto& used = recording.used;
+  require_influence(std::find(used.begin(), used.end(), true) != used.end());
   return recording;
+}
+
+Tensor differentiable_outputs(const Model& model, const Tensor& x) {
+  return Recorder(model).watch(model, x);
 }
 
 }  // namespace cdt::kernel

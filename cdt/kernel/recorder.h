@@ -51,4 +51,7 @@ struct Recording {
 ///   dropout): the message says to call eval().
 Recording record(const Model& model, const torch::Tensor& x);
 
+/// The outputs [r, n_L] with their graph alone, with the same refusals.
+torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);
+
 }  // namespace cdt::kernel

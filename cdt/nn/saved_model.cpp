@@ -3,6 +3,7 @@
 #include <cdt/core/safetensors.h>
 #include <cdt/nn/saved_model.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace cdt::nn {
@@ -28,21 +29,52 @@ Json to_json(const MlpOptions& options) {
           {"bias", options.bias}};
 }
 
+/// A misspelt key would otherwise stand for its default, unseen.
+void require_known_keys(const Json& json) {
+  const Json known = to_json({});
+  std::string names;
+  for (const auto& [name, unused] : known.items()) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, unused] : json.items()) {
+    CDT_REQUIRE(known.contains(name), "the architecture record has no '", name, "'; it may have ",
+                names);
+  }
+}
+
+int64_t whole(const Json& value, std::string_view name) {
+  CDT_REQUIRE(
+      value.is_number_integer() && value >= 1 && value <= std::numeric_limits<int32_t>::max(),
+      "the architecture record's ", name, " must be a whole number from 1 on, not ", value.dump());
+  return value;
+}
+
 MlpOptions parse_architecture(const std::string& text) {
   const Json json = Json::parse(text);
-  const std::string type = json.at("type");
-  CDT_REQUIRE(type == "mlp", "the architecture's type must be mlp, not '", type, "'");
+  CDT_REQUIRE(json.is_object(), "the architecture record must be a JSON object, not ",
+              json.type_name());
+  for (const char* name : {"type", "inputs"}) {
+    CDT_REQUIRE(json.contains(name), "the architecture record lacks '", name, "'");
+  }
+  CDT_REQUIRE(json["type"] == "mlp", "the architecture record's type must be mlp, not ",
+              json["type"].dump());
+  require_known_keys(json);
   const MlpOptions defaults;
   MlpOptions options;
-  options.inputs = json.at("inputs");
-  options.hidden = json.value("hidden", defaults.hidden);
-  options.outputs = json.value("outputs", defaults.outputs);
+  options.inputs = whole(json["inputs"], "inputs");
+  const Json hidden = json.value("hidden", Json(defaults.hidden));
+  CDT_REQUIRE(hidden.is_array(), "the architecture record's hidden must be a list, not ",
+              hidden.dump());
+  options.hidden.clear();
+  for (const Json& width : hidden) {
+    options.hidden.push_back(whole(width, "hidden widths"));
+  }
+  options.outputs = whole(json.value("outputs", Json(defaults.outputs)), "outputs");
   options.activation = parse_activation(json.value("activation", to_string(defaults.activation)));
   options.parametrization =
       parse_parametrization(json.value("parametrization", to_string(defaults.parametrization)));
   options.sigma_w = json.value("sigma_w", defaults.sigma_w);
   options.sigma_b = json.value("sigma_b", defaults.sigma_b);
-  options.width_factor = json.value("width_factor", defaults.width_factor);
+  options.width_factor =
+      whole(json.value("width_factor", Json(defaults.width_factor)), "width_factor");
   options.bias = json.value("bias", defaults.bias);
   return options;
 }
@@ -58,14 +90,6 @@ void require_tensor(const SafeTensors& file, const std::string& name, c10::IntAr
 }
 
 void require_tensors(const SafeTensors& file, const MlpOptions& options) {
-  // No layer of a real file is wider, and larger numbers would overflow below.
-  constexpr int64_t kWidest = int64_t{1} << 31;
-  CDT_REQUIRE(options.width_factor >= 1 && options.width_factor <= kWidest,
-              "width_factor must be 1 or more, not ", options.width_factor);
-  for (int64_t width : options.hidden) {
-    CDT_REQUIRE(width >= 1 && width <= kWidest / options.width_factor,
-                "hidden widths must be 1 or more and fit their tensors, not ", width);
-  }
   int64_t in = options.inputs;
   const size_t layers = options.hidden.size() + 1;
   for (size_t layer = 0; layer < layers; ++layer) {

@@ -1,4 +1,5 @@
 // figures.json: figures as a sweep leaves them for its report and for other programs.
+#include <cdt/core/format.h>
 #include <cdt/core/names.h>
 #include <cdt/report/page.h>
 
@@ -19,9 +20,7 @@ constexpr Names<Series::Style, 4> kStyles{{{"line", Series::Style::kLine},
 
 ordered_json to_json(const std::vector<double>& values) {
   ordered_json list = ordered_json::array();
-  for (const double value : values) {
-    list.push_back(std::isfinite(value) ? ordered_json(value) : ordered_json());
-  }
+  for (const double value : values) list.push_back(number_or_null(value));
   return list;
 }
 
@@ -70,13 +69,15 @@ Figure parse_figure(const ordered_json& content) {
 
 }  // namespace
 
+std::string to_string(Series::Style style) { return name_of(kStyles, style); }
+
 ordered_json to_json(const std::vector<Figure>& figures) {
   ordered_json list = ordered_json::array();
   for (const Figure& figure : figures) {
     ordered_json all = ordered_json::array();
     for (const Series& series : figure.series) {
       ordered_json one{{"name", series.name},
-                       {"style", name_of(kStyles, series.style)},
+                       {"style", to_string(series.style)},
                        {"x", to_json(series.x)},
                        {"y", to_json(series.y)}};
       if (!series.low.empty()) one["low"] = to_json(series.low);

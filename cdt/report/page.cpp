@@ -67,20 +67,6 @@ void require_sound(const Figure& figure) {
   }
 }
 
-const char* style_name(Series::Style style) {
-  switch (style) {
-    case Series::Style::kDashed:
-      return "dashed";
-    case Series::Style::kPoints:
-      return "points";
-    case Series::Style::kBars:
-      return "bars";
-    case Series::Style::kLine:
-      break;
-  }
-  return "line";
-}
-
 /// A figure as assets/data.js opens it; x values that several series share stand there once.
 ordered_json pack_figure(const Figure& figure, const Digits& digits) {
   const auto axis = [](const Axis& axis) {
@@ -103,7 +89,7 @@ ordered_json pack_figure(const Figure& figure, const Digits& digits) {
       packed["lists"].push_back(pack(series.x, 6));
     }
     ordered_json one{{"name", series.name},
-                     {"style", style_name(series.style)},
+                     {"style", to_string(series.style)},
                      {"x", place},
                      {"y", pack(series.y, digits.value)}};
     if (!series.low.empty()) one["low"] = pack(series.low, digits.band);

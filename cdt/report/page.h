@@ -19,6 +19,9 @@ struct Series {
   bool second_axis = false;  ///< drawn against the axis on the right
 };
 
+/// "line", "dashed", "points" or "bars".
+std::string to_string(Series::Style style);
+
 struct Axis {
   std::string label;
   bool logarithmic = false;  ///< at first; the reader can change it

@@ -1,6 +1,7 @@
 // The loop itself: passes, losses, when to stop, how it ended.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/format.h>
 #include <cdt/core/names.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/autograd_scope.h>
@@ -48,19 +49,6 @@ void require_weights(Tensor& weights, int64_t count, const kernel::Model& model,
   CDT_REQUIRE(weights.min().item<double>() > 0, name, " must be positive; the smallest is ",
               weights.min().item<double>());
   weights = weights.to(model.device(), torch::kFloat64);
-}
-
-void require_distributions(const Tensor& labels, std::string_view name) {
-  CDT_REQUIRE(labels.min().item<double>() >= 0, name,
-              " must be distributions over classes; the smallest entry is ",
-              labels.min().item<double>());
-  const double gap = (labels.sum(1) - 1).abs().max().item<double>();
-  CDT_REQUIRE(gap <= tol::kDistribution, name, " of each sample must sum to 1; one is off by ",
-              gap);
-}
-
-std::string plural(int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -136,7 +124,7 @@ Trainer::Pass Trainer::forward(int64_t step) {
     pass.x = data_.x.index_select(0, rows);
     pass.labels = data_.y.index_select(0, rows);
   }
-  if (network_ && nn::DescentPass::takes(*network_, pass.x)) {
+  if (descends(pass.x)) {
     pass.descent.emplace(*network_, pass.x);
     pass.outputs = pass.descent->outputs();
   } else {
@@ -150,11 +138,13 @@ Trainer::Pass Trainer::forward(int64_t step) {
   return pass;
 }
 
+bool Trainer::descends(const Tensor& x) const {
+  return network_ && nn::DescentPass::takes(*network_, x);
+}
+
 double Trainer::evaluate_loss(const Tensor& x, const Tensor& y) {
   const torch::NoGradGuard no_graph;
-  const Tensor outputs = network_ && nn::DescentPass::takes(*network_, x)
-                             ? nn::DescentPass::evaluate(*network_, x)
-                             : model_.forward(x);
+  const Tensor outputs = descends(x) ? nn::DescentPass::evaluate(*network_, x) : model_.forward(x);
   return objective_.assess(outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 
@@ -299,39 +289,39 @@ std::string TrainResult::in_words() const {
   switch (outcome) {
     case Outcome::kTarget:
       text = fmt::format("Converged: the training loss reached its target after {}.",
-                         plural(steps, "step"));
+                         count_of(steps, "step"));
       break;
     case Outcome::kFloor:
       text = fmt::format(
           "Converged after {}: what is left of the error is rounding, or nothing that labels can "
           "move.",
-          plural(steps, "step"));
+          count_of(steps, "step"));
       break;
     case Outcome::kStuck:
       text = fmt::format(
           "Stopped after {}: no step lowers the error any more, although labels could. Networks "
           "with "
           "kinks (relu) can end so; a wider network, another --activation or --seed may help.",
-          plural(steps, "step"));
+          count_of(steps, "step"));
       break;
     case Outcome::kEarlyStopping:
       text = fmt::format(
           "Stopped early after {}: the validation loss was best at step {}, and those weights were "
           "kept.",
-          plural(steps, "step"), best_step);
+          count_of(steps, "step"), best_step);
       break;
     case Outcome::kPlateau:
       text = fmt::format("Stopped after {}: the training loss no longer improves.",
-                         plural(steps, "step"));
+                         count_of(steps, "step"));
       break;
     case Outcome::kSteps:
-      text = fmt::format("Stopped at the limit of {}.", plural(steps, "step"));
+      text = fmt::format("Stopped at the limit of {}.", count_of(steps, "step"));
       break;
     case Outcome::kTime:
-      text = fmt::format("Stopped at the time limit after {}.", plural(steps, "step"));
+      text = fmt::format("Stopped at the time limit after {}.", count_of(steps, "step"));
       break;
     case Outcome::kInterrupted:
-      text = fmt::format("Interrupted after {}; --resume continues.", plural(steps, "step"));
+      text = fmt::format("Interrupted after {}; --resume continues.", count_of(steps, "step"));
       break;
     case Outcome::kDiverged:
       return fmt::format(
@@ -341,8 +331,8 @@ std::string TrainResult::in_words() const {
   }
   if (linearizations > 1 || rejected > 0) {
     text += fmt::format(" The kernel was refreshed {}, {} rejected.",
-                        linearizations == 2 ? "once" : plural(linearizations - 1, "time"),
-                        rejected == 1 ? "1 step was" : plural(rejected, "step") + " were");
+                        linearizations == 2 ? "once" : count_of(linearizations - 1, "time"),
+                        rejected == 1 ? "1 step was" : count_of(rejected, "step") + " were");
   }
   if (outcome != Outcome::kEarlyStopping && best_step >= 0 && best_val_loss < 0.95 * val_loss) {
     text += fmt::format(

@@ -130,6 +130,8 @@ class Trainer {
   std::vector<torch::Tensor> gradient(const Pass& pass, const torch::Tensor& seed) const;
   void descend(Pass& pass, const torch::Tensor& seed, double rate, double shrink);
 
+  /// Whether a pass on x goes without a graph.
+  bool descends(const torch::Tensor& x) const;
   double evaluate_loss(const torch::Tensor& x, const torch::Tensor& y);
   void observe(const Pass& pass, StepRecord& row);
   bool should_stop(const Pass& pass, const StepRecord& row);

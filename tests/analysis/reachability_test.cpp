@@ -190,6 +190,18 @@ TEST(InputCondition, FindsParallelAndLongInputs) {
   EXPECT_FALSE(analysis::assess_inputs(torch::zeros({1, 3})).holds);
   EXPECT_THROW(analysis::assess_inputs(torch::empty({0, 3})), InvalidArgument);
   EXPECT_THROW(analysis::assess_inputs(x * NAN), InvalidArgument);
+  // On the unit sphere up to rounding, and close to each other, but not parallel.
+  const Tensor directions = torch::randn({50, 7});
+  const Tensor sphere = directions / directions.norm(2, {1}, true);
+  EXPECT_TRUE(analysis::assess_inputs(sphere).holds);
+  EXPECT_FALSE(analysis::assess_inputs(1.00001 * sphere).holds);
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    SCOPED_TRACE(dtype);
+    const Tensor close = torch::tensor({{0.5, 0.0}, {0.5, 0.0005}}, dtype);
+    EXPECT_TRUE(analysis::assess_inputs(close).holds);
+    const Tensor third = torch::tensor({{0.3, 0.6, 0.1}}, dtype);
+    EXPECT_FALSE(analysis::assess_inputs(torch::cat({third, third / 3})).holds);
+  }
   // More rows than one block of the search.
   Tensor many = torch::randn({2500, 3}, kDouble);
   many[2400] = 2 * many[100];

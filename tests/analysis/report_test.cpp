@@ -26,6 +26,23 @@ analysis::Preflight preflight(const Tensor& theta, const PreflightOptions& optio
                  options);
 }
 
+TEST(Report, IsTheSameOnEveryDevice) {
+  const Tensor theta = test::kernel_with({0, 0.5, 1, 2, 4, 7}, 2);
+  for (const auto& device : test::devices()) {
+    SCOPED_TRACE(device.str());
+    PreflightOptions options;
+    options.loss = dynamics::Loss::kSse;
+    options.labels = torch::linspace(0, 1, 6, kDouble).to(device);
+    options.outputs = torch::zeros({6}, kDouble).to(device);
+    options.inputs = torch::linspace(0.1, 0.5, 12, kDouble).view({6, 2}).to(device);
+    const auto found = preflight(theta.to(device), options);
+    EXPECT_EQ(found.reachability.rank, 5);
+    EXPECT_NEAR(found.lambda_max, 7, 1e-9);
+    EXPECT_NEAR(found.stability.kappa, 0.95, 1e-9);
+    EXPECT_NEAR(found.input_condition->largest_norm, std::hypot(0.5, 0.5 - 0.4 / 11), 1e-9);
+  }
+}
+
 TEST(Report, JsonHasTheStableNames) {
   const Tensor theta = test::kernel_with({0.5, 1, 2, 4}, 1);
   PreflightOptions options;

@@ -1,6 +1,5 @@
 // cdt train, predict and analyze with a target that is a class.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cmath>
 #include <fstream>
@@ -8,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "support/temp_folder.h"
+#include "support/program.h"
 
 namespace cdt {
 namespace {
@@ -37,26 +36,11 @@ std::string fruit(int rows, const Row& names = {"apple", "lemon", "plum"}) {
   return csv.str();
 }
 
-class Classes : public testing::Test {
+class Classes : public test::Program {
  protected:
-  struct Result {
-    int code;
-    std::string out, err;
-  };
   void SetUp() override { write("fruit.csv", fruit(60)); }
-  void write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-  }
-  std::string slurp(const std::string& name) const {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  json parse(const std::string& name) const { return json::parse(slurp(name)); }
-  Result cdt(const std::string& arguments) {
-    const std::string command = "cd " + folder_.path().string() + " && " CDT_PROGRAM " " +
-                                arguments + " --threads 1 >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
+  Result cdt(const std::string& arguments) const {
+    return test::Program::cdt(arguments + " --threads 1");
   }
   Result train(const std::string& flags, const std::string& file = "fruit.csv") {
     return cdt("train " + file + kTrain + flags);
@@ -70,7 +54,6 @@ class Classes : public testing::Test {
   }
   static constexpr const char* kTrain =
       " --target kind --drop price --loss cross-entropy --hidden 16 --no-analysis ";
-  test::TempFolder folder_;
 };
 
 TEST_F(Classes, ARunTellsProbabilitiesAccuracyAndConfusion) {

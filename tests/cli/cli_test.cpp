@@ -3,14 +3,12 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/saved_model.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "support/compare.h"
-#include "support/temp_folder.h"
+#include "support/program.h"
 
 namespace cdt {
 namespace {
@@ -23,41 +21,9 @@ using torch::Tensor;
 
 const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
 
-std::string slurp(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-class Program : public testing::Test {
+class Program : public test::Program {
  protected:
-  struct Result {
-    int code;
-    std::string out;
-    std::string err;
-  };
-
-  /// Runs `cdt ARGUMENTS` in the test's folder.
-  Result cdt(const std::string& arguments) {
-    const std::string command = "cd " + folder_.path().string() + " && " CDT_PROGRAM " " +
-                                arguments + " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder_ / "out.txt"),
-            slurp(folder_ / "err.txt")};
-  }
-
-  void expect_wrong_usage(const std::string& arguments, const std::string& message) {
-    SCOPED_TRACE(arguments);
-    const Result result = cdt(arguments);
-    EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr(message));
-    EXPECT_EQ(result.out, "");
-  }
-
   void save(const std::string& name, const Tensor& tensor) { save_npy(folder_ / name, tensor); }
-
-  test::TempFolder folder_;
 };
 
 TEST_F(Program, HelpsEveryCommandWithAnExample) {
@@ -112,7 +78,7 @@ TEST_F(Program, DesignWritesAGainThatSolvesTheRiccatiEquation) {
           "--json c.json");
   ASSERT_EQ(general.code, 0) << general.err;
   EXPECT_LE(relative_error(load_npy(folder_ / "gain2.npy"), K), 1e-9);
-  const json doubling = json::parse(slurp(folder_ / "c.json"));
+  const json doubling = json::parse(slurp("c.json"));
   EXPECT_EQ(doubling["solver"], "doubling");
   EXPECT_GT(doubling["iterations"], 1);
   EXPECT_THAT(general.out, HasSubstr("gain2.npy"));
@@ -140,7 +106,7 @@ TEST_F(Program, KernelAndAnalyzeTakeASavedModel) {
   const Tensor theta = load_npy(folder_ / "theta.npy");
   EXPECT_LE(relative_error(theta, kernel::empirical_ntk(net, x).theta), 1e-6);
   EXPECT_LE(relative_error(load_npy(folder_ / "y0.npy"), net->forward(x)), 1e-6);
-  EXPECT_EQ(json::parse(slurp(folder_ / "k.json"))["outputs"], 2);
+  EXPECT_EQ(json::parse(slurp("k.json"))["outputs"], 2);
   result =
       cdt("kernel --model model.safetensors --inputs x.npy --by-rows --memory 1 --out rows.npy "
           "--quiet");
@@ -198,14 +164,14 @@ TEST_F(Program, MakesAndDescribesData) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("houses.csv"), HasSubstr("50 rows")));
   result = cdt("data make again.csv --rows 50 --seed 3 --json -");
   EXPECT_EQ(json::parse(result.out)["rows"], 50);
-  EXPECT_EQ(slurp(folder_ / "houses.csv"), slurp(folder_ / "again.csv"));
+  EXPECT_EQ(slurp("houses.csv"), slurp("again.csv"));
   EXPECT_EQ(cdt("data make again.csv --rows 50 --seed 4 --quiet").out, "");
-  EXPECT_NE(slurp(folder_ / "houses.csv"), slurp(folder_ / "again.csv"));
+  EXPECT_NE(slurp("houses.csv"), slurp("again.csv"));
 
   result = cdt("data describe --target price --json d.json houses.csv");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("50 rows × 9 columns"), HasSubstr("district")));
-  const json description = json::parse(slurp(folder_ / "d.json"));
+  const json description = json::parse(slurp("d.json"));
   EXPECT_EQ(description["columns"].size(), 9u);
   EXPECT_EQ(description["columns"][4]["type"], "text");
   EXPECT_EQ(description["conflicts"].size(), 0u);
@@ -251,7 +217,7 @@ TEST_F(Program, TakesOptionsOfEveryCommandFromOneFile) {
   EXPECT_EQ(cdt("train --config c.toml --no-analysis").code, 0);
   EXPECT_EQ(cdt("predict --config c.toml").code, 0);
   EXPECT_EQ(cdt("predict r h.csv --config c.toml --out q.csv").code, 0);  // flags and places win
-  EXPECT_EQ(slurp(folder_ / "p.csv"), slurp(folder_ / "q.csv"));
+  EXPECT_EQ(slurp("p.csv"), slurp("q.csv"));
   const Result report = cdt("analyze --config c.toml --forecast --json -");
   ASSERT_EQ(report.code, 0) << report.err;
   const json findings = json::parse(report.out);
@@ -312,7 +278,7 @@ TEST_F(Program, SaysWhatIsWrong) {
   expect_wrong_usage("analyze --kernel good.npy --outputs y0.npy --labels transposed.npy --lr 0.1",
                      "2 outputs a sample");
   expect_wrong_usage("analyze --kernel good.npy --labels row.npy --lr 0.1", "--outputs-per-sample");
-  expect_wrong_usage("analyze --kernel good.npy --lr 1e160", "overflows");
+  expect_wrong_usage("analyze --kernel good.npy --lr 1e160", "overflow");
   save("q.npy", -torch::ones({6}, kDouble));
   expect_wrong_usage("design --kernel good.npy --lr 0.1 --Q q.npy --out g.npy",
                      "Q must be positive semidefinite");

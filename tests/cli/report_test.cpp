@@ -1,13 +1,12 @@
 // cdt report, and the report that every run writes, as a sceptical user runs them.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "support/temp_folder.h"
+#include "support/program.h"
 
 namespace cdt {
 namespace {
@@ -17,12 +16,8 @@ using testing::HasSubstr;
 using testing::Not;
 using Text = const std::string&;
 
-class Report : public testing::Test {
+class Report : public test::Program {
  protected:
-  struct Result {
-    int code;
-    std::string out, err;
-  };
   void SetUp() override {
     std::ofstream csv(folder_ / "homes.csv");
     csv << "area,rooms,price\n";
@@ -31,19 +26,6 @@ class Report : public testing::Test {
           << 900 * (50 + i * 37 % 91) + 7000 * (i % 5) << "\n";
     }
   }
-  void write(Text name, Text text) { std::ofstream(folder_ / name) << text; }
-  std::string slurp(Text name) const {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  bool exists(Text name) const { return std::filesystem::exists(folder_ / name); }
-  Result shell(Text command) {
-    const std::string whole =
-        "cd " + folder_.path().string() + " && (" + command + ") >out.txt 2>err.txt";
-    const int status = std::system(whole.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
-  }
-  Result cdt(Text arguments) { return shell(CDT_PROGRAM " " + arguments); }
   void trained(Text flags) {
     const Result result =
         cdt("train homes.csv --target price --threads 1 --hidden 8 --steps 5 --quiet " + flags);
@@ -63,7 +45,6 @@ class Report : public testing::Test {
   }
   static constexpr const char* kRows =
       R"([{"architecture": "2-8-1", "lr": 0.1, "method": "cdt", "val_mse_mean": 0.5}])";
-  test::TempFolder folder_;
 };
 
 TEST_F(Report, EveryRunWritesOne) {

@@ -1,13 +1,12 @@
 // cdt reproduce and cdt compare end to end, on a small table.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "support/temp_folder.h"
+#include "support/program.h"
 
 namespace cdt {
 namespace {
@@ -67,27 +66,12 @@ rows = [
 ]
 )";
 
-class Sweeping : public testing::Test {
+class Sweeping : public test::Program {
  protected:
-  struct Result {
-    int code;
-    std::string out, err;
-  };
   void SetUp() override {
     ASSERT_EQ(cdt("data make homes.csv --rows 80 --quiet").code, 0);
     std::ofstream(folder_ / "small.toml") << kExperiment;
   }
-  std::string slurp(const std::string& name) const {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  json parse(const std::string& name) const { return json::parse(slurp(name)); }
-  Result shell(const std::string& command) {
-    const std::string inside = "cd " + folder_.path().string() + " && (" + command;
-    const int status = std::system((inside + ") >out.txt 2>err.txt").c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
-  }
-  Result cdt(const std::string& arguments) { return shell(CDT_PROGRAM " " + arguments); }
   Result reproduce(const std::string& flags) {
     return cdt("reproduce ames --experiment small.toml --data homes.csv " + flags);
   }
@@ -103,8 +87,6 @@ class Sweeping : public testing::Test {
     EXPECT_THAT(result.err, HasSubstr(message));
     EXPECT_EQ(result.out, "");
   }
-
-  test::TempFolder folder_;
 };
 
 /// Every row of results.json has the names of DESIGN section 5, with their types.

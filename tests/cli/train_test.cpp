@@ -1,6 +1,5 @@
 // cdt train and cdt predict as a sceptical user runs them.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cmath>
 #include <fstream>
@@ -10,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "support/temp_folder.h"
+#include "support/program.h"
 
 namespace cdt {
 namespace {
@@ -60,21 +59,10 @@ std::string homes(int rows) {
   return csv.str();
 }
 
-class Training : public testing::Test {
+class Training : public test::Program {
  protected:
-  struct Result {
-    int code;
-    std::string out, err;
-  };
   void SetUp() override { write("homes.csv", homes(kRows)); }
-  void write(Text name, Text text) { std::ofstream(folder_ / name) << text; }
-  std::string slurp(Text name) const {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   std::string saved(Text csv) { return write("other.csv", csv), "other.csv"; }
-  bool exists(Text name) const { return fs::exists(folder_ / name); }
-  json parse(Text name) const { return json::parse(slurp(name)); }
   double scale(Text run) const { return parse(run + "/preprocess.json")["targets"][0]["scale"]; }
   double train_loss(Text run) const { return parse(run + "/run.json")["result"]["train_loss"]; }
   std::map<std::string, std::string> files_in(Text run) const {
@@ -89,13 +77,6 @@ class Training : public testing::Test {
     edited(slurp(run + "/history.csv"), [&](Row& row, int) { cells.push_back(row.at(column)); });
     return {cells.begin() + 1, cells.end()};
   }
-  /// Runs a command of the shell in the test's folder.
-  Result shell(Text command) {
-    const std::string quiet = "cd " + folder_.path().string() + " && (" + command;
-    const int status = std::system((quiet + ") >out.txt 2>err.txt").c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp("out.txt"), slurp("err.txt")};
-  }
-  Result cdt(Text arguments) { return shell(CDT_PROGRAM " " + arguments); }
   Result train(Text flags, Text file = "homes.csv") {
     return cdt("train " + file + kTrain + flags);
   }
@@ -124,7 +105,6 @@ class Training : public testing::Test {
     EXPECT_TRUE(slurp(a + "/predictions.csv") == slurp(b + "/predictions.csv"));
   }
   static constexpr const char* kTrain = " --target price --threads 1 --no-analysis --hidden 16 ";
-  test::TempFolder folder_;
 };
 
 TEST_F(Training, TheRunFolderTellsTheWholeRun) {

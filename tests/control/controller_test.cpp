@@ -49,6 +49,25 @@ TEST(GeneralController, EqualsTheSpectralOneForScaledIdentities) {
   }
 }
 
+TEST(GeneralController, IsTheSameOnEveryDevice) {
+  const int64_t n = 10;
+  const Tensor theta = test::random_kernel(n, 3 * n, 6.0, 4);  // some modes grow by themselves
+  const Tensor Q = torch::ones({n, n}, kDouble);
+  const Tensor r = torch::linspace(0.1, 0.3, n, kDouble);
+  const auto here = design_general(spectrum_of(theta), 1.0, Loss::kSse, Q, r);
+  const auto closed = design_spectral(spectrum_of(theta), 1.0, Loss::kSse);
+  for (const auto& device : test::devices()) {
+    SCOPED_TRACE(device.str());
+    const auto spectrum = spectrum_of(theta.to(device));
+    const auto there = design_general(spectrum, 1.0, Loss::kSse, Q.to(device), r.to(device));
+    EXPECT_LE(relative_error(there.K.cpu(), here.K), 1e-9);
+    EXPECT_NEAR(there.closed_loop_radius, here.closed_loop_radius, 1e-8);
+    const auto spectral = design_spectral(spectrum, 1.0, Loss::kSse);
+    EXPECT_LE(relative_error(spectral.gain_matrix().cpu(), closed.gain_matrix()), 1e-9);
+    EXPECT_LE(control::riccati_residual(spectral, theta.to(device)), test::tol::kRiccati);
+  }
+}
+
 TEST(GeneralController, SolvesTheEquationForFullWeights) {
   for (uint64_t seed : {1, 2, 3}) {
     for (double rate : {0.1, 1.5}) {

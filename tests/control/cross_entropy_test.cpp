@@ -32,7 +32,7 @@ Tensor one_hot(int64_t samples, int64_t classes, uint64_t seed) {
 
 /// blockdiag(Z, …) [rC, r(C − 1)]
 Tensor block_basis(const control::CrossEntropyController& c) {
-  return torch::kron(torch::eye(c.samples, kDouble), c.basis);
+  return torch::kron(torch::eye(c.plant.samples, kDouble), c.plant.basis);
 }
 
 Tensor dense(const Tensor& blocks) {
@@ -54,7 +54,7 @@ TEST(CrossEntropy, SolvesTheRiccatiEquationOfTheLogits) {
         options.cost = cost;
         const auto c = design_cross_entropy(theta, z, one_hot(r, C, seed), rate, options);
         const Tensor Z = block_basis(c);
-        const Tensor H = dense(c.curvature);
+        const Tensor H = dense(c.plant.curvature);
         const Tensor I = torch::eye(r * (C - 1), kDouble);
         const Tensor B = rate / r * Z.t().mm(theta).mm(Z);
         const Tensor A = I - B.mm(H);
@@ -79,18 +79,19 @@ TEST(CrossEntropy, MovesTheLogitsAsPromised) {
   const double rate = 9.0;
   const auto c = design_cross_entropy(theta, z, y, rate);
   // At the equilibrium the gradient of the smoothed loss is zero, and so is the seed.
-  EXPECT_LE(relative_error(torch::softmax(c.equilibrium, 1), 0.9 * y + 0.1 / C), 1e-14);
-  EXPECT_LE(c.seed(c.equilibrium).norm().item<double>(), 1e-13);
-  EXPECT_LE(std::abs(c.excess_loss(c.equilibrium)), 1e-15);
-  EXPECT_NEAR(c.excess_loss(z),
-              output_loss(kLoss, z, c.targets) - output_loss(kLoss, c.equilibrium, c.targets),
+  EXPECT_LE(relative_error(torch::softmax(c.plant.equilibrium, 1), 0.9 * y + 0.1 / C), 1e-14);
+  EXPECT_LE(c.seed(c.plant.equilibrium).norm().item<double>(), 1e-13);
+  EXPECT_LE(std::abs(c.plant.excess_loss(c.plant.equilibrium)), 1e-15);
+  EXPECT_NEAR(c.plant.excess_loss(z),
+              output_loss(kLoss, z, c.plant.targets) -
+                  output_loss(kLoss, c.plant.equilibrium, c.plant.targets),
               1e-13);
   // H is a secant: Hξ is the gradient.
-  const Tensor near = c.equilibrium + 0.5 * torch::randn({r, C}, kDouble);
+  const Tensor near = c.plant.equilibrium + 0.5 * torch::randn({r, C}, kDouble);
   const auto there = design_cross_entropy(theta, near, y, rate);
-  const Tensor xi = (near - c.equilibrium).mm(c.basis).unsqueeze(2);
-  EXPECT_LE(relative_error(there.curvature.matmul(xi).squeeze(2),
-                           (torch::softmax(near, 1) - c.targets).mm(c.basis)),
+  const Tensor xi = (near - c.plant.equilibrium).mm(c.plant.basis).unsqueeze(2);
+  EXPECT_LE(relative_error(there.plant.curvature.matmul(xi).squeeze(2),
+                           (torch::softmax(near, 1) - c.plant.targets).mm(c.plant.basis)),
             1e-12);
   // A shift of a sample's logits changes nothing.
   const Tensor shifted = z + torch::randn({r, 1}, kDouble);

@@ -116,6 +116,54 @@ TEST(Riccati, TrainingGainsEqualSciPy) {
   EXPECT_LE(relative_error(general.K, weighted), 1e-11);
 }
 
+TEST(Riccati, WeightsThatSeeGrowingModesOnlyTogether) {
+  // One direction is weighed, and every mode grows by itself: doubling alone loses up to all
+  // digits.
+  const auto expect_solved = [](const Tensor& theta, const Tensor& Q) {
+    const int64_t n = theta.size(0);
+    const Tensor I = torch::eye(n, kDouble);
+    const Tensor R = 0.1 * I;
+    const Tensor A = I - theta;
+    const auto general =
+        control::design_general(dynamics::decompose(theta, 1e-14), 1.0, dynamics::Loss::kSse, Q, R);
+    const auto plain = solve_riccati(A, theta, Q, R);
+    for (const Tensor& P : {general.P, plain.P}) {
+      EXPECT_LE(riccati_gap(A, theta, Q, R, P), test::tol::kRiccati);
+    }
+    for (const Tensor& K : {general.K, plain.K}) {
+      EXPECT_LT(torch::linalg_eigvals(A - theta.mm(K)).abs().max().item<double>(), 1);
+    }
+    EXPECT_LE(relative_error(general.K, plain.K), test::tol::kRiccati);
+    EXPECT_LE(general.relative_residual, 1e-12);
+  };
+  struct Case {
+    int64_t n;
+    double low, high;
+  };
+  for (const auto& [n, low, high] :
+       {Case{4, 3, 6}, {6, 3, 30}, {8, 3, 50}, {10, 5, 100}, {20, 3, 50}}) {
+    SCOPED_TRACE(testing::Message() << n << " modes from " << low << " to " << high);
+    expect_solved(torch::diag(torch::linspace(low, high, n, kDouble)),
+                  torch::ones({n, n}, kDouble));
+  }
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const auto n = static_cast<int64_t>(4 + seed % 9);
+    const Tensor theta = test::random_kernel(n, 3 * n, 10.0 * static_cast<double>(seed), seed);
+    expect_solved(theta, random_psd(n, 1 + static_cast<int64_t>(seed % 3)));
+  }
+}
+
+TEST(Riccati, TakesWeightsThatAreSingularUpToRounding) {
+  for (const int64_t n : {2, 20, 40, 100, 200}) {
+    SCOPED_TRACE(n);
+    const Tensor ones = torch::ones({n, n}, kDouble);
+    EXPECT_NO_THROW(control::require_state_weight(ones, n));
+    EXPECT_THROW(control::require_state_weight(ones - 1e-9 * torch::eye(n, kDouble), n),
+                 InvalidArgument);
+  }
+}
+
 TEST(Riccati, TakesDiagonalsForWeights) {
   torch::manual_seed(3);
   const Tensor A = torch::randn({4, 4}, kDouble);

@@ -166,6 +166,28 @@ TEST(Check, SymmetricSeesAGapThatOverflows) {
   EXPECT_THROW(cdt::require_symmetric(x, "Q", 1), InvalidArgument);
 }
 
+TEST(Check, DistributionsNameTheirWorst) {
+  const auto check = [](const torch::Tensor& rows) { cdt::require_distributions(rows, "labels"); };
+  EXPECT_NO_THROW(check(torch::tensor({{0.0, 1.0}, {0.25, 0.75}})));
+  EXPECT_THAT(
+      [&] {
+        check(torch::tensor({{0.0, 1.0}, {-0.25, 1.25}}));
+      },
+      ThrowsMessage<InvalidArgument>(
+          "labels must be distributions over classes, but the smallest entry is -0.25"));
+  EXPECT_THAT(
+      [&] {
+        check(torch::tensor({{0.0, 1.0}, {0.25, 1.0}}));
+      },
+      ThrowsMessage<InvalidArgument>(
+          "labels of each sample must sum to 1, but one is off by 0.25"));
+  EXPECT_THAT(
+      [&] {
+        check(torch::tensor({{kNan, 1.0}}));
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("[0, 0] is nan")));
+}
+
 TEST(Check, NumbersNameTheValue) {
   EXPECT_NO_THROW(cdt::require_positive(1e-300, "eta"));
   EXPECT_NO_THROW(cdt::require_non_negative(0, "eta"));

@@ -220,7 +220,9 @@ TEST(Npy, RefusesOtherDtypesAndSaysHowToConvert) {
         structured ? "a structured dtype" : "\"" + descr.substr(1, descr.size() - 2) + "\"";
     expect_refused(folder, npy(dict(descr, "False", "(1,)"), std::string(8, '\0')),
                    {"expected float32 or float64, little endian", "but came " + came,
-                    structured ? "a['field'].astype('<f8')" : "a.astype('<f8')"});
+                    structured        ? "a['field'].astype('<f8')"
+                    : descr[2] == 'c' ? "complex numbers"
+                                      : "a.astype('<f8')"});
   }
 }
 

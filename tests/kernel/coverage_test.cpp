@@ -1,6 +1,7 @@
 // Every parameter is accounted for once, and a wrong kernel is never returned: what is refused, and
 // what falls back.
 #include <cdt/core/error.h>
+#include <cdt/kernel/operator.h>
 #include <gmock/gmock.h>
 
 #include "kernel/networks.h"
@@ -20,6 +21,27 @@ using testing::ThrowsMessage;
 using torch::Tensor;
 
 const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+/// By the kernel's two paths, by the operator, and by products with vectors; one output a sample.
+void expect_refused_by_all(const kernel::Model& model, const Tensor& x, const char* message) {
+  const Tensor v = torch::ones({x.size(0)}, x.options());
+  const Tensor u = torch::ones({model.parameter_count()}, x.options());
+  NtkOptions rows;
+  rows.path = NtkOptions::Path::kJacobian;
+  const std::vector<std::function<void()>> ways{
+      [&] { empirical_ntk(model, x); },
+      [&] { empirical_ntk(model, x, rows); },
+      [&] { empirical_ntk(model, x, x.narrow(0, 0, 3)); },
+      [&] { kernel::NtkOperator(model, x); },
+      [&] { kernel::vector_jacobian_product(model, x, v); },
+      [&] { kernel::jacobian_vector_product(model, x, u); },
+      [&] { kernel::hessian_vector_product(model, x, v, u); },
+      [&] { kernel::second_derivative(model, x, u, u); }};
+  for (size_t way = 0; way < ways.size(); ++way) {
+    SCOPED_TRACE(way);
+    EXPECT_THAT(ways[way], ThrowsMessage<InvalidArgument>(HasSubstr(message)));
+  }
+}
 
 TEST(Coverage, FrozenParametersAreLeftOut) {
   torch::manual_seed(1);
@@ -149,14 +171,15 @@ TEST(Coverage, RefusesLayersInTrainingMode) {
   torch::nn::Sequential dropout(torch::nn::Linear(4, 8), torch::nn::Dropout(0.5),
                                 torch::nn::Linear(8, 1));
   const Tensor x = torch::randn({6, 4});
-  for (auto path : {NtkOptions::Path::kAuto, NtkOptions::Path::kJacobian}) {
-    NtkOptions options;
-    options.path = path;
-    EXPECT_THAT([&] { empirical_ntk(norm, x, options); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("call eval()")));
-    EXPECT_THAT([&] { empirical_ntk(dropout, x, options); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("call eval()")));
+  const std::vector<Tensor> statistics = norm->buffers();
+  const Tensor mean = statistics[0].clone();
+  const Tensor variance = statistics[1].clone();
+  for (const kernel::Model& model : {kernel::Model(norm), kernel::Model(dropout)}) {
+    expect_refused_by_all(model, x, "call eval()");
   }
+  // A refused pass leaves no trace in the model.
+  EXPECT_TRUE(torch::equal(statistics[0], mean));
+  EXPECT_TRUE(torch::equal(statistics[1], variance));
   norm->eval();
   dropout->eval();
   test::Network plain{"",
@@ -269,6 +292,64 @@ TEST(Coverage, RefusesAnyLayerThatMixesSamples) {
   }
 }
 
+TEST(Coverage, RefusesCouplingThatOneSampleHides) {
+  // Divided by the largest input of the batch: the sample that holds it sees no difference.
+  torch::manual_seed(15);
+  const test::Network net{"",
+                          {parameter({1, 4}, kDouble)},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            return torch::linear(x / x.abs().max(), w[0]);
+                          },
+                          {4}};
+  for (const int64_t largest : {0, 1, 5, 8}) {
+    SCOPED_TRACE(largest);
+    const Tensor x = test::inputs(9, net, kDouble);
+    x[largest][2] = 20;
+    EXPECT_THAT([&] { empirical_ntk(net.model(), x); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("mixes samples")));
+    EXPECT_THAT([&] { empirical_ntk(net.model(), x.narrow(0, 0, 1).clone(), x); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("mixes samples")));
+  }
+}
+
+/// A network whose first weight gets another gradient than its layer says.
+test::Network hooked(const std::function<Tensor(const Tensor&)>& hook) {
+  return {"",
+          {parameter({6, 4}, kDouble), parameter({2, 6}, kDouble)},
+          [hook](const std::vector<Tensor>& w, const Tensor& x) {
+            const Tensor weight = w[0] * 1.0;
+            weight.register_hook(hook);
+            return torch::linear(torch::linear(x, weight).tanh(), w[1]);
+          },
+          {4}};
+}
+
+TEST(Coverage, ARuleThatTheSelfCheckRefutesIsReplaced) {
+  torch::manual_seed(16);
+  const auto net = hooked([](const Tensor& gradient) { return 3 * gradient; });
+  const Tensor x = test::inputs(7, net, kDouble);
+  const Tensor J = test::brute_force_jacobian(net, x);
+  const auto ntk = empirical_ntk(net.model(), x);
+  EXPECT_LE(relative_error(ntk.theta, J.mm(J.t())), test::tol::kKernel64);
+  EXPECT_EQ(ntk.coverage[0].coverage, Coverage::kJacobian);
+  EXPECT_THAT(ntk.coverage[0].reason, HasSubstr("failed the self-check"));
+  EXPECT_EQ(ntk.coverage[1].coverage, Coverage::kRule);
+  EXPECT_GT(ntk.self_check, 0);
+  EXPECT_LE(ntk.self_check, test::tol::kKernel64);
+}
+
+TEST(Coverage, AKernelThatFailsItsSelfCheckIsAnError) {
+  torch::manual_seed(17);
+  const auto net =
+      hooked([](const Tensor& gradient) { return gradient * torch::rand({}, kDouble); });
+  for (auto path : {NtkOptions::Path::kAuto, NtkOptions::Path::kJacobian}) {
+    NtkOptions options;
+    options.path = path;
+    EXPECT_THAT([&] { empirical_ntk(net.model(), test::inputs(7, net, kDouble), options); },
+                ThrowsMessage<NumericalError>(HasSubstr("self-check")));
+  }
+}
+
 TEST(Coverage, OutputsThatCancelAreNoCoupling) {
   // The antisymmetric initialisation: two copies of a network, subtracted, give zero at the start.
   torch::manual_seed(13);
@@ -307,6 +388,10 @@ TEST(Coverage, RefusesOutputsWithoutAGraph) {
               ThrowsMessage<InvalidArgument>(HasSubstr("do not depend")));
   EXPECT_THROW(kernel::vector_jacobian_product(detached, x, torch::ones({4}, kDouble)),
                InvalidArgument);
+  // Others' parameters move them, not these.
+  const Tensor other = parameter({4, 1}, kDouble);
+  const kernel::Model foreign([&](const Tensor& in) { return in.mm(weight); }, {other});
+  expect_refused_by_all(foreign, x, "do not depend");
   const kernel::Model model([&](const Tensor& in) { return in.mm(weight); }, {weight});
   const c10::InferenceMode inference;
   EXPECT_THAT([&] { empirical_ntk(model, x); },

@@ -41,16 +41,18 @@ inline Tensor inputs(int64_t samples, const Network& network, const torch::Tenso
 /// J [n, P] row by row, on the whole batch: nothing of the library in it.
 inline Tensor brute_force_jacobian(const Network& network, const Tensor& x) {
   const Tensor y = network.forward(network.parameters, x).reshape({-1});
+  std::vector<Tensor> trainable;
+  for (const Tensor& p : network.parameters) {
+    if (p.requires_grad()) trainable.push_back(p);
+  }
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < y.size(0); ++i) {
-    const auto gradients =
-        torch::autograd::grad({y[i]}, network.parameters, {}, /*retain_graph=*/true,
-                              /*create_graph=*/false, /*allow_unused=*/true);
+    const auto gradients = torch::autograd::grad({y[i]}, trainable, {}, /*retain_graph=*/true,
+                                                 /*create_graph=*/false, /*allow_unused=*/true);
     std::vector<Tensor> pieces;
     for (size_t k = 0; k < gradients.size(); ++k) {
-      pieces.push_back(gradients[k].defined()
-                           ? gradients[k].reshape({-1})
-                           : torch::zeros_like(network.parameters[k]).reshape({-1}));
+      pieces.push_back(gradients[k].defined() ? gradients[k].reshape({-1})
+                                              : torch::zeros_like(trainable[k]).reshape({-1}));
     }
     rows.push_back(torch::cat(pieces));
   }
@@ -210,6 +212,15 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                   },
                   {3, 4}});
 
+  const auto frozen = [&](torch::IntArrayRef shape) { return p(shape).requires_grad_(false); };
+  nets.push_back({"a frozen weight and a frozen bias",
+                  {p({6, 4}), frozen({6}), frozen({6, 6}), p({6}), p({2, 6})},
+                  [](P w, X x) {
+                    const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                    return torch::linear(torch::linear(h, w[2], w[3]).tanh(), w[4]);
+                  },
+                  {4}});
+
   // From here on some parameter needs the Jacobian path.
   const auto by_jacobian = [&](Network net) {
     net.all_by_rule = false;
@@ -220,6 +231,15 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
        {p({6, 4}), p({6}), p({2, 6})},
        [](P w, X x) { return torch::linear(torch::linear(x, w[0].exp(), w[1]).tanh(), w[2]); },
        {4}});
+  by_jacobian({"batch norm in eval mode",
+               {p({6, 4}), p({6}), p({6}), p({1, 6}), frozen({6}), frozen({6})},
+               [](P w, X x) {
+                 const Tensor h = torch::batch_norm(torch::linear(x, w[0]), w[1], w[2], w[4],
+                                                    w[5].square() + 0.5, /*training=*/false, 0.1,
+                                                    1e-5, /*cudnn_enabled=*/true);
+                 return torch::linear(h.tanh(), w[3]);
+               },
+               {4}});
   by_jacobian({"weight norm",
                {p({6, 4}), p({6, 1}), p({2, 6})},
                [](P w, X x) {

@@ -72,6 +72,31 @@ TEST_P(Products, AgreeWithFiniteDifferencesAndBruteForce) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Products, testing::Values(1, 2, 3));
 
+TEST(Products, AgreeOnEveryDevice) {
+  for (const auto& device : test::devices()) {
+    SCOPED_TRACE(device.str());
+    torch::manual_seed(4);
+    const auto options = kDouble.device(device);
+    const auto net = test::mlp(3, 2, true, true, false, options);
+    const auto model = net.model();
+    const Tensor x = test::inputs(4, net, options);
+    const Tensor u = torch::randn({model.parameter_count()}, kDouble).to(device);
+    const Tensor v = torch::randn({8}, kDouble).to(device);
+    const Tensor J = test::brute_force_jacobian(net, x);
+    const auto expect_near = [](const Tensor& found, const Tensor& expected) {
+      EXPECT_LE(relative_error(found, expected), test::tol::kKernel64);
+    };
+    expect_near(kernel::jacobian_vector_product(model, x, u), J.mv(u));
+    expect_near(kernel::vector_jacobian_product(model, x, v), J.t().mv(v));
+    expect_near(kernel::NtkOperator(model, x).apply(v), J.mv(J.t().mv(v)));
+    // uᵀ(Σ vᵢ∂²ŷᵢ)u two ways
+    const double by_product =
+        torch::dot(u, kernel::hessian_vector_product(model, x, v, u)).item<double>();
+    const double by_form = torch::dot(v, kernel::second_derivative(model, x, u, u)).item<double>();
+    EXPECT_NEAR(by_product, by_form, test::tol::kKernel64 * std::abs(by_form));
+  }
+}
+
 TEST(Products, AModelLinearInItsParametersHasNoCurvature) {
   const Tensor weight = torch::randn({4, 2}, kDouble).requires_grad_();
   const kernel::Model model([&](const Tensor& x) { return x.mm(weight); }, {weight});

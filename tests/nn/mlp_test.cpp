@@ -231,6 +231,21 @@ TEST_F(SavedModel, SaysWhatIsWrongWithAFile) {
   write(R"({"type": "mlp", "inputs": 3, "hidden": [9223372036854775807], "width_factor": 4})",
         good);
   refused("hidden");
+  // Nothing stands for its default by a slip of the pen, and nothing is rounded.
+  write(R"({"type": "mlp", "inputs": 3, "activaton": "tanh"})", good);
+  refused("has no 'activaton'; it may have type, inputs, hidden");
+  write(R"({"type": "mlp", "inputs": 3, "parametrisation": "ntk"})", good);
+  refused("has no 'parametrisation'");
+  write(R"({"type": "mlp", "inputs": 3.7})", good);
+  refused("inputs must be a whole number from 1 on, not 3.7");
+  write(R"({"type": "mlp", "inputs": 3, "hidden": [4.9]})", good);
+  refused("hidden widths must be a whole number");
+  write(R"({"type": "mlp", "inputs": 3, "hidden": 4})", good);
+  refused("hidden must be a list");
+  write(R"({"type": "mlp", "inputs": 3, "width_factor": 1.9})", good);
+  refused("width_factor must be a whole number");
+  write(R"({"type": "mlp", "inputs": 1180591620717411303424})", good);
+  refused("inputs must be a whole number");
   write(R"({"type": "mlp", "inputs": 3, "activation": "step"})", good);
   refused("activation");
   auto tensors = good;

@@ -1,0 +1,28 @@
+#include "cli/speed.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace cdt::cli {
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double gemm_rate(torch::ScalarType dtype, torch::Device device, double seconds) {
+  constexpr int64_t kSize = 768;
+  const auto a = torch::rand({kSize, kSize}, torch::TensorOptions(dtype).device(device));
+  auto out = torch::empty_like(a);
+  const auto multiply = [&] {
+    torch::mm_out(out, a, a);
+    if (device.is_cuda()) torch::cuda::synchronize();
+  };
+  multiply();  // the first one sets up
+  const auto start = Clock::now();
+  double count = 0;
+  for (; seconds_since(start) < seconds; ++count) multiply();
+  return 2e-9 * std::pow(double{kSize}, 3) * count / seconds_since(start);
+}
+
+}  // namespace cdt::cli

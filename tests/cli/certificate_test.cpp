@@ -1,0 +1,144 @@
+// What the core's commands promise at the edges: extreme rates and weights, singular kernels, files
+// that collide, output that goes nowhere.
+#include <cdt/core/npy.h>
+#include <cdt/nn/saved_model.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/compare.h"
+#include "support/program.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using test::relative_error;
+using testing::HasSubstr;
+using torch::Tensor;
+
+const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+
+class Certificate : public test::Program {
+ protected:
+  void save(const std::string& name, const Tensor& tensor) { save_npy(folder_ / name, tensor); }
+  json report(const std::string& arguments) {
+    const Result result = cdt(arguments + " --json -");
+    EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
+    return result.code == 0 ? json::parse(result.out) : json();
+  }
+};
+
+TEST_F(Certificate, HoldsFromTinyToHugeRatesAndWeights) {
+  const Tensor theta = test::random_kernel(12, 30, 100.0, 1);
+  save("theta.npy", theta);
+  for (const char* setting : {"--lr 0.01", "--lr 1e4", "--lr 1e6", "--lr 1e8", "--lr 1e-300",
+                              "--lr 0.1 --p 1e300", "--lr 1e4 --p 1e290", "--lr 0.1 --p 1e-300"}) {
+    SCOPED_TRACE(setting);
+    const json found =
+        report(std::string("design --kernel theta.npy --loss sse --out gain.npy ") + setting);
+    EXPECT_LE(found["riccati_residual"], 1e-9);
+    EXPECT_LE(found["radius_cdt"], 1);
+    EXPECT_TRUE(torch::isfinite(load_npy(folder_ / "gain.npy")).all().item<bool>());
+  }
+  expect_wrong_usage("design --kernel theta.npy --lr 0.1 --p 1e307 --out none.npy", "overflow");
+  EXPECT_FALSE(exists("none.npy"));
+  for (const double scale : {1e-200, 1e100}) {
+    SCOPED_TRACE(scale);
+    save("scaled.npy", scale * theta);
+    EXPECT_LE(report("design --kernel scaled.npy --lr 0.1 --out gain.npy")["riccati_residual"],
+              1e-9);
+  }
+  // √(1 + q/p) − 1 without cancellation.
+  EXPECT_NEAR(
+      report("analyze --kernel theta.npy --p 1e20")["gain_slow_modes"].get<double>() / 5e-21, 1,
+      1e-12);
+}
+
+TEST_F(Certificate, IsOfAModelAsOfItsKernel) {
+  nn::MlpOptions options;
+  options.inputs = 3;
+  options.hidden = {20};
+  nn::save_model(folder_ / "model.safetensors", nn::Mlp(options, 4));
+  torch::manual_seed(3);
+  Tensor x = torch::randn({10, 3});
+  x[9] = x[2];
+  save("x.npy", x);
+  ASSERT_EQ(cdt("kernel --model model.safetensors --inputs x.npy --out theta.npy").code, 0);
+  const json direct = report(
+      "design --model model.safetensors --inputs x.npy --lr 0.1 --loss sse --out direct.npy");
+  const json by_file = report("design --kernel theta.npy --lr 0.1 --loss sse --out by_file.npy");
+  EXPECT_EQ(direct["rank"], 9);  // a sample that stands twice: no label parts the two
+  EXPECT_EQ(by_file["rank"], 9);
+  EXPECT_EQ(direct["reachable"], false);
+  EXPECT_LE(relative_error(load_npy(folder_ / "direct.npy"), load_npy(folder_ / "by_file.npy")),
+            1e-9);
+  // Without labels nothing is known of their distance.
+  ASSERT_EQ(direct["conflicts"].size(), 1U);
+  EXPECT_EQ(direct["conflicts"][0]["kind"], "duplicate");
+  EXPECT_TRUE(direct["conflicts"][0]["label_gap"].is_null());
+}
+
+TEST_F(Certificate, ReadsBordersAsTheyAre) {
+  const auto text_of = [&](const Tensor& theta, const std::string& rate) {
+    save("theta.npy", theta);
+    return cdt("analyze --kernel theta.npy --loss sse --lr " + rate).out;
+  };
+  const Tensor I = torch::eye(3, kDouble);
+  EXPECT_THAT(text_of(I, "1"), HasSubstr("every mode shrinks without oscillation"));
+  EXPECT_THAT(text_of(I, "1.5"), HasSubstr("OSCILLATING"));
+  const std::string marginal = text_of(I, "2");
+  EXPECT_THAT(marginal, HasSubstr("MARGINAL"));
+  EXPECT_THAT(marginal, testing::Not(HasSubstr("Nothing stands in the way")));
+  EXPECT_THAT(text_of(I, "2.5"), HasSubstr("UNSTABLE"));
+  EXPECT_THAT(text_of(1e-8 * I, "1"), HasSubstr("κ of gradient descent 1 − 1e-08"));
+  save("theta.npy", torch::diag(torch::tensor({1.0, 1e-14}, kDouble)));
+  EXPECT_EQ(report("analyze --kernel theta.npy --lr 0.001 --loss sse")["exponentially_stable"],
+            true);
+  save("theta.npy", 0 * I);
+  EXPECT_EQ(report("analyze --kernel theta.npy --lr 0.1")["radius_cdt"], 1);
+}
+
+TEST_F(Certificate, NoFileIsWrittenTwiceOrOverAnInput) {
+  const Tensor theta = test::random_kernel(6, 12, 1.0, 2);
+  save("theta.npy", theta);
+  const std::string design = "design --kernel theta.npy --lr 0.1 ";
+  expect_wrong_usage(design + "--out a.npy --steering a.npy",
+                     "--steering and --out name the same file");
+  expect_wrong_usage(design + "--out a.npy --json ./a.npy", "--json and --out name the same file");
+  expect_wrong_usage(design + "--out ./theta.npy", "--out and --kernel name the same file");
+  expect_wrong_usage("analyze --kernel theta.npy --json theta.npy", "name the same file");
+  EXPECT_TRUE(torch::equal(load_npy(folder_ / "theta.npy"), theta));
+}
+
+TEST_F(Certificate, OutputThatGoesNowhereIsAFailure) {
+  save("theta.npy", test::random_kernel(6, 12, 1.0, 3));
+  for (const char* arguments : {"design --kernel theta.npy --lr 0.1 --out g.npy --json -",
+                                "analyze --kernel theta.npy", "--help", "info"}) {
+    SCOPED_TRACE(arguments);
+    const Result result = cdt(arguments, "/dev/full");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
+  }
+}
+
+TEST_F(Certificate, SaysWhichFileAndWhichOption) {
+  save("theta.npy", test::random_kernel(6, 12, 1.0, 4));
+  expect_wrong_usage("design --lr 0.1 --out g.npy", "cdt: a kernel file (--kernel) or a model");
+  expect_wrong_usage("analyze --kernel theta.npy --target price",
+                     "--target is for a CSV file, and there is none");
+  expect_wrong_usage("analyze --kernel theta.npy --hidden 8", "--hidden is for a CSV file");
+  expect_wrong_usage("analyze --kernel theta.npy --lr 1e300", "a learning rate of 1e+300");
+  save("negative.npy", -torch::eye(3, kDouble));
+  expect_wrong_usage("design --kernel negative.npy --lr 0.1 --out g.npy",
+                     "negative.npy: kernel must be positive semidefinite");
+  // Weights of the command line stand instead of those of a file.
+  std::ofstream(folder_ / "c.toml") << "p = 0.5\n";
+  save("r.npy", torch::ones({6}, kDouble));
+  EXPECT_EQ(
+      report("design --kernel theta.npy --lr 0.1 --out g.npy --config c.toml --R r.npy")["solver"],
+      "doubling");
+}
+
+}  // namespace
+}  // namespace cdt
