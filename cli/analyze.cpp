@@ -34,6 +34,8 @@ void analyze_table(const Options& options, torch::Device device) {
       "a CSV file goes without --kernel and --model: its network is made of --hidden and so on");
   CDT_REQUIRE(options.design.labels.empty() && options.design.outputs.empty(),
               "--labels and --outputs go with --kernel; a CSV file has its --target");
+  require_distinct({{"the CSV file", options.data.csv.path}, {"--config", options.output.config}},
+                   {{"--json", options.output.json}});
   CDT_REQUIRE(!options.data.targets.empty(), "a CSV file needs --target, the columns to learn");
   const bool classes = options.design.loss == "cross-entropy";
   DataOptions data = options.data;
@@ -71,14 +73,16 @@ void analyze_kernel(const Options& options, torch::Device device) {
       !options.source.kernel.empty() || !options.source.model.empty(),
       "a CSV file, a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
   for (const CLI::Option* option : options.of_tables) {
-    CDT_REQUIRE(option->count() == 0, option->get_name(),
+    // What a configuration file says for other commands may stand.
+    CDT_REQUIRE(option->count() == 0 || !options.output.config.empty(), option->get_name(),
                 " is for a CSV file, and there is none beside --kernel or --model");
   }
   require_distinct({{"--kernel", options.source.kernel},
                     {"--model", options.source.model},
                     {"--inputs", options.source.inputs},
                     {"--labels", options.design.labels},
-                    {"--outputs", options.design.outputs}},
+                    {"--outputs", options.design.outputs},
+                    {"--config", options.output.config}},
                    {{"--json", options.output.json}});
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);

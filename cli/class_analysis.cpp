@@ -45,7 +45,7 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   const int64_t m = plant.spectrum.size();
   const bool reachable = plant.spectrum.rank == m;
   const double fastest = 2 / margins.gd;
-  const double slow = std::sqrt(1 + options.q / options.p);
+  const double slow = control::gain_of_slow_modes(options.q, options.p);
   const double loss = dynamics::output_loss(dynamics::OutputLoss::kCrossEntropy, logits,
                                             problem.data.y.to(torch::kFloat64));
 
@@ -58,12 +58,14 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
       !stability.stable
           ? verdict("gradient descent", "UNSTABLE",
                     fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest))
-      : fastest >= 1 ? verdict("gradient descent", "OSCILLATING",
-                               "bounded, but the fastest mode changes sign each step")
-                     : verdict("gradient descent", "STABLE", "no mode oscillates");
+      : !stability.exponential
+          ? verdict("gradient descent", "MARGINAL", "its fastest mode never shrinks")
+      : fastest > 1 ? verdict("gradient descent", "OSCILLATING",
+                              "bounded, but the fastest mode changes sign each step")
+                    : verdict("gradient descent", "STABLE", "no mode oscillates");
   text +=
       verdict("controlled descent", controller.closed_loop_radius() <= 1 ? "STABLE" : "UNSTABLE",
-              fmt::format("slow modes learn {:.2f} times faster", slow));
+              fmt::format("slow modes learn {:.2f} times faster", 1 + slow));
   text += reachable ? verdict("reachability", "YES", "every class can be fitted on every row")
                     : verdict("reachability", "NO",
                               fmt::format("{} of {} directions cannot be moved by any label",
@@ -97,12 +99,12 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   const double lambda_min = plant.spectrum.smallest;
   text += fmt::format(
       "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
-      "  κ of gradient descent {:.6g}   radius under CDT {:.6g}\n"
+      "  κ of gradient descent {}   radius under CDT {}\n"
       "  largest stable rate {:.6g}   largest without oscillation {:.6g}   safe in every state "
       "{:.6g}\n  kernel: {}\n",
-      plant.spectrum.largest(), lambda_min, plant.spectrum.rank, m, stability.kappa,
-      controller.closed_loop_radius(), stability.lr_max * r, stability.lr_monotone * r, everywhere,
-      ntk.brief_report());
+      plant.spectrum.largest(), lambda_min, plant.spectrum.rank, m, radius_text(stability.kappa),
+      radius_text(controller.closed_loop_radius()), stability.lr_max * r, stability.lr_monotone * r,
+      everywhere, ntk.brief_report());
 
   ordered_json json{{"n", m},
                     {"samples", plant.samples},
@@ -126,7 +128,7 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
                     {"radius_cdt", controller.closed_loop_radius()},
                     {"margin_gd", number_or_null(margins.gd)},
                     {"margin_cdt", number_or_null(margins.cdt)},
-                    {"gain_slow_modes", slow - 1},
+                    {"gain_slow_modes", slow},
                     {"initial_loss", loss},
                     {"conflicts", ordered_json::array()}};
   for (const ConflictingRows& rows : problem.conflicts) {

@@ -147,7 +147,7 @@ torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
 
-/// An option and the file it names; "" and "-" are none.
+/// An option and the file it names; "", "-" and devices are none.
 using NamedFile = std::pair<const char*, std::string>;
 /// @throws InvalidArgument if a file that is to be written is also read, or written twice.
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);

@@ -34,7 +34,8 @@ int run(const Options& options) {
        {"--labels", options.design.labels},
        {"--outputs", options.design.outputs},
        {"--Q", options.state_weight},
-       {"--R", options.input_weight}},
+       {"--R", options.input_weight},
+       {"--config", options.output.config}},
       {{"--out", options.out}, {"--steering", options.steering}, {"--json", options.output.json}});
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   const analysis::PreflightOptions settings = options.design.load(kernel);
@@ -51,7 +52,8 @@ int run(const Options& options) {
     preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
     if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
       throw NumericalError(c10::str("the gain has a Riccati residual of ",
-                                    *preflight.riccati_residual, ": nothing was written"));
+                                    *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
+                                    ": rate and weights are too extreme; nothing was written"));
     }
     save(controller.gain_matrix(),
          options.steering.empty() ? torch::Tensor() : controller.steering_matrix());

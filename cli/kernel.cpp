@@ -22,7 +22,8 @@ int run(const Options& options) {
   const torch::Device device = options.machine.apply();
   require_distinct({{"--model", options.source.model},
                     {"--inputs", options.source.inputs},
-                    {"--other-inputs", options.other_inputs}},
+                    {"--other-inputs", options.other_inputs},
+                    {"--config", options.output.config}},
                    {{"--out", options.out},
                     {"--save-outputs", options.outputs},
                     {"--json", options.output.json}});

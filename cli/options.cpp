@@ -6,6 +6,7 @@
 #include <cdt/nn/saved_model.h>
 
 #include <cmath>
+#include <filesystem>
 #include <thread>
 
 #include "cli/command.h"
@@ -63,7 +64,7 @@ void KernelSource::add_to(CLI::App& app, bool kernel_from_file) {
       app.add_option("--inputs", inputs, "its inputs [r, features] as .npy")->type_name("FILE");
   from_model->needs(with_inputs);
   with_inputs->needs(from_model);
-  if (from_file != nullptr) from_file->excludes(from_model);
+  if (from_file != nullptr) from_file->excludes(from_model)->excludes(with_inputs);
   app.add_option("--memory", memory_mb,
                  "memory for the kernel's computation, in MB, beyond the kernel itself")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
@@ -147,19 +148,26 @@ dynamics::Spectrum decompose(const LoadedKernel& kernel) {
     throw InvalidArgument(
         c10::str(kernel.file, ": ", error.what(),
                  kernel.precision == torch::kFloat64
-                     ? ". If it was computed in float32, save it so: its rounding counts, then"
+                     ? ". If it was computed in float32, save it as float32: rounding counts, then"
                      : ""));
   }
 }
 
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
+  namespace fs = std::filesystem;
   const auto place = [](const std::string& path) {
-    std::error_code ignored;
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+    std::error_code failed;
+    const fs::path whole = fs::absolute(path).lexically_normal();
+    const fs::path found = fs::weakly_canonical(whole, failed);
+    return failed ? whole : found;
+  };
+  const auto is_device = [](const std::string& path) {
+    std::error_code absent;
+    return fs::is_other(path, absent);
   };
   std::vector<NamedFile> taken = inputs;
   for (const auto& [name, path] : outputs) {
-    if (path.empty() || path == "-") continue;
+    if (path.empty() || path == "-" || is_device(path)) continue;
     for (const auto& [other, other_path] : taken) {
       CDT_REQUIRE(other_path.empty() || place(other_path) != place(path), name, " and ", other,
                   " name the same file, ", path);

@@ -22,6 +22,8 @@ struct Options {
 
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
+  require_distinct({{"the CSV file", options.file}, {"--config", options.output.config}},
+                   {{"--out", options.out}, {"--json", options.output.json}});
   const RunFolder folder(options.run);
   folder.require_run();
   const auto preprocess =

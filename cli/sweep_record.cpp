@@ -3,7 +3,6 @@
 #include <cdt/core/format.h>
 #include <fmt/format.h>
 
-#include <cmath>
 #include <limits>
 
 namespace cdt::cli {

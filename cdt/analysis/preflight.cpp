@@ -2,8 +2,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 
-#include <cmath>
-
 namespace cdt::analysis {
 namespace {
 
@@ -44,8 +42,7 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum
   result.reachability = assess_reachability(spectrum);
   result.margins = kernel_margins(controller);
   result.radius_cdt = controller.closed_loop_radius();
-  const double ratio = options.q / options.rho;
-  result.gain_slow_modes = ratio / (std::sqrt(1 + ratio) + 1);  // √(1 + q/p) − 1
+  result.gain_slow_modes = control::gain_of_slow_modes(options.q, options.rho);
   result.reach_steps = options.reach_steps;
 
   if (options.labels) {

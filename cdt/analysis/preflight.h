@@ -41,7 +41,7 @@ struct Preflight {
       stabilizability;  ///< needs labels and outputs, unless everything is reachable
   std::vector<Conflict> conflicts;
   Margins margins;
-  double radius_cdt = 0;       ///< max |1 − s(1 + k)| on the reachable subspace
+  double radius_cdt = 0;       ///< max |1 − s(1 + k)| on the reachable subspace; 1 if it is empty
   double gain_slow_modes = 0;  ///< k(0) = √(1 + q/ρ) − 1: slow modes learn 1 + k(0) times faster
   std::optional<double>
       riccati_residual;  ///< filled in by whoever computed it: control::riccati_residual

@@ -14,7 +14,7 @@ struct Stability {
   double gamma = 1;
   double kappa = 1;          ///< max |1 − s| over reachable modes: the rate of the worst one.
   bool stable = false;       ///< max |1 − s| ≤ 1 over all modes: errors stay bounded.
-  bool exponential = false;  ///< κ < 1: errors that labels can move die out.
+  bool exponential = false;  ///< 0 < s < 2 on reachable modes: errors that labels can move die out.
   bool strictly_contracting =
       false;  ///< α c_L λ_max < 1, the stricter test of the paper's tables: no mode oscillates.
   double lr_max =

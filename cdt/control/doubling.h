@@ -19,8 +19,8 @@ Doubled double_riccati(const torch::Tensor& A, const torch::Tensor& G, const tor
 /// The same with more digits, where doubling has lost some: weights that see several growing modes
 /// only together let A grow beyond all bounds at first. By Newton's method (Kleinman's form: the
 /// cost of the present gain, then the best gain for that cost), from where doubling came to, or
-/// from the answer for larger weights if it came to nothing. Nothing is done if the residual is
-/// small.
+/// from the answer for larger weights if it came to nothing. Nothing is done if every mode solves
+/// the equation already.
 Doubled refine_riccati(const torch::Tensor& A, const torch::Tensor& G, const torch::Tensor& Q,
                        const Doubled& doubled, const RiccatiOptions& options);
 

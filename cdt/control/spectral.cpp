@@ -52,9 +52,8 @@ ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   require_weights(rho, s, "rho");
 
   // In units of √(qρ), so that weights far apart do not overflow: w² + βw − 1 = 0.
-  const Tensor unit = torch::sqrt(q) * torch::sqrt(rho);
-  const Tensor state = q / unit;
-  const Tensor input = rho / unit;
+  const Tensor state = torch::sqrt(q) / torch::sqrt(rho);
+  const Tensor input = torch::sqrt(rho) / torch::sqrt(q);
   const Tensor beta = input * (2 - s) - state * s;
   // √(β² + 4); LibTorch's hypot squares, and overflows.
   const Tensor larger = beta.abs().clamp_min(2);
@@ -62,7 +61,8 @@ ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   // Either form is exact where the other cancels.
   const Tensor w = torch::where(beta > 0, 2 / (beta + root), (root - beta) / 2);
   const Tensor below = input + s * w;
-  ModeGains gains{w * unit, (1 - s) * (w / below), (input + w) / below, (1 - s) * (input / below)};
+  ModeGains gains{w * torch::sqrt(q) * torch::sqrt(rho), (1 - s) * (w / below), (input + w) / below,
+                  (1 - s) * (input / below)};
   CDT_REQUIRE(torch::isfinite(gains.w + gains.gain + gains.steering).all().item<bool>(),
               "the weights q and rho lie too far apart for these steps: numbers overflow");
   return gains;
@@ -149,27 +149,36 @@ double riccati_residual(const SpectralController& controller, const Tensor& thet
   const int64_t first = controller.spectrum.nullity();
   const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
   const Tensor V = controller.spectrum.reachable_vectors();
-  // Scaled by the largest entry of P, whose square may overflow.
-  const Tensor unscaled = reachable(controller.modes.w) / reachable(controller.s);
-  const double scale = unscaled.max().item<double>();
-  const Tensor p = unscaled / scale;
-  const Tensor q = reachable(controller.q) / scale;
+  const Tensor s = reachable(controller.s);
   const Tensor steering = reachable(controller.modes.steering);
+  // The sizes of P, A and A − BK = I − SG before they cancel. What follows is divided by them at
+  // once, so that no square overflows.
+  const Tensor costs = reachable(controller.modes.w) / s;
+  const double largest = costs.max().item<double>();
+  const double cost = largest * (costs / largest).norm().item<double>();
+  const double growth = 1 + (1 - s).abs().max().item<double>();
+  const double loop = 1 + s.max().item<double>() * steering.max().item<double>();
+  const Tensor p = costs / cost;
+  const Tensor q = reachable(controller.q) / cost;
   // AV, with A from Θ; P, Q and G act on columns of V by their eigenvalues. Then the columns of the
   // residual times V:
-  const Tensor AV = V - theta.mm(V).mul_(controller.step_scale);
+  const Tensor AV = (V - theta.mm(V).mul_(controller.step_scale)).div_(growth);
   double squares = 0;
   for (int64_t j = 0; j < rank; j += kResidualColumns) {
     const int64_t count = std::min(kResidualColumns, rank - j);
     const Tensor Vj = V.narrow(1, j, count);
-    const Tensor g = steering.narrow(0, j, count);
-    const Tensor closed = Vj * (1 - g) + AV.narrow(1, j, count) * g;  // (I − SG)V
-    const Tensor residual =
-        Vj * (p - q).narrow(0, j, count) - AV.mm(V.t().mm(closed).mul_(p.unsqueeze(1)));
+    const Tensor g = steering.narrow(0, j, count) / loop;
+    const Tensor closed = Vj * (1 / loop - g) + AV.narrow(1, j, count) * (g * growth);  // (I − SG)V
+    const Tensor residual = Vj * ((p - q).narrow(0, j, count) / (growth * loop)) -
+                            AV.mm(V.t().mm(closed).mul_(p.unsqueeze(1)));
     squares += residual.square().sum().item<double>();
   }
-  const double growth = (1 - reachable(controller.s)).abs().max().item<double>();  // ‖A‖
-  return std::sqrt(squares) / ((1 + growth) * p.norm().item<double>());
+  return std::sqrt(squares);
+}
+
+double gain_of_slow_modes(double q, double rho) {
+  const double root = std::sqrt(q) / std::sqrt(rho);
+  return root * (root / (std::hypot(1, root) + 1));
 }
 
 }  // namespace cdt::control

@@ -68,8 +68,8 @@ struct SpectralController {
 
 /// The controller for step S = α c_L Θ. O(n) beyond the spectrum: a new α needs no new
 /// eigendecomposition.
-/// @throws InvalidArgument if α, q or ρ is not positive and finite, or a shape returns other than n
-/// positive numbers.
+/// @throws InvalidArgument if α, q or ρ is not positive and finite, a shape returns other than n
+/// positive numbers, or numbers overflow: steps above 10¹⁵⁰, q and ρ too far apart.
 SpectralController design_spectral(const dynamics::Spectrum& spectrum, double learning_rate,
                                    dynamics::Loss loss, const SpectralWeights& weights = {});
 
@@ -77,10 +77,13 @@ SpectralController design_spectral(const dynamics::Spectrum& spectrum, double le
 SpectralController design_spectral(const torch::Tensor& theta, double learning_rate,
                                    dynamics::Loss loss, const SpectralWeights& weights = {});
 
-/// ‖P − Q − AᵀP(A − BK)‖ / ((1 + ‖A‖)‖P‖), Frobenius (‖A‖: spectral), on the reachable subspace,
-/// with A and B from `theta` itself rather than from its eigendecomposition: it measures both.
-/// Relative to the size of its terms, because at a step of 10⁸ rounding of Θ alone moves the second
-/// one by 10⁸ units. Three matrix products; one n×n and some n×512 temporaries.
+/// ‖P − Q − AᵀP(I − SG)‖ / (‖P‖(1 + ‖A‖)(1 + ‖S‖‖G‖)), Frobenius (of A, S and G: spectral), on the
+/// reachable subspace, with A and S from `theta` itself rather than from its eigendecomposition: it
+/// measures both. Relative to the size of its terms: at a step of 10⁸ rounding of Θ alone moves
+/// them by 10⁸ units. Three matrix products; one n×n and some n×512 temporaries.
 double riccati_residual(const SpectralController& controller, const torch::Tensor& theta);
+
+/// k(0) = √(1 + q/ρ) − 1 without cancellation: slow modes learn 1 + k(0) times faster.
+double gain_of_slow_modes(double q, double rho);
 
 }  // namespace cdt::control

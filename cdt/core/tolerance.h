@@ -58,8 +58,8 @@ inline constexpr double kUnreachableError = 1e-6;
 inline constexpr double kDoubling = 1e-15;
 /// … if the closed loop of so many steps has died down to this, as well.
 inline constexpr double kDiedDown = 1e-3;
-/// A solution of the Riccati equation with a larger relative residual is refined by Newton's
-/// method.
+/// A solution of the Riccati equation is refined by Newton's method until each mode is this exact,
+/// or as exact as rounding lets it.
 inline constexpr double kRiccatiRefined = 1e-12;
 /// With a larger one it is an error, not a result.
 inline constexpr double kRiccatiResidual = 1e-9;

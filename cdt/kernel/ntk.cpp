@@ -39,7 +39,7 @@ class Assembler {
   Factors block(const Tensor& x, int64_t first, int64_t count);
   int64_t block_size(const Tensor& x, int64_t samples);
   void require_same_outputs(const Tensor& x, int64_t first, const Factors& factors);
-  void require_same_alone(const Tensor& x, const Factors& factors);
+  void require_same_alone(const Tensor& x, int64_t last, const Factors& factors);
   Tensor alone(const Tensor& x, int64_t sample) const;
   void require_uncoupled(const Factors& factors, double gap, int64_t sample) const;
   Tensor allocate(int64_t rows, int64_t columns) const;
@@ -84,7 +84,7 @@ Factors Assembler::block(const Tensor& x, int64_t first, int64_t count) {
   Factors factors = factorize(model_, x.narrow(0, first, count), factor_options_);
   require_uncoupled(factors, factors.coupling, first + factors.coupled_sample);
   require_same_outputs(x, first, factors);
-  if (first + count == x.size(0) && count > 1) require_same_alone(x, factors);
+  if (count > 1) require_same_alone(x, first + count - 1, factors);
   if (ntk_.coverage.empty()) {
     ntk_.coverage = factors.coverage;
   } else {
@@ -130,14 +130,14 @@ Tensor Assembler::alone(const Tensor& x, int64_t sample) const {
   return evaluate(model_, x.narrow(0, sample, 1)).detach();
 }
 
-/// The last sample without the others. (The first ones were recorded alone, to count memory.)
-void Assembler::require_same_alone(const Tensor& x, const Factors& factors) {
-  const int64_t last = x.size(0) - 1;
+/// The last sample of a block without the others. (The first two were recorded by themselves, to
+/// count memory.)
+void Assembler::require_same_alone(const Tensor& x, int64_t last, const Factors& factors) {
   const auto [it, is_new] = seen_.try_emplace({x.unsafeGetTensorImpl(), last});
   if (is_new) it->second = alone(x, last);
   const Tensor together = factors.outputs.narrow(0, factors.samples - 1, 1);
   CDT_REQUIRE(it->second.size(1) == together.size(1), "the model gives ", it->second.size(1),
-              " outputs for the last sample alone and ", together.size(1), " among others");
+              " outputs for a sample alone and ", together.size(1), " among others");
   require_uncoupled(factors, (it->second - together).abs().max().item<double>(), last);
 }
 

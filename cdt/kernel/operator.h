@@ -11,7 +11,8 @@ namespace cdt::kernel {
 /// parameters must not change meanwhile.
 class NtkOperator {
  public:
-  /// @throws InvalidArgument and NumericalError as evaluate() does.
+  /// @throws InvalidArgument and NumericalError as evaluate() does, if a layer is in training mode,
+  /// or if no parameter moves the outputs.
   NtkOperator(Model model, const torch::Tensor& x);
 
   /// Θv [n], for v [n]; float64 stays with a float64 network.

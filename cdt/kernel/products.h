@@ -2,7 +2,8 @@
 ///
 /// J = ∂ŷ/∂θ is [n, P]: ŷ stacked sample-major (entry i·n_L + c), θ as Model orders it. Vectors are
 /// one-dimensional tensors of the model's dtype and device; each call costs a forward pass and one
-/// or two backward passes.
+/// or two backward passes. All throw InvalidArgument if a layer is in training mode (batch norm,
+/// dropout) or no parameter moves the outputs.
 #pragma once
 
 #include <cdt/kernel/model.h>

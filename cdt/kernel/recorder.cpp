@@ -59,14 +59,8 @@ class Recorder {
   }
 
   /// A forward pass under this recorder's eyes.
-  /// @throws InvalidArgument if a layer was in training mode; what it keeps is as before, then.
+  /// @throws InvalidArgument if a layer was in training mode; its statistics are as before, then.
   Tensor watch(const Model& model, const Tensor& x);
-
-  /// What layers in training mode have moved goes back to where it was.
-  void restore() const {
-    const torch::NoGradGuard no_graph;
-    for (const auto& [statistic, before] : statistics_) statistic.copy_(before);
-  }
 
   /// Keeps the sites that the outputs depend on, and says which parameters they account for.
   void finish(Recording& recording, size_t parameters);
@@ -133,12 +127,25 @@ class Recorder {
     }
   }
 
+  void remember(const Tensor& state) { states_.emplace_back(state, state.detach().clone()); }
+
+  /// After a refused pass: what its layers have moved goes back, the latest change first.
+  void restore() {
+    if (refusal_.empty()) return;
+    const torch::NoGradGuard no_graph;
+    for (auto it = states_.rbegin(); it != states_.rend(); ++it) it->first.copy_(it->second);
+  }
+
   void refuse_training_mode() {
+    // A counter of batches.
+    if (name_ == "aten::add_" && is_tensor(0) && tensor(0).dim() == 0 &&
+        c10::isIntegralType(tensor(0).scalar_type(), /*includeBool=*/false)) {
+      remember(tensor(0));
+    }
     if (name_ == "aten::batch_norm" || name_ == "aten::native_batch_norm") {
       if (arguments_.size() > 5 && arguments_[5].isBool() && arguments_[5].toBool()) {
         for (const size_t statistic : {size_t{3}, size_t{4}}) {
-          if (!is_tensor(statistic)) continue;
-          statistics_.emplace_back(tensor(statistic), tensor(statistic).detach().clone());
+          if (is_tensor(statistic)) remember(tensor(statistic));
         }
         refusal_ =
             "batch norm in training mode couples the samples of a batch, so a sample has no kernel "
@@ -246,7 +253,7 @@ class Recorder {
   int64_t version_ = 0;
   int64_t activation_bytes_ = 0;
   std::string refusal_;
-  std::vector<std::pair<Tensor, Tensor>> statistics_;  ///< that training moves, and their values
+  std::vector<std::pair<Tensor, Tensor>> states_;  ///< that training mode moves, and their values
   std::map<Port, Expression> expressions_;
   std::vector<Found> found_;
   std::vector<std::shared_ptr<Node>> keep_alive_;  ///< ports are compared by address
@@ -305,10 +312,10 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (active != nullptr) active->end(fn);
 }
 
-/// Callbacks of this thread for as long as it lives, a forward pass.
+/// Callbacks of this thread for as long as it lives.
 class Watch {
  public:
-  explicit Watch(Recorder& recorder) : recorder_(recorder), before_(active) {
+  explicit Watch(Recorder& recorder) : before_(active) {
     active = &recorder;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_start, &on_end)
                                              .needsInputs(true)
@@ -318,13 +325,11 @@ class Watch {
   ~Watch() {
     at::removeCallback(handle_);
     active = before_;
-    recorder_.restore();
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
  private:
-  const Recorder& recorder_;
   Recorder* before_;
   at::CallbackHandle handle_;
   at::RecordFunctionGuard enabled_{true};
@@ -332,10 +337,14 @@ class Watch {
 
 Tensor Recorder::watch(const Model& model, const Tensor& x) {
   Tensor outputs;
-  {
+  try {
     const Watch watch(*this);
     outputs = evaluate(model, x);
+  } catch (...) {
+    restore();
+    throw;
   }
+  restore();
   CDT_REQUIRE(refusal_.empty(), refusal_);
   require_influence(outputs.requires_grad());
   return outputs;

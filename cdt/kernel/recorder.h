@@ -48,7 +48,7 @@ struct Recording {
 /// Runs the model once and records it.
 /// @throws InvalidArgument as evaluate() does, and if a layer couples samples or is random in
 /// training mode (batch norm,
-///   dropout): the message says to call eval().
+///   dropout): the message says to call eval(). Also if no parameter moves the outputs.
 Recording record(const Model& model, const torch::Tensor& x);
 
 /// The outputs [r, n_L] with their graph alone, with the same refusals.

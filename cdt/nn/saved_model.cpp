@@ -43,7 +43,8 @@ void require_known_keys(const Json& json) {
 int64_t whole(const Json& value, std::string_view name) {
   CDT_REQUIRE(
       value.is_number_integer() && value >= 1 && value <= std::numeric_limits<int32_t>::max(),
-      "the architecture record's ", name, " must be a whole number from 1 on, not ", value.dump());
+      "the architecture record's ", name, " must be a whole number from 1 to 2147483647, not ",
+      value.dump());
   return value;
 }
 

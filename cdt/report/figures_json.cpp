@@ -3,7 +3,6 @@
 #include <cdt/core/names.h>
 #include <cdt/report/page.h>
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
 #include <cdt/core/names.h>
-#include <cdt/core/tolerance.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/train/trainer.h>
 #include <fmt/format.h>

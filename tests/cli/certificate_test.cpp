@@ -21,7 +21,6 @@ const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat6
 
 class Certificate : public test::Program {
  protected:
-  void save(const std::string& name, const Tensor& tensor) { save_npy(folder_ / name, tensor); }
   json report(const std::string& arguments) {
     const Result result = cdt(arguments + " --json -");
     EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
@@ -49,6 +48,15 @@ TEST_F(Certificate, HoldsFromTinyToHugeRatesAndWeights) {
     EXPECT_LE(report("design --kernel scaled.npy --lr 0.1 --out gain.npy")["riccati_residual"],
               1e-9);
   }
+  // Slow modes beside huge ones.
+  save("wide.npy", test::kernel_with({1e-8, 1e-6, 1e-3, 0.02, 0.5, 1}, 1));
+  for (const char* rate : {"1e8", "1e10", "1e12"}) {
+    SCOPED_TRACE(rate);
+    EXPECT_LE(report(std::string("design --kernel wide.npy --loss sse --out gain.npy --lr ") +
+                     rate)["riccati_residual"],
+              1e-9);
+  }
+  EXPECT_EQ(report("analyze --kernel theta.npy --q 1e10 --p 1e-300")["gain_slow_modes"], 1e155);
   // √(1 + q/p) − 1 without cancellation.
   EXPECT_NEAR(
       report("analyze --kernel theta.npy --p 1e20")["gain_slow_modes"].get<double>() / 5e-21, 1,

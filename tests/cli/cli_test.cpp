@@ -21,10 +21,7 @@ using torch::Tensor;
 
 const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
 
-class Program : public test::Program {
- protected:
-  void save(const std::string& name, const Tensor& tensor) { save_npy(folder_ / name, tensor); }
-};
+using Program = test::Program;
 
 TEST_F(Program, HelpsEveryCommandWithAnExample) {
   EXPECT_EQ(cdt("--help").code, 0);
@@ -78,7 +75,7 @@ TEST_F(Program, DesignWritesAGainThatSolvesTheRiccatiEquation) {
           "--json c.json");
   ASSERT_EQ(general.code, 0) << general.err;
   EXPECT_LE(relative_error(load_npy(folder_ / "gain2.npy"), K), 1e-9);
-  const json doubling = json::parse(slurp("c.json"));
+  const json doubling = parse("c.json");
   EXPECT_EQ(doubling["solver"], "doubling");
   EXPECT_GT(doubling["iterations"], 1);
   EXPECT_THAT(general.out, HasSubstr("gain2.npy"));
@@ -106,7 +103,7 @@ TEST_F(Program, KernelAndAnalyzeTakeASavedModel) {
   const Tensor theta = load_npy(folder_ / "theta.npy");
   EXPECT_LE(relative_error(theta, kernel::empirical_ntk(net, x).theta), 1e-6);
   EXPECT_LE(relative_error(load_npy(folder_ / "y0.npy"), net->forward(x)), 1e-6);
-  EXPECT_EQ(json::parse(slurp("k.json"))["outputs"], 2);
+  EXPECT_EQ(parse("k.json")["outputs"], 2);
   result =
       cdt("kernel --model model.safetensors --inputs x.npy --by-rows --memory 1 --out rows.npy "
           "--quiet");
@@ -171,7 +168,7 @@ TEST_F(Program, MakesAndDescribesData) {
   result = cdt("data describe --target price --json d.json houses.csv");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("50 rows × 9 columns"), HasSubstr("district")));
-  const json description = json::parse(slurp("d.json"));
+  const json description = parse("d.json");
   EXPECT_EQ(description["columns"].size(), 9u);
   EXPECT_EQ(description["columns"][4]["type"], "text");
   EXPECT_EQ(description["conflicts"].size(), 0u);

@@ -237,7 +237,7 @@ TEST_F(SavedModel, SaysWhatIsWrongWithAFile) {
   write(R"({"type": "mlp", "inputs": 3, "parametrisation": "ntk"})", good);
   refused("has no 'parametrisation'");
   write(R"({"type": "mlp", "inputs": 3.7})", good);
-  refused("inputs must be a whole number from 1 on, not 3.7");
+  refused("inputs must be a whole number from 1 to 2147483647, not 3.7");
   write(R"({"type": "mlp", "inputs": 3, "hidden": [4.9]})", good);
   refused("hidden widths must be a whole number");
   write(R"({"type": "mlp", "inputs": 3, "hidden": 4})", good);

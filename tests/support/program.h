@@ -1,6 +1,7 @@
 /// The program cdt in a folder of its own, as a user runs it.
 #pragma once
 
+#include <cdt/core/npy.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -25,6 +26,9 @@ class Program : public testing::Test {
 
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
+  }
+  void save(const std::string& name, const torch::Tensor& tensor) const {
+    save_npy(folder_ / name, tensor);
   }
   std::string slurp(const std::string& name) const {
     std::ifstream file(folder_ / name);
