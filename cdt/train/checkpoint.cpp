@@ -34,7 +34,7 @@ std::vector<Tensor> get(const SafeTensors& content, const std::string& name,
                         const kernel::Model& model) {
   std::vector<Tensor> tensors;
   for (const Tensor& parameter : model.parameters()) {
-    const Tensor& tensor = at(content, c10::str(name, ".", tensors.size()));
+    const Tensor tensor = at(content, c10::str(name, ".", tensors.size()));
     CDT_REQUIRE(tensor.sizes() == parameter.sizes() && tensor.dtype() == parameter.dtype(),
                 "the checkpoint is of another model: a parameter must be ", parameter.dtype(), " ",
                 parameter.sizes(), ", not ", tensor.dtype(), " ", tensor.sizes());
