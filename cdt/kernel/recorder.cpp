@@ -127,13 +127,18 @@ class Recorder {
     }
   }
 
-  void remember(const Tensor& state) { states_.emplace_back(state, state.detach().clone()); }
+  /// Of a layer that is used twice, the state before the first time.
+  void remember(const Tensor& state) {
+    const bool known = std::any_of(states_.begin(), states_.end(),
+                                   [&](const auto& entry) { return entry.first.is_same(state); });
+    if (!known) states_.emplace_back(state, state.detach().clone());
+  }
 
-  /// After a refused pass: what its layers have moved goes back, the latest change first.
+  /// After a refused pass: what its layers have moved goes back.
   void restore() {
     if (refusal_.empty()) return;
     const torch::NoGradGuard no_graph;
-    for (auto it = states_.rbegin(); it != states_.rend(); ++it) it->first.copy_(it->second);
+    for (const auto& [state, before] : states_) state.copy_(before);
   }
 
   void refuse_training_mode() {
