@@ -40,7 +40,7 @@ Matrix from(const Tensor& values) {
 
 Tensor to_tensor(const Matrix& m) {
   const auto n = static_cast<int64_t>(m.n);
-  const Tensor result = torch::empty({n, n}, kDouble);
+  Tensor result = torch::empty({n, n}, kDouble);
   std::transform(m.entries.begin(), m.entries.end(), result.data_ptr<double>(),
                  [](Quad entry) { return static_cast<double>(entry); });
   return result;

@@ -51,6 +51,7 @@ TEST(Refusal, RefusesLayersInTrainingMode) {
   const Tensor x = torch::randn({6, 4});
   std::vector<Tensor> states = norm->buffers();  // mean, variance, number of batches
   std::vector<Tensor> before;
+  before.reserve(states.size());
   for (const Tensor& state : states) before.push_back(state.clone());
   for (const kernel::Model& model : {kernel::Model(norm), kernel::Model(dropout)}) {
     expect_refused_by_all(model, x, "call eval()");
