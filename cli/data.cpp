@@ -40,6 +40,8 @@ int make(const MakeOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
+  require_distinct({{"the CSV file", options.csv.path}, {"--config", options.output.config}},
+                   {{"--json", options.output.json}});
   const auto description = data::describe(options.csv.read(), options.targets);
   options.output.text(data::to_text(description));
   options.output.write_json(data::to_json(description));

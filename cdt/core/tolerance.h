@@ -61,7 +61,7 @@ inline constexpr double kDiedDown = 1e-3;
 /// A solution of the Riccati equation is refined by Newton's method until each mode is this exact,
 /// or as exact as rounding lets it.
 inline constexpr double kRiccatiRefined = 1e-12;
-/// With a larger one it is an error, not a result.
+/// A solution with a larger relative residual is an error, not a result.
 inline constexpr double kRiccatiResidual = 1e-9;
 /// A mode slower than rounding has a radius of 1, and squaring overestimates by a few units of
 /// 10⁻⁹: a closed loop is unstable beyond 1 plus this.

@@ -117,6 +117,10 @@ TEST_F(Certificate, NoFileIsWrittenTwiceOrOverAnInput) {
   expect_wrong_usage(design + "--out ./theta.npy", "--out and --kernel name the same file");
   expect_wrong_usage("analyze --kernel theta.npy --json theta.npy", "name the same file");
   EXPECT_TRUE(torch::equal(load_npy(folder_ / "theta.npy"), theta));
+  write("h.csv", "a,b\n1,2\n3,4\n");
+  expect_wrong_usage("data describe h.csv --json h.csv", "--json and the CSV file name the same");
+  expect_wrong_usage("analyze h.csv --target b --json h.csv", "name the same file");
+  EXPECT_EQ(slurp("h.csv"), "a,b\n1,2\n3,4\n");
 }
 
 TEST_F(Certificate, OutputThatGoesNowhereIsAFailure) {
