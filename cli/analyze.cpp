@@ -34,8 +34,6 @@ void analyze_table(const Options& options, torch::Device device) {
       "a CSV file goes without --kernel and --model: its network is made of --hidden and so on");
   CDT_REQUIRE(options.design.labels.empty() && options.design.outputs.empty(),
               "--labels and --outputs go with --kernel; a CSV file has its --target");
-  require_distinct({{"the CSV file", options.data.csv.path}, {"--config", options.output.config}},
-                   {{"--json", options.output.json}});
   CDT_REQUIRE(!options.data.targets.empty(), "a CSV file needs --target, the columns to learn");
   const bool classes = options.design.loss == "cross-entropy";
   DataOptions data = options.data;
@@ -77,13 +75,6 @@ void analyze_kernel(const Options& options, torch::Device device) {
     CDT_REQUIRE(option->count() == 0 || !options.output.config.empty(), option->get_name(),
                 " is for a CSV file, and there is none beside --kernel or --model");
   }
-  require_distinct({{"--kernel", options.source.kernel},
-                    {"--model", options.source.model},
-                    {"--inputs", options.source.inputs},
-                    {"--labels", options.design.labels},
-                    {"--outputs", options.design.outputs},
-                    {"--config", options.output.config}},
-                   {{"--json", options.output.json}});
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = decompose(kernel);

@@ -43,6 +43,13 @@ std::function<int()> setup_train(CLI::App& app);
 /// @throws InvalidArgument if the file cannot be read or names an option that the command lacks.
 std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments);
 
+/// Type names of options that name files, by which main knows them.
+inline constexpr const char* kInputFile = "FILE";
+inline constexpr const char* kOutputFile = "OUTFILE";
+/// Of the options that were given; "-" and devices are no files.
+/// @throws InvalidArgument if a file that is to be written is also read, or written twice.
+void require_distinct_files(const CLI::App& command);
+
 /// Checks of numbers whose messages say what was expected and what came.
 CLI::Validator positive();
 CLI::Validator non_negative();
@@ -146,11 +153,6 @@ torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
 
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
-
-/// An option and the file it names; "", "-" and devices are none.
-using NamedFile = std::pair<const char*, std::string>;
-/// @throws InvalidArgument if a file that is to be written is also read, or written twice.
-void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
 /// While it lives, the first Ctrl-C or SIGTERM asks to stop, the second one kills.
 class InterruptScope {

@@ -40,8 +40,6 @@ int make(const MakeOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
-  require_distinct({{"the CSV file", options.csv.path}, {"--config", options.output.config}},
-                   {{"--json", options.output.json}});
   const auto description = data::describe(options.csv.read(), options.targets);
   options.output.text(data::to_text(description));
   options.output.write_json(data::to_json(description));
@@ -50,7 +48,9 @@ int describe(const DescribeOptions& options) {
 
 std::function<int()> setup_make(CLI::App& app) {
   auto options = std::make_shared<MakeOptions>();
-  app.add_option("FILE", options->out, "where to write the data set")->required();
+  app.add_option("FILE", options->out, "where to write the data set")
+      ->required()
+      ->type_name(kOutputFile);
   app.add_option("--rows", options->rows, "houses")
       ->check(CLI::Range(int64_t{1}, int64_t{100'000'000}))
       ->capture_default_str();

@@ -27,16 +27,6 @@ struct Options {
 
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
-  require_distinct(
-      {{"--kernel", options.source.kernel},
-       {"--model", options.source.model},
-       {"--inputs", options.source.inputs},
-       {"--labels", options.design.labels},
-       {"--outputs", options.design.outputs},
-       {"--Q", options.state_weight},
-       {"--R", options.input_weight},
-       {"--config", options.output.config}},
-      {{"--out", options.out}, {"--steering", options.steering}, {"--json", options.output.json}});
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   const analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = decompose(kernel);
@@ -103,17 +93,17 @@ std::function<int()> setup_design(CLI::App& app) {
   options->design.add_to(app);
   app.add_option("--Q", options->state_weight,
                  "weights on errors as .npy, instead of --q: a matrix [n, n] or a diagonal [n]")
-      ->type_name("FILE")
+      ->type_name(kInputFile)
       ->excludes("--q");
   app.add_option("--R", options->input_weight,
                  "weights on label augments as .npy, instead of --p, likewise")
-      ->type_name("FILE")
+      ->type_name(kInputFile)
       ->excludes("--p");
   app.add_option("--out", options->out, "where to write the gain K [n, n], float64 .npy")
       ->required()
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   app.add_option("--steering", options->steering, "also write G = I + K, exact for large rates")
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer(

@@ -20,13 +20,6 @@ struct Options {
 
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
-  require_distinct({{"--model", options.source.model},
-                    {"--inputs", options.source.inputs},
-                    {"--other-inputs", options.other_inputs},
-                    {"--config", options.output.config}},
-                   {{"--out", options.out},
-                    {"--save-outputs", options.outputs},
-                    {"--json", options.output.json}});
   const nn::Mlp model = load_model(options.source.model, device);
   const torch::Tensor x = load_inputs(options.source.inputs, model);
   const auto settings = options.source.ntk_options(options.output.quiet);
@@ -59,13 +52,13 @@ std::function<int()> setup_kernel(CLI::App& app) {
   app.get_option("--inputs")->required();
   app.add_option("--other-inputs", options->other_inputs,
                  "x′ [r′, features] as .npy: writes Θ(x, x′) instead of Θ(x, x)")
-      ->type_name("FILE");
+      ->type_name(kInputFile);
   app.add_option("--out", options->out, "where to write the kernel, float64 .npy")
       ->required()
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   app.add_option("--save-outputs", options->outputs,
                  "also write the network's outputs ŷ [r, n_L] on the inputs")
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer("Example:\n  cdt kernel --model model.safetensors --inputs x.npy --out theta.npy");

@@ -92,6 +92,9 @@ int main(int argc, char** argv) {
     auto arguments = expand_arguments(app, {argv + std::min(argc, 1), argv + argc});
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(arguments);
+    const CLI::App* command = &app;
+    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+    require_distinct_files(*command);
     return written(chosen());
   } catch (const CLI::ParseError& error) {
     return written(app.exit(error) == 0 ? 0 : kWrongUsage);

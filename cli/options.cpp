@@ -5,8 +5,10 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/nn/saved_model.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <thread>
 
 #include "cli/command.h"
@@ -24,6 +26,12 @@ CLI::Validator number_check(const std::string& expected, bool (*accepts)(double)
                         : c10::str("expected ", expected, ", but came '", text, "'");
           },
           "", ""};
+}
+
+/// Whether the option, or the place on the command line, names a file.
+bool is_file(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type == kInputFile || type == kOutputFile || option.get_name() == kInputFile;
 }
 
 }  // namespace
@@ -55,13 +63,14 @@ torch::Device MachineOptions::apply() const {
 void KernelSource::add_to(CLI::App& app, bool kernel_from_file) {
   CLI::Option* from_file = nullptr;
   if (kernel_from_file) {
-    from_file = app.add_option("--kernel", kernel, "kernel Θ [n, n] as .npy")->type_name("FILE");
+    from_file =
+        app.add_option("--kernel", kernel, "kernel Θ [n, n] as .npy")->type_name(kInputFile);
   }
   CLI::Option* from_model =
       app.add_option("--model", model, "a saved model (.safetensors with its architecture)")
-          ->type_name("FILE");
+          ->type_name(kInputFile);
   CLI::Option* with_inputs =
-      app.add_option("--inputs", inputs, "its inputs [r, features] as .npy")->type_name("FILE");
+      app.add_option("--inputs", inputs, "its inputs [r, features] as .npy")->type_name(kInputFile);
   from_model->needs(with_inputs);
   with_inputs->needs(from_model);
   if (from_file != nullptr) from_file->excludes(from_model)->excludes(with_inputs);
@@ -153,7 +162,7 @@ dynamics::Spectrum decompose(const LoadedKernel& kernel) {
   }
 }
 
-void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
+void require_distinct_files(const CLI::App& command) {
   namespace fs = std::filesystem;
   const auto place = [](const std::string& path) {
     std::error_code failed;
@@ -165,14 +174,19 @@ void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<Na
     std::error_code absent;
     return fs::is_other(path, absent);
   };
-  std::vector<NamedFile> taken = inputs;
-  for (const auto& [name, path] : outputs) {
+  auto given = command.get_options(
+      [&](const CLI::Option* option) { return option->count() > 0 && is_file(*option); });
+  // Those that are read come first: who writes is to blame.
+  std::stable_partition(given.begin(), given.end(), [](const CLI::Option* option) {
+    return option->get_type_name() != kOutputFile;
+  });
+  std::map<fs::path, std::string> taken;
+  for (const CLI::Option* option : given) {
+    const std::string path = option->results().back();
     if (path.empty() || path == "-" || is_device(path)) continue;
-    for (const auto& [other, other_path] : taken) {
-      CDT_REQUIRE(other_path.empty() || place(other_path) != place(path), name, " and ", other,
-                  " name the same file, ", path);
-    }
-    taken.emplace_back(name, path);
+    const auto [other, is_new] = taken.emplace(place(path), option->get_name());
+    CDT_REQUIRE(is_new || option->get_type_name() != kOutputFile, option->get_name(), " and ",
+                other->second, " name the same file, ", path);
   }
 }
 
@@ -197,10 +211,10 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
   app.add_option("--q", q, "weight on errors, Q = qI")->check(positive())->capture_default_str();
   app.add_option("--labels", labels,
                  "labels y [n] or [r, n_L] as .npy: finds conflicts, decides stabilizability")
-      ->type_name("FILE");
+      ->type_name(kInputFile);
   app.add_option("--outputs", outputs,
                  "the network's present outputs ŷ, likewise; a model computes its own")
-      ->type_name("FILE");
+      ->type_name(kInputFile);
   app.add_option("--outputs-per-sample", outputs_per_sample,
                  "n_L; taken from the model or the labels' shape where possible")
       ->check(positive());

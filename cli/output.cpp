@@ -13,11 +13,11 @@ namespace cdt::cli {
 
 void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the results as JSON to this file; - for standard output")
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   app.add_flag("--quiet", quiet, "no text for people");
   app.add_option("--config", config,
                  "options from a TOML file, by their names (and file = \"…\"); flags win")
-      ->type_name("FILE");
+      ->type_name(kInputFile);
 }
 
 void OutputOptions::text(const std::string& text) const {

@@ -22,8 +22,6 @@ struct Options {
 
 int run(const Options& options) {
   const torch::Device device = options.machine.apply();
-  require_distinct({{"the CSV file", options.file}, {"--config", options.output.config}},
-                   {{"--out", options.out}, {"--json", options.output.json}});
   const RunFolder folder(options.run);
   folder.require_run();
   const auto preprocess =
@@ -109,7 +107,7 @@ std::function<int()> setup_predict(CLI::App& app) {
   app.add_option("--out", options->out,
                  "where to write the predictions, CSV; - for standard output")
       ->required()
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer("Example:\n  cdt predict run1 new.csv --out prices.csv");

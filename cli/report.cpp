@@ -75,7 +75,7 @@ std::function<int()> setup_report(CLI::App& app) {
       ->required();
   app.add_option("--out", options->out,
                  "the page; default: report.html in DIR, or here if there are several")
-      ->type_name("FILE");
+      ->type_name(kOutputFile);
   app.add_flag("--png", options->png,
                "each figure as a picture too, beside the page; needs Chromium");
   options->output.add_to(app);

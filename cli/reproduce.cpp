@@ -248,7 +248,7 @@ std::function<int()> setup_reproduce(CLI::App& app) {
   app.add_option("EXPERIMENT", options->name, "ames: Tables a1 to a3, house prices")->required();
   app.add_option("--data", options->data, "the table: AmesHousing.csv")
       ->required()
-      ->type_name("FILE");
+      ->type_name(kInputFile);
   app.add_option("--archs", options->archs,
                  "of the experiment's architectures, 1,2,3; default: all")
       ->delimiter(',')
@@ -259,7 +259,7 @@ std::function<int()> setup_reproduce(CLI::App& app) {
                "leave out what goes beyond the tables: further rates, other weights p");
   app.add_option("--experiment", options->experiment,
                  "settings from this file instead of experiments/ames.toml, which is built in")
-      ->type_name("FILE");
+      ->type_name(kInputFile);
   options->sweep.add_to(app, "ames");
   app.footer(
       "The paper's sweep: 3 architectures × 4 rates × 10 seeds, 1000 steps, under gradient "

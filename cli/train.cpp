@@ -164,8 +164,6 @@ void analyze_other_loss(const Problem& problem, const Options& options, ordered_
 int run(Options& options) {
   const auto start = Clock::now();
   const torch::Device device = options.machine.apply();
-  require_distinct({{"the CSV file", options.data.csv.path}, {"--config", options.output.config}},
-                   {{"--json", options.output.json}});
   if (!options.resume.empty()) options.out = options.resume;
   const RunFolder folder(options.out.empty() ? next_free_folder()
                                              : std::filesystem::path(options.out));

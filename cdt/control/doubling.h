@@ -9,6 +9,7 @@ struct Doubled {
   torch::Tensor P;
   int64_t iterations = 0;
   bool converged = false;
+  torch::Tensor closed{};  ///< the closed loop under P, once refined
 };
 
 /// From A₀ = A, G₀ = BR⁻¹Bᵀ, H₀ = Q:  W = (I + GH)⁻¹,  A⁺ = AWA,  G⁺ = G + AWGAᵀ,  H⁺ = H + AᵀHWA;
@@ -23,10 +24,6 @@ Doubled double_riccati(const torch::Tensor& A, const torch::Tensor& G, const tor
 /// the equation already.
 Doubled refine_riccati(const torch::Tensor& A, const torch::Tensor& G, const torch::Tensor& Q,
                        const Doubled& doubled, const RiccatiOptions& options);
-
-/// A − BK = (I + GP)⁻¹A with G = BR⁻¹Bᵀ: at large steps the difference of A and BK keeps few
-/// digits, this form all.
-torch::Tensor closed_loop(const torch::Tensor& A, const torch::Tensor& G, const torch::Tensor& P);
 
 /// ‖P − Q − AᵀP·closed‖ / ‖P‖
 double relative_residual(const torch::Tensor& A, const torch::Tensor& P, const torch::Tensor& Q,

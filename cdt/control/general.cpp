@@ -84,7 +84,6 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const Tensor solved =
       scale.unsqueeze(1) * torch::cholesky_solve(scale.unsqueeze(1) * sides, factor);
   const auto from_modal = [&](const Tensor& modal) { return U.mm(modal.mm(U.t())); };
-  const Tensor closed = closed_loop(A, effect, doubled.P);
 
   GeneralController controller;
   controller.spectrum = spectrum;
@@ -94,8 +93,8 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const Tensor back = V / root;  // VΛ^(−½)
   controller.P = back.mm(doubled.P.mm(back.t()));
   controller.iterations = doubled.iterations;
-  controller.relative_residual = relative_residual(A, doubled.P, weight, closed);
-  controller.closed_loop_radius = spectral_radius(closed);
+  controller.relative_residual = relative_residual(A, doubled.P, weight, doubled.closed);
+  controller.closed_loop_radius = spectral_radius(doubled.closed);
   require_converged({doubled.P, controller.K, controller.relative_residual,
                      controller.closed_loop_radius, controller.iterations});
   return controller;

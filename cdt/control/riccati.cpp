@@ -70,6 +70,12 @@ Tensor solve(const Tensor& M, const Tensor& X) {
   return failed.item<int>() == 0 ? solution : torch::full_like(solution, NAN);
 }
 
+/// A − BK = (I + GP)⁻¹A with G = BR⁻¹Bᵀ: at large steps the difference of A and BK keeps few
+/// digits, this form all.
+Tensor closed_loop(const Tensor& A, const Tensor& G, const Tensor& P) {
+  return solve(torch::addmm(torch::eye(A.size(0), A.options()), G, P), A);
+}
+
 /// P's diagonal, kept away from zero: a state that costs nothing.
 Tensor mode_sizes(const Tensor& P) {
   const Tensor sizes = P.diagonal();
@@ -163,14 +169,13 @@ Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
 Doubled refine_riccati(const Tensor& A, const Tensor& G, const Tensor& Q, const Doubled& doubled,
                        const RiccatiOptions& options) {
   Doubled refined = doubled;
-  Tensor closed;
   double gap = std::numeric_limits<double>::infinity();
   if (doubled.converged) {
-    closed = closed_loop(A, G, doubled.P);
-    gap = largest_gap(A, doubled.P, Q, closed);
-    if (gap <= tol::kRiccatiRefined) return doubled;
+    refined.closed = closed_loop(A, G, doubled.P);
+    gap = largest_gap(A, doubled.P, Q, refined.closed);
+    if (gap <= tol::kRiccatiRefined) return refined;
   }
-  if (!std::isfinite(gap) || !(spectral_radius(closed) <= 1 + tol::kRadius)) {
+  if (!std::isfinite(gap) || !(spectral_radius(refined.closed) <= 1 + tol::kRadius)) {
     // No start for Newton's method. With weight on every state doubling loses nothing, and its
     // closed loop is stable.
     const Tensor more = Q + Q.norm() * torch::eye(A.size(0), A.options());
@@ -178,22 +183,22 @@ Doubled refine_riccati(const Tensor& A, const Tensor& G, const Tensor& Q, const 
     if (!start.converged) return doubled;
     refined.P = start.P;
     refined.iterations += start.iterations;
-    closed = closed_loop(A, G, start.P);
+    refined.closed = closed_loop(A, G, start.P);
   }
   refined.converged = false;
   double last = std::numeric_limits<double>::infinity();
   for (int k = 0; k < kRefinements && !refined.converged; ++k) {
     // The cost of the present gain, P⁺ = Q + KᵀRK + FᵀP⁺F with F = A − BK; KᵀRK = FᵀPGPF.
-    const Tensor PF = refined.P.mm(closed);
+    const Tensor PF = refined.P.mm(refined.closed);
     const Tensor weight = Q + PF.t().mm(G.mm(PF));
-    const Tensor P = sum_of_powers(closed, (weight + weight.t()) / 2, options);
+    const Tensor P = sum_of_powers(refined.closed, (weight + weight.t()) / 2, options);
     const Tensor sizes = mode_sizes(P);
     const double change =
         ((P - refined.P).diagonal().abs() / sizes).max().item<double>();  // of the worst mode
     ++refined.iterations;
     if (!std::isfinite(change)) break;
     refined.P = P;
-    closed = closed_loop(A, G, P);
+    refined.closed = closed_loop(A, G, P);
     // Quadratic at last, until rounding: of a slow mode it is as much larger as the mode is slower.
     refined.converged = change <= tol::kRiccatiRefined || (change < 0.01 && change >= last / 2);
     last = change;
@@ -223,16 +228,11 @@ RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q,
   solution.iterations = doubled.iterations;
   const Tensor PA = solution.P.mm(A);
   solution.K = torch::linalg_solve(input + B.t().mm(solution.P.mm(B)), B.t().mm(PA));
-  const Tensor closed = closed_loop(A, effect, solution.P);
-  solution.relative_residual = relative_residual(A, solution.P, state, closed);
-  solution.closed_loop_radius = spectral_radius(closed);
+  solution.relative_residual = relative_residual(A, solution.P, state, doubled.closed);
+  solution.closed_loop_radius = spectral_radius(doubled.closed);
   if (!(solution.closed_loop_radius < 1)) explain_failure(A, B, state);
   require_converged(solution);
   return solution;
-}
-
-Tensor closed_loop(const Tensor& A, const Tensor& G, const Tensor& P) {
-  return solve(torch::addmm(torch::eye(A.size(0), A.options()), G, P), A);
 }
 
 double relative_residual(const Tensor& A, const Tensor& P, const Tensor& Q, const Tensor& closed) {

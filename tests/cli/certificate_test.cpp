@@ -118,8 +118,12 @@ TEST_F(Certificate, NoFileIsWrittenTwiceOrOverAnInput) {
   expect_wrong_usage("analyze --kernel theta.npy --json theta.npy", "name the same file");
   EXPECT_TRUE(torch::equal(load_npy(folder_ / "theta.npy"), theta));
   write("h.csv", "a,b\n1,2\n3,4\n");
-  expect_wrong_usage("data describe h.csv --json h.csv", "--json and the CSV file name the same");
-  expect_wrong_usage("analyze h.csv --target b --json h.csv", "name the same file");
+  for (const char* command :
+       {"data describe h.csv", "data make h.csv", "predict run1 h.csv --out p.csv",
+        "analyze h.csv --target b", "train h.csv --target b"}) {
+    expect_wrong_usage(command + std::string(" --json ./h.csv"), "--json and FILE name the same");
+  }
+  expect_wrong_usage("report run1 --out r.html --json r.html", "--json and --out name the same");
   EXPECT_EQ(slurp("h.csv"), "a,b\n1,2\n3,4\n");
 }
 
