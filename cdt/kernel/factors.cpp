@@ -1,10 +1,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/backward.h>
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/jacobian.h>
 #include <cdt/kernel/recorder.h>
-#include <torch/csrc/autograd/engine.h>
 
 #include <map>
 #include <optional>
@@ -14,16 +14,6 @@ namespace {
 
 using torch::Tensor;
 using torch::autograd::Edge;
-
-/// Gradients of seedᵀoutputs at edges of the graph (not tensors: see Site::edge).
-std::vector<Tensor> backward(const Tensor& outputs, const Tensor& seed,
-                             const std::vector<Edge>& edges) {
-  if (edges.empty()) return {};
-  const Edge root = torch::autograd::impl::gradient_edge(outputs);
-  return torch::autograd::Engine::get_default_engine().execute({root}, {seed}, /*keep_graph=*/true,
-                                                               /*create_graph=*/false,
-                                                               /*accumulate_grad=*/false, edges);
-}
 
 /// A site with its gradients: G [b, n_L, T, …] where h is seen as [b, T, …].
 struct LiveSite {
@@ -151,7 +141,7 @@ void Factorizer::differentiate_sites() {
   for (int64_t c = 0; c < width_; ++c) {
     Tensor seed = torch::zeros_like(recording_.outputs);
     seed.select(1, c).fill_(1);
-    const auto gradients = backward(recording_.outputs, seed, edges);
+    const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
     for (size_t k = 0; k < edges.size(); ++k) {
       per_output[k].push_back(gradients[k].defined()
                                   ? gradients[k]
@@ -182,7 +172,7 @@ void Factorizer::probe() {
   for (const Tensor& p : model_.parameters()) {
     edges.push_back(torch::autograd::impl::gradient_edge(p));
   }
-  const auto gradients = backward(recording_.outputs, probe_, edges);
+  const auto gradients = gradients_at(edges, recording_.outputs, probe_, Graph::kKept);
   const double tolerance = tol::self_check(model_.dtype());
   for (size_t k = 0; k < live_.size(); ++k) {
     if (!gradients[k].defined()) continue;

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/kernel/backward.h>
 #include <cdt/kernel/jacobian.h>
 
 namespace cdt::kernel {
@@ -12,6 +13,7 @@ JacobianRows jacobian_rows(const Model& model, const Tensor& x, const Tensor& to
   const int64_t samples = together.size(0);
   const int64_t width = together.size(1);
   const Tensor outputs = together.detach();
+  const Tensor one = torch::ones({1}, outputs.options());
   JacobianRows result;
   result.rows = torch::zeros({samples * width, columns}, outputs.options());
   for (int64_t i = 0; i < samples; ++i) {
@@ -25,9 +27,8 @@ JacobianRows jacobian_rows(const Model& model, const Tensor& x, const Tensor& to
     }
     if (!alone.requires_grad()) continue;  // no parameter moves this sample
     for (int64_t c = 0; c < width; ++c) {
-      const auto gradients = torch::autograd::grad({alone.select(1, c)}, parameters, {},
-                                                   /*retain_graph=*/c + 1 < width,
-                                                   /*create_graph=*/false, /*allow_unused=*/true);
+      const auto gradients = gradients_at(parameters, alone.select(1, c), one,
+                                          c + 1 < width ? Graph::kKept : Graph::kFreed);
       Tensor row = result.rows[i * width + c];
       int64_t offset = 0;
       for (size_t k = 0; k < parameters.size(); ++k) {

@@ -65,6 +65,13 @@ Tensor part(const Tensor& theta, int64_t dimension, int64_t first, int64_t count
   return theta.narrow(dimension, first * width, count * width);
 }
 
+/// Of J_iJ_iᵀ over all samples and groups of parameters, at most.
+double trace_bound(const Factors& factors) {
+  double trace = 0;
+  for (const FactorGroup& group : factors.groups) trace += group.trace;
+  return trace;
+}
+
 /// Writes the upper triangle over the lower one, in blocks: a second matrix would not fit beside a
 /// large one.
 void mirror(const Tensor& theta) {
@@ -100,12 +107,10 @@ void Assembler::require_uncoupled(const Factors& factors, double gap, int64_t sa
   double allowed = tol::coupling(model_.dtype()) * factors.outputs.abs().max().item<double>();
   if (gap <= allowed) return;
   // Outputs may cancel to nothing; rounding of each parameter still moves them.
-  double trace = 0;
-  for (const FactorGroup& group : factors.groups) trace += group.trace;
   double squares = 0;
   for (const Tensor& p : model_.parameters()) squares += p.detach().square().sum().item<double>();
   allowed += 16 * tol::epsilon(model_.dtype()) *
-             std::sqrt(squares * trace / static_cast<double>(factors.samples));
+             std::sqrt(squares * trace_bound(factors) / static_cast<double>(factors.samples));
   CDT_REQUIRE(gap <= allowed, "the outputs of sample ", sample, " change by ", gap,
               " with the samples beside it, or from one evaluation to the next: a layer of the "
               "model mixes samples or is "
@@ -196,6 +201,10 @@ void Assembler::require_same_groups(const Factors& a, const Factors& b) const {
 void Assembler::check(const Factors& a, const Factors& b, const std::vector<double>& probes) {
   const double tolerance =
       std::max(tol::self_check(model_.dtype()), tol::self_check(options_.accumulate));
+  // A group this small is rounding, of its own derivatives or of the others' part of Θ.
+  const double nothing =
+      std::max(tol::epsilon(options_.accumulate), std::pow(16 * tol::epsilon(model_.dtype()), 2)) *
+      std::sqrt(trace_bound(a) * trace_bound(b));
   for (size_t g = 0; g < a.groups.size(); ++g) {
     double expected = 0;
     bool by_rule = true;
@@ -206,8 +215,8 @@ void Assembler::check(const Factors& a, const Factors& b, const std::vector<doub
                              b.pulled_back[p].flatten().to(torch::kFloat64))
                       .item<double>();
     }
-    const double scale =
-        std::max(std::sqrt(a.groups[g].trace * b.groups[g].trace), std::abs(expected));
+    const double scale = std::max({std::sqrt(a.groups[g].trace * b.groups[g].trace),
+                                   std::abs(expected), nothing / tolerance});
     const double gap = std::abs(probes[g] - expected);
     if (!std::isfinite(gap)) throw NumericalError(kOverflow);
     if (gap <= tolerance * scale) {
@@ -215,9 +224,10 @@ void Assembler::check(const Factors& a, const Factors& b, const std::vector<doub
     } else if (by_rule) {
       throw RefutedRule{a.groups[g].parameters};
     } else {
-      throw NumericalError(c10::str("the kernel failed its self-check: vᵀΘv is ", probes[g],
-                                    " where ‖Jᵀv‖² is ", expected,
-                                    "; is the model's forward function random or stateful?"));
+      throw NumericalError(c10::str(
+          "the kernel failed its self-check: vᵀΘv is ", probes[g], " where ‖Jᵀv‖² is ", expected,
+          "; is the model's forward function random or stateful, or do its "
+          "derivatives cancel to rounding (float64 has more digits)?"));
     }
   }
 }

@@ -1,6 +1,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
+#include <cdt/kernel/backward.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/recorder.h>
 
@@ -12,9 +13,7 @@ NtkOperator::NtkOperator(Model model, const Tensor& x) : model_(std::move(model)
   const AutogradScope scope;
   outputs_ = differentiable_outputs(model_, x);
   seed_ = torch::zeros_like(outputs_).requires_grad_();
-  const auto pulled = torch::autograd::grad({outputs_}, model_.parameters(), {seed_},
-                                            /*retain_graph=*/true, /*create_graph=*/true,
-                                            /*allow_unused=*/true);
+  const auto pulled = gradients_at(model_.parameters(), outputs_, seed_, Graph::kExtended);
   require_influence(pulled);
   pulled_back_ = flatten(model_, pulled);
   for (const Tensor& p : model_.parameters()) versions_.push_back(p._version());
@@ -31,12 +30,10 @@ Tensor NtkOperator::apply(const Tensor& v) const {
     CDT_REQUIRE(model_.parameters()[i]._version() == versions_[i], "parameter ", i,
                 " changed since the operator was made; make a new one");
   }
-  const auto pulled = torch::autograd::grad({outputs_}, model_.parameters(), {v.view_as(outputs_)},
-                                            /*retain_graph=*/true, /*create_graph=*/false,
-                                            /*allow_unused=*/true);
-  return torch::autograd::grad({pulled_back_}, {seed_}, {flatten(model_, pulled)},
-                               /*retain_graph=*/true)[0]
-      .reshape({-1});
+  const auto pulled =
+      gradients_at(model_.parameters(), outputs_, v.view_as(outputs_), Graph::kKept);
+  return gradients_at({seed_}, pulled_back_, flatten(model_, pulled), Graph::kKept)[0].reshape(
+      {-1});
 }
 
 }  // namespace cdt::kernel

@@ -1,6 +1,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
+#include <cdt/kernel/backward.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/recorder.h>
 
@@ -19,18 +20,9 @@ void require_vector(const Model& model, const Tensor& v, int64_t length, std::st
   require_finite(v, name);
 }
 
-/// ∂(seedᵀoutput)/∂θ, one tensor per parameter, undefined where a parameter has no influence.
-std::vector<Tensor> gradients(const Model& model, const Tensor& output, const Tensor& seed,
-                              bool differentiable) {
-  return torch::autograd::grad({output}, model.parameters(), {seed},
-                               /*retain_graph=*/differentiable, /*create_graph=*/differentiable,
-                               /*allow_unused=*/true);
-}
-
 /// Jᵀ·seed [P]
-Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed,
-                 bool differentiable) {
-  const auto found = gradients(model, outputs, seed, differentiable);
+Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed, Graph graph) {
+  const auto found = gradients_at(model.parameters(), outputs, seed, graph);
   require_influence(found);
   return flatten(model, found);
 }
@@ -41,7 +33,7 @@ Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor
   const AutogradScope scope;
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, v, outputs.numel(), "v");
-  return pull_back(model, outputs, v, false);
+  return pull_back(model, outputs, v, Graph::kFreed);
 }
 
 Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
@@ -49,8 +41,8 @@ Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
-  const Tensor pulled_back = pull_back(model, outputs, seed, true);
-  return torch::autograd::grad({pulled_back}, {seed}, {u})[0];
+  const Tensor pulled_back = pull_back(model, outputs, seed, Graph::kExtended);
+  return gradients_at({seed}, pulled_back, u, Graph::kFreed)[0];
 }
 
 Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor& w,
@@ -59,9 +51,9 @@ Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor&
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, w, outputs.numel(), "w");
-  const Tensor gradient = pull_back(model, outputs, w, true);
+  const Tensor gradient = pull_back(model, outputs, w, Graph::kExtended);
   if (!gradient.requires_grad()) return torch::zeros_like(u);  // linear in θ: no curvature
-  return flatten(model, gradients(model, gradient, u, false));
+  return flatten(model, gradients_at(model.parameters(), gradient, u, Graph::kFreed));
 }
 
 Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, const Tensor& v) {
@@ -71,11 +63,11 @@ Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, c
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   // vᵀH_w u is linear in w; its gradient with respect to w is the answer, whatever w is.
   const Tensor w = torch::ones_like(outputs).requires_grad_();
-  const Tensor gradient = pull_back(model, outputs, w, true);
-  const Tensor product = flatten(model, gradients(model, gradient, u, true));
+  const Tensor gradient = pull_back(model, outputs, w, Graph::kExtended);
+  const Tensor product =
+      flatten(model, gradients_at(model.parameters(), gradient, u, Graph::kExtended));
   if (!product.requires_grad()) return torch::zeros_like(w);
-  const Tensor found = torch::autograd::grad({product}, {w}, {v}, /*retain_graph=*/false,
-                                             /*create_graph=*/false, /*allow_unused=*/true)[0];
+  const Tensor found = gradients_at({w}, product, v, Graph::kFreed)[0];
   return found.defined() ? found : torch::zeros_like(w);
 }
 

@@ -290,6 +290,32 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                  return torch::linear(base.tanh(), w[1]) + part.square().sum(1, true);
                },
                {4}});
+  by_jacobian({"layers copied into slices of a buffer",
+               {p({5, 4}), p({5}), p({1}), p({1, 6})},
+               [](P w, X x) {
+                 Tensor buffer = torch::zeros({x.size(0), 6}, x.options());
+                 buffer.narrow(1, 0, 5).copy_(torch::linear(x, w[0], w[1]));
+                 buffer.narrow(1, 5, 1).copy_((2 * w[2]).expand({x.size(0), 1}));
+                 return torch::linear(buffer.tanh(), w[3]);
+               },
+               {4}});
+  by_jacobian({"a slice multiplied by what is used elsewhere too, and by no parameter",
+               {p({4, 4}), p({1}), p({1, 4})},
+               [fixed = p({1})](P w, X x) {
+                 const Tensor scale = w[1].exp() * fixed.exp();
+                 Tensor h = torch::linear(x, w[0]).tanh() * 1.0;
+                 h.narrow(1, 0, 1).mul_(scale);
+                 h.narrow(1, 1, 1).mul_(fixed.exp());
+                 return torch::linear(h.tanh(), w[2]) * scale;
+               },
+               {4}});
+  by_jacobian({"a parameter that moves nothing but rounding",
+               {p({1, 4}), p({1}), p({1, 4})},
+               [](P w, X x) {
+                 const Tensor h = torch::linear(x, w[0]);
+                 return h / h.norm(2, 1, true) * w[1] + torch::linear(x, w[2]);
+               },
+               {4}});
   return nets;
 }
 

@@ -1,0 +1,30 @@
+/// Backward passes to places of the graph, around a fault of LibTorch's engine.
+#pragma once
+
+#include <torch/csrc/autograd/edge.h>
+#include <torch/types.h>
+
+#include <vector>
+
+namespace cdt::kernel {
+
+/// What a backward pass leaves behind: nothing, the graph for another pass, or also a graph of the
+/// gradients themselves.
+enum class Graph { kFreed, kKept, kExtended };
+
+/// Gradients of seedᵀoutputs at edges of the graph, undefined where the outputs do not depend on
+/// them.
+///
+/// In a network that writes into slices of a tensor (`h[:, 0] = …`), LibTorch's own `grad` fails
+/// unless every leaf is asked for: such a write makes it execute what no edge needs. Here they are
+/// asked for, and dropped.
+std::vector<torch::Tensor> gradients_at(const std::vector<torch::autograd::Edge>& edges,
+                                        const torch::Tensor& outputs, const torch::Tensor& seed,
+                                        Graph graph);
+
+/// The same for tensors.
+std::vector<torch::Tensor> gradients_at(const std::vector<torch::Tensor>& tensors,
+                                        const torch::Tensor& outputs, const torch::Tensor& seed,
+                                        Graph graph);
+
+}  // namespace cdt::kernel
