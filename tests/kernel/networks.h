@@ -103,6 +103,11 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                     return torch::linear(torch::gelu(torch::linear(x, w[0], w[1])), w[2], w[3]);
                   },
                   {4}});
+  nets.push_back(
+      {"a weight and its negative",
+       {p({6, 4}), p({2, 4})},
+       [](P w, X x) { return torch::linear(torch::linear(x, w[0]).tanh().matmul(-w[0]), w[1]); },
+       {4}});
   nets.push_back({"addmm with alpha and beta",
                   {p({4, 6}), p({6}), p({6, 2})},
                   [](P w, X x) { return torch::addmm(w[1], x, w[0], 0.7, -1.3).tanh().mm(w[2]); },

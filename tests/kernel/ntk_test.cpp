@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "kernel/networks.h"
+#include "kernel/random_network.h"
 #include "support/compare.h"
 #include "support/tolerance.h"
 
@@ -50,6 +51,8 @@ void expect_all_ways_agree(const test::Network& net, const torch::TensorOptions&
     if (net.all_by_rule) {
       EXPECT_EQ(parameter.coverage, kernel::Coverage::kRule) << parameter.reason;
     }
+    // The self-check is a net to fall into, not a way to decide.
+    EXPECT_THAT(parameter.reason, testing::Not(testing::HasSubstr("self-check")));
   }
 
   NtkOptions rows;
@@ -88,6 +91,13 @@ TEST(EmpiricalNtk, AllWaysAgreeOnTrickyNetworks) {
       torch::manual_seed(11);
       for (const auto& net : test::tricky_networks(options)) expect_all_ways_agree(net, options);
     }
+  }
+}
+
+TEST(EmpiricalNtk, AllWaysAgreeOnRandomNetworks) {
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    torch::manual_seed(seed);
+    expect_all_ways_agree(test::random_network(seed, torch::kFloat64), torch::kFloat64);
   }
 }
 
