@@ -321,6 +321,26 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                  return h / h.norm(2, 1, true) * w[1] + torch::linear(x, w[2]);
                },
                {4}});
+  by_jacobian(
+      {"positions scaled and shifted by transposed parameters",
+       {p({4, 3}), p({4, 3}), p({2, 4})},
+       [](P w, X x) { return torch::linear((x * w[0].t() + w[1].t()).tanh(), w[2]).sum(1); },
+       {3, 4}});
+  by_jacobian({"a column turned into a bias",
+               {p({4, 6}), p({6, 1}), p({6, 2})},
+               [](P w, X x) { return torch::addmm(w[1].t(), x, w[0]).tanh().mm(w[2]); },
+               {4}});
+  by_jacobian({"a transposition that is none",
+               {p({4, 4}), p({4, 2})},
+               [](P w, X x) { return x.mm(w[0].transpose(0, -2)).tanh().mm(w[1]); },
+               {4}});
+  by_jacobian({"a parameter divided and rounded",
+               {p({4, 4}), p({4, 2})},
+               [](P w, X x) {
+                 const Tensor rounded = torch::div(w[0], torch::tensor(0.1).to(x), "trunc");
+                 return x.mm(w[0] + 0.1 * rounded).tanh().mm(w[1]);
+               },
+               {4}});
   return nets;
 }
 
