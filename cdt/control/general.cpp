@@ -64,8 +64,7 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
 
   // In all eigenvectors U of Θ, M = R + BᵀPB is R plus Λ^½P_zΛ^½ on the reachable block, and
   //   K = M⁻¹Λ^½P_z(I − Λ)Λ^(−½),   I + K = M⁻¹(R + Λ^½P_zΛ^(−½)).
-  // There M is graded by the steps; scaled to a unit diagonal, its factorisation keeps the digits
-  // of every mode.
+  // There M is graded by the steps, and Cholesky's factors keep the digits of every mode.
   const Tensor& U = spectrum.eigenvectors;
   const auto on_reachable = [&](const Tensor& block) {
     return torch::constant_pad_nd(block, {first, 0, first, 0});
@@ -73,16 +72,13 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const Tensor R_modal = U.t().mm(input.mm(U));
   const Tensor left = root.unsqueeze(1) * doubled.P;  // Λ^½P_z
   const Tensor M = R_modal + on_reachable(left * root);
-  const Tensor scale = M.diagonal().rsqrt();
-  const Tensor graded = scale.unsqueeze(1) * ((M + M.t()) / 2) * scale;
   const Tensor sides =
       torch::cat({on_reachable(left * ((1 - s) / root)), R_modal + on_reachable(left / root)}, 1);
-  const auto [factor, failed] = torch::linalg_cholesky_ex(graded);
+  const auto [factor, failed] = torch::linalg_cholesky_ex((M + M.t()) / 2);
   if (failed.item<int>() != 0) {
     throw NumericalError("R + BᵀPB is not positive definite: the problem is too ill-conditioned");
   }
-  const Tensor solved =
-      scale.unsqueeze(1) * torch::cholesky_solve(scale.unsqueeze(1) * sides, factor);
+  const Tensor solved = torch::cholesky_solve(sides, factor);
   const auto from_modal = [&](const Tensor& modal) { return U.mm(modal.mm(U.t())); };
 
   GeneralController controller;

@@ -230,7 +230,7 @@ class Recorder {
       site.input_version = version_of(tensor(input));
       operands.push_back(w->port);
     }
-    if (b && !b->use.transposed) {
+    if (b) {
       site.bias = b->use;
       site.bias->scale *= beta;
       operands.push_back(b->port);

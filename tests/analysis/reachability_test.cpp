@@ -133,6 +133,18 @@ TEST(Conflicts, DependentSamplesThatAreNoDuplicates) {
   EXPECT_THAT(conflicts[0].rows, ElementsAre(0, 5));
   EXPECT_EQ(conflicts[1].kind, Conflict::Kind::kDependent);
   EXPECT_GE(conflicts[1].rows.size(), 3u);
+  // Apart from each other: twins 0 and 1, then three samples of two parameters, then one alone.
+  Tensor apart = torch::zeros({6, 4}, kDouble);
+  apart.narrow(0, 0, 2).select(1, 0).fill_(1);
+  apart.narrow(0, 2, 3).narrow(1, 1, 2).copy_(torch::randn({3, 2}, kDouble));
+  apart[5][3] = 1;
+  const Tensor blocks = apart.mm(apart.t());
+  Tensor labels = torch::ones({6}, kDouble);
+  labels[0] = 1 + 1e-12;  // no conflict
+  const auto found = analysis::trace_unreachable(blocks, spectrum_of(blocks), 1, labels);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].kind, Conflict::Kind::kDuplicateEqual);
+  EXPECT_THAT(found[1].rows, ElementsAre(2, 3, 4));
   EXPECT_TRUE(analysis::trace_unreachable(test::random_kernel(4, 9, 1.0, 1),
                                           spectrum_of(test::random_kernel(4, 9, 1.0, 1)), 2,
                                           std::nullopt)
@@ -204,10 +216,12 @@ TEST(InputCondition, FindsParallelAndLongInputs) {
   }
   // More rows than one block of the search.
   Tensor many = torch::randn({2500, 3}, kDouble);
-  many[2400] = 2 * many[100];
-  condition = analysis::assess_inputs(many);
-  EXPECT_EQ(condition.first_row, 100);
-  EXPECT_EQ(condition.second_row, 2400);
+  for (const int64_t row : {100, 1500}) {
+    many[2400] = 2 * many[row];
+    condition = analysis::assess_inputs(many);
+    EXPECT_EQ(condition.first_row, row);
+    EXPECT_EQ(condition.second_row, 2400);
+  }
 }
 
 TEST(LabelSequence, IsTheSmallestThatArrives) {

@@ -160,6 +160,10 @@ TEST(Detectability, AgreesWithThePbhTest) {
     EXPECT_EQ(found.detectable, detectable_by_pbh(theta, c.scale, c.Q));
   }
   EXPECT_NEAR(control::assess_detectability(spectrum, 1.0, cases[2].Q).worst_factor, -4, 1e-12);
+  // s = 2 exactly: the error keeps its size for ever.
+  const auto marginal = spectrum_of(torch::diag(torch::tensor({0.5, 1.0, 2.0}, kDouble)));
+  const Tensor blind = torch::diag(torch::tensor({1.0, 1.0, 0.0}, kDouble));
+  EXPECT_FALSE(control::assess_detectability(marginal, 1.0, blind).detectable);
   EXPECT_THROW(control::design_general(spectrum, 1.0, dynamics::Loss::kSse, cases[4].Q,
                                        torch::eye(6, kDouble)),
                NumericalError);

@@ -5,6 +5,8 @@
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "support/compare.h"
 #include "support/tolerance.h"
 
@@ -186,6 +188,17 @@ TEST(Riccati, SaysWhyThereIsNoSolution) {
   const Tensor blind = torch::diag(torch::tensor({0.0, 1.0}, kDouble));
   EXPECT_THAT([&] { solve_riccati(A, first, blind, one); },
               ThrowsMessage<NumericalError>(HasSubstr("detectable")));
+  // Rotations keep sizes; their eigenvalues may be computed as 1 − 1e-16.
+  for (double angle = 0.1; angle < 3; angle += 0.1) {
+    const double c = std::cos(angle);
+    const double s = std::sin(angle);
+    EXPECT_THAT(
+        [&] {
+          solve_riccati(torch::tensor({{c, -s}, {s, c}}, kDouble), first, 0 * I, one);
+        },
+        ThrowsMessage<NumericalError>(HasSubstr("detectable")))
+        << angle;
+  }
   // The paper's augmented state has an uncontrollable eigenvalue at exactly 1.
   const Tensor S = torch::tensor({{0.3}}, kDouble);
   const Tensor augmented = torch::tensor({{0.7, 0.3}, {0.0, 1.0}}, kDouble);

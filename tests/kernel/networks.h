@@ -108,6 +108,15 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
        {p({6, 4}), p({2, 4})},
        [](P w, X x) { return torch::linear(torch::linear(x, w[0]).tanh().matmul(-w[0]), w[1]); },
        {4}});
+  nets.push_back({"one bias for all outputs of a layer",
+                  {p({4, 6}), p({1}), p({6, 2})},
+                  [](P w, X x) { return torch::addmm(w[1], x, w[0]).tanh().mm(w[2]); },
+                  {4}});
+  nets.push_back(
+      {"a weight that is a bias and a scale, too",
+       {p({1, 4}), p({2, 1})},
+       [](P w, X x) { return torch::linear(torch::linear((x + w[0]).tanh() * w[0], w[0]), w[1]); },
+       {4}});
   nets.push_back({"addmm with alpha and beta",
                   {p({4, 6}), p({6}), p({6, 2})},
                   [](P w, X x) { return torch::addmm(w[1], x, w[0], 0.7, -1.3).tanh().mm(w[2]); },
@@ -338,7 +347,7 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                {p({4, 4}), p({4, 2})},
                [](P w, X x) {
                  const Tensor rounded = torch::div(w[0], torch::tensor(0.1).to(x), "trunc");
-                 return x.mm(w[0] + 0.1 * rounded).tanh().mm(w[1]);
+                 return (x.mm(w[0]) + x.mm(rounded)).tanh().mm(w[1]);
                },
                {4}});
   return nets;

@@ -191,6 +191,11 @@ TEST(Refusal, OutputsThatCancelAreNoCoupling) {
       },
       {1, 4, 4}};
   EXPECT_NO_THROW(empirical_ntk(net.model(), test::inputs(8, net, options)));
+  const kernel::Model coupled(
+      [&](const Tensor& x) { return net.forward(net.parameters, x) + 0.01 * x.mean(); },
+      net.parameters);
+  EXPECT_THAT([&] { empirical_ntk(coupled, test::inputs(8, net, options)); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("mixes samples")));
 }
 
 TEST(Refusal, RefusesAForwardFunctionThatWritesToItsInputs) {
