@@ -72,10 +72,22 @@ double trace_bound(const Factors& factors) {
   return trace;
 }
 
+/// Piece by piece: copies of a large parameter's gradients would not fit beside them.
+double dot_in_float64(const Tensor& a, const Tensor& b) {
+  constexpr int64_t kEntries = 1 << 16;
+  const auto pieces = a.flatten().split(kEntries);
+  const auto others = b.flatten().split(kEntries);
+  Tensor sum = torch::zeros({}, a.options().dtype(torch::kFloat64));
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    sum += torch::dot(pieces[k].to(torch::kFloat64), others[k].to(torch::kFloat64));
+  }
+  return sum.item<double>();
+}
+
 /// Writes the upper triangle over the lower one, in blocks: a second matrix would not fit beside a
 /// large one.
 void mirror(const Tensor& theta) {
-  constexpr int64_t kRows = 512;
+  constexpr int64_t kRows = 128;
   const int64_t n = theta.size(0);
   for (int64_t i = 0; i < n; i += kRows) {
     const int64_t rows = std::min(kRows, n - i);
@@ -211,9 +223,7 @@ void Assembler::check(const Factors& a, const Factors& b, const std::vector<doub
     for (size_t p : a.groups[g].parameters) {
       by_rule = by_rule && a.coverage[p].coverage == Coverage::kRule;
       if (!a.pulled_back[p].defined() || !b.pulled_back[p].defined()) continue;
-      expected += torch::dot(a.pulled_back[p].flatten().to(torch::kFloat64),
-                             b.pulled_back[p].flatten().to(torch::kFloat64))
-                      .item<double>();
+      expected += dot_in_float64(a.pulled_back[p], b.pulled_back[p]);
     }
     const double scale = std::max({std::sqrt(a.groups[g].trace * b.groups[g].trace),
                                    std::abs(expected), nothing / tolerance});

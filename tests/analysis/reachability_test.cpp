@@ -155,6 +155,25 @@ TEST(Conflicts, DependentSamplesThatAreNoDuplicates) {
                InvalidArgument);
 }
 
+TEST(Conflicts, CloseIsNotTheSame) {
+  // Two pairs of twins that almost agree: two groups.
+  const Tensor J = torch::tensor({{1.0, 0.0}, {1.0, 0.003}, {1.0, 0.0}, {1.0, 0.003}}, kDouble);
+  const Tensor pairs = J.mm(J.t());
+  auto conflicts = analysis::trace_unreachable(pairs, spectrum_of(pairs), 1, std::nullopt);
+  ASSERT_EQ(conflicts.size(), 2u);
+  EXPECT_THAT(conflicts[0].rows, ElementsAre(0, 2));
+  EXPECT_THAT(conflicts[1].rows, ElementsAre(1, 3));
+  // Two samples hardly above the cut, whose difference lies below it, are no twins for that.
+  Tensor small = torch::eye(4, kDouble);
+  small.narrow(0, 0, 2).narrow(1, 0, 2).copy_(1e-6 *
+                                              torch::tensor({{1.5, 0.8}, {0.8, 1.5}}, kDouble));
+  const auto spectrum = dynamics::decompose(small, 1e-6);
+  ASSERT_EQ(spectrum.nullity(), 1);
+  conflicts = analysis::trace_unreachable(small, spectrum, 1, std::nullopt);
+  ASSERT_EQ(conflicts.size(), 1u);
+  EXPECT_EQ(conflicts[0].kind, Conflict::Kind::kDependent);
+}
+
 TEST(Conflicts, FrozenSamplesAreNotCalledDuplicates) {
   const Tensor theta = torch::diag(torch::tensor({0.0, 0.0, 1e-18, 1.0, 1.0, 1.0}, kDouble));
   const Tensor labels = torch::arange(6, kDouble);

@@ -48,6 +48,13 @@ TEST(Stability, AgreesWithTheEigenvaluesOfTheStepMatrix) {
   }
 }
 
+TEST(Stability, BordersCount) {
+  const auto spectrum = spectrum_of(torch::diag(torch::tensor({0.25, 1.0}, kDouble)));
+  EXPECT_FALSE(assess_stability(spectrum, 1.0, Loss::kSse).strictly_contracting);
+  EXPECT_TRUE(assess_stability(spectrum, 2.0, Loss::kSse).stable);
+  EXPECT_FALSE(assess_stability(spectrum, 2.0, Loss::kSse).exponential);
+}
+
 TEST(Stability, UsesTheLossFactor) {
   const auto spectrum = spectrum_of(test::kernel_with({1, 2, 5, 10}, 1));
   EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kSse).lr_max, 0.2, 1e-12);

@@ -211,6 +211,23 @@ TEST(Coverage, ALargeSampleDoesNotHideTheOthers) {
             test::tol::kKernel32);
 }
 
+TEST(Coverage, SamplesThatNoParameterMoves) {
+  torch::manual_seed(15);
+  const test::Network net{"",
+                          {parameter({1, 4}, kDouble)},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            const Tensor moved = x.narrow(1, 0, 1) > 0;
+                            const Tensor still = x.sum(1, true);
+                            if (!moved.any().item<bool>()) return still;
+                            return torch::where(moved, x.matmul(w[0].exp().t()), still);
+                          },
+                          {4}};
+  Tensor x = test::inputs(6, net, kDouble);
+  x.select(1, 0).copy_(torch::linspace(1, -1, 6, kDouble));
+  const Tensor J = test::brute_force_jacobian(net, x);
+  EXPECT_LE(relative_error(empirical_ntk(net.model(), x).theta, J.mm(J.t())), test::tol::kKernel64);
+}
+
 TEST(Coverage, AParameterThatSomeBlocksDoNotUse) {
   torch::manual_seed(14);
   test::Network net{"",

@@ -148,6 +148,22 @@ test::Network hooked(const std::function<Tensor(const Tensor&)>& hook) {
           {4}};
 }
 
+TEST(Refusal, NamesTheSampleThatOthersMove) {
+  torch::manual_seed(18);
+  const test::Network net{"",
+                          {parameter({2, 4}, kDouble)},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            const Tensor watches = (x.narrow(1, 0, 1) > 10).to(x.dtype());
+                            return torch::linear(x, w[0].exp()) + watches * x.mean();
+                          },
+                          {4}};
+  Tensor x = test::inputs(7, net, kDouble);
+  EXPECT_NO_THROW(empirical_ntk(net.model(), x));
+  x[3][0] = 20;
+  EXPECT_THAT([&] { empirical_ntk(net.model(), x); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs of sample 3 change")));
+}
+
 TEST(Refusal, ARuleThatTheSelfCheckRefutesIsReplaced) {
   torch::manual_seed(16);
   const auto net = hooked([](const Tensor& gradient) { return 3 * gradient; });
