@@ -188,6 +188,12 @@ TEST(Riccati, SaysWhyThereIsNoSolution) {
   const Tensor blind = torch::diag(torch::tensor({0.0, 1.0}, kDouble));
   EXPECT_THAT([&] { solve_riccati(A, first, blind, one); },
               ThrowsMessage<NumericalError>(HasSubstr("detectable")));
+  // All costs are there after one step, but not all states.
+  EXPECT_THAT(
+      [&] {
+        solve_riccati(torch::diag(torch::tensor({2.0, 0.0}, kDouble)), first, blind, one);
+      },
+      ThrowsMessage<NumericalError>(HasSubstr("detectable")));
   // Rotations keep sizes; their eigenvalues may be computed as 1 − 1e-16.
   for (double angle = 0.1; angle < 3; angle += 0.1) {
     const double c = std::cos(angle);

@@ -287,5 +287,28 @@ TEST(AugmentedView, RefusesWrongShapes) {
   EXPECT_THROW(control::augmented_view(I, I, I, I, y.to(torch::kFloat32)), InvalidArgument);
 }
 
+TEST(RiccatiResidual, IsThatOfTheEquationRelativeToItsTerms) {
+  const int64_t n = 7;
+  const Tensor theta = test::random_kernel(n, 20, 2.0, 8);
+  for (const double rate : {0.01, 0.7, 30.0}) {
+    for (const double error : {1e-8, 1e-3, 0.5}) {
+      SCOPED_TRACE(testing::Message() << "rate " << rate << ", error " << error);
+      auto controller = design_spectral(theta, rate, Loss::kSse);
+      controller.modes.w[3] *= 1 + error;
+      controller.modes.steering[5] *= 1 - error;
+      const Tensor S = rate * theta;
+      const Tensor I = torch::eye(n, kDouble);
+      const Tensor P = controller.riccati_matrix();
+      const Tensor G = controller.steering_matrix();
+      const Tensor gap = P - I - (I - S).mm(P).mm(I - S.mm(G));
+      const auto largest = [](const Tensor& t) { return t.abs().max().item<double>(); };
+      const double terms = P.norm().item<double>() * (1 + largest(1 - controller.s)) *
+                           (1 + largest(controller.s) * largest(controller.modes.steering));
+      const double expected = gap.norm().item<double>() / terms;
+      EXPECT_NEAR(control::riccati_residual(controller, theta), expected, 1e-6 * expected);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cdt
