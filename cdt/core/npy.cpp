@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cdt/core/byte_count.h"
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
 
@@ -214,21 +215,6 @@ std::string_view take_header(std::string_view& rest, const std::string& file) {
   return header;
 }
 
-/// Bytes that the shape needs. Counts empty dimensions as one for the overflow check, because
-/// strides are products too.
-size_t needed_bytes(const Header& header, const std::string& file) {
-  int64_t bytes = static_cast<int64_t>(c10::elementSize(header.dtype));
-  bool empty = false, overflow = false;
-  for (const int64_t size : header.shape) {
-    empty |= size == 0;
-    overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
-  }
-  CDT_REQUIRE(!overflow, file,
-              ": expected a shape whose bytes can be counted in 63 bits, but came ",
-              c10::IntArrayRef(header.shape));
-  return empty ? 0 : static_cast<size_t>(bytes);
-}
-
 }  // namespace
 
 torch::Tensor load_npy(const std::filesystem::path& path) {
@@ -236,7 +222,7 @@ torch::Tensor load_npy(const std::filesystem::path& path) {
   const std::string bytes = read_file(path);
   std::string_view data = bytes;
   const Header header = HeaderParser(take_header(data, file), file).parse();
-  const size_t needed = needed_bytes(header, file);
+  const auto needed = static_cast<size_t>(byte_count(header.dtype, header.shape, file + ": "));
   CDT_REQUIRE(data.size() == needed, file, ": expected ", needed, " bytes of data for shape ",
               c10::IntArrayRef(header.shape), " of ", header.dtype, ", but came ", data.size());
 

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cdt/core/byte_count.h"
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
 
@@ -117,20 +118,6 @@ int64_t read_size(const json& value, std::string_view what, const std::string& w
   return value.get<int64_t>();
 }
 
-/// Bytes of a tensor. Counts empty dimensions as one for the overflow check, because strides are
-/// products too.
-int64_t needed_bytes(const Record& record, const std::string& where) {
-  int64_t bytes = static_cast<int64_t>(c10::elementSize(record.dtype));
-  bool empty = false, overflow = false;
-  for (const int64_t size : record.shape) {
-    empty |= size == 0;
-    overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
-  }
-  CDT_REQUIRE(!overflow, where, "expected a shape whose bytes can be counted in 63 bits, but came ",
-              c10::IntArrayRef(record.shape));
-  return empty ? 0 : bytes;
-}
-
 Record read_record(const std::string& name, const json& value, const std::string& file) {
   const std::string where = c10::str(file, ": tensor ", excerpt(name), ": ");
   CDT_REQUIRE(value.is_object() && value.size() == 3 && value.contains("dtype") &&
@@ -156,7 +143,7 @@ Record read_record(const std::string& name, const json& value, const std::string
               "expected data_offsets as a list of two, but came ", excerpt(offsets));
   record.begin = read_size(offsets[0], "data_offsets", where);
   record.end = read_size(offsets[1], "data_offsets", where);
-  const int64_t needed = needed_bytes(record, where);
+  const int64_t needed = byte_count(record.dtype, record.shape, where);
   CDT_REQUIRE(record.begin <= record.end && record.end - record.begin == needed, where,
               "expected data_offsets that span ", needed, " bytes for shape ",
               c10::IntArrayRef(record.shape), " of ", known->name, ", but came ", excerpt(offsets));
