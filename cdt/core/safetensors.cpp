@@ -144,9 +144,9 @@ Record read_record(const std::string& name, const json& value, const std::string
   record.begin = read_size(offsets[0], "data_offsets", where);
   record.end = read_size(offsets[1], "data_offsets", where);
   const int64_t needed = byte_count(record.dtype, record.shape, where);
-  CDT_REQUIRE(record.begin <= record.end && record.end - record.begin == needed, where,
-              "expected data_offsets that span ", needed, " bytes for shape ",
-              c10::IntArrayRef(record.shape), " of ", known->name, ", but came ", excerpt(offsets));
+  CDT_REQUIRE(record.end - record.begin == needed, where, "expected data_offsets that span ",
+              needed, " bytes for shape ", c10::IntArrayRef(record.shape), " of ", known->name,
+              ", but came ", excerpt(offsets));
   return record;
 }
 
