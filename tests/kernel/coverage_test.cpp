@@ -217,7 +217,7 @@ TEST(Coverage, SamplesThatNoParameterMoves) {
                           {parameter({1, 4}, kDouble)},
                           [](const std::vector<Tensor>& w, const Tensor& x) {
                             const Tensor moved = x.narrow(1, 0, 1) > 0;
-                            const Tensor still = x.sum(1, true);
+                            Tensor still = x.sum(1, true);
                             if (!moved.any().item<bool>()) return still;
                             return torch::where(moved, x.matmul(w[0].exp().t()), still);
                           },
