@@ -8,7 +8,7 @@ import sys
 ALLOWED = {
     "core": set(),
     "kernel": {"core"},
-    "nn": {"core"},
+    "nn": {"kernel", "core"},
     "data": {"core"},
     "report": {"core"},
     "dynamics": {"core"},

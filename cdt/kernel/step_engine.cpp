@@ -1,0 +1,56 @@
+#include <cdt/core/error.h>
+#include <cdt/kernel/step_engine.h>
+
+namespace cdt::kernel {
+namespace {
+
+using torch::Tensor;
+
+class GraphPass : public StepPass {
+ public:
+  GraphPass(const Model& model, const Tensor& x) : model_(model) {
+    const torch::AutoGradMode with_graph(true);
+    outputs_ = model_.forward(x);
+  }
+
+  Tensor outputs() const override { return outputs_.detach(); }
+
+  std::vector<Tensor> gradients(const Tensor& seed) override {
+    CDT_REQUIRE(!used_, "a pass is good for one step; take another forward pass");
+    CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
+                outputs_.sizes(), ", not ", seed.sizes());
+    used_ = true;
+    return torch::autograd::grad({outputs_}, model_.parameters(), {seed.to(outputs_.scalar_type())},
+                                 /*retain_graph=*/false, /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  }
+
+  void descend(const Tensor& seed, double rate, double shrink) override {
+    const auto found = gradients(seed);
+    const torch::NoGradGuard no_graph;
+    const auto& parameters = model_.parameters();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      Tensor parameter = parameters[i];
+      if (shrink != 0) parameter.mul_(1 - shrink);
+      if (found[i].defined()) parameter.add_(found[i], -rate);
+    }
+  }
+
+ private:
+  Model model_;
+  Tensor outputs_;  ///< with their graph
+  bool used_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {
+  return std::make_unique<GraphPass>(model_, x);
+}
+
+Tensor GraphEngine::evaluate(const Tensor& x) {
+  const torch::NoGradGuard no_graph;
+  return model_.forward(x);
+}
+
+}  // namespace cdt::kernel

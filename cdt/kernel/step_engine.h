@@ -1,0 +1,55 @@
+/// How gradient steps are computed: LibTorch's graph is one engine; others are faster for networks
+/// that they know (nn::make_engine).
+#pragma once
+
+#include <cdt/kernel/model.h>
+
+#include <memory>
+#include <vector>
+
+namespace cdt::kernel {
+
+/// A forward pass on some samples, and the one thing that follows it: a descent, or gradients.
+class StepPass {
+ public:
+  virtual ~StepPass() = default;
+
+  /// ŷ as the model shapes them, without a graph; nobody writes to them later.
+  virtual torch::Tensor outputs() const = 0;
+  /// θ ← (1 − shrink) θ − rate·Jᵀ seed, J the Jacobian of the outputs, seed shaped like them, of
+  /// any floating dtype. At the parameters of the forward pass, once.
+  virtual void descend(const torch::Tensor& seed, double rate, double shrink) = 0;
+  /// Jᵀ seed as tensors shaped like the model's parameters, in their order; undefined where a
+  /// parameter does not move the outputs. Likewise, once.
+  virtual std::vector<torch::Tensor> gradients(const torch::Tensor& seed) = 0;
+};
+
+/// What a pass is for: an engine that moves parameters itself need not be able to hand out their
+/// gradients, and may leave such passes to the graph.
+enum class StepUse { kDescent, kGradients };
+
+/// Forward passes of one model on any samples x [r, …], at its present parameters.
+class StepEngine {
+ public:
+  virtual ~StepEngine() = default;
+
+  /// A pass that is good until the parameters change or the next one is made; `evaluate` in between
+  /// does it no harm.
+  virtual std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) = 0;
+  /// The outputs alone: nothing is kept for a step.
+  virtual torch::Tensor evaluate(const torch::Tensor& x) = 0;
+};
+
+/// By LibTorch's graph: any model.
+class GraphEngine : public StepEngine {
+ public:
+  explicit GraphEngine(Model model) : model_(std::move(model)) {}
+
+  std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) override;
+  torch::Tensor evaluate(const torch::Tensor& x) override;
+
+ private:
+  Model model_;
+};
+
+}  // namespace cdt::kernel
