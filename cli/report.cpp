@@ -1,10 +1,11 @@
 // cdt report: folders of runs, or of a sweep → one self-contained HTML page.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/report/run_files.h>
-#include <cdt/report/run_page.h>
-#include <cdt/report/sweep_page.h>
+#include <cdt/experiment/results_file.h>
+#include <cdt/run/page_input.h>
 #include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/browser.h"
 #include "cli/command.h"
@@ -28,14 +29,8 @@ report::Page page_of(const std::vector<fs::path>& folders) {
     CDT_REQUIRE(folders.size() == 1 || !is_sweep(folder), folder.string(),
                 ": is a sweep, which has a report of its own; several folders must be runs");
   }
-  if (!is_sweep(folders[0])) return report::run_page(folders);
-  const fs::path results = folders[0] / "results.json";
-  const fs::path figures = folders[0] / "figures.json";
-  std::vector<report::Figure> drawn;
-  if (fs::exists(figures)) {
-    drawn = report::parse_figures(report::read_json(figures), figures.string());
-  }
-  return report::sweep_page(report::read_json(results), drawn, results.string());
+  return is_sweep(folders[0]) ? report::sweep_page(experiment::read_results(folders[0]))
+                              : report::run_page(run::read_records(folders));
 }
 
 int run(const Options& options) {

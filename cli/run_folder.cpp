@@ -2,7 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/report/run_page.h>
+#include <cdt/run/page_input.h>
 #include <fmt/format.h>
 
 #include <iostream>
@@ -158,7 +158,8 @@ void write_spectrum(const RunFolder& folder, const Findings& findings) {
 
 void write_report(const RunFolder& folder) {
   try {
-    write_file_atomically(folder.report(), {report::to_html(report::run_page({folder.path()}))});
+    write_file_atomically(folder.report(),
+                          {report::to_html(report::run_page({run::read_record(folder.path())}))});
   } catch (const InvalidArgument& error) {
     std::cerr << "cdt: warning: the run has no report: " << error.what() << "\n";
   }

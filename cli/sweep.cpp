@@ -5,7 +5,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
-#include <cdt/report/sweep_page.h>
+#include <cdt/experiment/results_file.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -197,13 +197,14 @@ double write_results(const fs::path& folder, const SweepPlan& plan,
                      const std::vector<SweepRow>& rows, const std::vector<Claim>& claims,
                      const std::vector<SweepRun>& runs, const ordered_json& content) {
   const auto start = Clock::now();
-  write_file_atomically(folder / "results.json", {content.dump(2), "\n"});
+  const std::string results = content.dump(2);
+  write_file_atomically(folder / "results.json", {results, "\n"});
   write_file_atomically(folder / "results.csv", {to_csv(rows)});
   write_file_atomically(folder / "results.md", {to_markdown(plan, rows, claims)});
-  const auto figures = draw_figures(plan, rows, runs);
-  write_file_atomically(folder / "figures.json", {report::to_json(figures).dump(), "\n"});
-  write_file_atomically(folder / "report.html",
-                        {report::to_html(report::sweep_page(content, figures))});
+  report::SweepRecord record = experiment::parse_results(results, "results.json");
+  record.figures = draw_figures(plan, rows, runs);
+  write_file_atomically(folder / "figures.json", {report::to_json(record.figures), "\n"});
+  write_file_atomically(folder / "report.html", {report::to_html(report::sweep_page(record))});
   return seconds_since(start);
 }
 

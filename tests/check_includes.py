@@ -15,6 +15,8 @@ ALLOWED = {
     "control": {"dynamics", "core"},
     "analysis": {"control", "dynamics", "core"},
     "train": {"analysis", "control", "dynamics", "kernel", "nn", "core"},
+    "run": {"report", "core"},
+    "experiment": {"run", "report", "core"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 

@@ -70,7 +70,7 @@ Figure parse_figure(const ordered_json& content) {
 
 std::string to_string(Series::Style style) { return name_of(kStyles, style); }
 
-ordered_json to_json(const std::vector<Figure>& figures) {
+std::string to_json(const std::vector<Figure>& figures) {
   ordered_json list = ordered_json::array();
   for (const Figure& figure : figures) {
     ordered_json all = ordered_json::array();
@@ -90,10 +90,16 @@ ordered_json to_json(const std::vector<Figure>& figures) {
     one["series"] = std::move(all);
     list.push_back(std::move(one));
   }
-  return {{"format", kFormat}, {"figures", std::move(list)}};
+  return ordered_json{{"format", kFormat}, {"figures", std::move(list)}}.dump();
 }
 
-std::vector<Figure> parse_figures(const ordered_json& content, const std::string& source) {
+std::vector<Figure> parse_figures(const std::string& json, const std::string& source) {
+  ordered_json content;
+  try {
+    content = ordered_json::parse(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw InvalidArgument(c10::str(source, ": is not JSON: ", error.what()));
+  }
   const bool named = content.is_object() && content.contains("format");
   CDT_REQUIRE(named && content["format"] == kFormat, source, ": expected the format \"", kFormat,
               "\", but came ", named ? content["format"].dump() : "a file without a format");

@@ -1,7 +1,6 @@
 /// A report page: sections with text, tables and figures, as one self-contained HTML file.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -65,8 +64,8 @@ std::string to_html(const Page& page);
 
 /// Figures as they stand in figures.json: {"format": "cdt-figures-1", "figures": […]}; null is a
 /// gap.
-nlohmann::ordered_json to_json(const std::vector<Figure>& figures);
-/// @throws InvalidArgument, naming `source`, if the content is something else.
-std::vector<Figure> parse_figures(const nlohmann::ordered_json& content, const std::string& source);
+std::string to_json(const std::vector<Figure>& figures);
+/// @throws InvalidArgument, naming `source`, if the text is something else.
+std::vector<Figure> parse_figures(const std::string& json, const std::string& source);
 
 }  // namespace cdt::report

@@ -1,9 +1,12 @@
 #include <cdt/report/run_figures.h>
-#include <cdt/report/text.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
+#include <utility>
 
 namespace cdt::report {
 namespace {
@@ -72,10 +75,10 @@ void add_if_any(std::vector<Series>& all, Series series) {
 }
 
 /// Refreshed kernels and rejected steps. Where the run is long a bar stands for several steps.
-std::optional<Figure> events_figure(const CsvFile& history) {
-  const Numbers step = history.numbers("step");
-  const Numbers refreshed = history.numbers("refreshed");
-  const Numbers rejected = history.numbers("rejected");
+std::optional<Figure> events_figure(const RunHistory& history) {
+  const Numbers& step = history.step;
+  const Numbers& refreshed = history.refreshed;
+  const Numbers& rejected = history.rejected;
   if (step.empty()) return std::nullopt;
   const double width = std::max(1.0, std::ceil(step.back() / static_cast<double>(kMostBars)));
   std::map<double, std::pair<double, double>> bars;
@@ -108,57 +111,31 @@ std::optional<Figure> events_figure(const CsvFile& history) {
   return figure;
 }
 
-/// Positions in predictions.csv of each target; its prediction is in the next column.
-std::vector<size_t> target_columns(const CsvFile& predictions) {
-  std::vector<size_t> columns;
-  for (size_t i = 0; i + 1 < predictions.columns.size(); ++i) {
-    if (predictions.columns[i + 1] == predictions.columns[i] + " predicted") columns.push_back(i);
-  }
-  return columns;
-}
-
-bool is_numeric(const std::vector<std::string>& cells) {
-  return std::all_of(cells.begin(), cells.end(),
-                     [](const std::string& cell) { return !std::isnan(to_number(cell)); });
-}
-
-/// Whether the target is a class, be it a number or a text: the run then counts its confusions.
-bool is_class(const RunFiles& run, const std::string& target) {
-  const auto errors = field(field(field(run.run, "errors"), "train"), target.c_str());
-  return !field(errors, "confusion").is_null() || !field(errors, "accuracy").is_null();
-}
-
-std::optional<Figure> prediction_figure(const RunFiles& run, size_t column, size_t number) {
-  const CsvFile& file = run.predictions;
-  const std::string& name = file.columns[column];
-  if (file.rows() == 0 || is_class(run, name) || !is_numeric(file.cells[column]) ||
-      !is_numeric(file.cells[column + 1])) {
-    return std::nullopt;
-  }
-  const auto* split = file.find("split");
+std::optional<Figure> prediction_figure(const RunPredictions& rows, const TargetPredictions& target,
+                                        size_t number) {
+  if (target.truth.empty()) return std::nullopt;
   Figure figure{
       fmt::format("predictions-{}", number),
-      fmt::format("Predicted and true {}", name),
+      fmt::format("Predicted and true {}", target.name),
       fmt::format("A point per row of the file, in its units; on the diagonal a prediction "
                   "is exact."),
-      {"true " + name, false},
-      {"predicted " + name, false},
+      {"true " + target.name, false},
+      {"predicted " + target.name, false},
       {},
       {}};
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
-  for (const auto& [key, title] :
-       {std::pair{"train", "training rows"}, {"validation", "validation rows"}}) {
+  for (const auto& [validation, title] :
+       {std::pair{false, "training rows"}, {true, "validation rows"}}) {
     Series points{title, {}, {}, {}, {}, Style::kPoints, false};
-    std::vector<size_t> rows;
-    for (size_t i = 0; i < file.rows(); ++i) {
-      if (split == nullptr ? std::string_view(key) == "train" : (*split)[i] == key)
-        rows.push_back(i);
+    std::vector<size_t> shown;
+    for (size_t i = 0; i < target.truth.size(); ++i) {
+      if (rows.validation[i] == validation) shown.push_back(i);
     }
-    const size_t every = rows.size() / kMostPoints + 1;
-    for (size_t i = 0; i < rows.size(); i += every) {
-      points.x.push_back(to_number(file.cells[column][rows[i]]));
-      points.y.push_back(to_number(file.cells[column + 1][rows[i]]));
+    const size_t every = shown.size() / kMostPoints + 1;
+    for (size_t i = 0; i < shown.size(); i += every) {
+      points.x.push_back(target.truth[shown[i]]);
+      points.y.push_back(target.predicted[shown[i]]);
       low = std::min(low, points.x.back());
       high = std::max(high, points.x.back());
     }
@@ -169,14 +146,8 @@ std::optional<Figure> prediction_figure(const RunFiles& run, size_t column, size
   return figure;
 }
 
-std::optional<Figure> spectrum_figure(const CsvFile& file) {
-  if (file.rows() == 0) return std::nullopt;
-  const Numbers mode = file.numbers("mode");
-  const auto sizes = [&](const char* name, double offset) {
-    Numbers values = file.numbers(name);
-    for (double& value : values) value = std::abs(value + offset);
-    return values;
-  };
+std::optional<Figure> spectrum_figure(const RunSpectrum& modes) {
+  if (modes.mode.empty()) return std::nullopt;
   Figure figure{"spectrum",
                 "Kernel spectrum and what a step leaves of each mode",
                 "Left: s = α c_L λ, the share of a mode's error that a step of gradient descent "
@@ -190,32 +161,33 @@ std::optional<Figure> spectrum_figure(const CsvFile& file) {
                 {"s", true},
                 {"factor", true},
                 {}};
-  add_if_any(figure.series, curve("s", mode, file.numbers("step")));
-  const auto right = [&](const char* name, const char* column, double offset, Style style) {
-    Series series = curve(name, mode, sizes(column, offset), style);
+  add_if_any(figure.series, curve("s", modes.mode, modes.step));
+  const auto right = [&](const char* name, Numbers values, double offset, Style style) {
+    for (double& value : values) value = std::abs(value + offset);
+    Series series = curve(name, modes.mode, values, style);
     series.second_axis = true;
     add_if_any(figure.series, std::move(series));
   };
-  right("left by gradient descent, |1 − s|", "factor_gd", 0, Style::kDashed);
-  right("left by controlled descent", "factor_cdt", 0, Style::kDashed);
-  right("steering 1 + k(s)", "gain", 1, Style::kLine);
+  right("left by gradient descent, |1 − s|", modes.factor_gd, 0, Style::kDashed);
+  right("left by controlled descent", modes.factor_cdt, 0, Style::kDashed);
+  right("steering 1 + k(s)", modes.gain, 1, Style::kLine);
   return figure;
 }
 
 }  // namespace
 
-std::vector<Figure> run_figures(const RunFiles& run) {
+std::vector<Figure> run_figures(const RunRecord& run) {
   std::vector<Figure> figures;
-  const Numbers step = run.history.numbers("step");
-  const auto of = [&](const char* name, const char* column) {
-    return curve(name, step, run.history.numbers(column));
+  const RunHistory& history = run.history;
+  const auto of = [&](const char* name, const Numbers& column) {
+    return curve(name, history.step, column);
   };
 
   Figure losses{
       "losses", "Loss", "Against the true labels, scaled.", {"step", false}, {"loss", true},
       {},       {}};
-  add_if_any(losses.series, of("training", "train_loss"));
-  add_if_any(losses.series, of("validation", "val_loss"));
+  add_if_any(losses.series, of("training", history.train_loss));
+  add_if_any(losses.series, of("validation", history.val_loss));
   if (!losses.series.empty()) {
     losses.y.logarithmic = mostly_positive(losses.series);
     figures.push_back(std::move(losses));
@@ -228,8 +200,8 @@ std::vector<Figure> run_figures(const RunFiles& run) {
                  {"learning rate", true},
                  {"‖label augment‖", true},
                  {}};
-  const Series rate = of("learning rate", "lr");
-  Series augment = of("label augment (right)", "augment_norm");
+  const Series rate = of("learning rate", history.lr);
+  Series augment = of("label augment (right)", history.augment_norm);
   augment.second_axis = true;
   const bool augmented = any_positive({augment});
   if (augmented || varies(rate)) {
@@ -249,16 +221,16 @@ std::vector<Figure> run_figures(const RunFiles& run) {
                {"linearization error", true},
                {},
                {}};
-  add_if_any(local.series, of("linearization error", "linearization_error"));
+  add_if_any(local.series, of("linearization error", history.linearization_error));
   if (!local.series.empty()) {
     local.y.logarithmic = mostly_positive(local.series);
     figures.push_back(std::move(local));
   }
 
-  if (auto events = events_figure(run.history)) figures.push_back(std::move(*events));
+  if (auto events = events_figure(history)) figures.push_back(std::move(*events));
   size_t number = 0;
-  for (const size_t column : target_columns(run.predictions)) {
-    if (auto figure = prediction_figure(run, column, ++number)) {
+  for (const TargetPredictions& target : run.predictions.targets) {
+    if (auto figure = prediction_figure(run.predictions, target, ++number)) {
       figures.push_back(std::move(*figure));
     }
   }
@@ -266,45 +238,43 @@ std::vector<Figure> run_figures(const RunFiles& run) {
   return figures;
 }
 
-std::vector<Figure> overlay_figures(const std::vector<RunFiles>& runs) {
+std::vector<Figure> overlay_figures(const std::vector<RunRecord>& runs) {
   std::vector<Figure> figures;
-  const auto add = [&](const char* id, const char* title, const char* x, const char* label,
-                       const char* y) {
+  using Column = Numbers RunHistory::*;
+  const auto add = [&](const char* id, const char* title, Column x, const char* label, Column y) {
     Figure figure{id, title, "Against the true labels, scaled.", {label, false}, {"loss", true},
                   {}, {}};
-    for (const RunFiles& run : runs) {
-      add_if_any(figure.series, curve(run.name, run.history.numbers(x), run.history.numbers(y)));
+    for (const RunRecord& run : runs) {
+      add_if_any(figure.series, curve(run.name, run.history.*x, run.history.*y));
     }
     if (figure.series.empty()) return;
     figure.y.logarithmic = mostly_positive(figure.series);
     figures.push_back(std::move(figure));
   };
-  add("training-loss", "Training loss", "step", "step", "train_loss");
-  add("validation-loss", "Validation loss", "step", "step", "val_loss");
-  add("training-loss-time", "Training loss over time", "seconds", "seconds", "train_loss");
-  add("validation-loss-time", "Validation loss over time", "seconds", "seconds", "val_loss");
+  constexpr Column kStep = &RunHistory::step;
+  constexpr Column kSeconds = &RunHistory::seconds;
+  constexpr Column kTraining = &RunHistory::train_loss;
+  constexpr Column kValidation = &RunHistory::val_loss;
+  add("training-loss", "Training loss", kStep, "step", kTraining);
+  add("validation-loss", "Validation loss", kStep, "step", kValidation);
+  add("training-loss-time", "Training loss over time", kSeconds, "seconds", kTraining);
+  add("validation-loss-time", "Validation loss over time", kSeconds, "seconds", kValidation);
   return figures;
 }
 
-std::vector<Table> confusion_tables(const RunFiles& run) {
+std::vector<Table> confusion_tables(const RunRecord& run) {
   constexpr size_t kMostClasses = 20;
   std::vector<Table> tables;
-  const CsvFile& file = run.predictions;
-  const auto* split = file.find("split");
-  for (const size_t column : target_columns(file)) {
-    const auto& truth = file.cells[column];
-    const auto& predicted = file.cells[column + 1];
-    if (is_numeric(truth) && !is_class(run, file.columns[column])) continue;
-    for (const auto& [key, title] :
-         {std::pair{"train", "training"}, {"validation", "validation"}}) {
+  for (const TargetPredictions& target : run.predictions.targets) {
+    for (const auto& [validation, title] : {std::pair{false, "training"}, {true, "validation"}}) {
       std::map<std::string, std::map<std::string, int64_t>> counts;
-      for (size_t i = 0; i < truth.size(); ++i) {
-        if (split != nullptr && (*split)[i] != key) continue;
-        ++counts[truth[i]][predicted[i]];
-        counts[predicted[i]];
+      for (size_t i = 0; i < target.true_class.size(); ++i) {
+        if (run.predictions.validation[i] != validation) continue;
+        ++counts[target.true_class[i]][target.predicted_class[i]];
+        counts[target.predicted_class[i]];
       }
       if (counts.empty() || counts.size() > kMostClasses) continue;
-      Table table{fmt::format("{}, {} rows: true against predicted", file.columns[column], title),
+      Table table{fmt::format("{}, {} rows: true against predicted", target.name, title),
                   {"true \\ predicted"},
                   {},
                   ""};

@@ -1,20 +1,17 @@
 /// The figures of runs.
 #pragma once
 
-#include <cdt/report/page.h>
-#include <cdt/report/run_files.h>
-
-#include <optional>
+#include <cdt/report/run_page.h>
 
 namespace cdt::report {
 
 /// What one run recorded; figures whose data are not there are left out.
-std::vector<Figure> run_figures(const RunFiles& run);
+std::vector<Figure> run_figures(const RunRecord& run);
 
 /// The loss curves of several runs in one figure each, over steps and over time.
-std::vector<Figure> overlay_figures(const std::vector<RunFiles>& runs);
+std::vector<Figure> overlay_figures(const std::vector<RunRecord>& runs);
 
 /// How often each class was taken for which, where the targets of the run are classes.
-std::vector<Table> confusion_tables(const RunFiles& run);
+std::vector<Table> confusion_tables(const RunRecord& run);
 
 }  // namespace cdt::report

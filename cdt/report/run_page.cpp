@@ -1,200 +1,226 @@
+#include <cdt/core/error.h>
 #include <cdt/report/run_figures.h>
 #include <cdt/report/run_page.h>
-#include <cdt/report/text.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <set>
 
 namespace cdt::report {
 namespace {
 
-using nlohmann::ordered_json;
-
-/// A setting as it was given, or else its default.
-std::string setting(const ordered_json& run, const char* name) {
-  for (const char* part : {"settings", "defaults"}) {
-    const ordered_json values = field(run, part);
-    if (values.is_object() && values.contains(name)) return show(values.at(name));
+void require_sound(const RunRecord& run) {
+  const auto require = [&](size_t size, size_t expected, const std::string& what) {
+    CDT_REQUIRE(size == expected, "run ", run.name, ": ", what, " has ", size, " entries, not ",
+                expected);
+  };
+  const RunHistory& history = run.history;
+  for (const auto& [column, name] : {std::pair{&history.lr, "lr"},
+                                     {&history.train_loss, "train_loss"},
+                                     {&history.val_loss, "val_loss"},
+                                     {&history.augment_norm, "augment_norm"},
+                                     {&history.linearization_error, "linearization_error"},
+                                     {&history.refreshed, "refreshed"},
+                                     {&history.rejected, "rejected"},
+                                     {&history.seconds, "seconds"}}) {
+    require(column->size(), history.step.size(), std::string("the history of ") + name);
   }
-  return "–";
+  const RunSpectrum& modes = run.spectrum;
+  for (const auto* column : {&modes.step, &modes.gain, &modes.factor_gd, &modes.factor_cdt}) {
+    require(column->size(), modes.mode.size(), "a column of the spectrum");
+  }
+  for (const TargetPredictions& each : run.predictions.targets) {
+    const size_t rows = run.predictions.validation.size();
+    require(each.predicted.size(), each.truth.size(), "the predictions of " + each.name);
+    require(each.predicted_class.size(), each.true_class.size(), "the classes of " + each.name);
+    if (!each.truth.empty()) require(each.truth.size(), rows, "the target " + each.name);
+    if (!each.true_class.empty()) require(each.true_class.size(), rows, "the target " + each.name);
+  }
 }
 
-std::string how_it_ended(const ordered_json& run) {
-  const ordered_json result = field(run, "result");
-  return result.is_null() ? "It has not ended: the run lasts still, or was killed."
-                          : text_of(result, "in_words", "It ended: " + show(result, "outcome"));
+/// A setting as it was given, or else its default.
+std::string setting(const RunRecord& run, const std::string& name) {
+  for (const auto* part : {&run.given, &run.defaults}) {
+    for (const NameValue& each : *part) {
+      if (each.name == name) return each.value;
+    }
+  }
+  return show("");
+}
+
+std::string how_it_ended(const RunRecord& run) {
+  if (!run.outcome) return "It has not ended: the run lasts still, or was killed.";
+  return run.outcome->in_words.empty() ? "It ended: " + show(run.outcome->outcome)
+                                       : run.outcome->in_words;
 }
 
 /// "On validation rows the RMS error of price is 23140 (R² 0.93)."
-std::string errors_in_words(const ordered_json& run) {
-  const ordered_json errors = field(run, "errors");
-  const bool validated = !field(errors, "validation").is_null();
-  const ordered_json of = field(errors, validated ? "validation" : "train");
+std::string errors_in_words(const RunRecord& run) {
+  const bool validated = !run.validation_errors.empty();
   std::string text;
-  if (!of.is_object()) return text;
-  for (const auto& [target, error] : of.items()) {
-    const double rmse = number_of(error, "rmse");
-    const double r2 = number_of(error, "r2");
-    const double accuracy = number_of(error, "accuracy");
-    if (!std::isnan(rmse)) {
-      text += fmt::format("{}the RMS error of {} is {}{}", text.empty() ? "" : ", ", target,
-                          show(rmse), std::isnan(r2) ? "" : fmt::format(" (R² {:.3f})", r2));
-    } else if (!std::isnan(accuracy)) {
-      text += fmt::format("{}{:.1f} % of {} are right", text.empty() ? "" : ", ", 100 * accuracy,
-                          target);
+  for (const TargetErrors& error : validated ? run.validation_errors : run.train_errors) {
+    const char* between = text.empty() ? "" : ", ";
+    if (!std::isnan(error.rmse)) {
+      text += fmt::format("{}the RMS error of {} is {}{}", between, error.target, show(error.rmse),
+                          std::isnan(error.r2) ? "" : fmt::format(" (R² {:.3f})", error.r2));
+    } else if (!std::isnan(error.accuracy)) {
+      text +=
+          fmt::format("{}{:.1f} % of {} are right", between, 100 * error.accuracy, error.target);
     }
   }
   if (text.empty()) return text;
   return fmt::format("On {} rows {}.", validated ? "validation" : "training", text);
 }
 
-/// One row per target and split; columns are the measures that the run has, whatever they are.
-Table errors_table(const ordered_json& run) {
+/// One row per target and split; columns are the measures that the run has.
+Table errors_table(const RunRecord& run) {
   Table table{"Errors, in units of the file", {"Target", "Rows"}, {}, ""};
-  const ordered_json errors = field(run, "errors");
-  if (!errors.is_object()) return table;
-  std::vector<std::string> measures;
-  for (const auto& [split, targets] : errors.items()) {
-    if (!targets.is_object()) continue;
-    for (const auto& [target, values] : targets.items()) {
-      if (!values.is_object()) continue;
-      for (const auto& [measure, value] : values.items()) {
-        const bool known = std::find(measures.begin(), measures.end(), measure) != measures.end();
-        if (!known && !value.is_structured()) measures.push_back(measure);
-      }
+  const std::vector<std::pair<double TargetErrors::*, const char*>> all{
+      {&TargetErrors::rmse, "RMS error"},
+      {&TargetErrors::mae, "Mean absolute error"},
+      {&TargetErrors::r2, "R²"},
+      {&TargetErrors::accuracy, "accuracy"},
+      {&TargetErrors::cross_entropy, "cross_entropy"}};
+  std::vector<double TargetErrors::*> measures;
+  for (const auto& [measure, title] : all) {
+    const auto has = [&, of = measure](const TargetErrors& error) {
+      return !std::isnan(error.*of) || (of == &TargetErrors::r2 && !std::isnan(error.rmse));
+    };
+    if (std::any_of(run.train_errors.begin(), run.train_errors.end(), has) ||
+        std::any_of(run.validation_errors.begin(), run.validation_errors.end(), has)) {
+      measures.push_back(measure);
+      table.columns.emplace_back(title);
     }
   }
-  const std::map<std::string, std::string> titles{
-      {"rmse", "RMS error"}, {"mae", "Mean absolute error"}, {"r2", "R²"}};
-  for (const auto& measure : measures) {
-    table.columns.push_back(titles.contains(measure) ? titles.at(measure) : measure);
-  }
-  for (const auto& [split, targets] : errors.items()) {
-    if (!targets.is_object()) continue;
-    for (const auto& [target, values] : targets.items()) {
-      std::vector<std::string> row{target, split == "train" ? "training" : split};
-      for (const auto& measure : measures) row.push_back(show(values, measure.c_str()));
+  const auto add = [&](const std::vector<TargetErrors>& errors, const char* rows) {
+    for (const TargetErrors& error : errors) {
+      std::vector<std::string> row{error.target, rows};
+      for (const auto measure : measures) row.push_back(show(error.*measure));
       table.rows.push_back(std::move(row));
     }
-  }
+  };
+  add(run.train_errors, "training");
+  add(run.validation_errors, "validation");
   return table;
 }
 
 /// What was given stands open; the defaults, some thirty, are folded.
-void add_settings(Page& page, const ordered_json& run) {
-  for (const auto& [part, title] : {std::pair{"settings", "Settings as given"},
-                                    {"defaults", "Defaults of the other settings"}}) {
-    Table table = name_value_table(field(run, part), "");
+void add_settings(Page& page, const RunRecord& run) {
+  const auto add = [&](const std::vector<NameValue>& settings, const char* title, bool folded) {
+    Table table = name_value_table(settings, "");
     table.columns = {"Setting", "Value"};
-    if (!table.rows.empty()) {
-      page.sections.push_back({title, {}, {table}, {}, "", std::string_view(part) == "defaults"});
-    }
-  }
+    if (!table.rows.empty()) page.sections.push_back({title, {}, {table}, {}, "", folded});
+  };
+  add(run.given, "Settings as given", false);
+  add(run.defaults, "Defaults of the other settings", true);
 }
 
-Section machine_section(const ordered_json& run) {
+Section machine_section(const RunRecord& run) {
   Section section{"Data, machine and timings", {}, {}, {}, "", false};
-  for (const auto& [name, title] : {std::pair{"data", "Data"},
-                                    {"network", "Network"},
-                                    {"machine", "Machine"},
-                                    {"seconds", "Timings in seconds"}}) {
-    Table table = name_value_table(field(run, name), title);
-    if (!table.rows.empty()) section.tables.push_back(std::move(table));
-  }
-  section.tables.push_back({"Program",
-                            {"", ""},
-                            {{"version", show(run, "version")},
-                             {"revision", show(run, "revision")},
-                             {"seed", show(run, "seed")}},
-                            ""});
+  const auto add = [&](const std::vector<NameValue>& values, const char* title) {
+    if (!values.empty()) section.tables.push_back(name_value_table(values, title));
+  };
+  add(run.data, "Data");
+  add(run.network, "Network");
+  add(run.machine, "Machine");
+  add(run.seconds, "Timings in seconds");
+  section.tables.push_back(
+      {"Program",
+       {"", ""},
+       {{"version", show(run.version)}, {"revision", show(run.revision)}, {"seed", show(run.seed)}},
+       ""});
   return section;
 }
 
-void add_preflight(Page& page, const RunFiles& run, const std::string& title) {
-  const std::string text = text_of(run.run, "analysis_text");
-  if (!text.empty()) page.sections.push_back({title, {}, {}, {}, text, true});
+void add_preflight(Page& page, const RunRecord& run, const std::string& title) {
+  if (!run.preflight.empty()) page.sections.push_back({title, {}, {}, {}, run.preflight, true});
 }
 
-Page page_of_one(const RunFiles& files) {
-  const ordered_json& run = files.run;
-  const ordered_json result = field(run, "result");
+Table outcome_table(const RunOutcome& outcome) {
+  return {"Outcome",
+          {"", ""},
+          {{"outcome", show(outcome.outcome)},
+           {"steps", show(outcome.steps)},
+           {"training loss", show(outcome.train_loss)},
+           {"validation loss", show(outcome.val_loss)},
+           {"lowest validation loss", show(outcome.best_val_loss)},
+           {"at step", show(outcome.best_step)},
+           {"kernels computed", show(outcome.linearizations)},
+           {"steps taken back", show(outcome.rejected)}},
+          ""};
+}
+
+Page page_of_one(const RunRecord& run) {
   Page page;
-  page.title = fmt::format("Run {}", files.name);
-  const double rate = number_of(result, "lr");
+  page.title = fmt::format("Run {}", run.name);
+  const double rate = run.outcome ? run.outcome->lr : kNotKnown;
   page.summary.push_back(fmt::format(
-      "{} ({} parameters) on {} rows of {}, by the method {}{}.",
-      show(field(run, "network"), "shape"), show(field(run, "network"), "parameters"),
-      show(field(run, "data"), "train"),
-      std::filesystem::path(text_of(field(run, "data"), "file", "a table")).filename().string(),
-      setting(run, "method"),
-      std::isnan(rate) ? "" : fmt::format(" at learning rate {}", show(rate))));
+      "{} ({} parameters) on {} rows of {}, by the method {}{}.", show(run.shape),
+      show(run.parameters), show(run.train_rows),
+      run.data_file.empty() ? "a table" : std::filesystem::path(run.data_file).filename().string(),
+      show(run.method), std::isnan(rate) ? "" : fmt::format(" at learning rate {}", show(rate))));
   page.summary.push_back(how_it_ended(run));
   if (std::string words = errors_in_words(run); !words.empty()) page.summary.push_back(words);
 
   Section outcome{"Results", {}, {}, {}, "", false};
-  if (result.is_object()) {
-    Table table{"Outcome", {"", ""}, {}, ""};
-    for (const auto& [name, title] : {std::pair{"outcome", "outcome"},
-                                      {"steps", "steps"},
-                                      {"train_loss", "training loss"},
-                                      {"val_loss", "validation loss"},
-                                      {"best_val_loss", "lowest validation loss"},
-                                      {"best_step", "at step"},
-                                      {"linearizations", "kernels computed"},
-                                      {"rejected", "steps taken back"}}) {
-      table.rows.push_back({title, show(result, name)});
-    }
-    outcome.tables.push_back(std::move(table));
-  }
-  if (Table errors = errors_table(run); !errors.rows.empty())
+  if (run.outcome) outcome.tables.push_back(outcome_table(*run.outcome));
+  if (Table errors = errors_table(run); !errors.rows.empty()) {
     outcome.tables.push_back(std::move(errors));
-  for (Table& table : confusion_tables(files)) outcome.tables.push_back(std::move(table));
+  }
+  for (Table& table : confusion_tables(run)) outcome.tables.push_back(std::move(table));
   if (!outcome.tables.empty()) page.sections.push_back(std::move(outcome));
-  if (auto figures = run_figures(files); !figures.empty()) {
+  if (auto figures = run_figures(run); !figures.empty()) {
     page.sections.push_back({"Figures", {}, {}, std::move(figures), "", false});
   }
-  add_preflight(page, files, "Pre-flight report");
+  add_preflight(page, run, "Pre-flight report");
   add_settings(page, run);
   page.sections.push_back(machine_section(run));
   return page;
 }
 
-Table comparison_table(const std::vector<RunFiles>& runs) {
+/// Targets of several runs, each with the measure by which they are compared.
+using Compared = std::set<std::pair<std::string, bool>>;  // true: the share of right classes
+
+double measured(const RunRecord& run, const std::string& target, bool accuracy) {
+  for (const TargetErrors& error : run.validation_errors) {
+    if (error.target == target) return accuracy ? error.accuracy : error.rmse;
+  }
+  return kNotKnown;
+}
+
+Table comparison_table(const std::vector<RunRecord>& runs) {
   Table table{"",
               {"Run", "Method", "Learning rate", "Network", "Outcome", "Steps", "Training loss",
                "Validation loss"},
               {},
               ""};
-  std::set<std::pair<std::string, const char*>> targets;  // with the measure of each
-  for (const RunFiles& run : runs) {
-    const ordered_json errors = field(field(run.run, "errors"), "validation");
-    if (!errors.is_object()) continue;
-    for (const auto& [target, error] : errors.items()) {
-      for (const char* measure : {"rmse", "accuracy"}) {
-        if (!std::isnan(number_of(error, measure))) targets.emplace(target, measure);
-      }
+  Compared targets;
+  for (const RunRecord& run : runs) {
+    for (const TargetErrors& error : run.validation_errors) {
+      if (!std::isnan(error.rmse)) targets.emplace(error.target, false);
+      if (!std::isnan(error.accuracy)) targets.emplace(error.target, true);
     }
   }
-  for (const auto& [target, measure] : targets) {
-    table.columns.push_back(
-        (std::string_view(measure) == "rmse" ? "RMS error of " : "Accuracy of ") + target);
+  for (const auto& [target, accuracy] : targets) {
+    table.columns.push_back((accuracy ? "Accuracy of " : "RMS error of ") + target);
   }
-  table.columns.push_back("Seconds");
-  for (const RunFiles& files : runs) {
-    const ordered_json result = field(files.run, "result");
-    std::vector<std::string> row{files.name,
-                                 setting(files.run, "method"),
-                                 show(result, "lr"),
-                                 show(field(files.run, "network"), "shape"),
-                                 result.is_null() ? "not ended" : show(result, "outcome"),
-                                 show(result, "steps"),
-                                 show(result, "train_loss"),
-                                 show(result, "val_loss")};
-    const ordered_json errors = field(field(files.run, "errors"), "validation");
-    for (const auto& [target, measure] : targets) {
-      row.push_back(show(field(errors, target.c_str()), measure));
+  table.columns.emplace_back("Seconds");
+  for (const RunRecord& run : runs) {
+    const RunOutcome result = run.outcome.value_or(RunOutcome{});
+    std::vector<std::string> row{run.name,
+                                 show(run.method),
+                                 show(result.lr),
+                                 show(run.shape),
+                                 run.outcome ? show(result.outcome) : "not ended",
+                                 show(result.steps),
+                                 show(result.train_loss),
+                                 show(result.val_loss)};
+    for (const auto& [target, accuracy] : targets) {
+      row.push_back(show(measured(run, target, accuracy)));
     }
-    row.push_back(show(result, "seconds"));
+    row.push_back(show(result.seconds));
     table.rows.push_back(std::move(row));
   }
   if (!targets.empty()) table.note = "Errors are those of validation rows, in units of the file.";
@@ -202,23 +228,23 @@ Table comparison_table(const std::vector<RunFiles>& runs) {
 }
 
 /// Settings in which the runs differ; those they share follow once.
-std::vector<Table> settings_tables(const std::vector<RunFiles>& runs) {
+std::vector<Table> settings_tables(const std::vector<RunRecord>& runs) {
   Table different{"Settings in which they differ", {"Setting"}, {}, ""};
   Table shared{"Settings that they share", {"Setting", "Value"}, {}, ""};
-  for (const RunFiles& run : runs) different.columns.push_back(run.name);
+  for (const RunRecord& run : runs) different.columns.push_back(run.name);
   std::vector<std::string> names;
-  for (const RunFiles& run : runs) {
-    for (const char* part : {"settings", "defaults"}) {
-      const ordered_json values = field(run.run, part);
-      if (!values.is_object()) continue;
-      for (const auto& [name, unused] : values.items()) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  for (const RunRecord& run : runs) {
+    for (const auto* part : {&run.given, &run.defaults}) {
+      for (const NameValue& each : *part) {
+        if (std::find(names.begin(), names.end(), each.name) == names.end()) {
+          names.push_back(each.name);
+        }
       }
     }
   }
   for (const auto& name : names) {
     std::vector<std::string> row{name};
-    for (const RunFiles& run : runs) row.push_back(setting(run.run, name.c_str()));
+    for (const RunRecord& run : runs) row.push_back(setting(run, name));
     const bool same = std::all_of(row.begin() + 2, row.end(),
                                   [&](const std::string& value) { return value == row[1]; });
     if (same) {
@@ -233,21 +259,21 @@ std::vector<Table> settings_tables(const std::vector<RunFiles>& runs) {
   return tables;
 }
 
-Page page_of_several(const std::vector<RunFiles>& runs) {
+Page page_of_several(const std::vector<RunRecord>& runs) {
   Page page;
   page.title = fmt::format("{} runs", runs.size());
   Section comparison{"Comparison", {}, {comparison_table(runs)}, {}, "", false};
-  for (const RunFiles& run : runs) {
-    comparison.paragraphs.push_back(fmt::format("{}: {}", run.name, how_it_ended(run.run)));
+  for (const RunRecord& run : runs) {
+    comparison.paragraphs.push_back(fmt::format("{}: {}", run.name, how_it_ended(run)));
   }
   page.sections.push_back(std::move(comparison));
   if (auto figures = overlay_figures(runs); !figures.empty()) {
     page.sections.push_back({"Figures", {}, {}, std::move(figures), "", false});
   }
-  for (const RunFiles& run : runs) add_preflight(page, run, "Pre-flight report of " + run.name);
+  for (const RunRecord& run : runs) add_preflight(page, run, "Pre-flight report of " + run.name);
   page.sections.push_back({"Settings", {}, settings_tables(runs), {}, "", false});
-  for (const RunFiles& run : runs) {
-    Section machine = machine_section(run.run);
+  for (const RunRecord& run : runs) {
+    Section machine = machine_section(run);
     machine.title += " of " + run.name;
     machine.folded = true;
     page.sections.push_back(std::move(machine));
@@ -257,19 +283,10 @@ Page page_of_several(const std::vector<RunFiles>& runs) {
 
 }  // namespace
 
-Page run_page(const std::vector<std::filesystem::path>& folders) {
-  CDT_REQUIRE(!folders.empty(), "expected the folder of a run");
-  std::vector<RunFiles> runs;
-  std::set<std::string> names;
-  for (const auto& folder : folders) {
-    runs.push_back(read_run(folder));
-    if (!names.insert(runs.back().name).second) runs.back().name = folder.string();
-  }
-  try {
-    return runs.size() == 1 ? page_of_one(runs[0]) : page_of_several(runs);
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(c10::str("run.json: ", error.what()));
-  }
+Page run_page(const std::vector<RunRecord>& runs) {
+  CDT_REQUIRE(!runs.empty(), "expected a run");
+  for (const RunRecord& run : runs) require_sound(run);
+  return runs.size() == 1 ? page_of_one(runs[0]) : page_of_several(runs);
 }
 
 }  // namespace cdt::report

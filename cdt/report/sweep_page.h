@@ -1,16 +1,73 @@
-/// The page of a sweep: what its results.json and figures.json hold, with published values beside.
+/// The page of a sweep: a table per architecture, claims and figures, published values beside.
 #pragma once
 
 #include <cdt/report/page.h>
-
-#include <nlohmann/json_fwd.hpp>
+#include <cdt/report/text.h>
 
 namespace cdt::report {
 
-/// `results` is the content of results.json (docs/formats.md), `source` its name for messages.
-/// @throws InvalidArgument if it has another format or version, has no rows, or a field is of
-/// another type than it should be.
-Page sweep_page(const nlohmann::ordered_json& results, const std::vector<Figure>& figures,
-                const std::string& source = "results.json");
+/// Losses of other people, or of ours: NaN where all runs diverged.
+struct MeanLoss {
+  double mean = kNotKnown;
+  double spread = kNotKnown;  ///< standard deviation over the runs that converged
+};
+
+/// A row of the table: the runs of one architecture, rate and method.
+struct SweepTableRow {
+  std::string architecture;
+  std::string shape;  ///< "79-500-1"
+  double lr = kNotKnown;
+  std::string method;
+  std::optional<bool> reachable;  ///< in all runs; the count says in how many
+  std::optional<int64_t> reachable_runs;
+  std::optional<bool> strictly_contracting;  ///< likewise
+  std::optional<int64_t> strictly_contracting_runs;
+  std::optional<int64_t> converged;
+  std::optional<int64_t> runs;
+  MeanLoss validation;
+  double train_mean = kNotKnown;
+  double seconds = kNotKnown;  ///< of a run
+  std::optional<MeanLoss> published;
+  double difference = kNotKnown;  ///< from the published mean, in units of its spread
+};
+
+/// A statement, and whether these runs bear it out.
+struct Claim {
+  std::string text;
+  std::optional<bool> held;  ///< empty: these runs cannot say
+  std::string evidence;
+};
+
+struct Setting {
+  std::string name;
+  std::string value;
+  std::string source;  ///< paper, ours or given
+  std::string note;
+};
+
+/// A text with a title of its own.
+struct TitledText {
+  std::string title;
+  std::string text;
+};
+
+struct SweepRecord {
+  std::string title = "Sweep";
+  std::vector<std::string> summary;  ///< paragraphs
+  bool complete = true;              ///< false: interrupted
+  std::vector<SweepTableRow> rows;
+  std::vector<Claim> claims;
+  std::vector<Figure> figures;
+  std::vector<TitledText> preflight;
+  std::vector<Setting> settings;
+  std::vector<NameValue> data;
+  std::vector<NameValue> machine;
+  std::vector<NameValue> timings;
+  std::string version;  ///< of the program
+  std::string revision;
+};
+
+/// @throws InvalidArgument if there are no rows.
+Page sweep_page(const SweepRecord& sweep);
 
 }  // namespace cdt::report

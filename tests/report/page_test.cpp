@@ -186,8 +186,7 @@ TEST(Page, ASweepAsLargeAsThePapersStaysSmall) {
 
 TEST(FiguresJson, ComeBackAsTheyWere) {
   const std::vector<Figure> figures{a_figure("a"), a_figure("b")};
-  const auto json = ordered_json::parse(to_json(figures).dump());
-  const auto back = parse_figures(json, "figures.json");
+  const auto back = parse_figures(to_json(figures), "figures.json");
   ASSERT_EQ(back.size(), 2u);
   EXPECT_EQ(to_json(back), to_json(figures));
   EXPECT_EQ(back[1].id, "b");
@@ -200,13 +199,14 @@ TEST(FiguresJson, ComeBackAsTheyWere) {
 TEST(FiguresJson, SaysWhatIsWrong) {
   const auto refused = [](const std::string& json, const std::string& message) {
     try {
-      parse_figures(ordered_json::parse(json), "dir/figures.json");
+      parse_figures(json, "dir/figures.json");
       ADD_FAILURE() << json;
     } catch (const InvalidArgument& error) {
       EXPECT_THAT(error.what(), HasSubstr("dir/figures.json: "));
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   };
+  refused("[", "is not JSON");
   refused("[]", "expected the format \"cdt-figures-1\"");
   refused(R"({"format": "cdt-figures-2"})", "came \"cdt-figures-2\"");
   refused(R"({"format": "cdt-figures-1"})", "figures");

@@ -1,19 +1,21 @@
-// Pages of runs and of sweeps, from folders as they are and as they may be damaged.
+// Pages of runs, from folders as they are and as they may be damaged.
 #include <cdt/core/error.h>
-#include <cdt/report/run_files.h>
-#include <cdt/report/run_page.h>
-#include <cdt/report/sweep_page.h>
+#include <cdt/run/page_input.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "support/temp_folder.h"
 
-namespace cdt::report {
+namespace cdt::run {
 namespace {
 
 using nlohmann::ordered_json;
+using report::Figure;
+using report::Page;
+using report::Series;
 using testing::HasSubstr;
 using Text = const std::string&;
 
@@ -37,7 +39,7 @@ ordered_json a_run() {
     "seconds": {"load": 0.1, "training": 0.5, "total": 0.7}})");
 }
 
-class Results : public testing::Test {
+class RunPages : public testing::Test {
  protected:
   void write(Text name, Text text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
@@ -60,8 +62,8 @@ class Results : public testing::Test {
     std::vector<std::filesystem::path> folders;
     folders.reserve(names.size());
     for (Text name : names) folders.push_back(folder_ / name);
-    Page page = run_page(folders);
-    EXPECT_NO_THROW(to_html(page));
+    Page page = report::run_page(read_records(folders));
+    EXPECT_NO_THROW(report::to_html(page));
     return page;
   }
   static std::vector<std::string> ids(const Page& page) {
@@ -91,7 +93,7 @@ class Results : public testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(Results, ARunBecomesAPage) {
+TEST_F(RunPages, ARunBecomesAPage) {
   write_run("run");
   const Page page = this->page({"run"});
   EXPECT_EQ(ids(page),
@@ -103,19 +105,19 @@ TEST_F(Results, ARunBecomesAPage) {
   EXPECT_EQ(figure(page, "predictions-1").series[1].y, (std::vector<double>{190}));
   EXPECT_EQ(figure(page, "spectrum").series[1].y, (std::vector<double>{2, 0.97}));
   EXPECT_NEAR(figure(page, "spectrum").series[3].y[0], 0.6, 1e-12);
-  const std::string html = to_html(page);
+  const std::string html = report::to_html(page);
   for (const char* text :
        {"Converged.", "Pre-flight: all well", "homes.csv", "42.5", "threads", "3-16-1"}) {
     EXPECT_THAT(html, HasSubstr(text));
   }
 }
 
-TEST_F(Results, RunsThatDidNotEndWellHaveAPageToo) {
+TEST_F(RunPages, RunsThatDidNotEndWellHaveAPageToo) {
   ordered_json lasting = a_run();
   lasting["result"] = nullptr;
   for (const char* part : {"errors", "seconds", "analysis_text"}) lasting.erase(part);
   write("lasting/run.json", lasting.dump());
-  EXPECT_THAT(to_html(page({"lasting"})), HasSubstr("has not ended"));
+  EXPECT_THAT(report::to_html(page({"lasting"})), HasSubstr("has not ended"));
 
   ordered_json diverged = a_run();
   diverged["errors"] = nullptr;
@@ -135,13 +137,13 @@ TEST_F(Results, RunsThatDidNotEndWellHaveAPageToo) {
   write_run("classes");
   write("classes/predictions.csv",
         "row,split,kind,kind predicted\n1,train,a,a\n2,validation,a,\"b, c\"\n");
-  EXPECT_THAT(to_html(page({"classes"})), HasSubstr("true against predicted"));
+  EXPECT_THAT(report::to_html(page({"classes"})), HasSubstr("true against predicted"));
   write("classes/history.csv", kHeader);
   write("classes/predictions.csv", "row,split,price,price predicted\n");
   EXPECT_EQ(ids(page({"classes"})), std::vector<std::string>{"spectrum"});
 }
 
-TEST_F(Results, SeveralRunsAreLaidOverEachOther) {
+TEST_F(RunPages, SeveralRunsAreLaidOverEachOther) {
   write_run("a/run");
   write_run("b/run");
   ordered_json other = a_run();
@@ -152,10 +154,10 @@ TEST_F(Results, SeveralRunsAreLaidOverEachOther) {
   EXPECT_NE(figure(page, "training-loss").series[0].name,
             figure(page, "training-loss").series[1].name);
   EXPECT_EQ(page.sections[0].tables[0].rows.size(), 3u);
-  EXPECT_THAT(to_html(page), HasSubstr("Settings in which they differ"));
+  EXPECT_THAT(report::to_html(page), HasSubstr("Settings in which they differ"));
 }
 
-TEST_F(Results, LongRunsKeepTheirPeaks) {
+TEST_F(RunPages, LongRunsKeepTheirPeaks) {
   write_run("run");
   std::string csv = kHeader;
   for (int k = 0; k < 50000; ++k) {
@@ -172,14 +174,13 @@ TEST_F(Results, LongRunsKeepTheirPeaks) {
   EXPECT_LE(figure(page, "events").series[0].x.size(), 201u);
 }
 
-TEST_F(Results, SaysWhatIsWrongWithARun) {
+TEST_F(RunPages, SaysWhatIsWrongWithARun) {
   write("file.txt", "");
   std::filesystem::create_directories(folder_ / "empty");
   expect_refused([&] { page({"nowhere"}); },
                  "nowhere: expected the folder of a run, but it does not exist");
   expect_refused([&] { page({"file.txt"}); }, "but it is a file");
   expect_refused([&] { page({"empty"}); }, "neither run.json nor results.json");
-  expect_refused([] { run_page({}); }, "expected the folder of a run");
   write("run/run.json", "{\"format\": ");
   expect_refused([&] { page({"run"}); }, "run.json: is not JSON");
   ordered_json newer = a_run();
@@ -193,60 +194,5 @@ TEST_F(Results, SaysWhatIsWrongWithARun) {
   expect_refused([&] { page({"run"}); }, "history.csv, line 3: expected 2 cells, but came 1");
 }
 
-ordered_json a_sweep() {
-  return ordered_json::parse(R"({
-    "format": "cdt-results-1", "version": "0.1.0", "revision": "abc", "kind": "reproduce", "title": "The paper's tables",
-    "complete": true, "summary": ["It came out."], "data": {"file": "homes.csv", "checksum": "12"},
-    "settings": [{"name": "steps", "value": "1000", "source": "paper", "note": "said there"}],
-    "machine": {"device": "cpu", "jobs": 2}, "timings": {"wall_seconds": 12.5},
-    "rows": [{"architecture": "79-250-1", "lr": 0.1, "method": "cdt", "reachable": true, "strictly_contracting": false,
-              "converged": 10, "runs": 10, "val_mse_mean": 0.0023, "val_mse_std": 0.0011, "train_mse_mean": 0.001,
-              "seconds": 1.2, "published": {"val_mse_mean": 0.00188, "val_mse_std": 0.00027}, "difference": 1.7},
-             {"architecture": "79-250-1", "lr": 1, "method": "gd", "reachable": true, "strictly_contracting": false,
-              "converged": 0, "runs": 10, "val_mse_mean": null, "val_mse_std": null, "train_mse_mean": null,
-              "seconds": 1.2, "published": null, "difference": null}],
-    "claims": [{"claim": "lower", "held": true, "evidence": "2 of 2"}, {"claim": "faster", "held": false, "evidence": ""},
-               {"claim": "better", "held": null, "evidence": "too few"}],
-    "preflight": [{"title": "Architecture 1", "text": "OSCILLATING <1>"}]})");
-}
-
-TEST_F(Results, ASweepBecomesAPage) {
-  const std::string html = to_html(sweep_page(a_sweep(), {}));
-  for (const char* text :
-       {"The paper&#39;s tables", "Validation MSE,\u00a010⁻³", "2.30\u00a0±\u00a01.10",
-        "1.88\u00a0±\u00a00.27", "+1.7", "diverged", "10\u00a0of\u00a010", ">held<", ">not held<",
-        ">cannot be said<", "OSCILLATING &lt;1&gt;", "said there", "wall seconds", "12.5"}) {
-    EXPECT_THAT(html, HasSubstr(text));
-  }
-  ordered_json interrupted = a_sweep();
-  interrupted["complete"] = false;
-  EXPECT_THAT(sweep_page(interrupted, {}).summary[0], HasSubstr("interrupted"));
-}
-
-TEST_F(Results, SaysWhatIsWrongWithASweep) {
-  const auto refused = [&](const std::function<void(ordered_json&)>& damage, Text message) {
-    ordered_json results = a_sweep();
-    damage(results);
-    expect_refused([&] { sweep_page(results, {}, "dir/results.json"); }, message);
-    expect_refused([&] { sweep_page(results, {}, "dir/results.json"); }, "dir/results.json: ");
-  };
-  refused([](ordered_json& r) { r["format"] = "cdt-results-7"; },
-          "expected the format \"cdt-results-1\", but came \"cdt-results-7\" of cdt 0.1.0");
-  refused([](ordered_json& r) { r.erase("format"); }, "a file without a format");
-  refused([](ordered_json& r) { r = ordered_json::array(); }, "a file without a format");
-  refused([](ordered_json& r) { r["rows"] = ordered_json::array(); }, "its list of rows is empty");
-  refused([](ordered_json& r) { r.erase("rows"); }, "its list of rows is empty");
-  refused([](ordered_json& r) { r["rows"] = "many"; }, "rows: expected a list, but came \"many\"");
-  refused([](ordered_json& r) { r["rows"][0] = 3; },
-          "rows: expected a list of objects, but came 3");
-  refused([](ordered_json& r) { r["summary"] = {1}; }, "must be string");
-}
-
-TEST_F(Results, JsonIsReadOrNamed) {
-  write("a.json", "{]");
-  expect_refused([&] { read_json(folder_ / "a.json"); }, "a.json: is not JSON");
-  expect_refused([&] { read_json(folder_ / "b.json"); }, "b.json");
-}
-
 }  // namespace
-}  // namespace cdt::report
+}  // namespace cdt::run

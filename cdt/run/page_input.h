@@ -1,0 +1,20 @@
+/// The folder of a run as its page shows it.
+#pragma once
+
+#include <cdt/report/run_page.h>
+
+#include <filesystem>
+
+namespace cdt::run {
+
+/// From run.json, history.csv, predictions.csv and spectrum.csv (docs/formats.md). All but the
+/// first may be absent: a run may last still, have been interrupted, have diverged, or have gone
+/// without analysis or validation.
+/// @throws InvalidArgument if it is no run folder, run.json is not JSON or of another format, or a
+/// CSV file is damaged.
+report::RunRecord read_record(const std::filesystem::path& folder);
+
+/// Several; those whose folders share their names get the whole path as a name.
+std::vector<report::RunRecord> read_records(const std::vector<std::filesystem::path>& folders);
+
+}  // namespace cdt::run
