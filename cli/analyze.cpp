@@ -10,7 +10,7 @@
 namespace cdt::cli {
 namespace {
 
-struct Options {
+struct AnalyzeCommand {
   DataOptions data;
   NetworkOptions network;
   KernelSource source;
@@ -23,12 +23,13 @@ struct Options {
   std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
 };
 
-void report(const Options& options, const analysis::Preflight& preflight, const std::string& text) {
+void report(const AnalyzeCommand& options, const analysis::Preflight& preflight,
+            const std::string& text) {
   options.output.text(text);
   options.output.write_json(analysis::to_json(preflight));
 }
 
-void analyze_table(const Options& options, torch::Device device) {
+void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(
       options.source.kernel.empty() && options.source.model.empty(),
       "a CSV file goes without --kernel and --model: its network is made of --hidden and so on");
@@ -63,7 +64,7 @@ void analyze_table(const Options& options, torch::Device device) {
   report(options, findings.preflight, head + findings.text);
 }
 
-void analyze_kernel(const Options& options, torch::Device device) {
+void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
   CDT_REQUIRE(options.design.loss != "cross-entropy",
               "--loss cross-entropy needs a CSV file: its --target names the classes");
@@ -94,7 +95,7 @@ void analyze_kernel(const Options& options, torch::Device device) {
          analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
 }
 
-int run(const Options& options) {
+int run_analyze(const AnalyzeCommand& options) {
   const torch::Device device = options.machine.apply();
   if (options.data.csv.path.empty()) {
     analyze_kernel(options, device);
@@ -107,7 +108,7 @@ int run(const Options& options) {
 }  // namespace
 
 std::function<int()> setup_analyze(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AnalyzeCommand>();
   options->data.add_to(app, /*required=*/false);
   options->network.add_to(app);
   app.add_option("--seed", options->seed, "of rows, split and network")
@@ -134,7 +135,7 @@ std::function<int()> setup_analyze(CLI::App& app) {
       "  cdt analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json "
       "report.json\n"
       "  cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1");
-  return [options] { return run(*options); };
+  return [options] { return run_analyze(*options); };
 }
 
 }  // namespace cdt::cli

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 using torch::Tensor;
 
-std::string verdict(const char* subject, const char* word, const std::string& detail) {
+std::string class_verdict(const char* subject, const char* word, const std::string& detail) {
   return fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
 }
 
@@ -54,22 +54,22 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
       "= {:.4g}, q = {:.4g}\n\n",
       count_of(plant.samples, "sample"), plant.classes, options.smoothing, rate, options.p,
       options.q);
-  text +=
-      !stability.stable
-          ? verdict("gradient descent", "UNSTABLE",
+  text += !stability.stable
+              ? class_verdict(
+                    "gradient descent", "UNSTABLE",
                     fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest))
-      : !stability.exponential
-          ? verdict("gradient descent", "MARGINAL", "its fastest mode never shrinks")
-      : fastest > 1 ? verdict("gradient descent", "OSCILLATING",
-                              "bounded, but the fastest mode changes sign each step")
-                    : verdict("gradient descent", "STABLE", "no mode oscillates");
-  text +=
-      verdict("controlled descent", controller.closed_loop_radius() <= 1 ? "STABLE" : "UNSTABLE",
-              fmt::format("slow modes learn {:.2f} times faster", 1 + slow));
-  text += reachable ? verdict("reachability", "YES", "every class can be fitted on every row")
-                    : verdict("reachability", "NO",
-                              fmt::format("{} of {} directions cannot be moved by any label",
-                                          m - plant.spectrum.rank, m));
+          : !stability.exponential
+              ? class_verdict("gradient descent", "MARGINAL", "its fastest mode never shrinks")
+          : fastest > 1 ? class_verdict("gradient descent", "OSCILLATING",
+                                        "bounded, but the fastest mode changes sign each step")
+                        : class_verdict("gradient descent", "STABLE", "no mode oscillates");
+  text += class_verdict("controlled descent",
+                        controller.closed_loop_radius() <= 1 ? "STABLE" : "UNSTABLE",
+                        fmt::format("slow modes learn {:.2f} times faster", 1 + slow));
+  text += reachable ? class_verdict("reachability", "YES", "every class can be fitted on every row")
+                    : class_verdict("reachability", "NO",
+                                    fmt::format("{} of {} directions cannot be moved by any label",
+                                                m - plant.spectrum.rank, m));
   std::vector<std::string> meaning{
       fmt::format("The loss is {:.4g} before training; always guessing evenly would give {:.4g}.",
                   loss, std::log(static_cast<double>(plant.classes)))};

@@ -10,7 +10,7 @@
 namespace cdt::cli {
 namespace {
 
-struct Options {
+struct CompareCommand {
   SweepPlan plan;
   SweepOptions sweep;
   std::vector<std::string> archs{"256x256"};
@@ -35,7 +35,7 @@ Architecture parse_architecture(const std::string& text) {
   return architecture;
 }
 
-int run(Options& options) {
+int run_compare(CompareCommand& options) {
   SweepPlan& plan = options.plan;
   CDT_REQUIRE(plan.data.sample_weights.empty(),
               "--sample-weights: a comparison takes all samples alike; cdt train has weights");
@@ -65,7 +65,7 @@ int run(Options& options) {
 }  // namespace
 
 std::function<int()> setup_compare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareCommand>();
   options->app = &app;
   SweepPlan& plan = options->plan;
   plan.lrs = {1, 0.1, 0.01};
@@ -113,7 +113,7 @@ std::function<int()> setup_compare(CLI::App& app) {
       "--methods or --seeds may be added later.\n\n"
       "Example:\n"
       "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out cmp");
-  return [options] { return run(*options); };
+  return [options] { return run_compare(*options); };
 }
 
 }  // namespace cdt::cli

@@ -16,10 +16,10 @@ namespace {
 using Settings = std::map<std::string, nlohmann::json>;
 
 /// Options that are no settings.
-constexpr std::array kNoSettings{"config", "resume", "help"};
+constexpr std::array kOfOneCall{"config", "resume", "help"};
 
 /// A value as the command line would spell it; lists with commas between.
-std::string spell(const nlohmann::json& value, const std::string& where) {
+std::string spell_option(const nlohmann::json& value, const std::string& where) {
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float() && value == std::floor(value.get<double>()) &&
@@ -29,7 +29,7 @@ std::string spell(const nlohmann::json& value, const std::string& where) {
   if (value.is_number()) return value.dump();
   CDT_REQUIRE(value.is_array(), where, ": expected a value or a list of values");
   std::string list;
-  for (const auto& item : value) list += (list.empty() ? "" : ",") + spell(item, where);
+  for (const auto& item : value) list += (list.empty() ? "" : ",") + spell_option(item, where);
   return list;
 }
 
@@ -47,7 +47,7 @@ nlohmann::json to_json(const toml::node& node, const std::string& where) {
 
 /// The option of this name, be it a flag (--name) or a place (NAME); nullptr if there is none.
 const CLI::Option* find_option(const CLI::App& command, const std::string& name) {
-  if (std::find(kNoSettings.begin(), kNoSettings.end(), name) != kNoSettings.end()) return nullptr;
+  if (std::find(kOfOneCall.begin(), kOfOneCall.end(), name) != kOfOneCall.end()) return nullptr;
   if (const CLI::Option* flag = command.get_option_no_throw("--" + name)) return flag;
   std::string place = name;
   std::transform(place.begin(), place.end(), place.begin(),
@@ -108,7 +108,7 @@ std::string to_argument(const CLI::App& command, const std::string& name,
   const CLI::Option* option = find_option(command, name);
   CDT_REQUIRE(option != nullptr, source, ": there is no setting '", name, "'; cdt ",
               command.get_name(), " --help lists them");
-  const std::string text = spell(value, source);
+  const std::string text = spell_option(value, source);
   if (option->get_items_expected_max() == 0) {
     CDT_REQUIRE(text == "true" || text == "false", source, ": ", name,
                 " must be true or false, not ", value.dump());

@@ -14,7 +14,7 @@
 namespace cdt::cli {
 namespace {
 
-struct Options {
+struct DesignCommand {
   KernelSource source;
   DesignOptions design;
   MachineOptions machine;
@@ -25,7 +25,7 @@ struct Options {
   std::string steering;
 };
 
-int run(const Options& options) {
+int run_design(const DesignCommand& options) {
   const torch::Device device = options.machine.apply();
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   const analysis::PreflightOptions settings = options.design.load(kernel);
@@ -88,7 +88,7 @@ int run(const Options& options) {
 }  // namespace
 
 std::function<int()> setup_design(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DesignCommand>();
   options->source.add_to(app, /*kernel_from_file=*/true);
   options->design.add_to(app);
   app.add_option("--Q", options->state_weight,
@@ -111,7 +111,7 @@ std::function<int()> setup_design(CLI::App& app) {
       "Examples:\n"
       "  cdt design --kernel theta.npy --lr 0.1 --loss sse --p 0.1 --out gain.npy --json -\n"
       "  cdt design --kernel theta.npy --lr 0.1 --Q weights.npy --out gain.npy");
-  return [options] { return run(*options); };
+  return [options] { return run_design(*options); };
 }
 
 }  // namespace cdt::cli

@@ -4,6 +4,7 @@
 #include <cdt/core/version.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,9 +17,9 @@ namespace cdt::cli {
 namespace {
 
 /// Seconds of matrix products, for each precision.
-constexpr double kMeasured = 0.15;
+constexpr double kMeasuredSeconds = 0.15;
 
-struct Options {
+struct InfoCommand {
   MachineOptions machine;
   OutputOptions output;
 };
@@ -34,7 +35,7 @@ std::string blas_library() {
   return error ? info.dli_fname : path.string();
 }
 
-int run(const Options& options) {
+int run_info(const InfoCommand& options) {
   const torch::Device device = options.machine.apply();
   nlohmann::ordered_json json;
   json["cdt"] = kVersion;
@@ -44,8 +45,8 @@ int run(const Options& options) {
   json["cores"] = std::thread::hardware_concurrency();
   json["cuda_devices"] = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
   json["device"] = device.str();
-  json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device, kMeasured);
-  json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device, kMeasured);
+  json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device, kMeasuredSeconds);
+  json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device, kMeasuredSeconds);
   const double per_thread =
       json["gemm_gflops_float64"].get<double>() / json["threads"].get<double>();
   std::string text = fmt::format(
@@ -71,11 +72,11 @@ int run(const Options& options) {
 }  // namespace
 
 std::function<int()> setup_info(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoCommand>();
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer("Example:\n  cdt info");
-  return [options] { return run(*options); };
+  return [options] { return run_info(*options); };
 }
 
 }  // namespace cdt::cli

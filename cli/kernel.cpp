@@ -9,7 +9,7 @@
 namespace cdt::cli {
 namespace {
 
-struct Options {
+struct KernelCommand {
   KernelSource source;
   MachineOptions machine;
   OutputOptions output;
@@ -18,7 +18,7 @@ struct Options {
   std::string outputs;
 };
 
-int run(const Options& options) {
+int run_kernel(const KernelCommand& options) {
   const torch::Device device = options.machine.apply();
   const nn::Mlp model = load_model(options.source.model, device);
   const torch::Tensor x = load_inputs(options.source.inputs, model);
@@ -46,7 +46,7 @@ int run(const Options& options) {
 }  // namespace
 
 std::function<int()> setup_kernel(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<KernelCommand>();
   options->source.add_to(app, /*kernel_from_file=*/false);
   app.get_option("--model")->required();
   app.get_option("--inputs")->required();
@@ -62,7 +62,7 @@ std::function<int()> setup_kernel(CLI::App& app) {
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer("Example:\n  cdt kernel --model model.safetensors --inputs x.npy --out theta.npy");
-  return [options] { return run(*options); };
+  return [options] { return run_kernel(*options); };
 }
 
 }  // namespace cdt::cli

@@ -12,7 +12,7 @@
 namespace cdt::cli {
 namespace {
 
-struct Options {
+struct PredictCommand {
   std::string run;
   std::string file;
   std::string out;
@@ -20,7 +20,7 @@ struct Options {
   OutputOptions output;
 };
 
-int run(const Options& options) {
+int run_predict(const PredictCommand& options) {
   const torch::Device device = options.machine.apply();
   const RunFolder folder(options.run);
   folder.require_run();
@@ -99,7 +99,7 @@ int run(const Options& options) {
 }  // namespace
 
 std::function<int()> setup_predict(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictCommand>();
   app.add_option("RUN", options->run, "the folder that cdt train wrote")->required();
   app.add_option("FILE", options->file,
                  "a CSV file with the columns of the training file; targets may be absent")
@@ -111,7 +111,7 @@ std::function<int()> setup_predict(CLI::App& app) {
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer("Example:\n  cdt predict run1 new.csv --out prices.csv");
-  return [options] { return run(*options); };
+  return [options] { return run_predict(*options); };
 }
 
 }  // namespace cdt::cli

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ReportCommand {
   std::vector<std::string> folders;
   std::string out;
   bool png = false;
@@ -33,7 +33,7 @@ report::Page page_of(const std::vector<fs::path>& folders) {
                               : report::run_page(run::read_records(folders));
 }
 
-int run(const Options& options) {
+int run_report(const ReportCommand& options) {
   const std::vector<fs::path> folders(options.folders.begin(), options.folders.end());
   const fs::path out = !options.out.empty()  ? fs::path(options.out)
                        : folders.size() == 1 ? folders[0] / "report.html"
@@ -64,7 +64,7 @@ int run(const Options& options) {
 }  // namespace
 
 std::function<int()> setup_report(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportCommand>();
   app.add_option("DIR", options->folders,
                  "a folder that cdt train wrote, or several to compare; or the folder of a sweep")
       ->required();
@@ -78,7 +78,7 @@ std::function<int()> setup_report(CLI::App& app) {
       "Examples:\n"
       "  cdt report run1\n"
       "  cdt report gd cdt guarded --out comparison.html --png");
-  return [options] { return run(*options); };
+  return [options] { return run_report(*options); };
 }
 
 }  // namespace cdt::cli

@@ -11,7 +11,7 @@
 namespace cdt::cli {
 namespace {
 
-struct Options {
+struct ReproduceCommand {
   SweepOptions sweep;
   SweepPlan axes;  ///< of the command line
   std::string name;
@@ -188,7 +188,7 @@ SweepPlan read_plan(const Experiment& experiment) {
 }
 
 /// What the command line says stands instead of what the experiment says.
-void override_axes(SweepPlan& plan, const Options& options) {
+void override_axes(SweepPlan& plan, const ReproduceCommand& options) {
   const CLI::App& app = *options.app;
   const auto mark = [&](const std::string& name, const std::string& value) {
     for (Setting& setting : plan.settings) {
@@ -228,7 +228,7 @@ void override_axes(SweepPlan& plan, const Options& options) {
   plan.architectures = chosen;
 }
 
-int run(Options& options) {
+int run_reproduce(ReproduceCommand& options) {
   CDT_REQUIRE(options.name == "ames", "expected an experiment, ames, but came '", options.name,
               "'");
   const bool own = !options.experiment.empty();
@@ -243,7 +243,7 @@ int run(Options& options) {
 }  // namespace
 
 std::function<int()> setup_reproduce(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReproduceCommand>();
   options->app = &app;
   app.add_option("EXPERIMENT", options->name, "ames: Tables a1 to a3, house prices")->required();
   app.add_option("--data", options->data, "the table: AmesHousing.csv")
@@ -269,7 +269,7 @@ std::function<int()> setup_reproduce(CLI::App& app) {
       "Examples:\n"
       "  cdt reproduce ames --data AmesHousing.csv --out ames\n"
       "  cdt reproduce ames --data AmesHousing.csv --archs 1 --seeds 2 --steps 100 --out quick");
-  return [options] { return run(*options); };
+  return [options] { return run_reproduce(*options); };
 }
 
 }  // namespace cdt::cli

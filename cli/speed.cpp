@@ -1,6 +1,7 @@
 #include "cli/speed.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

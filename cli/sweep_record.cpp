@@ -10,8 +10,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
 ordered_json list(const std::vector<double>& values) {
   ordered_json array = ordered_json::array();
   for (const double value : values) array.push_back(number_or_null(value));

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace cdt::cli {
+
+/// What was not evaluated or is not finite.
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Gradient descent at kBestShare of its largest stable rate, whatever that is.
 inline constexpr const char* kGdBest = "gd-best";

@@ -6,11 +6,6 @@
 #include <set>
 
 namespace cdt::cli {
-namespace {
-
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
 
 const SweepRow* find_row(const std::vector<SweepRow>& rows, const std::string& architecture,
                          const std::string& method, double lr) {

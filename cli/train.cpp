@@ -25,10 +25,10 @@ using torch::Tensor;
 /// Settings that a resumed run may change: they say how long, not what.
 constexpr std::array kMayChange{"steps",   "stop-loss", "patience", "plateau",    "max-seconds",
                                 "threads", "device",    "memory",   "no-analysis"};
-/// Options that are no settings of the run.
+/// TrainCommand that are no settings of the run.
 constexpr std::array kNoSettings{"help", "config", "resume", "out", "overwrite", "json", "quiet"};
 
-struct Options {
+struct TrainCommand {
   DataOptions data;
   NetworkOptions network;
   TrainingOptions training;
@@ -146,7 +146,7 @@ void tune(train::TrainOptions& training, const ordered_json& advice, const CLI::
 }
 
 /// What can be said before training under a loss that is not quadratic.
-void analyze_other_loss(const Problem& problem, const Options& options, ordered_json& run) {
+void analyze_other_loss(const Problem& problem, const TrainCommand& options, ordered_json& run) {
   if (!problem.preprocess.has_classes() || problem.data.y.numel() > kLargestKernel) {
     options.output.text(
         fmt::format("Analysis skipped: {}\n", problem.preprocess.has_classes()
@@ -161,7 +161,7 @@ void analyze_other_loss(const Problem& problem, const Options& options, ordered_
   options.output.text(findings.text);
 }
 
-int run(Options& options) {
+int run_train(TrainCommand& options) {
   const auto start = Clock::now();
   const torch::Device device = options.machine.apply();
   if (!options.resume.empty()) options.out = options.resume;
@@ -304,7 +304,7 @@ int run(Options& options) {
 }  // namespace
 
 std::function<int()> setup_train(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainCommand>();
   options->app = &app;
   options->data.add_to(app, /*required=*/true);
   options->network.add_to(app);
@@ -333,7 +333,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "  cdt train --config experiment.toml --seed 2");
   return [options] {
     options->resumed = options->app->count("--resume") > 0;
-    return run(*options);
+    return run_train(*options);
   };
 }
 

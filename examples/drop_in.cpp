@@ -1,6 +1,7 @@
 // Controlled Descent Training in an existing training loop: one line changes, the label.
 #include <cdt/control/spectral.h>
 #include <cdt/kernel/ntk.h>
+#include <torch/torch.h>
 
 #include <cstdio>
 

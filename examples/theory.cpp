@@ -7,6 +7,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/path.h>
 #include <cdt/kernel/products.h>
+#include <torch/nn.h>
 
 #include <cstdio>
 

@@ -9,11 +9,11 @@ namespace {
 using torch::Tensor;
 
 /// Samples with less than this share of the largest one's part in the gradient are not named.
-constexpr double kNamedShare = 0.1;
+constexpr double kCarrierShare = 0.1;
 
 std::vector<int64_t> carriers(const Tensor& gradient, int64_t outputs) {
   const Tensor sizes = gradient.view({-1, outputs}).norm(2, 1).cpu();
-  const double cut = kNamedShare * sizes.max().item<double>();
+  const double cut = kCarrierShare * sizes.max().item<double>();
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < sizes.size(0); ++i) {
     if (sizes[i].item<double>() >= cut) rows.push_back(i);

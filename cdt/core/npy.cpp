@@ -24,10 +24,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files and memory share one byte order");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kAlignment = 64;  // Of the data, so that NumPy can map it.
+constexpr size_t kNpyAlignment = 64;  // Of the data, so that NumPy can map it.
 
 /// At most forty bytes of a file, fit to be printed.
-std::string excerpt(std::string_view bytes) {
+std::string printable(std::string_view bytes) {
   std::string text = "\"";
   for (const char c : bytes.substr(0, 40)) {
     const auto byte = static_cast<unsigned char>(c);
@@ -81,7 +81,7 @@ class HeaderParser {
         throw InvalidArgument(c10::str(file_,
                                        ": expected the keys 'descr', 'fortran_order' and 'shape' "
                                        "in the header, but came ",
-                                       excerpt(key)));
+                                       printable(key)));
       }
       if (!accept(",")) {
         expect("}");
@@ -99,7 +99,7 @@ class HeaderParser {
  private:
   [[noreturn]] void fail(std::string_view expected) const {
     throw InvalidArgument(c10::str(file_, ": expected ", expected, " in the .npy header, but came ",
-                                   rest_.empty() ? "its end" : excerpt(rest_)));
+                                   rest_.empty() ? "its end" : printable(rest_)));
   }
 
   void require_key(bool found, std::string_view key) const {
@@ -145,7 +145,7 @@ class HeaderParser {
     const std::string_view descr = string();
     if (descr == "<f4") return torch::kFloat32;
     if (descr == "<f8") return torch::kFloat64;
-    refuse_dtype(file_, excerpt(descr));
+    refuse_dtype(file_, printable(descr));
   }
 
   bool boolean() {
@@ -193,9 +193,10 @@ size_t little_endian(std::string_view bytes) {
 
 /// Splits off the text of the header and leaves the data in `rest`.
 std::string_view take_header(std::string_view& rest, const std::string& file) {
-  CDT_REQUIRE(rest.starts_with(kMagic), file, ": expected a .npy file, which starts with ",
-              excerpt(kMagic), ", but it ",
-              rest.empty() ? "is empty" : "starts with " + excerpt(rest.substr(0, kMagic.size())));
+  CDT_REQUIRE(
+      rest.starts_with(kMagic), file, ": expected a .npy file, which starts with ",
+      printable(kMagic), ", but it ",
+      rest.empty() ? "is empty" : "starts with " + printable(rest.substr(0, kMagic.size())));
   rest.remove_prefix(kMagic.size());
   CDT_REQUIRE(rest.size() >= 2, file, ": expected a .npy version, but the file ends there");
   const int major = static_cast<unsigned char>(rest[0]);
@@ -267,7 +268,7 @@ void save_npy(const std::filesystem::path& path, const torch::Tensor& tensor) {
   size_t width = 2;
   const auto padded = [&] {
     const size_t before = kMagic.size() + 2 + width;
-    return (before + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - before;
+    return (before + text.size() + 1 + kNpyAlignment - 1) / kNpyAlignment * kNpyAlignment - before;
   };
   if (padded() > 65535) width = 4;
   const size_t length = padded();

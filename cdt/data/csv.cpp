@@ -20,10 +20,6 @@ namespace {
 constexpr size_t kChunk = size_t{1} << 18;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 int64_t lines_in(const char* text, size_t size) {
   if (size == 0 || std::memchr(text, '\n', size) == nullptr) return 0;
   return std::count(text, text + size, '\n');

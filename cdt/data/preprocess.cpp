@@ -14,10 +14,6 @@ namespace {
 /// Of one column: beyond this it is an identifier, and the features would not fit in memory.
 constexpr size_t kMostOneHot = 10000;
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 std::vector<int64_t> all_rows(const Table& table) {
   std::vector<int64_t> rows(static_cast<size_t>(table.rows()));
   std::iota(rows.begin(), rows.end(), int64_t{0});

@@ -43,6 +43,10 @@ std::string in_quotes(std::string_view text) {
   return shown + (end < text.size() ? "...\"" : "\"");
 }
 
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::string list_names(const std::vector<std::string>& names) {
   constexpr size_t kShown = 8;
   std::string text;

@@ -44,6 +44,8 @@ std::string to_string(ColumnType type);
 
 /// Text from a file, in quotes and fit to be printed: at most 40 bytes, control characters escaped.
 std::string in_quotes(std::string_view text);
+/// Whether `name` is among `names`.
+bool contains(const std::vector<std::string>& names, const std::string& name);
 /// Names in quotes with commas between them, at most eight.
 std::string list_names(const std::vector<std::string>& names);
 

@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr std::array<std::pair<std::string_view, OutputLoss>, 6> kNames{
+constexpr std::array<std::pair<std::string_view, OutputLoss>, 6> kOutputNames{
     {{"sse", OutputLoss::kSse},
      {"half-mse", OutputLoss::kHalfMse},
      {"mse", OutputLoss::kMse},
@@ -79,7 +79,7 @@ std::optional<Loss> to_quadratic(OutputLoss loss) {
 }
 
 OutputLoss parse_output_loss(std::string_view name) {
-  for (const auto& [known, loss] : kNames) {
+  for (const auto& [known, loss] : kOutputNames) {
     if (known == name) return loss;
   }
   throw InvalidArgument(c10::str(
@@ -87,7 +87,7 @@ OutputLoss parse_output_loss(std::string_view name) {
 }
 
 std::string to_string(OutputLoss loss) {
-  for (const auto& [name, known] : kNames) {
+  for (const auto& [name, known] : kOutputNames) {
     if (known == loss) return std::string(name);
   }
   unknown(loss);

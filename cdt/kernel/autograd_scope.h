@@ -4,7 +4,7 @@
 
 #include <ATen/Context.h>
 #include <cdt/core/error.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace cdt::kernel {
 

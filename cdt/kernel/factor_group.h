@@ -2,7 +2,7 @@
 /// rows.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

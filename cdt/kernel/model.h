@@ -1,7 +1,9 @@
 /// What the kernel knows of a network: a forward function and the parameters that training moves.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <concepts>
 #include <functional>

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cdt/nn/parametrization.h>
-#include <torch/torch.h>
+#include <torch/expanding_array.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
 
 namespace cdt::nn {
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cdt/nn/parametrization.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
 
 #include <string>
 #include <string_view>

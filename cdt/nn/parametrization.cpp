@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/names.h>
 #include <cdt/nn/parametrization.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

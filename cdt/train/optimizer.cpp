@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/train/optimizer.h>
+#include <torch/optim.h>
 
 #include <cstring>
 #include <sstream>

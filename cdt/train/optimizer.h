@@ -3,6 +3,7 @@
 
 #include <cdt/kernel/model.h>
 #include <cdt/train/options.h>
+#include <torch/optim/optimizer.h>
 
 #include <memory>
 

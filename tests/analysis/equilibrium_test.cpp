@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -18,11 +19,8 @@ using dynamics::OutputLoss;
 using torch::Tensor;
 using Kind = analysis::Equilibrium::Kind;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-dynamics::Spectrum spectrum_of(const Tensor& theta) {
-  return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
-}
+using test::kDouble;
+using test::spectrum_of;
 
 TEST(Equilibrium, NamesTheCase) {
   torch::manual_seed(1);

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 Preflight preflight(const Tensor& theta, const Tensor& labels) {
   analysis::PreflightOptions options;

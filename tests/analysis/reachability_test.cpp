@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -19,11 +20,8 @@ using test::relative_error;
 using testing::ElementsAre;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-dynamics::Spectrum spectrum_of(const Tensor& theta) {
-  return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
-}
+using test::kDouble;
+using test::spectrum_of;
 
 /// min over eigenvalues z of A of the rank of [zI − A, B], by singular values: the paper's test,
 /// literally.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 
 namespace cdt {
 namespace {
@@ -18,12 +19,10 @@ using testing::HasSubstr;
 using testing::Not;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 analysis::Preflight preflight(const Tensor& theta, const PreflightOptions& options) {
-  return analyze(theta,
-                 dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64)),
-                 options);
+  return analyze(theta, test::spectrum_of(theta), options);
 }
 
 TEST(Report, IsTheSameOnEveryDevice) {

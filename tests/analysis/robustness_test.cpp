@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -13,11 +14,8 @@ namespace {
 using dynamics::Loss;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-dynamics::Spectrum spectrum_of(const Tensor& theta) {
-  return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
-}
+using test::kDouble;
+using test::spectrum_of;
 
 TEST(GainMargin, IsWhereTheScaledAugmentsLoseStability) {
   for (double rate : {0.02, 0.3, 0.6, 1.0, 20.0}) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -15,11 +16,8 @@ using analysis::assess_stability;
 using dynamics::Loss;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-dynamics::Spectrum spectrum_of(const Tensor& theta) {
-  return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
-}
+using test::kDouble;
+using test::spectrum_of;
 
 TEST(Stability, AgreesWithTheEigenvaluesOfTheStepMatrix) {
   for (uint64_t seed : {1, 2, 3}) {

@@ -23,7 +23,7 @@ using analysis::Trial;
 using dynamics::Loss;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 TEST(Lipschitz, IsThatOfALinearMapFromBelow) {
   for (uint64_t seed : {1, 2, 3}) {

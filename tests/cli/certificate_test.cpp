@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/program.h"
 
 namespace cdt {
@@ -17,7 +18,7 @@ using test::relative_error;
 using testing::HasSubstr;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 class Certificate : public test::Program {
  protected:
@@ -128,11 +129,13 @@ TEST_F(Certificate, NoFileIsWrittenTwiceOrOverAnInput) {
 }
 
 TEST_F(Certificate, OutputThatGoesNowhereIsAFailure) {
+  const std::string full = test::make_device(folder_, "full");
+  CDT_NEEDS_DEVICE(full);
   save("theta.npy", test::random_kernel(6, 12, 1.0, 3));
   for (const char* arguments : {"design --kernel theta.npy --lr 0.1 --out g.npy --json -",
                                 "analyze --kernel theta.npy", "--help", "info"}) {
     SCOPED_TRACE(arguments);
-    const Result result = cdt(arguments, "/dev/full");
+    const Result result = cdt(arguments, full);
     EXPECT_EQ(result.code, 1);
     EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
   }

@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using Row = std::vector<std::string>;
 
-Row split(const std::string& text, char mark) {
+Row parts_of(const std::string& text, char mark) {
   Row parts;
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, mark);) parts.push_back(part);
@@ -64,7 +64,7 @@ TEST_F(Classes, ARunTellsProbabilitiesAccuracyAndConfusion) {
   const json target = parse("run/preprocess.json")["targets"][0];
   EXPECT_EQ(target["classes"], (json{"apple", "lemon", "plum"}));
   // Everything again from predictions.csv.
-  const Row lines = split(slurp("run/predictions.csv"), '\n');
+  const Row lines = parts_of(slurp("run/predictions.csv"), '\n');
   EXPECT_EQ(lines[0], "row,split,kind,\"kind predicted\",P(kind=apple),P(kind=lemon),P(kind=plum)");
   ASSERT_EQ(lines.size(), 61U);
   const Row names{"apple", "lemon", "plum"};
@@ -74,7 +74,7 @@ TEST_F(Classes, ARunTellsProbabilitiesAccuracyAndConfusion) {
     confusion[part] = std::vector<std::vector<int>>(3, std::vector<int>(3, 0));
   }
   for (size_t k = 1; k < lines.size(); ++k) {
-    const Row row = split(lines[k], ',');
+    const Row row = parts_of(lines[k], ',');
     size_t wanted = 3, best = 0;
     double sum = 0;
     for (size_t c = 0; c < 3; ++c) {
@@ -106,12 +106,12 @@ TEST_F(Classes, PredictRepeatsTheRun) {
   const Result result = cdt("predict run fruit.csv --out new.csv --json new.json");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("% of the rows are right"));
-  const Row repeated = split(slurp("new.csv"), '\n');
+  const Row repeated = parts_of(slurp("new.csv"), '\n');
   EXPECT_EQ(repeated[0], "row,kind,P(kind=apple),P(kind=lemon),P(kind=plum)");
-  for (const std::string& line : split(slurp("run/predictions.csv"), '\n')) {
-    const Row row = split(line, ',');
+  for (const std::string& line : parts_of(slurp("run/predictions.csv"), '\n')) {
+    const Row row = parts_of(line, ',');
     if (row[0] == "row") continue;
-    const Row again = split(repeated.at(std::stoul(row[0])), ',');
+    const Row again = parts_of(repeated.at(std::stoul(row[0])), ',');
     EXPECT_EQ(again[1], row[3]);
     for (size_t c = 0; c < 3; ++c)
       EXPECT_NEAR(std::stod(again[2 + c]), std::stod(row[4 + c]), 1e-6);
@@ -119,13 +119,13 @@ TEST_F(Classes, PredictRepeatsTheRun) {
   EXPECT_TRUE(parse("new.json")["errors"]["kind"].contains("confusion"));
   write("unlabelled.csv", "redness,weight\n70,180\n");
   EXPECT_EQ(cdt("predict run unlabelled.csv --out new.csv").code, 0);
-  EXPECT_EQ(split(slurp("new.csv"), '\n').size(), 2U);
+  EXPECT_EQ(parts_of(slurp("new.csv"), '\n').size(), 2U);
   write("strange.csv", "redness,weight,kind\n70,180,melon\n");
   const Result strange = cdt("predict run strange.csv --out strange-out.csv");
   EXPECT_EQ(strange.code, 0);  // a prediction needs no label
   EXPECT_THAT(strange.err, HasSubstr("errors were not measured"));
   EXPECT_THAT(strange.err, HasSubstr("strange.csv:2: expected a known class"));
-  EXPECT_EQ(split(slurp("strange-out.csv"), '\n').size(), 2U);
+  EXPECT_EQ(parts_of(slurp("strange-out.csv"), '\n').size(), 2U);
 }
 
 TEST_F(Classes, WholeNumbersAreClassesToo) {
@@ -200,7 +200,7 @@ TEST_F(Classes, WarnsOfAClassWithoutTrainingRowsAndOfContradictions) {
     warned = result.err.find("no training row has the class \"quince\"") != std::string::npos;
   }
   EXPECT_TRUE(warned);
-  const Row first = split(split(fruit(60), '\n')[1], ',');
+  const Row first = parts_of(parts_of(fruit(60), '\n')[1], ',');
   write("twice.csv", fruit(60) + first[0] + "," + first[1] + ",plum,1\n");
   const Result result = train("--train-fraction 1 --steps 1 --out twice", "twice.csv");
   EXPECT_THAT(result.err,

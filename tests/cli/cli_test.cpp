@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/program.h"
 
 namespace cdt {
@@ -19,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 using Program = test::Program;
 
@@ -294,10 +295,12 @@ TEST_F(Program, SaysWhatIsWrong) {
 }
 
 TEST_F(Program, AFullDiskIsAnErrorAndLosesNothing) {
+  const std::string full = test::make_device(folder_, "full");
+  CDT_NEEDS_DEVICE(full);
   save("good.npy", test::random_kernel(6, 12, 1.0, 6));
-  const Result result = cdt("design --kernel good.npy --lr 0.1 --out /dev/full");
+  const Result result = cdt("design --kernel good.npy --lr 0.1 --out " + full);
   EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("/dev/full"));
+  EXPECT_THAT(result.err, HasSubstr(full));
 }
 
 TEST_F(Program, NumbersThatRefuseAreFailures) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -22,11 +23,8 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-dynamics::Spectrum spectrum_of(const Tensor& theta) {
-  return decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
-}
+using test::kDouble;
+using test::spectrum_of;
 
 TEST(GeneralController, EqualsTheSpectralOneForScaledIdentities) {
   for (uint64_t seed : {1, 2, 3}) {

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 constexpr auto kLoss = OutputLoss::kCrossEntropy;
 
 Tensor one_hot(int64_t samples, int64_t classes, uint64_t seed) {

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/spectrum.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -19,11 +20,8 @@ using control::solve_finite_horizon;
 using test::relative_error;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-dynamics::Spectrum spectrum_of(const Tensor& theta) {
-  return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
-}
+using test::kDouble;
+using test::spectrum_of;
 
 TEST(FiniteHorizon, MinimisesTheCostOfTheWholeSequence) {
   for (uint64_t seed : {1, 2, 3}) {

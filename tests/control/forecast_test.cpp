@@ -20,7 +20,7 @@ using dynamics::Loss;
 using dynamics::modal_problem;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 /// A kernel over training and validation samples, and errors on both.
 struct Setting {

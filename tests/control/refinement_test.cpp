@@ -12,7 +12,7 @@ namespace {
 using test::relative_error;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 constexpr double kInputWeight = 0.1;
 
 /// Square matrices as plain as can be; nothing of the library or of LibTorch in them.

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 Tensor random_psd(int64_t n, int64_t rank) {
   const Tensor M = torch::randn({n, rank}, kDouble);

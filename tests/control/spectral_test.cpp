@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 Tensor scalar(double value) { return torch::full({1}, value, kDouble); }
 

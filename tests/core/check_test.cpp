@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "cdt/core/error.h"
+#include "support/compare.h"
 
 namespace {
 
@@ -18,8 +19,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using cdt::test::kInfinity;
+using cdt::test::kNan;
 
 TEST(Check, FloatingTakesFloatsOfAnyWidthAndRank) {
   for (const auto dtype : {torch::kFloat64, torch::kFloat32, torch::kFloat16, torch::kBFloat16}) {

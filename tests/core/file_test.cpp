@@ -17,7 +17,8 @@
 #include <vector>
 
 #include "cdt/core/error.h"
-#include "tests/support/temp_folder.h"
+#include "support/device.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -223,12 +224,17 @@ TEST(File, WritesThroughLinks) {
 }
 
 TEST(File, DevicesAreFedNotReplaced) {
-  EXPECT_THAT([] { write_file_atomically("/dev/full", {"x"}); },
-              ThrowsMessage<InvalidArgument>(
-                  AllOf(HasSubstr("/dev/full"), HasSubstr("No space left on device"))));
-  EXPECT_NO_THROW(write_file_atomically("/dev/null", {"x"}));
-  EXPECT_TRUE(fs::is_character_file("/dev/full"));
-  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  const TempFolder folder;
+  const std::string full = cdt::test::make_device(folder, "full");
+  const std::string null = cdt::test::make_device(folder, "null");
+  CDT_NEEDS_DEVICE(full);
+  CDT_NEEDS_DEVICE(null);
+  EXPECT_THAT(
+      [&] { write_file_atomically(full, {"x"}); },
+      ThrowsMessage<InvalidArgument>(AllOf(HasSubstr(full), HasSubstr("No space left on device"))));
+  EXPECT_NO_THROW(write_file_atomically(null, {"x"}));
+  EXPECT_TRUE(fs::is_character_file(full));
+  EXPECT_TRUE(fs::is_character_file(null));
 }
 
 TEST(File, PipesGetEveryByteThoughSignalsInterrupt) {

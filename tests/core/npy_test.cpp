@@ -12,7 +12,9 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
-#include "tests/support/temp_folder.h"
+#include "support/compare.h"
+#include "support/device.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -26,11 +28,11 @@ using testing::StartsWith;
 using testing::ThrowsMessage;
 using namespace std::string_literals;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using cdt::test::kInfinity;
+using cdt::test::kNan;
 
 /// A small file, unsynced: the loops below write thousands.
-std::filesystem::path put(const TempFolder& folder, const std::string& bytes) {
+std::filesystem::path put_npy(const TempFolder& folder, const std::string& bytes) {
   auto path = folder / "a.npy";
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
@@ -56,9 +58,9 @@ std::string raw(const std::vector<T>& values) {
 }
 
 /// Expects the file to be refused with a message that has these parts, the file's name among them.
-void expect_refused(const TempFolder& folder, const std::string& bytes,
-                    const std::vector<std::string>& parts) {
-  const auto path = put(folder, bytes);
+void expect_npy_refused(const TempFolder& folder, const std::string& bytes,
+                        const std::vector<std::string>& parts) {
+  const auto path = put_npy(folder, bytes);
   try {
     load_npy(path);
     ADD_FAILURE() << "loaded; expected a refusal with \"" << parts.front() << "\"";
@@ -122,7 +124,7 @@ TEST(Npy, WritesTheBytesThatNumpyWrites) {
 TEST(Npy, ReadsTheBytesThatNumpyWrote) {
   const TempFolder folder;
   // np.array([[1.5, -2.0, 3.25], [0.1, np.inf, -0.0]], order='F')
-  const auto fortran = load_npy(put(
+  const auto fortran = load_npy(put_npy(
       folder, "\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }"s +
                   std::string(59, ' ') +
                   "\n\x00\x00\x00\x00\x00\x00\xf8?\x9a\x99\x99\x99\x99\x99\xb9?"
@@ -132,10 +134,10 @@ TEST(Npy, ReadsTheBytesThatNumpyWrote) {
       fortran, torch::tensor({{1.5, -2.0, 3.25}, {0.1, kInfinity, -0.0}}, torch::kFloat64)));
   // format.write_array(f, np.array([1.5]), version=(3, 0))
   const auto version_3 =
-      load_npy(put(folder,
-                   "\x93NUMPY\x03\x00t\x00\x00\x00{'descr': '<f8', 'fortran_order': False, "s
-                   "'shape': (1,), }" +
-                       std::string(58, ' ') + "\n\x00\x00\x00\x00\x00\x00\xf8?"s));
+      load_npy(put_npy(folder,
+                       "\x93NUMPY\x03\x00t\x00\x00\x00{'descr': '<f8', 'fortran_order': False, "s
+                       "'shape': (1,), }" +
+                           std::string(58, ' ') + "\n\x00\x00\x00\x00\x00\x00\xf8?"s));
   EXPECT_TRUE(torch::equal(version_3, torch::tensor({1.5}, torch::kFloat64)));
 }
 
@@ -177,7 +179,8 @@ TEST(Npy, ReadsFortranOrderOfAnyRank) {
       }
       values[static_cast<size_t>(position)] = flat[entry].item<double>();
     }
-    const auto loaded = load_npy(put(folder, npy(dict("'<f8'", "True", text + ")"), raw(values))));
+    const auto loaded =
+        load_npy(put_npy(folder, npy(dict("'<f8'", "True", text + ")"), raw(values))));
     EXPECT_TRUE(loaded.is_contiguous());
     EXPECT_TRUE(torch::equal(loaded, expected));
   }
@@ -188,7 +191,7 @@ TEST(Npy, ReadsFortranOrderOfAbsurdRank) {
   std::string shape = "(2,";
   for (int i = 0; i < 15000; ++i) shape += "1,";
   const auto loaded = load_npy(
-      put(folder, npy(dict("'<f4'", "True", shape + "3)"), raw<float>({1, 2, 3, 4, 5, 6}))));
+      put_npy(folder, npy(dict("'<f4'", "True", shape + "3)"), raw<float>({1, 2, 3, 4, 5, 6}))));
   EXPECT_EQ(loaded.dim(), 15002);
   EXPECT_TRUE(torch::equal(loaded.flatten(), torch::tensor({1.f, 3.f, 5.f, 2.f, 4.f, 6.f})));
 }
@@ -204,7 +207,7 @@ TEST(Npy, ToleratesWhatPythonTolerates) {
              " {\t'descr' :\n'<f8' , 'fortran_order' : True , 'shape' : ( 2 , ) , } \n\n",
          }) {
       SCOPED_TRACE(text);
-      const auto path = put(folder, npy(text, raw<double>({1, 2}), version));
+      const auto path = put_npy(folder, npy(text, raw<double>({1, 2}), version));
       EXPECT_TRUE(torch::equal(load_npy(path), expected));
     }
   }
@@ -218,11 +221,11 @@ TEST(Npy, RefusesOtherDtypesAndSaysHowToConvert) {
     const bool structured = descr[0] == '[';
     const std::string came =
         structured ? "a structured dtype" : "\"" + descr.substr(1, descr.size() - 2) + "\"";
-    expect_refused(folder, npy(dict(descr, "False", "(1,)"), std::string(8, '\0')),
-                   {"expected float32 or float64, little endian", "but came " + came,
-                    structured        ? "a['field'].astype('<f8')"
-                    : descr[2] == 'c' ? "complex numbers"
-                                      : "a.astype('<f8')"});
+    expect_npy_refused(folder, npy(dict(descr, "False", "(1,)"), std::string(8, '\0')),
+                       {"expected float32 or float64, little endian", "but came " + came,
+                        structured        ? "a['field'].astype('<f8')"
+                        : descr[2] == 'c' ? "complex numbers"
+                                          : "a.astype('<f8')"});
   }
 }
 
@@ -263,7 +266,7 @@ TEST(Npy, RefusesMalformedHeaders) {
   };
   for (const auto& [text, part] : cases) {
     SCOPED_TRACE(text);
-    expect_refused(folder, npy(text, data), {part});
+    expect_npy_refused(folder, npy(text, data), {part});
   }
 }
 
@@ -279,36 +282,37 @@ TEST(Npy, RefusesSizesThatOverflowBeforeItAllocates) {
        }) {
     SCOPED_TRACE(shape);
     for (const std::string order : {"True", "False"}) {
-      expect_refused(folder, npy(dict("'<f8'", order, shape), ""), {"63 bits"});
+      expect_npy_refused(folder, npy(dict("'<f8'", order, shape), ""), {"63 bits"});
     }
   }
   // Countable, but the file does not have them.
-  expect_refused(folder, npy(dict("'<f8'", "False", "(1000000000, 1000000)"), "12345678"),
-                 {"expected 8000000000000000 bytes", "but came 8"});
+  expect_npy_refused(folder, npy(dict("'<f8'", "False", "(1000000000, 1000000)"), "12345678"),
+                     {"expected 8000000000000000 bytes", "but came 8"});
 }
 
 TEST(Npy, RefusesDataOfTheWrongLength) {
   const TempFolder folder;
   const std::string header = dict("'<f8'", "False", "(3, 4)");
-  expect_refused(folder, npy(header, std::string(95, 'x')),
-                 {"expected 96 bytes of data for shape [3, 4] of Double", "but came 95"});
-  expect_refused(folder, npy(header, std::string(97, 'x')), {"but came 97"});
-  expect_refused(folder, npy(header, ""), {"but came 0"});
-  expect_refused(folder, npy(dict("'<f4'", "True", "(0, 2)"), "x"), {"expected 0 bytes"});
+  expect_npy_refused(folder, npy(header, std::string(95, 'x')),
+                     {"expected 96 bytes of data for shape [3, 4] of Double", "but came 95"});
+  expect_npy_refused(folder, npy(header, std::string(97, 'x')), {"but came 97"});
+  expect_npy_refused(folder, npy(header, ""), {"but came 0"});
+  expect_npy_refused(folder, npy(dict("'<f4'", "True", "(0, 2)"), "x"), {"expected 0 bytes"});
 }
 
 TEST(Npy, RefusesWhatIsNoNpyFile) {
   const TempFolder folder;
-  expect_refused(folder, "", {"expected a .npy file", "is empty"});
-  expect_refused(folder, "1.0,2.0,3.0\n", {"expected a .npy file", "starts with \"1.0,2.\""});
-  expect_refused(folder, "PK\x03\x04zipped", {"\"PK\\x03\\x04zi\""});
-  expect_refused(folder, "\x93NUMPY", {"version"});
-  expect_refused(folder, "\x93NUMPY\x04\x00\x00\x00{}"s, {"1.0, 2.0 or 3.0, but came 4.0"});
-  expect_refused(folder, "\x93NUMPY\x00\x00\x00\x00{}"s, {"but came 0.0"});
-  expect_refused(folder, "\x93NUMPY\x01\x01\x00\x00{}"s, {"but came 1.1"});
-  expect_refused(folder, "\x93NUMPY\x01\x00\x10"s, {"length of the header in 2 bytes"});
-  expect_refused(folder, "\x93NUMPY\x01\x00\x10\x00{}"s, {"a header of 16 bytes", "after 2"});
-  expect_refused(folder, "\x93NUMPY\x02\x00\xff\xff\xff\xff{}"s, {"a header of 4294967295 bytes"});
+  expect_npy_refused(folder, "", {"expected a .npy file", "is empty"});
+  expect_npy_refused(folder, "1.0,2.0,3.0\n", {"expected a .npy file", "starts with \"1.0,2.\""});
+  expect_npy_refused(folder, "PK\x03\x04zipped", {"\"PK\\x03\\x04zi\""});
+  expect_npy_refused(folder, "\x93NUMPY", {"version"});
+  expect_npy_refused(folder, "\x93NUMPY\x04\x00\x00\x00{}"s, {"1.0, 2.0 or 3.0, but came 4.0"});
+  expect_npy_refused(folder, "\x93NUMPY\x00\x00\x00\x00{}"s, {"but came 0.0"});
+  expect_npy_refused(folder, "\x93NUMPY\x01\x01\x00\x00{}"s, {"but came 1.1"});
+  expect_npy_refused(folder, "\x93NUMPY\x01\x00\x10"s, {"length of the header in 2 bytes"});
+  expect_npy_refused(folder, "\x93NUMPY\x01\x00\x10\x00{}"s, {"a header of 16 bytes", "after 2"});
+  expect_npy_refused(folder, "\x93NUMPY\x02\x00\xff\xff\xff\xff{}"s,
+                     {"a header of 4294967295 bytes"});
   EXPECT_THAT([&] { load_npy(folder / "none.npy"); },
               ThrowsMessage<InvalidArgument>(HasSubstr("none.npy")));
   EXPECT_THAT([&] { load_npy(folder.path()); },
@@ -320,7 +324,7 @@ TEST(Npy, RefusesEveryTruncation) {
   save_npy(folder / "whole.npy", torch::randn({2, 3}));
   const std::string whole = cdt::read_file(folder / "whole.npy");
   for (size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_THROW(load_npy(put(folder, whole.substr(0, length))), InvalidArgument) << length;
+    EXPECT_THROW(load_npy(put_npy(folder, whole.substr(0, length))), InvalidArgument) << length;
   }
 }
 
@@ -334,7 +338,8 @@ TEST(Npy, SurvivesEveryFlippedBitOfTheHeader) {
       std::string flipped = whole;
       flipped[i] = static_cast<char>(flipped[i] ^ 1 << bit);
       try {
-        EXPECT_EQ(load_npy(put(folder, flipped)).nbytes(), data) << "byte " << i << " bit " << bit;
+        EXPECT_EQ(load_npy(put_npy(folder, flipped)).nbytes(), data)
+            << "byte " << i << " bit " << bit;
       } catch (const InvalidArgument&) {
       }
     }
@@ -357,7 +362,9 @@ TEST(Npy, RefusesToSaveOtherTensors) {
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THAT([&] { save_npy(folder / "none" / "a.npy", torch::zeros({2})); },
               ThrowsMessage<InvalidArgument>(HasSubstr("No such file or directory")));
-  EXPECT_THAT([] { save_npy("/dev/full", torch::zeros({2})); },
+  const std::string full = cdt::test::make_device(folder, "full");
+  CDT_NEEDS_DEVICE(full);
+  EXPECT_THAT([&] { save_npy(full, torch::zeros({2})); },
               ThrowsMessage<InvalidArgument>(HasSubstr("No space left on device")));
 }
 

@@ -11,7 +11,8 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
-#include "tests/support/temp_folder.h"
+#include "support/device.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -26,7 +27,7 @@ using testing::ThrowsMessage;
 using namespace std::string_literals;
 
 /// A small file, unsynced: the loops below write thousands.
-std::filesystem::path put(const TempFolder& folder, const std::string& bytes) {
+std::filesystem::path put_safetensors(const TempFolder& folder, const std::string& bytes) {
   auto path = folder / "a.safetensors";
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
@@ -42,9 +43,9 @@ std::string file_of(const std::string& header, const std::string& data = "") {
   return length_of(header.size()) + header + data;
 }
 
-void expect_refused(const TempFolder& folder, const std::string& bytes,
-                    const std::vector<std::string>& parts) {
-  const auto path = put(folder, bytes);
+void expect_safetensors_refused(const TempFolder& folder, const std::string& bytes,
+                                const std::vector<std::string>& parts) {
+  const auto path = put_safetensors(folder, bytes);
   try {
     load_safetensors(path);
     ADD_FAILURE() << "loaded; expected a refusal with \"" << parts.front() << "\"";
@@ -146,7 +147,7 @@ TEST(Safetensors, ReadsAnyOrderAndAlignment) {
   const TempFolder folder;
   // The float64 begins at an odd address; records are not in the order of their data; the header is
   // spread over lines.
-  const auto loaded = load_safetensors(put(
+  const auto loaded = load_safetensors(put_safetensors(
       folder, file_of("{\n\"d\": {\"shape\": [1], \"data_offsets\": [1, 9], \"dtype\": \"F64\"},\n"
                       "\"empty\": {\"dtype\": \"I8\", \"shape\": [0, 7], \"data_offsets\": [1, 1]},"
                       "\"b\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}}  ",
@@ -198,17 +199,17 @@ TEST(Safetensors, RefusesHeadersThatAreNotTheFormats) {
   };
   for (const auto& [header, part] : cases) {
     SCOPED_TRACE(header);
-    expect_refused(folder, file_of(header, "\x01"), {part});
+    expect_safetensors_refused(folder, file_of(header, "\x01"), {part});
   }
 }
 
 TEST(Safetensors, TheSameNameMayComeInDifferentRecords) {
   const TempFolder folder;
   const auto loaded = load_safetensors(
-      put(folder, file_of(R"({"__metadata__":{"a":"b","dtype":"x"},)"
-                          R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                          R"("dtype":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                          "ab")));
+      put_safetensors(folder, file_of(R"({"__metadata__":{"a":"b","dtype":"x"},)"
+                                      R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                      R"("dtype":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                                      "ab")));
   EXPECT_EQ(loaded.tensors.size(), 2u);
 }
 
@@ -220,34 +221,36 @@ TEST(Safetensors, RefusesOffsetsThatLie) {
            "}";
   };
   const std::string twelve(12, 'x');
-  expect_refused(folder, file_of("{" + record("w", "[2]", "[0,4]") + "}", "1234"),
-                 {"tensor \"w\"", "expected data_offsets that span 8 bytes for shape [2] of F32",
-                  "but came [0,4]"});
-  expect_refused(folder, file_of("{" + record("w", "[1]", "[4,0]") + "}", "1234"),
-                 {"span 4 bytes"});
-  expect_refused(folder, file_of("{" + record("w", "[0]", "[4,0]") + "}", "1234"),
-                 {"span 0 bytes"});
-  expect_refused(folder, file_of("{" + record("w", "[1]", "[0,4]") + "}", "123"),
-                 {"tensor \"w\"", "within the file's 3 bytes of data, but it ends at 4"});
-  expect_refused(folder, file_of("{" + record("w", "[1]", "[0,4]") + "}", "12345"),
-                 {"expected 4 bytes of data, as the tensors need, but came 5"});
-  expect_refused(folder, file_of("{}", "x"), {"expected 0 bytes of data"});
-  expect_refused(folder, file_of("{" + record("w", "[1]", "[4,8]") + "}", "12345678"),
-                 {"tensor \"w\"", "begin at byte 0", "leaves a hole"});
-  expect_refused(
+  expect_safetensors_refused(
+      folder, file_of("{" + record("w", "[2]", "[0,4]") + "}", "1234"),
+      {"tensor \"w\"", "expected data_offsets that span 8 bytes for shape [2] of F32",
+       "but came [0,4]"});
+  expect_safetensors_refused(folder, file_of("{" + record("w", "[1]", "[4,0]") + "}", "1234"),
+                             {"span 4 bytes"});
+  expect_safetensors_refused(folder, file_of("{" + record("w", "[0]", "[4,0]") + "}", "1234"),
+                             {"span 0 bytes"});
+  expect_safetensors_refused(
+      folder, file_of("{" + record("w", "[1]", "[0,4]") + "}", "123"),
+      {"tensor \"w\"", "within the file's 3 bytes of data, but it ends at 4"});
+  expect_safetensors_refused(folder, file_of("{" + record("w", "[1]", "[0,4]") + "}", "12345"),
+                             {"expected 4 bytes of data, as the tensors need, but came 5"});
+  expect_safetensors_refused(folder, file_of("{}", "x"), {"expected 0 bytes of data"});
+  expect_safetensors_refused(folder, file_of("{" + record("w", "[1]", "[4,8]") + "}", "12345678"),
+                             {"tensor \"w\"", "begin at byte 0", "leaves a hole"});
+  expect_safetensors_refused(
       folder,
       file_of("{" + record("v", "[1]", "[0,4]") + "," + record("w", "[1]", "[8,12]") + "}", twelve),
       {"tensor \"w\"", "begin at byte 4", "begins at 8", "leaves a hole"});
-  expect_refused(
+  expect_safetensors_refused(
       folder,
       file_of("{" + record("v", "[2]", "[0,8]") + "," + record("w", "[2]", "[4,12]") + "}", twelve),
       {"tensor \"w\"", "begin at byte 8", "begins at 4", "overlaps"});
-  expect_refused(
+  expect_safetensors_refused(
       folder,
       file_of("{" + record("v", "[3]", "[0,12]") + "," + record("w", "[3]", "[0,12]") + "}",
               twelve),
       {"tensor \"w\"", "overlaps"});
-  expect_refused(
+  expect_safetensors_refused(
       folder,
       file_of("{" + record("v", "[3]", "[0,12]") + "," + record("w", "[0]", "[4,4]") + "}", twelve),
       {"tensor \"w\"", "overlaps"});
@@ -263,31 +266,32 @@ TEST(Safetensors, RefusesSizesThatOverflowBeforeItAllocates) {
            "[4611686018427387904,4]",     //
        }) {
     SCOPED_TRACE(shape);
-    expect_refused(
+    expect_safetensors_refused(
         folder, file_of(R"({"w":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":[0,0]}})"),
         {"tensor \"w\"", "63 bits"});
   }
-  expect_refused(folder,
-                 file_of(R"({"w":{"dtype":"U8","shape":[4000000000000],)"
-                         R"("data_offsets":[0,4000000000000]}})"),
-                 {"ends at 4000000000000"});
-  expect_refused(folder,
-                 file_of(R"({"w":{"dtype":"U8","shape":[9223372036854775807],)"
-                         R"("data_offsets":[0,9223372036854775807]}})"),
-                 {"ends at 9223372036854775807"});
+  expect_safetensors_refused(folder,
+                             file_of(R"({"w":{"dtype":"U8","shape":[4000000000000],)"
+                                     R"("data_offsets":[0,4000000000000]}})"),
+                             {"ends at 4000000000000"});
+  expect_safetensors_refused(folder,
+                             file_of(R"({"w":{"dtype":"U8","shape":[9223372036854775807],)"
+                                     R"("data_offsets":[0,9223372036854775807]}})"),
+                             {"ends at 9223372036854775807"});
 }
 
 TEST(Safetensors, RefusesLengthsThatLie) {
   const TempFolder folder;
-  expect_refused(folder, "", {"it has 0 bytes"});
-  expect_refused(folder, "1234567", {"it has 7 bytes"});
-  expect_refused(folder, length_of(3) + "{}", {"its length is 3 in a file of 10 bytes"});
+  expect_safetensors_refused(folder, "", {"it has 0 bytes"});
+  expect_safetensors_refused(folder, "1234567", {"it has 7 bytes"});
+  expect_safetensors_refused(folder, length_of(3) + "{}",
+                             {"its length is 3 in a file of 10 bytes"});
   for (const uint64_t length : {uint64_t{100'000'001}, uint64_t{1} << 63, ~uint64_t{0},
                                 ~uint64_t{0} - 7, ~uint64_t{0} - 8}) {
-    expect_refused(folder, length_of(length) + "{}", {std::to_string(length)});
+    expect_safetensors_refused(folder, length_of(length) + "{}", {std::to_string(length)});
   }
   // Even where the file does have the bytes. (A sparse one: no disk is used.)
-  const auto path = put(folder, length_of(100'000'001) + "{}");
+  const auto path = put_safetensors(folder, length_of(100'000'001) + "{}");
   std::filesystem::resize_file(path, 100'000'100);
   EXPECT_THAT([&] { load_safetensors(path); },
               ThrowsMessage<InvalidArgument>(HasSubstr("at most 100000000 bytes")));
@@ -296,17 +300,19 @@ TEST(Safetensors, RefusesLengthsThatLie) {
 TEST(Safetensors, RefusesDeepNestingAndLongNamesBriefly) {
   const TempFolder folder;
   const std::string deep(2'000'000, '[');
-  expect_refused(folder, file_of("{\"a\":" + deep), {"nests deeper"});
+  expect_safetensors_refused(folder, file_of("{\"a\":" + deep), {"nests deeper"});
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  expect_refused(folder, file_of(objects), {"nests deeper"});
-  expect_refused(folder, file_of("{\"" + std::string(1'000'000, 'n') + "\":1}"), {"nnn..."});
-  expect_refused(folder, file_of("{\"a\":\"" + std::string(1'000'000, 'n')), {"malformed"});
+  expect_safetensors_refused(folder, file_of(objects), {"nests deeper"});
+  expect_safetensors_refused(folder, file_of("{\"" + std::string(1'000'000, 'n') + "\":1}"),
+                             {"nnn..."});
+  expect_safetensors_refused(folder, file_of("{\"a\":\"" + std::string(1'000'000, 'n')),
+                             {"malformed"});
 }
 
 TEST(Safetensors, RefusesBoolsThatAreNone) {
   const TempFolder folder;
-  expect_refused(
+  expect_safetensors_refused(
       folder,
       file_of(R"({"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})", "\x01\x00\x02"s),
       {"tensor \"m\"", "byte 2 is 2"});
@@ -318,7 +324,9 @@ TEST(Safetensors, RefusesEveryTruncation) {
                    {{{"w", torch::randn({2, 3})}, {"b", torch::randn({2})}}, {{"k", "v"}}});
   const std::string whole = cdt::read_file(folder / "whole");
   for (size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_THROW(load_safetensors(put(folder, whole.substr(0, length))), InvalidArgument) << length;
+    EXPECT_THROW(load_safetensors(put_safetensors(folder, whole.substr(0, length))),
+                 InvalidArgument)
+        << length;
   }
 }
 
@@ -334,7 +342,8 @@ TEST(Safetensors, SurvivesEveryFlippedBitOfTheHeader) {
       flipped[i] = static_cast<char>(flipped[i] ^ 1 << bit);
       try {
         size_t loaded = 0;
-        for (const auto& [name, tensor] : load_safetensors(put(folder, flipped)).tensors) {
+        for (const auto& [name, tensor] :
+             load_safetensors(put_safetensors(folder, flipped)).tensors) {
           loaded += tensor.nbytes();
         }
         EXPECT_EQ(loaded, data) << "byte " << i << " bit " << bit;
@@ -377,7 +386,9 @@ TEST(Safetensors, RefusesToSaveWhatTheFormatCannotHold) {
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THAT([&] { save_safetensors(folder / "none" / "a", {}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("No such file or directory")));
-  EXPECT_THAT([] { save_safetensors("/dev/full", {}); },
+  const std::string full = cdt::test::make_device(folder, "full");
+  CDT_NEEDS_DEVICE(full);
+  EXPECT_THAT([&] { save_safetensors(full, {}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("No space left on device")));
 }
 

@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <fstream>
 
@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Table table_of(const std::string& text, const CsvOptions& options = {}) {
+Table class_table(const std::string& text, const CsvOptions& options = {}) {
   const test::TempFolder folder;
   std::ofstream(folder / "a.csv") << text;
   Table table = read_csv(folder / "a.csv", options);
@@ -31,7 +31,7 @@ PreprocessOptions by_class(const std::vector<std::string>& targets = {"y"}) {
 
 std::string refusal(const std::string& text, const PreprocessOptions& options,
                     const std::vector<int64_t>& rows = {}) {
-  const Table table = table_of(text);
+  const Table table = class_table(text);
   try {
     rows.empty() ? fit_preprocess(table, options) : fit_preprocess(table, rows, options);
   } catch (const InvalidArgument& error) {
@@ -41,7 +41,7 @@ std::string refusal(const std::string& text, const PreprocessOptions& options,
 }
 
 TEST(ClassTarget, TextIsSortedAndOneHot) {
-  const Table table = table_of("x,y\n1,b\n2,a\n3,c\n4,a\n5,b\n6,c\n");
+  const Table table = class_table("x,y\n1,b\n2,a\n3,c\n4,a\n5,b\n6,c\n");
   const auto p = fit_preprocess(table, by_class());
   EXPECT_TRUE(p.has_classes());
   EXPECT_THAT(p.classes(), ElementsAre("a", "b", "c"));
@@ -53,7 +53,7 @@ TEST(ClassTarget, TextIsSortedAndOneHot) {
 }
 
 TEST(ClassTarget, WholeNumbersAreSortedAsNumbers) {
-  const Table table = table_of("x,y\n1,10\n2,-2\n3,9.0\n4,10\n5,9\n6,-2\n");
+  const Table table = class_table("x,y\n1,10\n2,-2\n3,9.0\n4,10\n5,9\n6,-2\n");
   const auto p = fit_preprocess(table, by_class());
   EXPECT_THAT(p.classes(), ElementsAre("-2", "9", "10"));
   EXPECT_EQ(p.transform_targets(table, {2}).argmax(1)[0].item<int64_t>(), 1);
@@ -62,19 +62,19 @@ TEST(ClassTarget, WholeNumbersAreSortedAsNumbers) {
 }
 
 TEST(ClassTarget, OfRowsNotFittedOnIsKnown) {
-  const Table table = table_of("x,y\n1,a\n2,b\n3,a\n4,b\n5,c\n6,a\n");
+  const Table table = class_table("x,y\n1,a\n2,b\n3,a\n4,b\n5,c\n6,a\n");
   EXPECT_THAT(fit_preprocess(table, {0, 1, 2}, by_class()).classes(), ElementsAre("a", "b", "c"));
 }
 
 TEST(ClassTarget, SurvivesTheFile) {
   for (const std::string csv : {"x,y\n1,b\n2,a\n3,b\n4,a\n", "x,y\n1,3\n2,1\n3,3\n4,1\n"}) {
-    const auto p = fit_preprocess(table_of(csv), by_class());
+    const auto p = fit_preprocess(class_table(csv), by_class());
     const auto back = parse_preprocess(to_json(p));
     EXPECT_EQ(to_json(back), to_json(p));
-    const Table again = table_of(csv, back.csv_options());
-    EXPECT_TRUE(torch::equal(back.transform_targets(again), p.transform_targets(table_of(csv))));
+    const Table again = class_table(csv, back.csv_options());
+    EXPECT_TRUE(torch::equal(back.transform_targets(again), p.transform_targets(class_table(csv))));
   }
-  const auto p = fit_preprocess(table_of("x,y\n1,b\n2,a\n3,b\n4,a\n"), by_class());
+  const auto p = fit_preprocess(class_table("x,y\n1,b\n2,a\n3,b\n4,a\n"), by_class());
   const std::string json = to_json(p);
   const auto broken = [&](const std::string& from, const std::string& to) {
     std::string text = json;
@@ -100,10 +100,10 @@ TEST(ClassTarget, SaysWhatIsWrong) {
   PreprocessOptions numeric = by_class();
   numeric.classes = false;
   EXPECT_THAT(refusal("x,y\n1,a\n2,b\n3,a\n4,b\n", numeric), HasSubstr("--loss cross-entropy"));
-  const Table table = table_of("x,y\n1,a\n2,b\n3,a\n4,b\n");
+  const Table table = class_table("x,y\n1,a\n2,b\n3,a\n4,b\n");
   const auto p = fit_preprocess(table, by_class());
   try {
-    p.transform_targets(table_of("x,y\n1,a\n2,z\n"));
+    p.transform_targets(class_table("x,y\n1,a\n2,z\n"));
     ADD_FAILURE() << "was not refused";
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("a.csv:3"), HasSubstr("\"z\"")));

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::Pair;
 
-Table table_of(const std::string& text) {
+Table described_table(const std::string& text) {
   const test::TempFolder folder;
   std::ofstream(folder / "a.csv") << text;
   return read_csv(folder / "a.csv");
@@ -39,7 +39,7 @@ const std::string kText =
     "-0,-0,5,,a,a,1,1\n";  // equal numbers
 
 TEST(Describe, ColumnsRowsAndConflicts) {
-  const Description d = describe(table_of(kText), {"y", "z"});
+  const Description d = describe(described_table(kText), {"y", "z"});
   EXPECT_EQ(d.rows, 9);
   ASSERT_EQ(d.columns.size(), 8u);
   EXPECT_EQ(d.columns[0].missing, 2);
@@ -66,13 +66,13 @@ TEST(Describe, ColumnsRowsAndConflicts) {
 }
 
 TEST(Describe, WithoutTargetsNothingConflicts) {
-  const Description d = describe(table_of(kText));
+  const Description d = describe(described_table(kText));
   EXPECT_EQ(d.duplicate_rows, 2);  // the second again, and zero
   EXPECT_TRUE(d.conflicts.empty());
 }
 
 TEST(Describe, MissingIsNotZeroNorText) {
-  const Description d = describe(table_of("a,b,y\n0,x,1\n,x,2\n0,,3\n"), {"y"});
+  const Description d = describe(described_table("a,b,y\n0,x,1\n,x,2\n0,,3\n"), {"y"});
   EXPECT_EQ(d.duplicate_rows, 0);
   EXPECT_TRUE(d.conflicts.empty());
   // A constant with gaps carries information.
@@ -81,18 +81,18 @@ TEST(Describe, MissingIsNotZeroNorText) {
 }
 
 TEST(Describe, EqualCodesOfDifferentCategoriesAreNotEqualColumns) {
-  EXPECT_TRUE(describe(table_of("a,b\nu,x\nv,y\n")).duplicate_columns.empty());
+  EXPECT_TRUE(describe(described_table("a,b\nu,x\nv,y\n")).duplicate_columns.empty());
 }
 
 TEST(Describe, TextAndJson) {
-  const Description d = describe(table_of(kText), {"y", "z"});
+  const Description d = describe(described_table(kText), {"y", "z"});
   const std::string text = to_text(d);
   EXPECT_THAT(
       text, AllOf(HasSubstr("9 rows × 8 columns"), HasSubstr("x, again"),
                   HasSubstr("lines 2, 5, 8"), HasSubstr("y up to 3 apart"), HasSubstr("[constant]"),
                   HasSubstr("5 rows repeat"), HasSubstr("all missing")));
   EXPECT_THAT(
-      to_text(describe(table_of("id,y\na,1\nb,2\n"), {"y"})),
+      to_text(describe(described_table("id,y\na,1\nb,2\n"), {"y"})),
       AllOf(HasSubstr("identifier"), HasSubstr("No row repeats"), Not(HasSubstr("Conflict"))));
   const auto json = nlohmann::json::parse(to_json(d));
   EXPECT_EQ(json["rows"], 9);
@@ -112,8 +112,8 @@ TEST(Describe, TextAndJson) {
 }
 
 TEST(Describe, RefusesTargetsThatAreNoNumbers) {
-  EXPECT_THROW(describe(table_of(kText), {"kind"}), InvalidArgument);
-  EXPECT_THROW(describe(table_of(kText), {"absent"}), InvalidArgument);
+  EXPECT_THROW(describe(described_table(kText), {"kind"}), InvalidArgument);
+  EXPECT_THROW(describe(described_table(kText), {"absent"}), InvalidArgument);
 }
 
 }  // namespace

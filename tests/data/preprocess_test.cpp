@@ -4,7 +4,7 @@
 #include <cdt/data/preprocess.h>
 #include <cdt/data/split.h>
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 Table table_of(const std::string& text, const CsvOptions& options = {}) {
   const test::TempFolder folder;

@@ -15,7 +15,7 @@ using dynamics::Loss;
 using test::relative_error;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 TEST(Loss, FactorsAreThoseOfTheGradient) {
   torch::manual_seed(1);

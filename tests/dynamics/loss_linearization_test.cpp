@@ -4,6 +4,7 @@
 #include <cdt/dynamics/bounds.h>
 #include <cdt/dynamics/loss_linearization.h>
 #include <gmock/gmock.h>
+#include <torch/nn.h>
 
 #include "support/compare.h"
 #include "support/tolerance.h"
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 constexpr int64_t kSamples = 4;
 constexpr int64_t kClasses = 3;
 const std::vector<OutputLoss> kAll{OutputLoss::kSse,          OutputLoss::kHalfMse,

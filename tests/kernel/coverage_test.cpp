@@ -17,7 +17,7 @@ using test::relative_error;
 using testing::HasSubstr;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 TEST(Coverage, FrozenParametersAreLeftOut) {
   torch::manual_seed(1);

@@ -17,13 +17,8 @@ namespace {
 using test::relative_error;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-
-void shift(const kernel::Model& model, const Tensor& direction, double step) {
-  const torch::NoGradGuard no_grad;
-  const auto pieces = kernel::unflatten(model, direction);
-  for (size_t k = 0; k < pieces.size(); ++k) model.parameters()[k].add_(pieces[k] * step);
-}
+using test::kDouble;
+using test::shift;
 
 /// ∂²ŷ/∂θ² [n, P, P] by brute force: the Hessian of every output, column by column.
 Tensor hessians(const test::Network& net, const Tensor& x) {

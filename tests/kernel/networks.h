@@ -26,6 +26,13 @@ struct Network {
   }
 };
 
+/// θ ← θ + step·direction, direction [P].
+inline void shift(const kernel::Model& model, const Tensor& direction, double step) {
+  const torch::NoGradGuard no_grad;
+  const auto pieces = kernel::unflatten(model, direction);
+  for (size_t k = 0; k < pieces.size(); ++k) model.parameters()[k].add_(pieces[k] * step);
+}
+
 inline Tensor parameter(torch::IntArrayRef shape, const torch::TensorOptions& options,
                         double scale = 0.5) {
   // Drawn in float64 on the CPU: the same numbers in every precision and on every device.

@@ -3,6 +3,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <gmock/gmock.h>
+#include <torch/nn.h>
 
 #include "kernel/networks.h"
 #include "kernel/random_network.h"

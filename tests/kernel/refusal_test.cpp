@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/operator.h>
 #include <gmock/gmock.h>
+#include <torch/nn.h>
 
 #include "kernel/networks.h"
 #include "support/compare.h"
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 /// By the kernel's two paths, by the operator, and by products with vectors; one output a sample.
 void expect_refused_by_all(const kernel::Model& model, const Tensor& x, const char* message) {

@@ -26,7 +26,7 @@ constexpr double kSigmaB = 0.2;
 constexpr std::array kAll{Parametrization::kStandard, Parametrization::kNtk,
                           Parametrization::kImproved};
 
-Conv2dOptions options(Parametrization parametrization, int64_t factor) {
+Conv2dOptions conv_options(Parametrization parametrization, int64_t factor) {
   Conv2dOptions o;
   o.in_channels = 3;
   o.out_channels = 5;
@@ -70,7 +70,7 @@ TEST(Conv2d, DrawsAsThePapersTable) {
   for (const auto parametrization : kAll) {
     for (int64_t s : {1, 4}) {
       SCOPED_TRACE(testing::Message() << to_string(parametrization) << " s " << s);
-      Conv2dOptions o = options(parametrization, s);
+      Conv2dOptions o = conv_options(parametrization, s);
       o.out_channels = 4000;
       Conv2d layer(o, 3, torch::kFloat64);
       const Row row = table(parametrization, 3, static_cast<double>(s));
@@ -119,7 +119,7 @@ TEST(Conv2d, ForwardIsTheConvolutionWithScaledParameters) {
       for (bool bias : {true, false}) {
         SCOPED_TRACE(testing::Message()
                      << to_string(parametrization) << " s " << s << " bias " << bias);
-        Conv2dOptions o = options(parametrization, s);
+        Conv2dOptions o = conv_options(parametrization, s);
         o.bias = bias;
         Conv2d layer(o, 4, torch::kFloat64);
         EXPECT_EQ(layer->parameters().size(), bias ? 2u : 1u);
@@ -140,7 +140,7 @@ TEST(Conv2d, ForwardIsTheConvolutionWithScaledParameters) {
 TEST(Conv2d, ImprovedEqualsStandardAtFactorOne) {
   const Tensor x = torch::randn({2, 3, 6, 5});
   const auto outputs = [&](Parametrization parametrization, uint64_t seed) {
-    return Conv2d(options(parametrization, 1), seed)->forward(x);
+    return Conv2d(conv_options(parametrization, 1), seed)->forward(x);
   };
   const Tensor standard = outputs(Parametrization::kStandard, 5);
   EXPECT_TRUE(torch::equal(standard, outputs(Parametrization::kImproved, 5)));
@@ -150,15 +150,15 @@ TEST(Conv2d, ImprovedEqualsStandardAtFactorOne) {
 
 TEST(Conv2d, SameEffectiveWeightsGiveTheSameOutputs) {
   const Tensor x = torch::randn({2, 12, 6, 5}, torch::kFloat64);
-  Conv2d standard(options(Parametrization::kStandard, 4), 7, torch::kFloat64);
+  Conv2d standard(conv_options(Parametrization::kStandard, 4), 7, torch::kFloat64);
   const Tensor expected = standard->forward(x);
   for (const auto parametrization : {Parametrization::kNtk, Parametrization::kImproved}) {
     SCOPED_TRACE(to_string(parametrization));
     // One seed draws the same normal numbers, so that the effective weights agree as they are …
-    Conv2d layer(options(parametrization, 4), 7, torch::kFloat64);
+    Conv2d layer(conv_options(parametrization, 4), 7, torch::kFloat64);
     EXPECT_LE(relative_error(layer->forward(x), expected), 1e-13);
     // … and where they are copied from another network.
-    Conv2d copy(options(parametrization, 4), 8, torch::kFloat64);
+    Conv2d copy(conv_options(parametrization, 4), 8, torch::kFloat64);
     const Row row = table(parametrization, 3, 4);
     {
       const torch::NoGradGuard no_grad;
@@ -170,15 +170,15 @@ TEST(Conv2d, SameEffectiveWeightsGiveTheSameOutputs) {
 }
 
 TEST(Conv2d, IsTheSameLayerInEitherPrecision) {
-  Conv2d narrow(options(Parametrization::kStandard, 1), 9);
-  Conv2d wide(options(Parametrization::kStandard, 1), 9, torch::kFloat64);
+  Conv2d narrow(conv_options(Parametrization::kStandard, 1), 9);
+  Conv2d wide(conv_options(Parametrization::kStandard, 1), 9, torch::kFloat64);
   EXPECT_EQ(narrow->weight().scalar_type(), torch::kFloat32);
   EXPECT_TRUE(torch::equal(narrow->weight(), wide->weight().to(torch::kFloat32)));
   EXPECT_TRUE(torch::equal(narrow->bias(), wide->bias().to(torch::kFloat32)));
   // Layers that share a generator go on where the one before stopped.
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(9);
-  Conv2d first(options(Parametrization::kStandard, 1), generator);
-  Conv2d second(options(Parametrization::kStandard, 1), generator);
+  Conv2d first(conv_options(Parametrization::kStandard, 1), generator);
+  Conv2d second(conv_options(Parametrization::kStandard, 1), generator);
   EXPECT_TRUE(torch::equal(first->weight(), narrow->weight()));
   EXPECT_FALSE(torch::equal(second->weight(), narrow->weight()));
 }
@@ -190,10 +190,10 @@ struct ConvNet : torch::nn::Module {
 
   explicit ConvNet(Parametrization parametrization) {
     const auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
-    Conv2dOptions o = options(parametrization, 2);
+    Conv2dOptions o = conv_options(parametrization, 2);
     o.width_factor_in = 1;
     first = Conv2d(o, generator, torch::kFloat64);
-    o = options(parametrization, 2);
+    o = conv_options(parametrization, 2);
     o.in_channels = 5;
     o.out_channels = 2;
     o.width_factor_out = 1;
@@ -235,7 +235,7 @@ TEST(Conv2d, KernelOfANetworkEqualsBruteForce) {
 TEST(Conv2d, RefusesBadOptionsAndInputs) {
   const auto refused = [](const std::string& why,
                           const std::function<void(Conv2dOptions&)>& spoil) {
-    Conv2dOptions o = options(Parametrization::kStandard, 1);
+    Conv2dOptions o = conv_options(Parametrization::kStandard, 1);
     spoil(o);
     EXPECT_THAT([&] { Conv2d(o, 1); }, ThrowsMessage<InvalidArgument>(HasSubstr(why)));
   };
@@ -248,10 +248,10 @@ TEST(Conv2d, RefusesBadOptionsAndInputs) {
   refused("the output's width factor", [](auto& o) { o.width_factor_out = 0; });
   refused("sigma_w", [](auto& o) { o.sigma_w = -1; });
   refused("sigma_b", [](auto& o) { o.sigma_b = NAN; });
-  EXPECT_THAT([] { Conv2d(options(Parametrization::kStandard, 1), at::Generator()); },
+  EXPECT_THAT([] { Conv2d(conv_options(Parametrization::kStandard, 1), at::Generator()); },
               ThrowsMessage<InvalidArgument>(HasSubstr("CPU generator")));
 
-  Conv2d layer(options(Parametrization::kStandard, 2), 1);
+  Conv2d layer(conv_options(Parametrization::kStandard, 2), 1);
   const auto input = [&](std::vector<int64_t> shape, const std::string& why) {
     EXPECT_THAT([&] { layer->forward(torch::ones(shape)); },
                 ThrowsMessage<InvalidArgument>(HasSubstr(why)));

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
-MlpOptions options(std::vector<int64_t> hidden, int64_t outputs, bool bias) {
+MlpOptions relu_options(std::vector<int64_t> hidden, int64_t outputs, bool bias) {
   MlpOptions o;
   o.inputs = 7;
   o.hidden = std::move(hidden);
@@ -47,8 +47,8 @@ TEST(DescentPass, StepsAsTheGraphDoes) {
         for (const bool bias : {true, false}) {
           SCOPED_TRACE(c10::str(dtype, " hidden ", hidden, " outputs ", outputs, " bias ", bias));
           torch::manual_seed(3);
-          Mlp ours(options(hidden, outputs, bias), 4, dtype);
-          Mlp graph(options(hidden, outputs, bias), 4, dtype);
+          Mlp ours(relu_options(hidden, outputs, bias), 4, dtype);
+          Mlp graph(relu_options(hidden, outputs, bias), 4, dtype);
           const Tensor x = torch::randn({130, 7}, dtype);
           for (int step = 0; step < 3; ++step) {
             const Tensor seed = torch::randn({130, outputs}, dtype);
@@ -74,7 +74,7 @@ TEST(DescentPass, DoesNotDependOnThreads) {
   std::vector<Tensor> first;
   for (const int threads : {1, 3}) {
     torch::set_num_threads(threads);
-    Mlp model(options({700}, 2, true), 4);
+    Mlp model(relu_options({700}, 2, true), 4);
     DescentPass(model, x).descend(seed, 1e-3);
     if (first.empty()) first.push_back(model->bias(0).clone());
     EXPECT_TRUE(torch::equal(model->bias(0), first.front()));
@@ -83,7 +83,7 @@ TEST(DescentPass, DoesNotDependOnThreads) {
 }
 
 TEST(DescentPass, KeepsNaN) {
-  Mlp model(options({5}, 1, true), 4);
+  Mlp model(relu_options({5}, 1, true), 4);
   Tensor x = torch::randn({3, 7});
   x[1][2] = std::numeric_limits<float>::quiet_NaN();
   const Tensor broken = torch::isnan(DescentPass(model, x).outputs()).reshape({-1});
@@ -92,16 +92,16 @@ TEST(DescentPass, KeepsNaN) {
 
 TEST(DescentPass, TakesOnlyWhatItCanStep) {
   const Tensor x = torch::randn({3, 7});
-  Mlp relu(options({5}, 1, true), 4);
+  Mlp relu(relu_options({5}, 1, true), 4);
   EXPECT_TRUE(DescentPass::takes(relu, x));
   EXPECT_FALSE(DescentPass::takes(relu, x.to(torch::kFloat64)));
   EXPECT_FALSE(DescentPass::takes(relu, torch::randn({7, 3}).t()));
   EXPECT_FALSE(DescentPass::takes(relu, torch::randn({2, 3, 7})));
 
-  auto other = options({5}, 1, true);
+  auto other = relu_options({5}, 1, true);
   other.activation = nn::Activation::kTanh;
   EXPECT_FALSE(DescentPass::takes(Mlp(other, 4), x));
-  other = options({5}, 1, true);
+  other = relu_options({5}, 1, true);
   other.parametrization = nn::Parametrization::kNtk;
   EXPECT_FALSE(DescentPass::takes(Mlp(other, 4), x));
 
@@ -111,7 +111,7 @@ TEST(DescentPass, TakesOnlyWhatItCanStep) {
 }
 
 TEST(DescentPass, DescendsOnceAlongOneSeedForEachOutput) {
-  Mlp model(options({5}, 1, true), 4);
+  Mlp model(relu_options({5}, 1, true), 4);
   DescentPass pass(model, torch::randn({3, 7}));
   EXPECT_THAT([&] { pass.descend(torch::ones({3}), 1e-3); },
               ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 1], not [3]")));

@@ -13,9 +13,9 @@ using nn::Mlp;
 using nn::Parametrization;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
-const std::vector<Parametrization> kAll{Parametrization::kStandard, Parametrization::kNtk,
-                                        Parametrization::kImproved};
+using test::kDouble;
+const std::vector<Parametrization> kParametrizations{
+    Parametrization::kStandard, Parametrization::kNtk, Parametrization::kImproved};
 
 Mlp network(Parametrization parametrization, int64_t factor, uint64_t seed) {
   nn::MlpOptions o;
@@ -56,7 +56,7 @@ double scatter(const Tensor& kernels) {
 TEST(Initialisation, OutputsHaveTheSameVarianceUnderAllThree) {
   const Tensor x = inputs(6);
   std::vector<double> variances;
-  for (const auto parametrization : kAll) {
+  for (const auto parametrization : kParametrizations) {
     double sum = 0;
     for (uint64_t seed = 1; seed <= 200; ++seed) {
       sum += network(parametrization, 4, seed)->forward(x).square().mean().item<double>();
@@ -70,7 +70,7 @@ TEST(Initialisation, OutputsHaveTheSameVarianceUnderAllThree) {
 
 TEST(Initialisation, TheStandardKernelGrowsWithTheWidthTheOthersConverge) {
   const Tensor x = inputs(8);
-  for (const auto parametrization : kAll) {
+  for (const auto parametrization : kParametrizations) {
     SCOPED_TRACE(to_string(parametrization));
     const Tensor narrow = draws(parametrization, 1, x);
     const Tensor wide = draws(parametrization, 16, x);
@@ -128,7 +128,7 @@ TEST(Initialisation, FinalErrorsAreSimilar) {
   const Tensor y = labels(x);
   const Tensor train_x = x.narrow(0, 0, 24), held = x.narrow(0, 24, 16);
   std::vector<double> errors;
-  for (const auto parametrization : kAll) {
+  for (const auto parametrization : kParametrizations) {
     double mean = 0;
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       Mlp net = network(parametrization, 8, seed);

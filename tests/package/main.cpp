@@ -1,5 +1,7 @@
 // Uses every public header of the installed library, and fails if the controller does not do its
 // job.
+#include <torch/nn.h>
+
 #include "all_headers.h"
 
 #include <cstdio>

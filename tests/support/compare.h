@@ -1,11 +1,18 @@
 /// Relative errors and random matrices for the tests.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
+#include <limits>
 #include <vector>
 
 namespace cdt::test {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
 
 /// ‖a − b‖ / ‖b‖, Frobenius, in float64; ‖a‖ where b is zero.
 inline double relative_error(const torch::Tensor& a, const torch::Tensor& b) {

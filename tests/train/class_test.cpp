@@ -3,6 +3,8 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 #include <gmock/gmock.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
 
 #include "support/compare.h"
 #include "train/problem.h"
@@ -16,9 +18,9 @@ using test::relative_error;
 using test::small_network;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
-TrainOptions options_for(Method method, int64_t steps) {
+TrainOptions class_options(Method method, int64_t steps) {
   TrainOptions options;
   options.method = method;
   options.loss = OutputLoss::kCrossEntropy;
@@ -44,7 +46,7 @@ TEST(Classes, GuardedNeverRaisesTheSmoothedLossWhateverTheRate) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << ", seed " << seed);
       const TrainData data = class_data(24, 3, seed, torch::kFloat32);
       nn::Mlp net = small_network(4, 3, seed, torch::kFloat32);
-      TrainOptions options = options_for(Method::kGuarded, 60);
+      TrainOptions options = class_options(Method::kGuarded, 60);
       if (rate > 0) options.learning_rate = rate;
       std::vector<double> watched{smoothed_excess(net->forward(data.x).detach(), data.y, 0.1)};
       TrainHooks hooks;
@@ -78,7 +80,7 @@ TEST(Classes, ControlLearnsAtARateThatRuinsPlainDescent) {
     std::map<Method, std::vector<double>> losses;
     for (const Method method : {Method::kGd, Method::kCdt, Method::kGuarded}) {
       nn::Mlp net = wide();
-      TrainOptions options = options_for(method, 40);
+      TrainOptions options = class_options(method, 40);
       options.learning_rate = rate;
       for (const StepRecord& row : Trainer(net, data, options).run().history) {
         losses[method].push_back(row.train_loss);
@@ -122,7 +124,7 @@ TEST(Classes, LogisticRegressionEndsWhereNewtonDoes) {
       data.y = torch::one_hot(noisy.argmax(1), C).to(torch::kFloat64);
       Tensor w = torch::zeros({5, C}, kDouble).requires_grad_(true);
       const auto result = Trainer(kernel::Model([&](const Tensor& x) { return x.mm(w); }, {w}),
-                                  data, options_for(Method::kGuarded, 300))
+                                  data, class_options(Method::kGuarded, 300))
                               .run();
       const Tensor best = newton_logits(data.x, data.y, 0.1);
       const double lowest = smoothed_excess(best, data.y, 0.1);
@@ -141,7 +143,7 @@ TEST(Classes, PlainMethodsAreLibTorchsCrossEntropy) {
       const TrainData data = class_data(12, 3, 4);
       nn::Mlp ours = small_network(4, 3, 5);
       nn::Mlp plain = small_network(4, 3, 5);
-      TrainOptions options = options_for(method, 15);
+      TrainOptions options = class_options(method, 15);
       options.learning_rate = 0.02;
       options.smoothing = smoothing;
       const auto result = Trainer(ours, data, options).run();
@@ -166,7 +168,7 @@ TEST(Classes, PlainMethodsAreLibTorchsCrossEntropy) {
     }
   }
   nn::Mlp net = small_network(4, 3, 5);
-  EXPECT_LT(Trainer(net, class_data(12, 3, 4), options_for(Method::kLbfgs, 10)).run().train_loss,
+  EXPECT_LT(Trainer(net, class_data(12, 3, 4), class_options(Method::kLbfgs, 10)).run().train_loss,
             1e-3);
 }
 
@@ -175,7 +177,7 @@ TEST(Classes, GradientDescentFindsARateThatIsStableInEveryState) {
   nn::Mlp net = small_network(4, 3, 7);
   const double largest =
       torch::linalg_eigvalsh(kernel::empirical_ntk(net, data.x).theta).max().item<double>();
-  const auto result = Trainer(net, data, options_for(Method::kGd, 200)).run();
+  const auto result = Trainer(net, data, class_options(Method::kGd, 200)).run();
   EXPECT_NEAR(result.learning_rate, 0.5 * 2 * 15 / largest, 1e-9 * result.learning_rate);
   for (size_t k = 1; k < result.history.size(); ++k) {
     ASSERT_LT(result.history[k].train_loss, result.history[k - 1].train_loss);
@@ -184,7 +186,7 @@ TEST(Classes, GradientDescentFindsARateThatIsStableInEveryState) {
 
 TEST(Classes, BatchesHaveTheirOwnControllers) {
   const TrainData data = class_data(20, 3, 8);
-  TrainOptions options = options_for(Method::kGuarded, 60);
+  TrainOptions options = class_options(Method::kGuarded, 60);
   options.batch = 6;
   nn::Mlp net = small_network(4, 3, 3);
   const auto result = Trainer(net, data, options).run();
@@ -198,7 +200,7 @@ TEST(Classes, DuplicatesThatContradictEachOtherLearnTheirFrequencies) {
   data.y[2] = data.y[5] = torch::tensor({1.0, 0.0}, kDouble);
   data.y[9] = torch::tensor({0.0, 1.0}, kDouble);
   nn::Mlp net = small_network(4, 2, 2);
-  const auto result = Trainer(net, data, options_for(Method::kGuarded, 400)).run();
+  const auto result = Trainer(net, data, class_options(Method::kGuarded, 400)).run();
   const Tensor p = torch::softmax(net->forward(data.x[2].unsqueeze(0)), 1);
   EXPECT_NEAR(p[0][0].item<double>(), 0.9 * 2 / 3 + 0.05, 1e-4);
   EXPECT_EQ(result.outcome, Outcome::kFloor) << result.in_words();
@@ -207,7 +209,7 @@ TEST(Classes, DuplicatesThatContradictEachOtherLearnTheirFrequencies) {
 TEST(Classes, StopsAtANetworkThatCannotMove) {
   Tensor w = torch::zeros({4, 3}, kDouble).requires_grad_(true);
   const auto result = Trainer(kernel::Model([&](const Tensor& x) { return x.mm(w * 0) + 1; }, {w}),
-                              class_data(6, 3, 9), options_for(Method::kGuarded, 10))
+                              class_data(6, 3, 9), class_options(Method::kGuarded, 10))
                           .run();
   EXPECT_EQ(result.outcome, Outcome::kFloor);
   EXPECT_EQ(result.steps, 0);
@@ -219,7 +221,7 @@ TEST(Classes, RefusesLabelsThatAreNone) {
     change(data);
     nn::Mlp net = small_network(4, data.y.size(1), 1);
     try {
-      Trainer(net, data, options_for(method, 1)).run();
+      Trainer(net, data, class_options(method, 1)).run();
     } catch (const InvalidArgument& error) {
       return error.what();
     }

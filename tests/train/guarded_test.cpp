@@ -19,7 +19,7 @@ using test::small_network;
 using test::smooth_data;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 void expect_monotone(const TrainResult& result) {
   for (size_t k = 1; k < result.history.size(); ++k) {

@@ -5,7 +5,7 @@
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 
 #include <cdt/nn/mlp.h>
 #include <cdt/train/trainer.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace cdt::test {
 

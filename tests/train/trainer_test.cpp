@@ -4,6 +4,8 @@
 #include <cdt/dynamics/local_model.h>
 #include <cdt/kernel/ntk.h>
 #include <gmock/gmock.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
 
 #include "support/compare.h"
 #include "support/tolerance.h"
@@ -17,7 +19,7 @@ using test::small_network;
 using test::smooth_data;
 using torch::Tensor;
 
-const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
+using test::kDouble;
 
 TrainOptions options_for(Method method, double rate, int64_t steps) {
   TrainOptions options;

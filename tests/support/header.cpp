@@ -1,1 +1,0 @@
-// Gives the precompiled header of the tests a target of its own.
