@@ -51,7 +51,7 @@ struct Problem {
   Tensor x = (torch::manual_seed(1), torch::rand({kSamples, kWidths.front()}) - 0.5);
   Tensor y = torch::randn({kSamples, 1}) * 0.1;
   kernel::Ntk ntk = kernel::empirical_ntk(net, x);
-  dynamics::Spectrum spectrum =
+  dynamics::Modes spectrum =
       dynamics::decompose(ntk.theta, tol::rank_of_computed(kSamples, torch::kFloat32));
 };
 
@@ -118,10 +118,11 @@ void analyze_fully(const Problem& problem, analysis::PreflightOptions options) {
   const auto spectrum =
       dynamics::decompose(ntk.theta, tol::rank_of_computed(kSamples, torch::kFloat32));
   options.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
-  options.learning_rate = 0.5 * dynamics::unit_rate(spectrum, options.loss);
+  const double factor = dynamics::gradient_factor(options.loss, spectrum.size());
+  options.learning_rate = 0.5 * dynamics::unit_rate(spectrum, factor);
   auto preflight = analysis::analyze(ntk.theta, spectrum, options);
   preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(spectrum, options.learning_rate, options.loss), ntk.theta);
+      control::design_spectral(spectrum, options.learning_rate * factor), ntk.theta);
   benchmark::DoNotOptimize(analysis::to_text(preflight).size() +
                            analysis::to_json(preflight).size());
 }
@@ -262,14 +263,14 @@ int main(int argc, char** argv) {
   measure("norm", 5, [&] { kernel::hessian_norm(model, problem.x); });
   measure("forecast", 3, [&] { control::forecast(modes, Loss::kMse); });
   measure("spectral", 9, [&] {
-    const auto controller = control::design_spectral(moderate, 1.0, Loss::kSse);
+    const auto controller = control::design_spectral(moderate, 1.0);
     controller.gain_matrix();
     controller.closed_loop_radius();
     control::riccati_residual(controller, moderate);
   });
   measure("general", 3, [&] {
-    control::design_general(dynamics::decompose(moderate, moderate_spectrum.rank_tolerance), 1.0,
-                            Loss::kSse, q, R);
+    control::design_general(dynamics::decompose(moderate, moderate_spectrum.rank_tolerance), 1.0, q,
+                            R);
   });
   Collector times;
   benchmark::RunSpecifiedBenchmarks(&times);
@@ -315,8 +316,8 @@ int main(int argc, char** argv) {
   table.bar("Jacobian rows / by rules", times.best("rows") / times.best("kernel"), "×", false, 10);
 
   Table::head(fmt::format("Controller, n = {}", kSamples));
-  const auto spectral = control::design_spectral(moderate, 1.0, Loss::kSse);
-  const auto general = control::design_general(moderate_spectrum, 1.0, Loss::kSse, q, R);
+  const auto spectral = control::design_spectral(moderate, 1.0);
+  const auto general = control::design_general(moderate_spectrum, 1.0, q, R);
   const auto scipy = run_scipy(moderate, identity, 0.1 * identity, spectral.gain_matrix());
   const auto scipy_general = run_scipy(moderate, torch::diag(q), R, general.K);
   row("spectral: decomposition, gain, residual, radius", "spectral",

@@ -23,7 +23,7 @@ double design(int64_t n) {
   torch::Tensor theta = torch::randn({n, n}, torch::kFloat64);
   theta.add_(theta.t().clone()).div_(2);
   theta.diagonal().add_(2 * static_cast<double>(n));  // diagonally dominant: positive definite
-  const auto controller = control::design_spectral(theta, 1e-4, dynamics::Loss::kSse);
+  const auto controller = control::design_spectral(theta, 1e-4);
   const torch::Tensor gain = controller.gain_matrix();
   return control::riccati_residual(controller, theta) + 0 * gain[0][0].item<double>();
 }

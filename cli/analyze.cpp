@@ -80,12 +80,15 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = decompose(kernel);
   if (settings.learning_rate == 0) {
-    settings.learning_rate = 0.5 * dynamics::unit_rate(spectrum, settings.loss);
+    settings.learning_rate =
+        0.5 *
+        dynamics::unit_rate(spectrum, dynamics::gradient_factor(settings.loss, spectrum.size()));
   }
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(spectrum, settings.learning_rate, settings.loss,
-                               {settings.q, settings.rho, {}, {}}),
+      control::design_spectral(
+          spectrum, dynamics::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
+          {settings.q, settings.rho, {}, {}}),
       kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {
     preflight.findings.trials = run_trials(*kernel.model, *kernel.inputs, *settings.labels,

@@ -38,15 +38,15 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   const auto method = train::parse_method(options.method);
   const double unit = train::is_controlled(method) ? plant.unit_rate() : everywhere / 2;
   const double rate = options.learning_rate.value_or(train::start_rate(method, unit));
-  const auto stability = analysis::assess_stability(plant.spectrum, rate / r, dynamics::Loss::kSse);
-  const auto controller = control::design_spectral(plant.spectrum, rate / r, dynamics::Loss::kSse,
-                                                   {options.q, options.p, {}, {}});
+  const auto stability = analysis::assess_stability(plant.modes, rate / r);
+  const auto controller =
+      control::design_spectral(plant.modes, rate / r, {options.q, options.p, {}, {}});
   const auto margins = analysis::kernel_margins(controller);
-  const int64_t m = plant.spectrum.size();
-  const bool reachable = plant.spectrum.rank == m;
+  const int64_t m = plant.modes.size();
+  const bool reachable = plant.modes.rank == m;
   const double fastest = 2 / margins.gd;
   const double slow = control::gain_of_slow_modes(options.q, options.p);
-  const double loss = dynamics::output_loss(dynamics::OutputLoss::kCrossEntropy, logits,
+  const double loss = dynamics::output_loss(dynamics::Loss::kCrossEntropy, logits,
                                             problem.data.y.to(torch::kFloat64));
 
   std::string text = fmt::format(
@@ -69,7 +69,7 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   text += reachable ? class_verdict("reachability", "YES", "every class can be fitted on every row")
                     : class_verdict("reachability", "NO",
                                     fmt::format("{} of {} directions cannot be moved by any label",
-                                                m - plant.spectrum.rank, m));
+                                                m - plant.modes.rank, m));
   std::vector<std::string> meaning{
       fmt::format("The loss is {:.4g} before training; always guessing evenly would give {:.4g}.",
                   loss, std::log(static_cast<double>(plant.classes)))};
@@ -78,7 +78,7 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
       "rate "
       "{:.3g} in the local model; below {:.3g} it is so whatever the outputs, while the kernel "
       "stays.",
-      stability.lr_max * r, everywhere));
+      stability.scale_max * r, everywhere));
   meaning.push_back(fmt::format(
       "Training moves the kernel. The loop keeps its stability until the kernel has grown "
       "{:.3g}-fold under CDT, {:.3g}-fold under gradient descent{}.",
@@ -96,15 +96,15 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   }
   if (advice.empty()) advice.emplace_back("Nothing stands in the way of training.");
   analysis::append_section(text, "What to do", advice);
-  const double lambda_min = plant.spectrum.smallest;
+  const double lambda_min = plant.modes.smallest;
   text += fmt::format(
       "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
       "  κ of gradient descent {}   radius under CDT {}\n"
       "  largest stable rate {:.6g}   largest without oscillation {:.6g}   safe in every state "
       "{:.6g}\n  kernel: {}\n",
-      plant.spectrum.largest(), lambda_min, plant.spectrum.rank, m, radius_text(stability.kappa),
-      radius_text(controller.closed_loop_radius()), stability.lr_max * r, stability.lr_monotone * r,
-      everywhere, ntk.brief_report());
+      plant.modes.largest(), lambda_min, plant.modes.rank, m, radius_text(stability.kappa),
+      radius_text(controller.closed_loop_radius()), stability.scale_max * r,
+      stability.scale_monotone * r, everywhere, ntk.brief_report());
 
   ordered_json json{{"n", m},
                     {"samples", plant.samples},
@@ -114,15 +114,15 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
                     {"lr", rate},
                     {"q", options.q},
                     {"p", options.p},
-                    {"lambda_max", plant.spectrum.largest()},
+                    {"lambda_max", plant.modes.largest()},
                     {"lambda_min", lambda_min},
-                    {"rank", plant.spectrum.rank},
-                    {"rank_tolerance", plant.spectrum.rank_tolerance},
+                    {"rank", plant.modes.rank},
+                    {"rank_tolerance", plant.modes.rank_tolerance},
                     {"reachable", reachable},
                     {"stable", stability.stable},
                     {"strictly_contracting", stability.strictly_contracting},
-                    {"lr_max", number_or_null(stability.lr_max * r)},
-                    {"lr_monotone", number_or_null(stability.lr_monotone * r)},
+                    {"lr_max", number_or_null(stability.scale_max * r)},
+                    {"lr_monotone", number_or_null(stability.scale_monotone * r)},
                     {"lr_max_everywhere", number_or_null(everywhere)},
                     {"radius_gd", stability.kappa},
                     {"radius_cdt", controller.closed_loop_radius()},

@@ -123,7 +123,7 @@ struct LoadedKernel {
 
 /// Its eigendecomposition.
 /// @throws InvalidArgument, naming the file, if it is not symmetric positive semidefinite.
-dynamics::Spectrum decompose(const LoadedKernel& kernel);
+dynamics::Modes decompose(const LoadedKernel& kernel);
 
 /// @throws InvalidArgument if files cannot be read or do not fit each other.
 LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool quiet);

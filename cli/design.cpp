@@ -31,14 +31,16 @@ int run_design(const DesignCommand& options) {
   const analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = decompose(kernel);
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
+  const double step_scale =
+      dynamics::step_scale(settings.learning_rate, settings.loss, spectrum.size());
   nlohmann::ordered_json json;
   const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
     save_npy(options.out, gain);
     if (!options.steering.empty()) save_npy(options.steering, steering);
   };
   if (options.state_weight.empty() && options.input_weight.empty()) {
-    const auto controller = control::design_spectral(
-        spectrum, settings.learning_rate, settings.loss, {settings.q, settings.rho, {}, {}});
+    const auto controller =
+        control::design_spectral(spectrum, step_scale, {settings.q, settings.rho, {}, {}});
     preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
     if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
       throw NumericalError(c10::str("the gain has a Riccati residual of ",
@@ -55,9 +57,9 @@ int run_design(const DesignCommand& options) {
       return path.empty() ? torch::full({n}, scale, kernel.theta.options())
                           : load_matrix(path, device);
     };
-    const auto controller = control::design_general(spectrum, settings.learning_rate, settings.loss,
-                                                    weight(options.state_weight, settings.q),
-                                                    weight(options.input_weight, settings.rho));
+    const auto controller =
+        control::design_general(spectrum, step_scale, weight(options.state_weight, settings.q),
+                                weight(options.input_weight, settings.rho));
     preflight.riccati_residual = controller.relative_residual;
     preflight.radius_cdt = controller.closed_loop_radius;
     save(controller.K, controller.steering);

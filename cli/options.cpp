@@ -149,7 +149,7 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
   return loaded;
 }
 
-dynamics::Spectrum decompose(const LoadedKernel& kernel) {
+dynamics::Modes decompose(const LoadedKernel& kernel) {
   try {
     return dynamics::decompose(kernel.theta, kernel.rank_tolerance, kernel.precision);
   } catch (const InvalidArgument& error) {

@@ -104,7 +104,7 @@ void TrainingOptions::add_to(CLI::App& app) {
 train::TrainOptions TrainingOptions::parse(Problem& problem, const CLI::App& app) const {
   train::TrainOptions options;
   options.method = train::parse_method(method);
-  options.loss = dynamics::parse_output_loss(loss);
+  options.loss = dynamics::parse_loss(loss);
   if (app.count("--smoothing") > 0) options.smoothing = smoothing;
   if (app.count("--lr") > 0) options.learning_rate = learning_rate;
   const bool decays = app.count("--decay") > 0;
@@ -149,13 +149,13 @@ train::TrainOptions TrainingOptions::parse(Problem& problem, const CLI::App& app
 
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
-                                                const dynamics::Spectrum& spectrum,
+                                                const dynamics::Modes& spectrum,
                                                 const analysis::Preflight& preflight,
                                                 int64_t steps) {
   std::vector<analysis::TrialFindings> trials;
-  const auto controller = control::design_spectral(
-      spectrum, preflight.learning_rate, preflight.loss, {preflight.q, preflight.rho, {}, {}});
   const double factor = dynamics::gradient_factor(preflight.loss, y.numel());
+  const auto controller = control::design_spectral(spectrum, preflight.learning_rate * factor,
+                                                   {preflight.q, preflight.rho, {}, {}});
   for (const bool controlled : {false, true}) {
     const auto seed = [&](const torch::Tensor& outputs) {
       const torch::Tensor error = outputs - y;
@@ -193,6 +193,7 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
 
   analysis::PreflightOptions settings;
   settings.loss = dynamics::parse_loss(options.loss);
+  const double factor = dynamics::gradient_factor(settings.loss, problem.data.y.numel());
   settings.q = options.q;
   settings.rho = options.p;
   settings.reach_steps = options.reach_steps;
@@ -201,10 +202,10 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
   settings.labels = problem.data.y.reshape({-1});
   settings.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
   settings.learning_rate = options.learning_rate.value_or(train::start_rate(
-      train::parse_method(options.method), dynamics::unit_rate(findings.spectrum, settings.loss)));
+      train::parse_method(options.method), dynamics::unit_rate(findings.spectrum, factor)));
   findings.preflight = analysis::analyze(ntk.theta, findings.spectrum, settings);
   findings.preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(findings.spectrum, settings.learning_rate, settings.loss,
+      control::design_spectral(findings.spectrum, settings.learning_rate * factor,
                                {settings.q, settings.rho, {}, {}}),
       ntk.theta);
   if (options.trial_steps > 0) {

@@ -56,7 +56,7 @@ struct AnalysisOptions {
 };
 
 struct Findings {
-  dynamics::Spectrum spectrum;
+  dynamics::Modes spectrum;
   analysis::Preflight preflight;
   std::string text;
   double kernel_seconds = 0;  ///< for the kernel and its eigendecomposition
@@ -69,7 +69,7 @@ Findings analyze_problem(const Problem& problem, const AnalysisOptions& options,
 /// local model may be believed. Labels y [n], float64.
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
-                                                const dynamics::Spectrum& spectrum,
+                                                const dynamics::Modes& spectrum,
                                                 const analysis::Preflight& preflight,
                                                 int64_t steps);
 

@@ -138,14 +138,15 @@ void write_predictions(const RunFolder& folder, const Problem& problem) {
 
 void write_spectrum(const RunFolder& folder, const Findings& findings) {
   const auto& preflight = findings.preflight;
-  const auto design =
-      control::design_spectral(findings.spectrum, preflight.learning_rate, preflight.loss,
-                               {preflight.q, preflight.rho, {}, {}});
+  const auto design = control::design_spectral(
+      findings.spectrum,
+      dynamics::step_scale(preflight.learning_rate, preflight.loss, findings.spectrum.size()),
+      {preflight.q, preflight.rho, {}, {}});
   std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
-  const Tensor eigenvalues = findings.spectrum.eigenvalues.cpu();
+  const Tensor eigenvalues = findings.spectrum.values.cpu();
   const auto eigenvalue = eigenvalues.accessor<double, 1>();
   const Tensor columns =
-      torch::stack({design.s, design.modes.gain, design.modes.closed_loop}).cpu();
+      torch::stack({design.s, design.gains.gain, design.gains.closed_loop}).cpu();
   const auto value = columns.accessor<double, 2>();
   const int64_t n = columns.size(1);
   for (int64_t mode = 1; mode <= n; ++mode) {  // eigenvalues ascend; the fastest mode is the first

@@ -81,7 +81,7 @@ std::vector<SweepCase> cases_of(const SweepPlan& plan);
 
 /// The kernel of a network at its start.
 struct StartKernel {
-  dynamics::Spectrum spectrum;
+  dynamics::Modes spectrum;
   std::vector<double> row_norm;
   double seconds = 0;  ///< that it took
 };

@@ -40,7 +40,7 @@ std::vector<double> to_vector(const Tensor& values) {
 train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& what, double rate) {
   train::TrainOptions options;
   options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
-  options.loss = dynamics::parse_output_loss(plan.loss);
+  options.loss = dynamics::parse_loss(plan.loss);
   options.learning_rate = rate;
   if (options.method != train::Method::kGuarded) {
     options.schedule.kind = train::parse_schedule(plan.schedule);
@@ -58,10 +58,10 @@ train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& wha
 
 void add_details(SweepRun& run, const SweepPlan& plan, Problem& problem, const data::Table& table,
                  const control::SpectralController& controller) {
-  run.eigenvalues = to_vector(controller.spectrum.eigenvalues.flip(0));
-  run.gain = to_vector(controller.modes.gain.flip(0));
+  run.eigenvalues = to_vector(controller.modes.values.flip(0));
+  run.gain = to_vector(controller.gains.gain.flip(0));
   run.factor_gd = to_vector((1 - controller.s).flip(0));
-  run.factor_cdt = to_vector(controller.modes.closed_loop.flip(0));
+  run.factor_cdt = to_vector(controller.gains.closed_loop.flip(0));
   AnalysisOptions options;
   options.loss = plan.loss;
   options.learning_rate = run.lr;
@@ -140,14 +140,15 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
         theta, tol::rank_of_computed(theta.size(0), problem.model->weight(0).scalar_type()));
     return StartKernel{std::move(decomposed), to_vector(theta.norm(2, 1)), seconds_since(start)};
   });
-  const dynamics::Spectrum& spectrum = start_kernel->spectrum;
+  const dynamics::Modes& spectrum = start_kernel->spectrum;
 
   SweepRun run;
   run.what = what;
   run.shape = problem.shape();
-  const double stable = analysis::assess_stability(spectrum, 0, loss).lr_max;
+  const double factor = dynamics::gradient_factor(loss, spectrum.size());
+  const double stable = analysis::assess_stability(spectrum, 0).scale_max / factor;
   run.lr = what.lr > 0 ? what.lr : kBestShare * stable;
-  const auto stability = analysis::assess_stability(spectrum, run.lr, loss);
+  const auto stability = analysis::assess_stability(spectrum, run.lr * factor);
   run.lambda_max = spectrum.largest();
   run.lr_max = stable;
   run.reachable = spectrum.rank == spectrum.size();
@@ -155,7 +156,7 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
   run.row_norm = start_kernel->row_norm;
 
   const auto controller =
-      control::design_spectral(spectrum, run.lr, loss, {plan.q, what.p, {}, {}});
+      control::design_spectral(spectrum, run.lr * factor, {plan.q, what.p, {}, {}});
   if (what.details) add_details(run, plan, problem, table, controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
   train::Trainer trainer(problem.model, problem.data, options);

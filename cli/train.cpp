@@ -191,7 +191,7 @@ int run_train(TrainCommand& options) {
   train::TrainOptions training = options.training.parse(problem, *options.app);
   CDT_REQUIRE(!options.tune || !options.no_analysis,
               "--tune chooses by the analysis: it goes without --no-analysis");
-  CDT_REQUIRE(!options.tune || dynamics::to_quadratic(training.loss),
+  CDT_REQUIRE(!options.tune || dynamics::is_quadratic(training.loss),
               "--tune forecasts quadratic losses only, not ", options.training.loss);
   std::optional<train::Trainer> trainer;
   trainer.emplace(problem.model, problem.data, training);
@@ -232,7 +232,7 @@ int run_train(TrainCommand& options) {
   if (!options.no_analysis && !options.resumed) {
     const auto began = Clock::now();
     const bool by_batches = training.batch > 0 && training.batch < problem.data.x.size(0);
-    if (!dynamics::to_quadratic(training.loss) && !by_batches) {
+    if (!dynamics::is_quadratic(training.loss) && !by_batches) {
       analyze_other_loss(problem, options, run);
     } else if (by_batches || problem.data.y.numel() > kLargestKernel) {
       CDT_REQUIRE(!options.tune, "--tune needs all samples at once, and they are too many: --rows");

@@ -1,5 +1,6 @@
 // Controlled Descent Training in an existing training loop: one line changes, the label.
 #include <cdt/control/spectral.h>
+#include <cdt/dynamics/loss.h>
 #include <cdt/kernel/ntk.h>
 #include <torch/torch.h>
 
@@ -21,8 +22,9 @@ int main() {
 
     // Once, before training: the kernel and the controller.
     const auto theta = cdt::kernel::empirical_ntk(net, x).theta;
-    const auto controller =
-        cdt::control::design_spectral(theta, learning_rate, cdt::dynamics::Loss::kMse);
+    const double scale =  // αc_L
+        cdt::dynamics::step_scale(learning_rate, cdt::dynamics::Loss::kMse, y.numel());
+    const auto controller = cdt::control::design_spectral(theta, scale);
 
     double loss = 0;
     for (int step = 0; step < steps; ++step) {

@@ -75,7 +75,8 @@ void regression() {
   options.outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
   auto report = cdt::analysis::analyze(kernel.theta, spectrum, options);
 
-  const auto controller = cdt::control::design_spectral(spectrum, rate, kLoss);
+  const auto controller =
+      cdt::control::design_spectral(spectrum, cdt::dynamics::step_scale(rate, kLoss, y.numel()));
   for (const bool controlled : {false, true}) {
     report.findings.trials.push_back(
         cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));
@@ -91,7 +92,7 @@ void classification() {
   torch::manual_seed(3);
   const Tensor x = torch::rand({48, 4}) - 0.5;
   const Tensor y = torch::one_hot(x.narrow(1, 0, 3).argmax(1), 3).to(torch::kFloat64);
-  const auto loss = cdt::dynamics::OutputLoss::kCrossEntropy;
+  const auto loss = cdt::dynamics::Loss::kCrossEntropy;
   double rate = 0;
   for (const bool controlled : {false, true}) {
     const cdt::kernel::Model model(network(3));

@@ -39,10 +39,10 @@ std::string to_string(Equilibrium::Kind kind) {
   throw InvalidArgument(c10::str("no kind of equilibrium has the number ", static_cast<int>(kind)));
 }
 
-Equilibrium classify_equilibrium(const dynamics::Spectrum& spectrum, const Tensor& gradient,
+Equilibrium classify_equilibrium(const dynamics::Modes& modes, const Tensor& gradient,
                                  double learning_rate, double gradient_scale,
                                  int64_t outputs_per_sample) {
-  const int64_t n = spectrum.size();
+  const int64_t n = modes.size();
   require_shape(gradient, {n}, "gradient");
   CDT_REQUIRE(gradient.scalar_type() == torch::kFloat64, "gradient must be float64, not ",
               gradient.scalar_type());
@@ -52,15 +52,15 @@ Equilibrium classify_equilibrium(const dynamics::Spectrum& spectrum, const Tenso
   CDT_REQUIRE(outputs_per_sample >= 1 && n % outputs_per_sample == 0, "a kernel of ", n,
               " rows cannot have ", outputs_per_sample, " outputs a sample");
 
-  const Tensor modal = spectrum.reachable_vectors().t().mv(gradient);
+  const Tensor modal = modes.reachable_vectors().t().mv(gradient);
   const double size = gradient.norm().item<double>();
   Equilibrium found;
-  found.movement = learning_rate * (modal * spectrum.reachable_values()).norm().item<double>();
+  found.movement = learning_rate * (modal * modes.reachable_values()).norm().item<double>();
   if (size <= tol::kStationary * gradient_scale) {
     found.kind = Equilibrium::Kind::kLossMinimum;
   } else if (learning_rate == 0) {
     found.kind = Equilibrium::Kind::kFrozen;
-  } else if (spectrum.largest() <= tol::kNullKernel) {
+  } else if (modes.largest() <= tol::kNullKernel) {
     found.kind = Equilibrium::Kind::kNullKernel;
   } else if (modal.norm().item<double>() <= tol::kUnreachableError * size) {
     found.kind = Equilibrium::Kind::kNullSpace;

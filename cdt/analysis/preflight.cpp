@@ -17,15 +17,17 @@ std::vector<double> rates_around(double rate) { return {0.1 * rate, rate, 10 * r
 
 }  // namespace
 
-Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum,
+Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
                   const PreflightOptions& options) {
-  const int64_t n = spectrum.size();
+  const int64_t n = modes.size();
   CDT_REQUIRE(options.outputs_per_sample >= 1 && n % options.outputs_per_sample == 0,
               "a kernel of ", n, " rows cannot have ", options.outputs_per_sample,
               " outputs a sample");
+  dynamics::require_quadratic(options.loss, "the analysis");
+  require_positive(options.learning_rate, "learning_rate");
   const control::SpectralWeights weights{options.q, options.rho, {}, {}};
-  const auto controller =
-      control::design_spectral(spectrum, options.learning_rate, options.loss, weights);
+  const double factor = dynamics::gradient_factor(options.loss, n);
+  const auto controller = control::design_spectral(modes, options.learning_rate * factor, weights);
 
   Preflight result;
   result.n = n;
@@ -35,11 +37,13 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum
   result.loss = options.loss;
   result.q = options.q;
   result.rho = options.rho;
-  result.lambda_max = spectrum.largest();
-  result.lambda_min = spectrum.smallest;
-  result.rank_tolerance = spectrum.rank_tolerance;
-  result.stability = assess_stability(spectrum, options.learning_rate, options.loss);
-  result.reachability = assess_reachability(spectrum);
+  result.lambda_max = modes.largest();
+  result.lambda_min = modes.smallest;
+  result.rank_tolerance = modes.rank_tolerance;
+  result.stability = assess_stability(modes, controller.step_scale);
+  result.lr_max = result.stability.scale_max / factor;
+  result.lr_monotone = result.stability.scale_monotone / factor;
+  result.reachability = assess_reachability(modes);
   result.margins = kernel_margins(controller);
   result.radius_cdt = controller.closed_loop_radius();
   result.gain_slow_modes = control::gain_of_slow_modes(options.q, options.rho);
@@ -49,26 +53,24 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum
     require_vector(*options.labels, n, "labels");
     result.label_norm = options.labels->norm().item<double>();
   }
-  result.conflicts = trace_unreachable(theta, spectrum, result.outputs, options.labels);
+  result.conflicts = trace_unreachable(theta, modes, result.outputs, options.labels);
   if (options.outputs) {
     require_vector(*options.outputs, n, "outputs");
   }
   result.findings.mae_radius = mae_radius(theta, options.learning_rate);
   result.findings.gain_margin = gain_margin(controller);
-  result.findings.rates =
-      rate_table(spectrum, options.loss, rates_around(options.learning_rate), weights);
+  result.findings.rates = rate_table(modes, factor, rates_around(options.learning_rate), weights);
   if (options.labels && options.outputs) {
     const torch::Tensor error = *options.outputs - *options.labels;
-    const double factor = dynamics::gradient_factor(options.loss, n);
     const double scale = factor * (*result.label_norm + options.outputs->norm().item<double>());
     const torch::Tensor gradient = factor * error;
     result.findings.equilibrium =
-        classify_equilibrium(spectrum, gradient, options.learning_rate, scale, result.outputs);
+        classify_equilibrium(modes, gradient, options.learning_rate, scale, result.outputs);
     result.findings.lyapunov_lr_max = lyapunov_lr_max(theta, gradient, error);
-    result.stabilizability = assess_stabilizability(spectrum, error);
+    result.stabilizability = assess_stabilizability(modes, error);
     if (result.stabilizability->stabilizable) {
       result.reach_size =
-          reach_labels(spectrum, controller.step_scale, error, options.reach_steps).size;
+          reach_labels(modes, controller.step_scale, error, options.reach_steps).size;
     }
   } else if (result.reachability.reachable) {
     result.stabilizability = Stabilizability{true, 0};

@@ -6,6 +6,7 @@
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/control/spectral.h>
+#include <cdt/dynamics/loss.h>
 
 #include <optional>
 
@@ -36,6 +37,8 @@ struct Preflight {
   double lambda_min = 0;  ///< as computed; rounding may leave it slightly negative
   double rank_tolerance = 0;
   Stability stability;
+  double lr_max = 0;       ///< 2/(c_L λ_max): beyond it gradient descent diverges
+  double lr_monotone = 0;  ///< 1/(c_L λ_max): beyond it the fastest mode oscillates
   Reachability reachability;
   std::optional<Stabilizability>
       stabilizability;  ///< needs labels and outputs, unless everything is reachable
@@ -56,7 +59,7 @@ struct Preflight {
 /// Analyses Θ [n, n] with its spectrum. O(n²) beyond it while the kernel has full rank.
 /// @throws InvalidArgument if shapes do not fit, entries are not finite, or a rate or weight is not
 /// positive.
-Preflight analyze(const torch::Tensor& theta, const dynamics::Spectrum& spectrum,
+Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
                   const PreflightOptions& options);
 
 }  // namespace cdt::analysis

@@ -20,18 +20,18 @@ constexpr double kTwinDistance = 1e-4;
 constexpr double kNamedShare = 0.1;
 constexpr int64_t kMostSteps = 100000;
 
-void require_error(const dynamics::Spectrum& spectrum, const Tensor& error) {
-  require_shape(error, {spectrum.size()}, "error");
+void require_error(const dynamics::Modes& modes, const Tensor& error) {
+  require_shape(error, {modes.size()}, "error");
   CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, not ",
               error.scalar_type());
   require_finite(error, "error");
 }
 
 /// Samples whose outputs no parameter moves.
-std::vector<int64_t> frozen_samples(const Tensor& theta, const dynamics::Spectrum& spectrum,
+std::vector<int64_t> frozen_samples(const Tensor& theta, const dynamics::Modes& modes,
                                     int64_t outputs) {
   const Tensor sizes = theta.diagonal().reshape({-1, outputs}).amax(1).cpu();
-  const double cut = spectrum.rank_tolerance * spectrum.largest();
+  const double cut = modes.rank_tolerance * modes.largest();
   std::vector<int64_t> frozen;
   for (int64_t i = 0; i < sizes.size(0); ++i) {
     if (sizes[i].item<double>() <= cut) frozen.push_back(i);
@@ -41,14 +41,12 @@ std::vector<int64_t> frozen_samples(const Tensor& theta, const dynamics::Spectru
 
 /// Groups of samples whose features coincide: Θ_ii + Θ_jj − 2Θ_ij = ‖J_i − J_j‖² is zero for each
 /// output.
-std::vector<std::vector<int64_t>> duplicates(const Tensor& theta,
-                                             const dynamics::Spectrum& spectrum, int64_t outputs,
-                                             const std::vector<int64_t>& frozen) {
+std::vector<std::vector<int64_t>> duplicates(const Tensor& theta, const dynamics::Modes& modes,
+                                             int64_t outputs, const std::vector<int64_t>& frozen) {
   const int64_t samples = theta.size(0) / outputs;
   const Tensor diagonal = theta.diagonal();
-  const double cut = spectrum.rank_tolerance * spectrum.largest();
-  const Tensor share =
-      spectrum.null_vectors().square().sum(1).view({samples, outputs}).amax(1).cpu();
+  const double cut = modes.rank_tolerance * modes.largest();
+  const Tensor share = modes.null_vectors().square().sum(1).view({samples, outputs}).amax(1).cpu();
   std::vector<int64_t> candidates;
   for (int64_t i = 0; i < samples; ++i) {
     const bool moves = std::find(frozen.begin(), frozen.end(), i) == frozen.end();
@@ -112,15 +110,15 @@ double label_gap(const std::vector<int64_t>& group, const Tensor& labels) {
 
 }  // namespace
 
-Reachability assess_reachability(const dynamics::Spectrum& spectrum) {
-  const double largest = spectrum.largest();
-  return {spectrum.rank, spectrum.rank == spectrum.size(),
-          largest > 0 ? std::max(0.0, spectrum.smallest) / largest : 0.0};
+Reachability assess_reachability(const dynamics::Modes& modes) {
+  const double largest = modes.largest();
+  return {modes.rank, modes.rank == modes.size(),
+          largest > 0 ? std::max(0.0, modes.smallest) / largest : 0.0};
 }
 
-Stabilizability assess_stabilizability(const dynamics::Spectrum& spectrum, const Tensor& error) {
-  require_error(spectrum, error);
-  const double stuck = spectrum.null_vectors().t().mv(error).norm().item<double>();
+Stabilizability assess_stabilizability(const dynamics::Modes& modes, const Tensor& error) {
+  require_error(modes, error);
+  const double stuck = modes.null_vectors().t().mv(error).norm().item<double>();
   return {stuck <= tol::kUnreachableError * error.norm().item<double>(), stuck};
 }
 
@@ -140,25 +138,25 @@ std::string to_string(Conflict::Kind kind) {
   throw InvalidArgument(c10::str("no kind of conflict has the number ", static_cast<int>(kind)));
 }
 
-std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spectrum& spectrum,
+std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Modes& modes,
                                         int64_t outputs, const std::optional<Tensor>& labels) {
-  const int64_t n = spectrum.size();
+  const int64_t n = modes.size();
   require_shape(theta, {n, n}, "kernel");
   CDT_REQUIRE(outputs >= 1 && n % outputs == 0, "a kernel of ", n, " rows cannot have ", outputs,
               " outputs a sample");
   std::vector<Conflict> conflicts;
-  if (spectrum.nullity() == 0) return conflicts;
+  if (modes.nullity() == 0) return conflicts;
   Tensor by_sample;
   if (labels) {
-    require_error(spectrum, *labels);
+    require_error(modes, *labels);
     by_sample = labels->view({n / outputs, outputs});
   }
-  const auto frozen = frozen_samples(theta, spectrum, outputs);
+  const auto frozen = frozen_samples(theta, modes, outputs);
   if (!frozen.empty()) {
     conflicts.push_back({frozen, Conflict::Kind::kFrozen});
     if (labels) conflicts.back().label_gap = label_gap(frozen, by_sample);
   }
-  const auto groups = duplicates(theta, spectrum, outputs, frozen);
+  const auto groups = duplicates(theta, modes, outputs, frozen);
   for (const auto& group : groups) {
     Conflict conflict{group, Conflict::Kind::kDuplicate};
     if (labels) {
@@ -172,8 +170,8 @@ std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Spe
   }
 
   const Tensor explained = explained_directions(frozen, groups, outputs, theta);
-  if (explained.size(1) >= spectrum.nullity()) return conflicts;
-  const Tensor null = spectrum.null_vectors();
+  if (explained.size(1) >= modes.nullity()) return conflicts;
+  const Tensor null = modes.null_vectors();
   const Tensor rest = null - explained.mm(explained.t().mm(null));
   const Tensor share = rest.square().sum(1).view({n / outputs, outputs}).sum(1).cpu();
   Conflict dependent{{}, Conflict::Kind::kDependent};
@@ -218,16 +216,16 @@ InputCondition assess_inputs(const Tensor& inputs) {
   return condition;
 }
 
-LabelSequence reach_labels(const dynamics::Spectrum& spectrum, double step_scale,
-                           const Tensor& error, int64_t steps) {
-  require_error(spectrum, error);
+LabelSequence reach_labels(const dynamics::Modes& modes, double step_scale, const Tensor& error,
+                           int64_t steps) {
+  require_error(modes, error);
   require_positive(step_scale, "step_scale");
   CDT_REQUIRE(steps >= 1 && steps <= kMostSteps, "steps must be from 1 to ", kMostSteps, ", not ",
               steps);
   LabelSequence sequence;
-  sequence.unreachable_error = assess_stabilizability(spectrum, error).stuck_error;
-  const Tensor V = spectrum.reachable_vectors();
-  const Tensor s = spectrum.reachable_values() * step_scale;
+  sequence.unreachable_error = assess_stabilizability(modes, error).stuck_error;
+  const Tensor V = modes.reachable_vectors();
+  const Tensor s = modes.reachable_values() * step_scale;
   const Tensor a = (1 - s).unsqueeze(0);  // [1, rank]
   const Tensor modal = V.t().mv(error);
 

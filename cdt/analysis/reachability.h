@@ -2,7 +2,7 @@
 /// samples behind a loss of either.
 #pragma once
 
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 #include <limits>
 #include <optional>
@@ -19,7 +19,7 @@ struct Reachability {
   double margin = 0;       ///< λ_min / λ_max, as computed; the distance to losing rank
 };
 
-Reachability assess_reachability(const dynamics::Spectrum& spectrum);
+Reachability assess_reachability(const dynamics::Modes& modes);
 
 /// Each null direction v carries an error vᵀe that no label can move.
 struct Stabilizability {
@@ -28,8 +28,7 @@ struct Stabilizability {
 };
 
 /// @throws InvalidArgument unless e is [n], float64 and finite.
-Stabilizability assess_stabilizability(const dynamics::Spectrum& spectrum,
-                                       const torch::Tensor& error);
+Stabilizability assess_stabilizability(const dynamics::Modes& modes, const torch::Tensor& error);
 
 /// Samples that the network cannot tell apart, or whose outputs depend on each other.
 struct Conflict {
@@ -51,8 +50,8 @@ std::string to_string(Conflict::Kind kind);
 /// Traces the null directions of Θ [n, n] to samples (`outputs` per sample): frozen samples and
 /// groups of duplicates first, then at most one group of dependent samples, those with the largest
 /// share in what remains. Empty if the kernel has full rank. `labels` [n] if known.
-std::vector<Conflict> trace_unreachable(const torch::Tensor& theta,
-                                        const dynamics::Spectrum& spectrum, int64_t outputs,
+std::vector<Conflict> trace_unreachable(const torch::Tensor& theta, const dynamics::Modes& modes,
+                                        int64_t outputs,
                                         const std::optional<torch::Tensor>& labels);
 
 /// The paper's sufficient condition for a positive definite kernel: no two inputs parallel, all in
@@ -80,7 +79,7 @@ struct LabelSequence {
 
 /// `step_scale` = α c_L. O(n²·f), and f·n numbers: at most 10⁵ steps.
 /// @throws InvalidArgument unless 1 ≤ f ≤ 10⁵, step_scale > 0, e [n] float64 and finite.
-LabelSequence reach_labels(const dynamics::Spectrum& spectrum, double step_scale,
+LabelSequence reach_labels(const dynamics::Modes& modes, double step_scale,
                            const torch::Tensor& error, int64_t steps);
 
 }  // namespace cdt::analysis

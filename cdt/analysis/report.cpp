@@ -37,7 +37,7 @@ void describe_descent(const Preflight& p, Page& page) {
     page.meaning.push_back(
         fmt::format("Plain gradient descent diverges at {:.3g} in the local model: it tolerates "
                     "rates up to {:.3g}.",
-                    p.learning_rate, s.lr_max));
+                    p.learning_rate, p.lr_max));
   } else if (!s.exponential) {
     page.verdict("gradient descent", "MARGINAL",
                  "the fastest mode changes its sign each step and never shrinks");
@@ -63,11 +63,11 @@ void describe_descent(const Preflight& p, Page& page) {
       p.margins.cdt, p.margins.gd, p.margins.gd < 1 ? " (below 1: unstable already)" : ""));
   if (!s.exponential) {
     page.advice.push_back(fmt::format(
-        "For plain gradient descent stay below {:.3g}; below {:.3g} nothing oscillates.", s.lr_max,
-        s.lr_monotone));
-  } else if (p.learning_rate < 0.05 * s.lr_max) {
+        "For plain gradient descent stay below {:.3g}; below {:.3g} nothing oscillates.", p.lr_max,
+        p.lr_monotone));
+  } else if (p.learning_rate < 0.05 * p.lr_max) {
     page.advice.push_back(
-        fmt::format("The rate is small: gradient descent is stable up to {:.3g}.", s.lr_max));
+        fmt::format("The rate is small: gradient descent is stable up to {:.3g}.", p.lr_max));
   }
   if (p.margins.cdt < 1.5) {
     page.advice.emplace_back(
@@ -217,8 +217,7 @@ std::string to_text(const Preflight& p) {
       "  κ of gradient descent {} (γ = 1)   radius under CDT {}\n"
       "  largest stable rate {:.6g}   largest without oscillation {:.6g}\n",
       p.lambda_max, p.lambda_min, p.reachability.rank, p.n, p.rank_tolerance,
-      radius_text(p.stability.kappa), radius_text(p.radius_cdt), p.stability.lr_max,
-      p.stability.lr_monotone);
+      radius_text(p.stability.kappa), radius_text(p.radius_cdt), p.lr_max, p.lr_monotone);
   if (p.riccati_residual) out += fmt::format("  Riccati residual {:.2e}\n", *p.riccati_residual);
   return out + page.numbers;
 }
@@ -243,8 +242,8 @@ std::string to_json(const Preflight& p) {
   json["stable"] = p.stability.stable;
   json["exponentially_stable"] = p.stability.exponential;
   json["strictly_contracting"] = p.stability.strictly_contracting;
-  json["lr_max"] = number_or_null(p.stability.lr_max);
-  json["lr_monotone"] = number_or_null(p.stability.lr_monotone);
+  json["lr_max"] = number_or_null(p.lr_max);
+  json["lr_monotone"] = number_or_null(p.lr_monotone);
   json["kappa"] = p.stability.kappa;
   json["gamma"] = p.stability.gamma;
   json["radius_gd"] = p.stability.kappa;

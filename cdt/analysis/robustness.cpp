@@ -9,12 +9,12 @@ using torch::Tensor;
 
 GainMargin gain_margin(const control::SpectralController& controller) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const int64_t rank = controller.spectrum.rank;
+  const int64_t rank = controller.modes.rank;
   if (rank == 0) return {-kInfinity, kInfinity, -kInfinity, kInfinity};
-  const int64_t first = controller.spectrum.nullity();
+  const int64_t first = controller.modes.nullity();
   const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
   const Tensor s = reachable(controller.s);
-  const Tensor k = reachable(controller.modes.gain);
+  const Tensor k = reachable(controller.gains.gain);
   // δk > −1 and δk < (2 − s)/s; dividing by k turns both where k < 0, and k = 0 bounds nothing.
   const Tensor slow = -1 / k;
   const Tensor fast = (2 - s) / (s * k);
@@ -22,18 +22,18 @@ GainMargin gain_margin(const control::SpectralController& controller) {
   const Tensor lower = torch::where(k > 0, slow, torch::where(k < 0, fast, -none));
   const Tensor upper = torch::where(k > 0, fast, torch::where(k < 0, slow, none));
   const Tensor rho = reachable(controller.rho);
-  const Tensor a = torch::sqrt(rho / (rho + s * reachable(controller.modes.w))).min();
+  const Tensor a = torch::sqrt(rho / (rho + s * reachable(controller.gains.w))).min();
   return {lower.max().item<double>(), upper.min().item<double>(), 1 / (1 + a.item<double>()),
           1 / (1 - a.item<double>())};
 }
 
-std::vector<RateRow> rate_table(const dynamics::Spectrum& spectrum, dynamics::Loss loss,
+std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
                                 const std::vector<double>& learning_rates,
                                 const control::SpectralWeights& weights) {
   std::vector<RateRow> rows;
   for (const double rate : learning_rates) {
-    const auto stability = assess_stability(spectrum, rate, loss);
-    const auto controller = control::design_spectral(spectrum, rate, loss, weights);
+    const auto stability = assess_stability(modes, rate * gradient_factor);
+    const auto controller = control::design_spectral(modes, rate * gradient_factor, weights);
     const auto margins = kernel_margins(controller);
     rows.push_back({rate, stability.stable, stability.strictly_contracting, stability.kappa,
                     controller.closed_loop_radius(), margins.gd, margins.cdt});

@@ -31,9 +31,9 @@ struct RateRow {
   double margin_cdt = 0;
 };
 
-/// One row per rate. O(n) each: the spectrum is only scaled.
-/// @throws InvalidArgument if a rate or weight is not positive.
-std::vector<RateRow> rate_table(const dynamics::Spectrum& spectrum, dynamics::Loss loss,
+/// One row per rate, for a loss with gradient c_L·e. O(n) each: the spectrum is only scaled.
+/// @throws InvalidArgument if a rate, c_L or a weight is not positive.
+std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
                                 const std::vector<double>& learning_rates,
                                 const control::SpectralWeights& weights = {});
 

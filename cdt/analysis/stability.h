@@ -3,8 +3,7 @@
 #pragma once
 
 #include <cdt/control/spectral.h>
-#include <cdt/dynamics/loss.h>
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 namespace cdt::analysis {
 
@@ -17,14 +16,15 @@ struct Stability {
   bool exponential = false;  ///< 0 < s < 2 on reachable modes: errors that labels can move die out.
   bool strictly_contracting =
       false;  ///< α c_L λ_max < 1, the stricter test of the paper's tables: no mode oscillates.
-  double lr_max =
-      0;  ///< 2 / (c_L λ_max): beyond it gradient descent diverges. Infinite for a zero kernel.
-  double lr_monotone = 0;  ///< 1 / (c_L λ_max): beyond it the fastest mode oscillates.
+  /// 2/λ_max, the largest αc_L: beyond it gradient descent diverges. Infinite for a zero kernel.
+  /// Over c_L it is a learning rate, so is the next.
+  double scale_max = 0;
+  double scale_monotone = 0;  ///< 1/λ_max: beyond it the fastest mode oscillates.
 };
 
-/// @throws InvalidArgument unless α ≥ 0 and finite.
-Stability assess_stability(const dynamics::Spectrum& spectrum, double learning_rate,
-                           dynamics::Loss loss);
+/// For step_scale = αc_L.
+/// @throws InvalidArgument unless αc_L ≥ 0 and finite.
+Stability assess_stability(const dynamics::Modes& modes, double step_scale);
 
 /// The loop stays stable while the kernel is scaled by any factor in (0, margin).
 struct Margins {

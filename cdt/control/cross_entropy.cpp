@@ -156,13 +156,13 @@ CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& log
   Tensor scaled =
       blocks_times(plant.root, times_blocks(zero_sum_kernel(theta, Z), plant.root));  // H^½ΘH^½
   scaled = (scaled + scaled.t()) / 2;
-  plant.spectrum = dynamics::decompose(
-      scaled, tol::rank_of_computed(scaled.size(0), torch::kFloat32), torch::kFloat32);
+  plant.modes = dynamics::decompose(scaled, tol::rank_of_computed(scaled.size(0), torch::kFloat32),
+                                    torch::kFloat32);
   return plant;
 }
 
 double CrossEntropyPlant::unit_rate() const {
-  return spectrum.rank > 0 ? static_cast<double>(samples) / spectrum.largest() : 1;
+  return modes.rank > 0 ? static_cast<double>(samples) / modes.largest() : 1;
 }
 
 Tensor CrossEntropyPlant::coordinates(const Tensor& z) const {
@@ -194,32 +194,30 @@ CrossEntropyController design_cross_entropy(const Tensor& theta, const Tensor& l
 CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, double learning_rate,
                                             const CrossEntropyOptions& options) {
   require_positive(learning_rate, "learning_rate");
-  const dynamics::Spectrum& spectrum = plant.spectrum;
-  CDT_REQUIRE(spectrum.rank > 0, "no label moves a sample's logits against each other");
+  const dynamics::Modes& modes = plant.modes;
+  CDT_REQUIRE(modes.rank > 0, "no label moves a sample's logits against each other");
   CrossEntropyController controller;
   controller.plant = plant;
   controller.lr_max = 2 * plant.unit_rate();
   const double step = learning_rate / static_cast<double>(plant.samples);
   Tensor G;  // I + K in ζ
   if (options.cost == CrossEntropyOptions::Cost::kLoss) {
-    const auto modal =
-        design_spectral(spectrum, step, dynamics::Loss::kSse, {options.q, options.rho, {}, {}});
+    const auto modal = design_spectral(modes, step, {options.q, options.rho, {}, {}});
     G = modal.steering_matrix();
     controller.closed_loop_radius = modal.closed_loop_radius();
   } else {
     require_positive(options.q, "q");
     require_positive(options.rho, "rho");
     const Tensor inverse = plant.inverse_root.matmul(plant.inverse_root);
-    const auto general =
-        design_general(spectrum, step, dynamics::Loss::kSse, options.q * dense(inverse),
-                       options.rho * dense(plant.curvature));
+    const auto general = design_general(modes, step, options.q * dense(inverse),
+                                        options.rho * dense(plant.curvature));
     G = general.steering;
     controller.closed_loop_radius = general.closed_loop_radius;
   }
   controller.steering = blocks_times(plant.root, times_blocks(G, plant.root));
-  const Tensor& V = spectrum.eigenvectors;
-  const Tensor in_zeta = torch::eye(spectrum.size(), V.options()) -
-                         (V * (step * spectrum.eigenvalues)).mm(V.t().mm(G));
+  const Tensor& V = modes.vectors;
+  const Tensor in_zeta =
+      torch::eye(modes.size(), V.options()) - (V * (step * modes.values)).mm(V.t().mm(G));
   controller.closed_loop = blocks_times(plant.inverse_root, times_blocks(in_zeta, plant.root));
   return controller;
 }

@@ -12,7 +12,7 @@
 /// In ζ = H^½ξ this is the form of the quadratic case, with the symmetric step (α/r)H^½ΘH^½.
 #pragma once
 
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 namespace cdt::control {
 
@@ -34,13 +34,13 @@ struct CrossEntropyOptions {
 struct CrossEntropyPlant {
   int64_t samples = 0;
   int64_t classes = 0;
-  torch::Tensor targets;        ///< ȳ_ε [r, C]
-  torch::Tensor equilibrium;    ///< z_e [r, C], zero-sum for each sample
-  torch::Tensor basis;          ///< Z [C, C − 1], orthonormal, columns sum to zero
-  torch::Tensor curvature;      ///< H in these coordinates [r, C − 1, C − 1]
-  torch::Tensor root;           ///< H^½, likewise
-  torch::Tensor inverse_root;   ///< H^−½
-  dynamics::Spectrum spectrum;  ///< of H^½ΘH^½
+  torch::Tensor targets;       ///< ȳ_ε [r, C]
+  torch::Tensor equilibrium;   ///< z_e [r, C], zero-sum for each sample
+  torch::Tensor basis;         ///< Z [C, C − 1], orthonormal, columns sum to zero
+  torch::Tensor curvature;     ///< H in these coordinates [r, C − 1, C − 1]
+  torch::Tensor root;          ///< H^½, likewise
+  torch::Tensor inverse_root;  ///< H^−½
+  dynamics::Modes modes;       ///< of H^½ΘH^½
 
   /// r/λ_max(H^½ΘH^½): the largest rate at which no mode of plain descent oscillates. 1 if no label
   /// moves any logit against another.

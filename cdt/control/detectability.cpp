@@ -7,17 +7,17 @@ namespace cdt::control {
 
 using torch::Tensor;
 
-Detectability assess_detectability(const dynamics::Spectrum& spectrum, double step_scale,
+Detectability assess_detectability(const dynamics::Modes& modes, double step_scale,
                                    const Tensor& Q) {
   require_non_negative(step_scale, "step_scale");
-  const int64_t n = spectrum.size();
+  const int64_t n = modes.size();
   const Tensor state = require_state_weight(Q, n);
-  const Tensor steps = (spectrum.eigenvalues * step_scale).cpu();
+  const Tensor steps = (modes.values * step_scale).cpu();
   const double* s = steps.data_ptr<double>();
   int64_t first = n;
   while (first > 0 && s[first - 1] >= 2) --first;
   const double cut = tol::kUndetected * state.norm().item<double>();
-  const Tensor V = spectrum.eigenvectors.narrow(1, first, n - first);
+  const Tensor V = modes.vectors.narrow(1, first, n - first);
   const Tensor weights = V.t().mm(state.mm(V)).cpu();
   Detectability result;
   for (int64_t end = n; end > first;) {  // groups of equal eigenvalues, the fastest first

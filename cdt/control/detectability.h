@@ -2,7 +2,7 @@
 /// something (footnote to paper eq. LQC).
 #pragma once
 
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 namespace cdt::control {
 
@@ -15,7 +15,7 @@ struct Detectability {
 /// (A, Q) for A = I − S, S = step_scale·Θ, on the reachable subspace, Q [n, n] PSD. Equal
 /// eigenvalues are taken together: Q must not vanish on any direction of their common eigenspace.
 /// @throws InvalidArgument if Q is not symmetric PSD of the spectrum's size, or step_scale < 0.
-Detectability assess_detectability(const dynamics::Spectrum& spectrum, double step_scale,
+Detectability assess_detectability(const dynamics::Modes& modes, double step_scale,
                                    const torch::Tensor& Q);
 
 }  // namespace cdt::control

@@ -14,8 +14,8 @@ namespace {
 using torch::Tensor;
 
 /// Names the fastest mode that grows under gradient descent and that Q does not see, if any.
-void require_detectable(const dynamics::Spectrum& spectrum, double step_scale, const Tensor& Q) {
-  const auto found = assess_detectability(spectrum, step_scale, Q);
+void require_detectable(const dynamics::Modes& modes, double step_scale, const Tensor& Q) {
+  const auto found = assess_detectability(modes, step_scale, Q);
   if (found.detectable) return;
   throw NumericalError(c10::str(
       "Q gives no weight to a mode that gradient descent multiplies by ", found.worst_factor,
@@ -25,26 +25,24 @@ void require_detectable(const dynamics::Spectrum& spectrum, double step_scale, c
 
 }  // namespace
 
-GeneralController design_general(const dynamics::Spectrum& spectrum, double learning_rate,
-                                 dynamics::Loss loss, const Tensor& Q, const Tensor& R,
-                                 const RiccatiOptions& options) {
-  require_positive(learning_rate, "learning_rate");
-  CDT_REQUIRE(spectrum.rank > 0, "the kernel is zero: no label moves any output");
-  const int64_t n = spectrum.size();
-  const double step_scale = learning_rate * dynamics::gradient_factor(loss, n);
-  const Tensor steps = spectrum.eigenvalues * step_scale;
+GeneralController design_general(const dynamics::Modes& modes, double step_scale, const Tensor& Q,
+                                 const Tensor& R, const RiccatiOptions& options) {
+  require_positive(step_scale, "step_scale");
+  CDT_REQUIRE(modes.rank > 0, "the kernel is zero: no label moves any output");
+  const int64_t n = modes.size();
+  const Tensor steps = modes.values * step_scale;
   const int64_t rank = (steps >= tol::kSlowestStep).sum().item<int64_t>();
   CDT_REQUIRE(rank > 0, "every mode takes more than ", 1 / tol::kSlowestStep,
               " steps; the largest is s = ", steps.max().item<double>(),
               ". Raise the learning rate");
   const Tensor state = require_state_weight(Q, n);
   const Tensor input = require_input_weight(R, n);
-  require_detectable(spectrum, step_scale, Q);
+  require_detectable(modes, step_scale, Q);
 
   // Balanced coordinates z = Λ^(−½)Vᵀe on the reachable subspace, with Λ now the steps s: z⁺ = (I −
   // Λ)z + Λ^½Vᵀy_u. The solution there stays bounded as s → 0, where P grows like 1/s.
   const int64_t first = n - rank;
-  const Tensor V = spectrum.eigenvectors.narrow(1, first, rank);
+  const Tensor V = modes.vectors.narrow(1, first, rank);
   const Tensor s = steps.narrow(0, first, rank);
   const Tensor root = s.sqrt();
   const Tensor B = root.unsqueeze(1) * V.t();  // [rank, n]
@@ -65,7 +63,7 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   // In all eigenvectors U of Θ, M = R + BᵀPB is R plus Λ^½P_zΛ^½ on the reachable block, and
   //   K = M⁻¹Λ^½P_z(I − Λ)Λ^(−½),   I + K = M⁻¹(R + Λ^½P_zΛ^(−½)).
   // There M is graded by the steps, and Cholesky's factors keep the digits of every mode.
-  const Tensor& U = spectrum.eigenvectors;
+  const Tensor& U = modes.vectors;
   const auto on_reachable = [&](const Tensor& block) {
     return torch::constant_pad_nd(block, {first, 0, first, 0});
   };
@@ -82,7 +80,7 @@ GeneralController design_general(const dynamics::Spectrum& spectrum, double lear
   const auto from_modal = [&](const Tensor& modal) { return U.mm(modal.mm(U.t())); };
 
   GeneralController controller;
-  controller.spectrum = spectrum;
+  controller.modes = modes;
   controller.rank = rank;
   controller.K = from_modal(solved.narrow(1, 0, n));
   controller.steering = from_modal(solved.narrow(1, n, n));
@@ -108,7 +106,7 @@ Tensor GeneralController::steer(const Tensor& error) const {
 
 double GeneralController::optimal_cost(const Tensor& error) const {
   require_error(error, K.size(0));
-  const Tensor unmoved = spectrum.eigenvectors.narrow(1, 0, K.size(0) - rank);
+  const Tensor unmoved = modes.vectors.narrow(1, 0, K.size(0) - rank);
   const double stuck = unmoved.t().mv(error).norm().item<double>();
   if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
     return std::numeric_limits<double>::infinity();

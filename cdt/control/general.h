@@ -3,8 +3,7 @@
 #pragma once
 
 #include <cdt/control/riccati.h>
-#include <cdt/dynamics/loss.h>
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 namespace cdt::control {
 
@@ -12,7 +11,7 @@ namespace cdt::control {
 /// them) K is zero: no label moves them, and their cost is infinite unless their error is zero.
 /// (The spectral controller keeps the limit k(0) there; neither choice has an effect.)
 struct GeneralController {
-  dynamics::Spectrum spectrum;
+  dynamics::Modes modes;
   int64_t rank = 0;  ///< modes that are controlled: those with a step s of at least 10⁻¹⁰
   torch::Tensor K;   ///< [n, n]
   torch::Tensor steering;  ///< G = I + K [n, n], from (R + BᵀPB)⁻¹(R + SP), not as a sum
@@ -30,13 +29,13 @@ struct GeneralController {
 
 /// Q and R [n, n], or their diagonals [n]. Doubling on the reachable subspace with the full R (a
 /// projected one would be suboptimal).
-/// @throws InvalidArgument if α is not positive, Q not PSD, R not PD, a shape or dtype does not
-/// fit, or every mode is
+/// @throws InvalidArgument if step_scale = αc_L is not positive, Q not PSD, R not PD, a shape or
+/// dtype does not fit, or every mode is
 ///   slower than that.
 /// @throws NumericalError if Q gives no weight to a mode that gradient descent blows up (not
 /// detectable), or on no convergence.
-GeneralController design_general(const dynamics::Spectrum& spectrum, double learning_rate,
-                                 dynamics::Loss loss, const torch::Tensor& Q,
-                                 const torch::Tensor& R, const RiccatiOptions& options = {});
+GeneralController design_general(const dynamics::Modes& modes, double step_scale,
+                                 const torch::Tensor& Q, const torch::Tensor& R,
+                                 const RiccatiOptions& options = {});
 
 }  // namespace cdt::control

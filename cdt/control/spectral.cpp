@@ -68,40 +68,40 @@ ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   return gains;
 }
 
-SpectralController design_spectral(const dynamics::Spectrum& spectrum, double learning_rate,
-                                   dynamics::Loss loss, const SpectralWeights& weights) {
-  require_positive(learning_rate, "learning_rate");
+SpectralController design_spectral(const dynamics::Modes& modes, double step_scale,
+                                   const SpectralWeights& weights) {
+  require_positive(step_scale, "step_scale");
   SpectralController controller;
-  controller.spectrum = spectrum;
-  controller.step_scale = learning_rate * dynamics::gradient_factor(loss, spectrum.size());
-  const double fastest = controller.step_scale * spectrum.largest();
-  CDT_REQUIRE(fastest <= kLargestStep, "a learning rate of ", learning_rate,
+  controller.modes = modes;
+  controller.step_scale = step_scale;
+  const double fastest = step_scale * modes.largest();
+  CDT_REQUIRE(fastest <= kLargestStep, "a learning rate with αc_L = ", step_scale,
               " makes steps αc_Lλ of up to ", fastest, "; beyond ", kLargestStep,
               " their squares overflow");
-  controller.s = spectrum.eigenvalues * controller.step_scale;
+  controller.s = modes.values * controller.step_scale;
   controller.q = shaped(weights.q, weights.shape_q, controller.s, "q");
   controller.rho = shaped(weights.rho, weights.shape_rho, controller.s, "rho");
-  controller.modes = mode_gains(controller.s, controller.q, controller.rho);
+  controller.gains = mode_gains(controller.s, controller.q, controller.rho);
   return controller;
 }
 
-SpectralController design_spectral(const Tensor& theta, double learning_rate, dynamics::Loss loss,
+SpectralController design_spectral(const Tensor& theta, double step_scale,
                                    const SpectralWeights& weights) {
   require_square(theta, "kernel");
   const double tolerance = tol::rank_of_computed(theta.size(0), torch::kFloat32);
-  return design_spectral(dynamics::decompose(theta, tolerance), learning_rate, loss, weights);
+  return design_spectral(dynamics::decompose(theta, tolerance), step_scale, weights);
 }
 
 Tensor SpectralController::steer(const Tensor& error) const {
   require_error(error, s.size(0));
-  const Tensor& V = spectrum.eigenvectors;
-  return V.mv(V.t().mv(error) * modes.steering);
+  const Tensor& V = modes.vectors;
+  return V.mv(V.t().mv(error) * gains.steering);
 }
 
 Tensor SpectralController::predict(const Tensor& error) const {
   require_error(error, s.size(0));
-  const Tensor& V = spectrum.eigenvectors;
-  return V.mv(V.t().mv(error) * modes.closed_loop);
+  const Tensor& V = modes.vectors;
+  return V.mv(V.t().mv(error) * gains.closed_loop);
 }
 
 Tensor SpectralController::augment(const Tensor& y_hat, const Tensor& y) const {
@@ -109,51 +109,49 @@ Tensor SpectralController::augment(const Tensor& y_hat, const Tensor& y) const {
                          [this](const Tensor& e) { return steer(e.to(s.device())); });
 }
 
-Tensor SpectralController::gain_matrix() const {
-  return from_modes(spectrum.eigenvectors, modes.gain);
-}
+Tensor SpectralController::gain_matrix() const { return from_modes(modes.vectors, gains.gain); }
 
 Tensor SpectralController::steering_matrix() const {
-  return from_modes(spectrum.eigenvectors, modes.steering);
+  return from_modes(modes.vectors, gains.steering);
 }
 
 Tensor SpectralController::riccati_matrix() const {
-  const int64_t first = spectrum.nullity();
-  const Tensor p = (modes.w / s).narrow(0, first, spectrum.rank);
-  return from_modes(spectrum.reachable_vectors(), p);
+  const int64_t first = modes.nullity();
+  const Tensor p = (gains.w / s).narrow(0, first, modes.rank);
+  return from_modes(modes.reachable_vectors(), p);
 }
 
 double SpectralController::optimal_cost(const Tensor& error) const {
   require_error(error, s.size(0));
-  const Tensor modal = spectrum.eigenvectors.t().mv(error);
-  const int64_t first = spectrum.nullity();
+  const Tensor modal = modes.vectors.t().mv(error);
+  const int64_t first = modes.nullity();
   const double stuck = modal.narrow(0, 0, first).norm().item<double>();
   if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
     return std::numeric_limits<double>::infinity();
   }
-  const Tensor reachable = modal.narrow(0, first, spectrum.rank);
-  const Tensor p = (modes.w / s).narrow(0, first, spectrum.rank);
+  const Tensor reachable = modal.narrow(0, first, modes.rank);
+  const Tensor p = (gains.w / s).narrow(0, first, modes.rank);
   return 0.5 * torch::dot(reachable.square(), p).item<double>();
 }
 
 double SpectralController::closed_loop_radius() const {
-  if (spectrum.rank == 0) return 1;
-  return modes.closed_loop.narrow(0, spectrum.nullity(), spectrum.rank).abs().max().item<double>();
+  if (modes.rank == 0) return 1;
+  return gains.closed_loop.narrow(0, modes.nullity(), modes.rank).abs().max().item<double>();
 }
 
 double riccati_residual(const SpectralController& controller, const Tensor& theta) {
   require_square(theta, "kernel");
   require_shape(theta, {controller.s.size(0), controller.s.size(0)}, "kernel");
-  const int64_t rank = controller.spectrum.rank;
+  const int64_t rank = controller.modes.rank;
   if (rank == 0) return 0;
-  const int64_t first = controller.spectrum.nullity();
+  const int64_t first = controller.modes.nullity();
   const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
-  const Tensor V = controller.spectrum.reachable_vectors();
+  const Tensor V = controller.modes.reachable_vectors();
   const Tensor s = reachable(controller.s);
-  const Tensor steering = reachable(controller.modes.steering);
+  const Tensor steering = reachable(controller.gains.steering);
   // The sizes of P, A and A − BK = I − SG before they cancel. What follows is divided by them at
   // once, so that no square overflows.
-  const Tensor costs = reachable(controller.modes.w) / s;
+  const Tensor costs = reachable(controller.gains.w) / s;
   const double largest = costs.max().item<double>();
   const double cost = largest * (costs / largest).norm().item<double>();
   const double growth = 1 + (1 - s).abs().max().item<double>();

@@ -8,8 +8,7 @@
 /// Slow modes are sped up by √(1 + q/ρ), modes that gradient descent would blow up are damped.
 #pragma once
 
-#include <cdt/dynamics/loss.h>
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 #include <functional>
 
@@ -38,12 +37,12 @@ struct SpectralWeights {
 
 /// K = V diag(k) Vᵀ and what it promises.
 struct SpectralController {
-  dynamics::Spectrum spectrum;
+  dynamics::Modes modes;
   double step_scale = 0;  ///< α c_L
   torch::Tensor s;        ///< [n] step_scale·λ
   torch::Tensor q;        ///< [n]
   torch::Tensor rho;      ///< [n]
-  ModeGains modes;        ///< [n]
+  ModeGains gains;        ///< [n]
 
   /// ȳ = ŷ − G(ŷ − y), detached: the label to train on instead of y. Any floating dtype, shape [n],
   /// [r, n_L] or alike, which the result keeps; the arithmetic is float64.
@@ -66,16 +65,16 @@ struct SpectralController {
   double closed_loop_radius() const;
 };
 
-/// The controller for step S = α c_L Θ. O(n) beyond the spectrum: a new α needs no new
-/// eigendecomposition.
-/// @throws InvalidArgument if α, q or ρ is not positive and finite, a shape returns other than n
+/// The controller for step S = α c_L Θ, step_scale = αc_L (dynamics::step_scale). O(n) beyond the
+/// modes: a new α needs no new eigendecomposition.
+/// @throws InvalidArgument if αc_L, q or ρ is not positive and finite, a shape returns other than n
 /// positive numbers, or numbers overflow: steps above 10¹⁵⁰, q and ρ too far apart.
-SpectralController design_spectral(const dynamics::Spectrum& spectrum, double learning_rate,
-                                   dynamics::Loss loss, const SpectralWeights& weights = {});
+SpectralController design_spectral(const dynamics::Modes& modes, double step_scale,
+                                   const SpectralWeights& weights = {});
 
 /// The same from Θ [n, n], float64.
-SpectralController design_spectral(const torch::Tensor& theta, double learning_rate,
-                                   dynamics::Loss loss, const SpectralWeights& weights = {});
+SpectralController design_spectral(const torch::Tensor& theta, double step_scale,
+                                   const SpectralWeights& weights = {});
 
 /// ‖P − Q − AᵀP(I − SG)‖ / (‖P‖(1 + ‖A‖)(1 + ‖S‖‖G‖)), Frobenius (of A, S and G: spectral), on the
 /// reachable subspace, with A and S from `theta` itself rather than from its eigendecomposition: it

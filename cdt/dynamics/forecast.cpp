@@ -81,19 +81,19 @@ Tensor infinite_unless_finite(const Tensor& losses) {
 
 }  // namespace
 
-ModalProblem modal_problem(const Spectrum& spectrum, const Tensor& error) {
-  require_vector(error, spectrum.size(), "error");
+ModalProblem modal_problem(const Modes& modes, const Tensor& error) {
+  require_vector(error, modes.size(), "error");
   ModalProblem problem;
-  problem.size = spectrum.size();
-  problem.values = spectrum.reachable_values();
-  problem.error = spectrum.reachable_vectors().t().mv(error);
-  problem.stuck = spectrum.null_vectors().t().mv(error).square().sum().item<double>();
+  problem.size = modes.size();
+  problem.values = modes.reachable_values();
+  problem.error = modes.reachable_vectors().t().mv(error);
+  problem.stuck = modes.null_vectors().t().mv(error).square().sum().item<double>();
   return problem;
 }
 
-ModalProblem modal_problem(const Spectrum& spectrum, const Tensor& error,
-                           const Tensor& cross_kernel, const Tensor& validation_error) {
-  ModalProblem problem = modal_problem(spectrum, error);
+ModalProblem modal_problem(const Modes& modes, const Tensor& error, const Tensor& cross_kernel,
+                           const Tensor& validation_error) {
+  ModalProblem problem = modal_problem(modes, error);
   require_shape(cross_kernel, {-1, problem.size}, "cross_kernel");
   const int64_t m = cross_kernel.size(0);
   CDT_REQUIRE(m > 0, "cross_kernel has no rows: there is nothing to validate on");
@@ -102,10 +102,9 @@ ModalProblem modal_problem(const Spectrum& spectrum, const Tensor& error,
   require_finite(cross_kernel, "cross_kernel");
   require_vector(validation_error, m, "validation_error");
   problem.validation_size = m;
-  problem.transfer =
-      cross_kernel.mm(spectrum.reachable_vectors()) * (problem.error / problem.values);
+  problem.transfer = cross_kernel.mm(modes.reachable_vectors()) * (problem.error / problem.values);
   problem.validation_error = validation_error;
-  if (m > spectrum.rank && spectrum.rank > 0) {
+  if (m > modes.rank && modes.rank > 0) {
     // Norms need no more coordinates than there are modes.
     const auto [basis, coordinates] = torch::linalg_qr(problem.transfer);
     problem.transfer = coordinates;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cdt/dynamics/loss.h>
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 #include <vector>
 
@@ -28,9 +28,9 @@ struct ModalProblem {
 
 /// From e = ŷ − y [n] on the training samples, float64.
 /// @throws InvalidArgument if a shape or dtype does not fit or an entry is not finite.
-ModalProblem modal_problem(const Spectrum& spectrum, const torch::Tensor& error);
+ModalProblem modal_problem(const Modes& modes, const torch::Tensor& error);
 /// The same with Θ(x_val, x) [m, n] and e_val [m].
-ModalProblem modal_problem(const Spectrum& spectrum, const torch::Tensor& error,
+ModalProblem modal_problem(const Modes& modes, const torch::Tensor& error,
                            const torch::Tensor& cross_kernel,
                            const torch::Tensor& validation_error);
 

@@ -33,10 +33,10 @@ Trajectory run(const Tensor& S, const Tensor& initial_error, int64_t steps,
 
 }  // namespace
 
-Tensor step_matrix(const Tensor& theta, double learning_rate, Loss loss) {
+Tensor step_matrix(const Tensor& theta, double step_scale) {
   require_square(theta, "kernel");
-  require_non_negative(learning_rate, "learning_rate");
-  return theta * (learning_rate * gradient_factor(loss, theta.size(0)));
+  require_non_negative(step_scale, "step_scale");
+  return theta * step_scale;
 }
 
 Trajectory simulate(const Tensor& S, const Tensor& initial_error, int64_t steps,

@@ -2,15 +2,16 @@
 /// simulation.
 #pragma once
 
-#include <cdt/dynamics/loss.h>
+#include <torch/types.h>
 
 #include <optional>
 
 namespace cdt::dynamics {
 
-/// S = α c_L Θ [n, n]: gradient descent is e⁺ = (I − S)e, and label augments y_u add S y_u.
-/// @throws InvalidArgument if Θ is not square float64 and finite, or α is negative or not finite.
-torch::Tensor step_matrix(const torch::Tensor& theta, double learning_rate, Loss loss);
+/// S = α c_L Θ [n, n] for step_scale = αc_L: gradient descent is e⁺ = (I − S)e, and label augments
+/// y_u add S y_u.
+/// @throws InvalidArgument if Θ is not square float64 and finite, or αc_L negative or not finite.
+torch::Tensor step_matrix(const torch::Tensor& theta, double step_scale);
 
 /// A simulated trajectory of f steps.
 struct Trajectory {

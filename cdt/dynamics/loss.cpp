@@ -1,46 +1,55 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/names.h>
 #include <cdt/dynamics/loss.h>
-
-#include <array>
 
 namespace cdt::dynamics {
 namespace {
-constexpr std::array<std::pair<std::string_view, Loss>, 3> kNames{
-    {{"sse", Loss::kSse}, {"half-mse", Loss::kHalfMse}, {"mse", Loss::kMse}}};
+
+constexpr Names<Loss, 6> kLossNames{{{"sse", Loss::kSse},
+                                     {"half-mse", Loss::kHalfMse},
+                                     {"mse", Loss::kMse},
+                                     {"mae", Loss::kMae},
+                                     {"cross-entropy", Loss::kCrossEntropy},
+                                     {"negative-log", Loss::kNegativeLog}}};
+
 }  // namespace
 
-Loss parse_loss(std::string_view name) {
-  for (const auto& [known, loss] : kNames) {
-    if (known == name) return loss;
-  }
-  throw InvalidArgument(c10::str("loss must be sse, half-mse or mse, not '", name, "'"));
+Loss parse_loss(std::string_view name) { return parse_name(kLossNames, name, "loss"); }
+
+std::string to_string(Loss loss) { return name_of(kLossNames, loss); }
+
+bool is_quadratic(Loss loss) {
+  return loss == Loss::kSse || loss == Loss::kHalfMse || loss == Loss::kMse;
 }
 
-std::string to_string(Loss loss) {
-  for (const auto& [name, known] : kNames) {
-    if (known == loss) return std::string(name);
-  }
-  throw InvalidArgument(c10::str("no loss has the number ", static_cast<int>(loss)));
+void require_quadratic(Loss loss, std::string_view who) {
+  CDT_REQUIRE(is_quadratic(loss), who, " needs a quadratic loss (sse, half-mse or mse), not ",
+              to_string(loss));
 }
 
 double gradient_factor(Loss loss, int64_t n) {
   CDT_REQUIRE(n >= 1, "a loss needs at least one output, not ", n);
+  require_quadratic(loss, "the gradient's factor c_L");
   switch (loss) {
     case Loss::kSse:
       return 1.0;
     case Loss::kHalfMse:
       return 1.0 / static_cast<double>(n);
-    case Loss::kMse:
+    default:
       return 2.0 / static_cast<double>(n);
   }
-  throw InvalidArgument(c10::str("no loss has the number ", static_cast<int>(loss)));
+}
+
+double step_scale(double learning_rate, Loss loss, int64_t n) {
+  require_non_negative(learning_rate, "learning_rate");
+  return learning_rate * gradient_factor(loss, n);
 }
 
 double loss_value(Loss loss, const torch::Tensor& error) {
+  require_quadratic(loss, "½c_L‖e‖²");
   require_floating(error, "error");
   require_finite(error, "error");
-  // All three are ½ c_L ‖e‖².
   return 0.5 * gradient_factor(loss, error.numel()) *
          error.to(torch::kFloat64).square().sum().item<double>();
 }

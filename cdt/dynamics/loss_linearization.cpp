@@ -2,21 +2,12 @@
 #include <cdt/core/error.h>
 #include <cdt/dynamics/loss_linearization.h>
 
-#include <array>
 #include <cmath>
 
 namespace cdt::dynamics {
 namespace {
 
 using torch::Tensor;
-
-constexpr std::array<std::pair<std::string_view, OutputLoss>, 6> kOutputNames{
-    {{"sse", OutputLoss::kSse},
-     {"half-mse", OutputLoss::kHalfMse},
-     {"mse", OutputLoss::kMse},
-     {"mae", OutputLoss::kMae},
-     {"cross-entropy", OutputLoss::kCrossEntropy},
-     {"negative-log", OutputLoss::kNegativeLog}}};
 
 void require_matrix(const Tensor& values, std::string_view name) {
   require_floating(values, name);
@@ -27,11 +18,11 @@ void require_matrix(const Tensor& values, std::string_view name) {
   require_finite(values, name);
 }
 
-void require_outputs(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
+void require_outputs(Loss loss, const Tensor& y_hat, const Tensor& y) {
   require_matrix(y_hat, "outputs");
   require_matrix(y, "labels");
   require_shape(y, y_hat.sizes(), "labels");
-  if (loss == OutputLoss::kNegativeLog) {
+  if (loss == Loss::kNegativeLog) {
     const double lowest = y_hat.min().item<double>();
     CDT_REQUIRE(lowest > 0, "−yᵀlog ŷ needs probabilities above zero; the smallest is ", lowest,
                 ". Use the cross entropy on logits");
@@ -47,79 +38,39 @@ void require_away_from_kinks(const Tensor& y_hat, const Tensor& y) {
 double samples(const Tensor& y) { return static_cast<double>(y.size(0)); }
 double entries(const Tensor& y) { return static_cast<double>(y.numel()); }
 
-[[noreturn]] void unknown(OutputLoss loss) {
+[[noreturn]] void unknown(Loss loss) {
   throw InvalidArgument(c10::str("no loss has the number ", static_cast<int>(loss)));
 }
 
 }  // namespace
 
-OutputLoss to_output_loss(Loss loss) {
-  switch (loss) {
-    case Loss::kSse:
-      return OutputLoss::kSse;
-    case Loss::kHalfMse:
-      return OutputLoss::kHalfMse;
-    case Loss::kMse:
-      return OutputLoss::kMse;
-  }
-  throw InvalidArgument(c10::str("no loss has the number ", static_cast<int>(loss)));
-}
-
-std::optional<Loss> to_quadratic(OutputLoss loss) {
-  switch (loss) {
-    case OutputLoss::kSse:
-      return Loss::kSse;
-    case OutputLoss::kHalfMse:
-      return Loss::kHalfMse;
-    case OutputLoss::kMse:
-      return Loss::kMse;
-    default:
-      return std::nullopt;
-  }
-}
-
-OutputLoss parse_output_loss(std::string_view name) {
-  for (const auto& [known, loss] : kOutputNames) {
-    if (known == name) return loss;
-  }
-  throw InvalidArgument(c10::str(
-      "loss must be sse, half-mse, mse, mae, cross-entropy or negative-log, not '", name, "'"));
-}
-
-std::string to_string(OutputLoss loss) {
-  for (const auto& [name, known] : kOutputNames) {
-    if (known == loss) return std::string(name);
-  }
-  unknown(loss);
-}
-
-double output_loss(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
+double output_loss(Loss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = to_quadratic(loss)) return loss_value(*known, y_hat - y);
+  if (is_quadratic(loss)) return loss_value(loss, y_hat - y);
   switch (loss) {
-    case OutputLoss::kMae:
+    case Loss::kMae:
       return (y_hat - y).abs().mean().item<double>();
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return -(y * torch::log_softmax(y_hat, 1)).sum().item<double>() / samples(y);
-    case OutputLoss::kNegativeLog:
+    case Loss::kNegativeLog:
       return -(y * y_hat.log()).sum().item<double>();
     default:
       unknown(loss);
   }
 }
 
-Tensor loss_gradient(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
+Tensor loss_gradient(Loss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = to_quadratic(loss)) {
-    return gradient_factor(*known, y.numel()) * (y_hat - y);
+  if (is_quadratic(loss)) {
+    return gradient_factor(loss, y.numel()) * (y_hat - y);
   }
   switch (loss) {
-    case OutputLoss::kMae:
+    case Loss::kMae:
       require_away_from_kinks(y_hat, y);
       return (y_hat - y).sign() / entries(y);
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return (torch::softmax(y_hat, 1) - y) / samples(y);
-    case OutputLoss::kNegativeLog:
+    case Loss::kNegativeLog:
       return -y / y_hat;
     default:
       unknown(loss);
@@ -130,81 +81,80 @@ Tensor softmax_hessian(const Tensor& p) {
   return torch::diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1);
 }
 
-Tensor loss_hessian(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
+Tensor loss_hessian(Loss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = to_quadratic(loss)) {
-    return torch::diag_embed(torch::full_like(y, gradient_factor(*known, y.numel())));
+  if (is_quadratic(loss)) {
+    return torch::diag_embed(torch::full_like(y, gradient_factor(loss, y.numel())));
   }
   switch (loss) {
-    case OutputLoss::kMae:
+    case Loss::kMae:
       require_away_from_kinks(y_hat, y);
       return torch::diag_embed(torch::zeros_like(y));
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return softmax_hessian(torch::softmax(y_hat, 1)) / samples(y);
-    case OutputLoss::kNegativeLog:
+    case Loss::kNegativeLog:
       return torch::diag_embed(y / y_hat.square());
     default:
       unknown(loss);
   }
 }
 
-Tensor label_influence(OutputLoss loss, const Tensor& y_hat, const Tensor& y) {
+Tensor label_influence(Loss loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y);
-  if (const auto known = to_quadratic(loss)) {
-    return torch::diag_embed(torch::full_like(y, gradient_factor(*known, y.numel())));
+  if (is_quadratic(loss)) {
+    return torch::diag_embed(torch::full_like(y, gradient_factor(loss, y.numel())));
   }
   switch (loss) {
-    case OutputLoss::kMae:
+    case Loss::kMae:
       require_away_from_kinks(y_hat, y);
       return torch::diag_embed(torch::zeros_like(y));  // a small augment does not turn a sign
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return torch::diag_embed(torch::full_like(y, 1 / samples(y)));
-    case OutputLoss::kNegativeLog:
+    case Loss::kNegativeLog:
       return torch::diag_embed(1 / y_hat);
     default:
       unknown(loss);
   }
 }
 
-Tensor third_derivative(OutputLoss loss, const Tensor& y_hat, const Tensor& y, const Tensor& u,
+Tensor third_derivative(Loss loss, const Tensor& y_hat, const Tensor& y, const Tensor& u,
                         const Tensor& v) {
   require_outputs(loss, y_hat, y);
   require_shape(u, y.sizes(), "u");
   require_shape(v, y.sizes(), "v");
-  if (to_quadratic(loss)) return torch::zeros_like(y);
+  if (is_quadratic(loss)) return torch::zeros_like(y);
   switch (loss) {
-    case OutputLoss::kMae:
+    case Loss::kMae:
       require_away_from_kinks(y_hat, y);
       return torch::zeros_like(y);
-    case OutputLoss::kCrossEntropy: {
+    case Loss::kCrossEntropy: {
       // p ∘ ((u − ū)(v − v̄) − cov(u, v)), means under p
       const Tensor p = torch::softmax(y_hat, 1);
       const Tensor product = (u - (p * u).sum(1, true)) * (v - (p * v).sum(1, true));
       return p * (product - (p * product).sum(1, true)) / samples(y);
     }
-    case OutputLoss::kNegativeLog:
+    case Loss::kNegativeLog:
       return -2 * y / y_hat.pow(3) * u * v;
     default:
       unknown(loss);
   }
 }
 
-double third_derivative_bound(OutputLoss loss, const Tensor& from, const Tensor& to,
-                              const Tensor& y) {
+double third_derivative_bound(Loss loss, const Tensor& from, const Tensor& to, const Tensor& y) {
   require_outputs(loss, from, y);
   require_outputs(loss, to, y);
-  if (to_quadratic(loss)) return 0;
+  if (is_quadratic(loss)) return 0;
   switch (loss) {
-    case OutputLoss::kMae:
+    case Loss::kMae:
       CDT_REQUIRE(((from - y) * (to - y) > 0).all().item<bool>(),
                   "between these outputs one equals its label, where the mean absolute error has "
                   "no derivatives");
       return 0;
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       // Entries of a unit vector spread over at most √2, and a third central moment on an interval
       // of length d is at most d³/(6√3).
       return std::sqrt(2.0) / (3 * std::sqrt(3.0)) / samples(y);
-    case OutputLoss::kNegativeLog:
+    case Loss::kNegativeLog:
       return (2 * y.abs() / torch::minimum(from, to).pow(3)).max().item<double>();
     default:
       unknown(loss);
@@ -217,11 +167,11 @@ Tensor times_blocks(const Tensor& X, const Tensor& blocks) {
   return torch::bmm(pieces, blocks).transpose(0, 1).reshape({X.size(0), -1});
 }
 
-ControlOrientedDynamics control_oriented_dynamics(OutputLoss loss, const Tensor& theta,
+ControlOrientedDynamics control_oriented_dynamics(Loss loss, const Tensor& theta,
                                                   double learning_rate, const Tensor& y_hat,
                                                   const Tensor& y) {
   CDT_REQUIRE(
-      loss != OutputLoss::kMae,
+      loss != Loss::kMae,
       "the mean absolute error has no curvature: its linearized gradient does not depend on "
       "the outputs, so no label augment can steer them. Use a quadratic loss or the cross "
       "entropy");

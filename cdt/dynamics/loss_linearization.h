@@ -8,49 +8,30 @@
 
 #include <cdt/dynamics/loss.h>
 
-#include <optional>
-
 namespace cdt::dynamics {
 
-enum class OutputLoss {
-  kSse,      ///< ½‖e‖²
-  kHalfMse,  ///< ½‖e‖²/n
-  kMse,      ///< ‖e‖²/n
-  kMae,      ///< ‖e‖₁/n: no curvature, so nothing to control; no derivative where e is zero
-  kCrossEntropy,  ///< −(1/r)Σ yᵀlog softmax(ŷ) on logits: PyTorch's cross_entropy
-  kNegativeLog,   ///< −yᵀlog ŷ on probabilities ŷ > 0: the paper's cross entropy (eq. CEloss)
-};
-
-OutputLoss to_output_loss(Loss loss);
-/// The way back; none unless the loss is quadratic.
-std::optional<Loss> to_quadratic(OutputLoss loss);
-/// "sse", "half-mse", "mse", "mae", "cross-entropy" or "negative-log".
-/// @throws InvalidArgument on another name.
-OutputLoss parse_output_loss(std::string_view name);
-std::string to_string(OutputLoss loss);
-
 /// L
-double output_loss(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+double output_loss(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
 /// ∂L/∂ŷ [r, C]. Of the cross entropy it is (softmax(ŷ) − y)/r, also for labels that do not sum to
 /// 1: augmented labels enter affinely.
-torch::Tensor loss_gradient(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+torch::Tensor loss_gradient(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
 /// ∂²L/∂ŷ² [r, C, C]
-torch::Tensor loss_hessian(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+torch::Tensor loss_hessian(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
 /// −∂²L/∂ŷ∂y [r, C, C]: how a label augment y_u lowers the gradient.
-torch::Tensor label_influence(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+torch::Tensor label_influence(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
 /// ∂³L/∂ŷ³[u, v] [r, C] for directions u, v [r, C].
-torch::Tensor third_derivative(OutputLoss loss, const torch::Tensor& y_hat, const torch::Tensor& y,
+torch::Tensor third_derivative(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y,
                                const torch::Tensor& u, const torch::Tensor& v);
 
 /// No less than ‖∂³L/∂ŷ³‖ anywhere between two outputs: what the bound on the linearized gradient
 /// needs (eq. LossLagrangeError; at ŷ(k₀) alone, as printed, it is no bound). Zero for quadratic
 /// losses. For the cross entropy √2/(3√3 r), its largest value anywhere: a third central moment of
 /// a unit vector's entries.
-double third_derivative_bound(OutputLoss loss, const torch::Tensor& from, const torch::Tensor& to,
+double third_derivative_bound(Loss loss, const torch::Tensor& from, const torch::Tensor& to,
                               const torch::Tensor& y);
 
 /// ŷ⁺ = Aŷ + B y_u + bias: the control-oriented training dynamics (eq. lin_trainig_dynamics) around
@@ -64,7 +45,7 @@ struct ControlOrientedDynamics {
 /// Θ [n, n].
 /// @throws InvalidArgument for the mean absolute error: its Hessian is zero, so A = I whatever the
 /// rate.
-ControlOrientedDynamics control_oriented_dynamics(OutputLoss loss, const torch::Tensor& theta,
+ControlOrientedDynamics control_oriented_dynamics(Loss loss, const torch::Tensor& theta,
                                                   double learning_rate, const torch::Tensor& y_hat,
                                                   const torch::Tensor& y);
 

@@ -53,12 +53,12 @@ SafeTensors Trainer::checkpoint() const {
   json plans = json::array();
   for (const auto& [batch, plan] : plans_) {
     const std::string name = c10::str("plan.", batch);
-    const auto& spectrum = plan.feedback->spectrum();
+    const auto& modes = plan.feedback->modes();
     if (const Tensor curvature = plan.feedback->curvature(); curvature.defined()) {
       content.tensors[name + ".curvature"] = curvature;
     }
-    content.tensors[name + ".eigenvalues"] = spectrum.eigenvalues;
-    content.tensors[name + ".eigenvectors"] = spectrum.eigenvectors;
+    content.tensors[name + ".eigenvalues"] = modes.values;
+    content.tensors[name + ".eigenvectors"] = modes.vectors;
     if (keeps_origin()) {
       content.tensors[name + ".outputs"] = plan.outputs;
       put(content, name + ".parameters", plan.parameters);
@@ -76,9 +76,9 @@ SafeTensors Trainer::checkpoint() const {
                      {"hessian_norm", plan.hessian_norm},
                      {"stale", plan.stale},
                      {"last_used", plan.last_used},
-                     {"rank", spectrum.rank},
-                     {"rank_tolerance", spectrum.rank_tolerance},
-                     {"smallest", spectrum.smallest}});
+                     {"rank", modes.rank},
+                     {"rank_tolerance", modes.rank_tolerance},
+                     {"smallest", modes.smallest}});
   }
   const json state{{"method", to_string(options_.method)},
                    {"step", step_},
@@ -126,21 +126,21 @@ void Trainer::restore(const SafeTensors& content) {
     for (const json& saved : state.at("plans")) {
       const int64_t batch = saved.at("batch");
       const std::string name = c10::str("plan.", batch);
-      dynamics::Spectrum spectrum;
-      spectrum.eigenvalues = at(content, name + ".eigenvalues").to(model_.device());
-      spectrum.eigenvectors = at(content, name + ".eigenvectors").to(model_.device());
-      const int64_t n = spectrum.size();
-      require_shape(spectrum.eigenvectors, {n, n}, name + ".eigenvectors");
-      spectrum.rank = saved.at("rank");
-      spectrum.rank_tolerance = saved.at("rank_tolerance");
-      spectrum.smallest = saved.at("smallest");
+      dynamics::Modes modes;
+      modes.values = at(content, name + ".eigenvalues").to(model_.device());
+      modes.vectors = at(content, name + ".eigenvectors").to(model_.device());
+      const int64_t n = modes.size();
+      require_shape(modes.vectors, {n, n}, name + ".eigenvectors");
+      modes.rank = saved.at("rank");
+      modes.rank_tolerance = saved.at("rank_tolerance");
+      modes.smallest = saved.at("smallest");
       Tensor curvature;
-      if (!dynamics::to_quadratic(options_.loss)) {
+      if (!dynamics::is_quadratic(options_.loss)) {
         curvature = at(content, name + ".curvature").to(model_.device());
       }
       Plan plan;
       plan.step = saved.at("step");
-      plan.feedback = make_feedback(spectrum, curvature, plan.step);
+      plan.feedback = make_feedback(modes, curvature, plan.step);
       plan.guard = {saved.at("rate"),    saved.at("start_rate"), saved.at("good_steps"),
                     saved.at("shrinks"), saved.at("failures"),   saved.at("wary_steps")};
       plan.start_error = saved.at("start_error");

@@ -10,33 +10,32 @@ namespace cdt::train {
 using torch::Tensor;
 
 ClassFeedback::ClassFeedback(control::CrossEntropyPlant plant, double q, double p)
-    : Feedback(plant.spectrum), plant_(std::move(plant)), q_(q), p_(p) {
-  plant_.spectrum = spectrum_;
+    : Feedback(plant.modes), plant_(std::move(plant)), q_(q), p_(p) {
+  plant_.modes = modes_;
 }
 
 void ClassFeedback::design(double rate) {
   const double step = rate / static_cast<double>(plant_.samples);
-  const auto controller =
-      control::design_spectral(spectrum_, step, dynamics::Loss::kSse, {q_, p_, {}, {}});
+  const auto controller = control::design_spectral(modes_, step, {q_, p_, {}, {}});
   step_ = controller.s;
-  steering_ = controller.modes.steering;
+  steering_ = controller.gains.steering;
   radius_ = controller.closed_loop_radius();
   rate_ = rate;
 }
 
 Tensor ClassFeedback::state(const Tensor& outputs) const {
   if (!torch::isfinite(outputs).all().item<bool>()) {  // a step too far, not the caller's mistake
-    return torch::full({spectrum_.size()}, NAN, spectrum_.eigenvalues.options());
+    return torch::full({modes_.size()}, NAN, modes_.values.options());
   }
-  return spectrum_.eigenvectors.t().mv(plant_.coordinates(outputs));
+  return modes_.vectors.t().mv(plant_.coordinates(outputs));
 }
 
 Tensor ClassFeedback::logits(const Tensor& modal) const {
-  return plant_.logits(spectrum_.eigenvectors.mv(modal));
+  return plant_.logits(modes_.vectors.mv(modal));
 }
 
 Steered ClassFeedback::steer_modes(const Tensor& modal, const Tensor& steered) const {
-  const Tensor seed = plant_.seed(spectrum_.eigenvectors.mv(steered));
+  const Tensor seed = plant_.seed(modes_.vectors.mv(steered));
   // ȳ = p − r·seed, so y_u = ȳ − ȳ_ε.
   const Tensor augment = torch::softmax(logits(modal), 1) - plant_.targets -
                          seed * static_cast<double>(plant_.samples);
@@ -62,7 +61,7 @@ Steered ClassFeedback::steer(const Tensor& outputs) {
 }
 
 double ClassFeedback::merit(const Tensor& modal) const {
-  return spectrum_.rank == 0 ? 0 : plant_.excess_loss(logits(modal));
+  return modes_.rank == 0 ? 0 : plant_.excess_loss(logits(modal));
 }
 
 double ClassFeedback::distance(const Tensor& modal) const {
@@ -78,8 +77,7 @@ bool ClassFeedback::settled(const Tensor& modal, double rounding) const {
   // The loss has errors that no label moves if its gradient H^−½Zᵀ(p − ȳ_ε) is out of reach.
   const Tensor z = logits(modal);
   const Tensor gradient = (torch::softmax(z, 1) - plant_.targets).mm(plant_.basis).unsqueeze(2);
-  const Tensor in_modes =
-      spectrum_.eigenvectors.t().mv(plant_.inverse_root.matmul(gradient).reshape({-1}));
+  const Tensor in_modes = modes_.vectors.t().mv(plant_.inverse_root.matmul(gradient).reshape({-1}));
   const double left = reachable(in_modes).norm().item<double>();
   const double whole = in_modes.norm().item<double>();
   return left * left <= tol::kUnreachableError * whole * whole;

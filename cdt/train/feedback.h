@@ -4,7 +4,7 @@
 /// coordinates of the outputs, its state, in which the loop is linear.
 #pragma once
 
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 namespace cdt::train {
 
@@ -29,7 +29,7 @@ class Feedback {
   /// Designs the gain for rate α; the eigendecomposition is kept.
   virtual void design(double rate) = 0;
   double rate() const { return rate_; }
-  const dynamics::Spectrum& spectrum() const { return spectrum_; }
+  const dynamics::Modes& modes() const { return modes_; }
   /// The mean Hessian of the loss [r, C − 1, C − 1], which the spectrum contains; undefined where
   /// it is the same everywhere.
   virtual torch::Tensor curvature() const { return {}; }
@@ -60,14 +60,14 @@ class Feedback {
  protected:
   /// One layout of the eigenvectors, wherever they come from: products round the same way after a
   /// checkpoint.
-  explicit Feedback(dynamics::Spectrum spectrum) : spectrum_(std::move(spectrum)) {
-    spectrum_.eigenvectors = spectrum_.eigenvectors.t().contiguous().t();
+  explicit Feedback(dynamics::Modes modes) : modes_(std::move(modes)) {
+    modes_.vectors = modes_.vectors.t().contiguous().t();
   }
   torch::Tensor reachable(const torch::Tensor& modal) const {
-    return modal.narrow(0, spectrum_.nullity(), spectrum_.rank);
+    return modal.narrow(0, modes_.nullity(), modes_.rank);
   }
 
-  dynamics::Spectrum spectrum_;
+  dynamics::Modes modes_;
   double rate_ = 0;
   double radius_ = 0;
 };

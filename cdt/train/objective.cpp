@@ -2,7 +2,7 @@
 
 namespace cdt::train {
 
-using dynamics::OutputLoss;
+using dynamics::Loss;
 using torch::Tensor;
 
 Tensor Objective::smoothed(const Tensor& labels) const {
@@ -11,7 +11,7 @@ Tensor Objective::smoothed(const Tensor& labels) const {
 }
 
 Assessment Objective::assess(const Tensor& outputs, const Tensor& labels) const {
-  if (loss_ == OutputLoss::kCrossEntropy) {
+  if (loss_ == Loss::kCrossEntropy) {
     const auto r = static_cast<double>(labels.size(0));
     const Tensor log_p = torch::log_softmax(outputs, 1);
     const Tensor targets = smoothed(labels);
@@ -20,15 +20,15 @@ Assessment Objective::assess(const Tensor& outputs, const Tensor& labels) const 
   }
   const Tensor error = (outputs - labels).reshape({-1});
   const double square = torch::dot(error, error).item<double>();
-  if (loss_ == OutputLoss::kMae) return {error.abs().mean().item<double>(), square};
+  if (loss_ == Loss::kMae) return {error.abs().mean().item<double>(), square};
   return {curvature(labels.size(0), labels.size(1)) * square / 2, square};  // ½ c_L ‖e‖²
 }
 
 Tensor Objective::gradient(const Tensor& outputs, const Tensor& labels) const {
   switch (loss_) {
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return (torch::softmax(outputs, 1) - smoothed(labels)) / static_cast<double>(labels.size(0));
-    case OutputLoss::kMae:
+    case Loss::kMae:
       return (outputs - labels).sign() / static_cast<double>(labels.numel());
     default:
       return (outputs - labels) * curvature(labels.size(0), labels.size(1));
@@ -39,9 +39,9 @@ Tensor Objective::graph(const Tensor& outputs, const Tensor& labels) const {
   const Tensor y = smoothed(labels).to(outputs.scalar_type());
   const Tensor y_hat = outputs.reshape(y.sizes());
   switch (loss_) {
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return -(y * torch::log_softmax(y_hat, 1)).sum() / static_cast<double>(labels.size(0));
-    case OutputLoss::kMae:
+    case Loss::kMae:
       return (y_hat - y).abs().mean();
     default:
       return (y_hat - y).square().sum() * (curvature(labels.size(0), labels.size(1)) / 2);
@@ -50,12 +50,12 @@ Tensor Objective::graph(const Tensor& outputs, const Tensor& labels) const {
 
 double Objective::curvature(int64_t samples, int64_t outputs) const {
   switch (loss_) {
-    case OutputLoss::kCrossEntropy:
+    case Loss::kCrossEntropy:
       return 0.5 / static_cast<double>(samples);  // diag(p) − ppᵀ has no larger eigenvalue than ½
-    case OutputLoss::kMae:
+    case Loss::kMae:
       return 0;
     default:
-      return dynamics::gradient_factor(*dynamics::to_quadratic(loss_), samples * outputs);
+      return dynamics::gradient_factor(loss_, samples * outputs);
   }
 }
 

@@ -16,9 +16,9 @@ struct Assessment {
 class Objective {
  public:
   /// `smoothing` ε: the cross entropy is trained on (1 − ε)y + ε/C.
-  Objective(dynamics::OutputLoss loss, double smoothing) : loss_(loss), smoothing_(smoothing) {}
+  Objective(dynamics::Loss loss, double smoothing) : loss_(loss), smoothing_(smoothing) {}
 
-  dynamics::OutputLoss loss() const { return loss_; }
+  dynamics::Loss loss() const { return loss_; }
   double smoothing() const { return smoothing_; }
 
   Assessment assess(const torch::Tensor& outputs, const torch::Tensor& labels) const;
@@ -33,7 +33,7 @@ class Objective {
  private:
   torch::Tensor smoothed(const torch::Tensor& labels) const;
 
-  dynamics::OutputLoss loss_;
+  dynamics::Loss loss_;
   double smoothing_;
 };
 

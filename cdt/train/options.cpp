@@ -114,7 +114,7 @@ std::string to_string(const Relinearization& policy) {
 }
 
 double smoothing_of(const TrainOptions& options) {
-  if (options.loss != dynamics::OutputLoss::kCrossEntropy) return 0;
+  if (options.loss != dynamics::Loss::kCrossEntropy) return 0;
   return options.smoothing.value_or(is_controlled(options.method) ? control::kUsualSmoothing : 0);
 }
 
@@ -122,21 +122,21 @@ namespace {
 
 /// What goes with which loss.
 void require_loss(const TrainOptions& options) {
-  using dynamics::OutputLoss;
+  using dynamics::Loss;
   const bool controlled = is_controlled(options.method);
-  CDT_REQUIRE(options.loss != OutputLoss::kNegativeLog,
+  CDT_REQUIRE(options.loss != Loss::kNegativeLog,
               "−yᵀlog ŷ on probabilities is for analysis; train with cross-entropy, on logits");
   CDT_REQUIRE(
-      options.loss != OutputLoss::kMae || !controlled, to_string(options.method),
+      options.loss != Loss::kMae || !controlled, to_string(options.method),
       " cannot control the mean absolute error: it has no curvature, its gradient does not "
       "depend on how far the outputs are off, so there is nothing to feed back. Use mse, or "
       "a method without control");
   const bool needs_rate = options.method == Method::kGd || options.method == Method::kGdMatched ||
                           options.method == Method::kMomentum;
-  CDT_REQUIRE(options.loss != OutputLoss::kMae || !needs_rate || options.learning_rate,
+  CDT_REQUIRE(options.loss != Loss::kMae || !needs_rate || options.learning_rate,
               "the mean absolute error has no curvature to find a rate from: ",
               to_string(options.method), " needs lr");
-  if (options.loss != OutputLoss::kCrossEntropy) {
+  if (options.loss != Loss::kCrossEntropy) {
     CDT_REQUIRE(!options.smoothing, "smoothing belongs to cross-entropy, not to ",
                 dynamics::to_string(options.loss));
     return;

@@ -16,40 +16,39 @@ double norm_of(const Tensor& v) { return v.norm().item<double>(); }
 
 }  // namespace
 
-QuadraticFeedback::QuadraticFeedback(dynamics::Spectrum spectrum, Tensor labels,
-                                     FeedbackOptions options)
-    : Feedback(std::move(spectrum)),
+QuadraticFeedback::QuadraticFeedback(dynamics::Modes modes, Tensor labels, FeedbackOptions options)
+    : Feedback(std::move(modes)),
       labels_(std::move(labels)),
       options_(std::move(options)),
-      gradient_factor_(dynamics::gradient_factor(options_.loss, spectrum_.size())) {
+      gradient_factor_(dynamics::gradient_factor(options_.loss, modes_.size())) {
   CDT_REQUIRE(!options_.weights || options_.shape == 0,
               "weights of samples or outputs and spectral shaping exclude each other: weighted "
               "errors have no common eigenbasis with the kernel");
 }
 
 void QuadraticFeedback::design(double rate) {
-  dynamics::Spectrum effective = spectrum_;
-  if (options_.ridge > 0) effective.eigenvalues = spectrum_.eigenvalues + options_.ridge;
-  const Tensor& V = spectrum_.eigenvectors;
-  if (options_.weights && spectrum_.rank > 0) {
+  dynamics::Modes effective = modes_;
+  if (options_.ridge > 0) effective.values = modes_.values + options_.ridge;
+  const Tensor& V = modes_.vectors;
+  if (options_.weights && modes_.rank > 0) {
     const auto controller =
-        control::design_general(effective, rate, options_.loss, *options_.weights * options_.q,
+        control::design_general(effective, rate * gradient_factor_, *options_.weights * options_.q,
                                 torch::full_like(*options_.weights, options_.p));
-    step_ = effective.eigenvalues * (rate * gradient_factor_);
+    step_ = effective.values * (rate * gradient_factor_);
     steering_ = V.t().mm(controller.steering).mm(V);
     cost_ = V.t().mm(controller.P).mm(V);
     radius_ = controller.closed_loop_radius;
   } else {
     control::SpectralWeights weights{options_.q, options_.p, {}, {}};
-    if (options_.shape > 0 && spectrum_.rank > 0) {
+    if (options_.shape > 0 && modes_.rank > 0) {
       weights.shape_q = [this](const Tensor&) {
-        const Tensor share = spectrum_.eigenvalues / spectrum_.largest();
+        const Tensor share = modes_.values / modes_.largest();
         return (share / (share + options_.shape)).clamp_min(kLeastShare);
       };
     }
-    const auto controller = control::design_spectral(effective, rate, options_.loss, weights);
+    const auto controller = control::design_spectral(effective, rate * gradient_factor_, weights);
     step_ = controller.s;
-    steering_ = controller.modes.steering;
+    steering_ = controller.gains.steering;
     radius_ = controller.closed_loop_radius();
   }
   rate_ = rate;
@@ -57,11 +56,11 @@ void QuadraticFeedback::design(double rate) {
 }
 
 double QuadraticFeedback::unit_rate() const {
-  return dynamics::unit_rate(spectrum_, options_.loss);
+  return dynamics::unit_rate(modes_, gradient_factor_);
 }
 
 Tensor QuadraticFeedback::state(const Tensor& outputs) const {
-  return spectrum_.eigenvectors.t().mv(outputs.reshape({-1}) - labels_);
+  return modes_.vectors.t().mv(outputs.reshape({-1}) - labels_);
 }
 
 Tensor QuadraticFeedback::steer_modes(const Tensor& modal) const {
@@ -80,8 +79,8 @@ Proposal QuadraticFeedback::propose(const Tensor& modal, double rate, double wei
   }
   // With decay d the gradient is Jᵀc_L(e + (d/c_L)a) + dθ⊥, where θ = Jᵀa + θ⊥. So the same problem
   // arises with the kernel Θ + (d/c_L)I and the error e + (d/c_L)a, and θ⊥ decays by itself.
-  const Tensor in_modes = spectrum_.eigenvectors.t().mv(moved);  // Vᵀ J θ
-  const Tensor& lambda = spectrum_.eigenvalues;
+  const Tensor in_modes = modes_.vectors.t().mv(moved);  // Vᵀ J θ
+  const Tensor& lambda = modes_.values;
   const Tensor a = torch::where(lambda > 0, in_modes / lambda, torch::zeros_like(in_modes));
   const Tensor steered = steer_modes(modal + a * (weight_decay / gradient_factor_));
   proposal.shrink = std::min(1.0, rate * weight_decay);
@@ -94,7 +93,7 @@ Proposal QuadraticFeedback::propose(const Tensor& modal, double rate, double wei
 
 Steered QuadraticFeedback::steer(const Tensor& outputs) {
   if (!matrix_.defined()) {
-    const Tensor& V = spectrum_.eigenvectors;
+    const Tensor& V = modes_.vectors;
     matrix_ = steering_.dim() == 1 ? (V * steering_).mm(V.t()) : V.mm(steering_).mm(V.t());
   }
   const Tensor error = outputs.reshape({-1}) - labels_;

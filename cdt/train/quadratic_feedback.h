@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/control/spectral.h>
+#include <cdt/dynamics/loss.h>
 #include <cdt/train/feedback.h>
 
 #include <optional>
@@ -24,7 +25,7 @@ class QuadraticFeedback : public Feedback {
  public:
   /// For labels y [n], float64.
   /// @throws InvalidArgument as the controllers do; also if there are weights and a shape.
-  QuadraticFeedback(dynamics::Spectrum spectrum, torch::Tensor labels, FeedbackOptions options);
+  QuadraticFeedback(dynamics::Modes modes, torch::Tensor labels, FeedbackOptions options);
 
   void design(double rate) override;
   double unit_rate() const override;
@@ -44,9 +45,7 @@ class QuadraticFeedback : public Feedback {
   torch::Tensor steer_modes(const torch::Tensor& modal) const;
 
  private:
-  torch::Tensor expand(const torch::Tensor& modal) const {
-    return spectrum_.eigenvectors.mv(modal);
-  }
+  torch::Tensor expand(const torch::Tensor& modal) const { return modes_.vectors.mv(modal); }
 
   torch::Tensor labels_;
   FeedbackOptions options_;

@@ -76,7 +76,7 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options)
   }
   CDT_REQUIRE(options_.patience == 0 || data_.x_val.defined(),
               "--patience needs validation samples, and there are none");
-  if (options_.loss == dynamics::OutputLoss::kCrossEntropy) {
+  if (options_.loss == dynamics::Loss::kCrossEntropy) {
     CDT_REQUIRE(data_.y.size(1) >= 2,
                 "cross-entropy needs two classes or more, a column of labels "
                 "for each; there is ",
@@ -105,11 +105,11 @@ Trainer::Trainer(const nn::Mlp& model, TrainData data, TrainOptions options)
   if (!optimizer_) network_ = model;
 }
 
-void Trainer::adopt(const dynamics::Spectrum& spectrum, double seconds) {
-  CDT_REQUIRE(spectrum.size() == data_.y.numel(), "the kernel must have ", data_.y.numel(),
-              " rows, not ", spectrum.size());
-  if (step_ > 0 || !batches_.all() || !dynamics::to_quadratic(options_.loss)) return;
-  adopted_ = spectrum;
+void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
+  CDT_REQUIRE(modes.size() == data_.y.numel(), "the kernel must have ", data_.y.numel(),
+              " rows, not ", modes.size());
+  if (step_ > 0 || !batches_.all() || !dynamics::is_quadratic(options_.loss)) return;
+  adopted_ = modes;
   if (is_controlled(options_.method)) earlier_seconds_ += seconds;
 }
 

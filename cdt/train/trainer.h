@@ -81,7 +81,7 @@ class Trainer {
   /// Takes the kernel of the present parameters on all training samples from whoever has computed
   /// it already, in `seconds`; ignored where batches need their own, or a loss that is not
   /// quadratic.
-  void adopt(const dynamics::Spectrum& spectrum, double seconds);
+  void adopt(const dynamics::Modes& modes, double seconds);
 
   /// Runs to the end, or until asked to stop.
   /// @throws NumericalError if the kernel cannot be computed.
@@ -148,7 +148,7 @@ class Trainer {
 
   Plan& plan_for(const Pass& pass, StepRecord& row);
   std::shared_ptr<Feedback> make_feedback(const Pass& pass);
-  std::shared_ptr<Feedback> make_feedback(const dynamics::Spectrum& spectrum,
+  std::shared_ptr<Feedback> make_feedback(const dynamics::Modes& modes,
                                           const torch::Tensor& curvature, int64_t step);
   torch::Tensor labels_at(int64_t step) const;
   bool keeps_origin() const;
@@ -191,7 +191,7 @@ class Trainer {
   Clock::time_point start_;
   std::optional<Pass> next_;          ///< the pass that judged the last step
   std::vector<torch::Tensor> saved_;  ///< θ before a step that the guard judges
-  std::optional<dynamics::Spectrum> adopted_;
+  std::optional<dynamics::Modes> adopted_;
   Outcome outcome_ = Outcome::kSteps;
 };
 

@@ -31,25 +31,26 @@ Tensor Trainer::labels_at(int64_t step) const {
                         : data_.y.index_select(0, batches_.rows(step).to(data_.y.device()));
 }
 
-std::shared_ptr<Feedback> Trainer::make_feedback(const dynamics::Spectrum& spectrum,
+std::shared_ptr<Feedback> Trainer::make_feedback(const dynamics::Modes& modes,
                                                  const Tensor& curvature, int64_t step) {
-  if (const auto loss = dynamics::to_quadratic(options_.loss)) {
+  if (dynamics::is_quadratic(options_.loss)) {
     FeedbackOptions options;
-    options.loss = *loss;
+    options.loss = options_.loss;
     options.q = options_.q;
     options.p = options_.p;
     options.shape = options_.shape;
     if (options_.method == Method::kGuarded) {
-      options.ridge = options_.weight_decay / dynamics::gradient_factor(*loss, spectrum.size());
+      options.ridge =
+          options_.weight_decay / dynamics::gradient_factor(options_.loss, modes.size());
     }
     if (data_.sample_weights.defined() || data_.output_weights.defined()) {
       options.weights = weights_of(batches_.rows(step));
     }
-    return std::make_shared<QuadraticFeedback>(spectrum, labels_at(step).reshape({-1}),
+    return std::make_shared<QuadraticFeedback>(modes, labels_at(step).reshape({-1}),
                                                std::move(options));
   }
   auto plant = control::cross_entropy_plant(labels_at(step), objective_.smoothing(), curvature);
-  plant.spectrum = spectrum;
+  plant.modes = modes;
   return std::make_shared<ClassFeedback>(std::move(plant), options_.q, options_.p);
 }
 
@@ -58,13 +59,13 @@ std::shared_ptr<Feedback> Trainer::make_feedback(const Pass& pass) {
   kernel::NtkOptions options;
   options.memory_bytes = options_.memory_bytes;
   const Tensor theta = kernel::empirical_ntk(model_, pass.x, options).theta;
-  if (dynamics::to_quadratic(options_.loss)) {
+  if (dynamics::is_quadratic(options_.loss)) {
     const double tolerance = tol::rank_of_computed(theta.size(0), model_.dtype());
     return make_feedback(dynamics::decompose(theta, tolerance), {}, step_);
   }
   const auto plant =
       control::linearize_cross_entropy(theta, pass.values, pass.labels, objective_.smoothing());
-  return make_feedback(plant.spectrum, plant.curvature, step_);
+  return make_feedback(plant.modes, plant.curvature, step_);
 }
 
 Trainer::Plan& Trainer::linearize(const Pass& pass, StepRecord& row) {
@@ -151,7 +152,7 @@ Trainer::LocalState Trainer::local_state(const Plan& plan, const Pass& pass) {
 
 void Trainer::forget_old_plans() {
   const auto bytes = [&](const Plan& plan) {
-    const int64_t n = plan.feedback->spectrum().size();
+    const int64_t n = plan.feedback->modes().size();
     return n * n * static_cast<int64_t>(sizeof(double)) * (options_.method == Method::kCdt ? 2 : 1);
   };
   int64_t total = 0;

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
-#include "support/spectrum.h"
+#include "support/modes.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -15,7 +15,7 @@ namespace {
 
 using analysis::classify_equilibrium;
 using analysis::lyapunov_lr_max;
-using dynamics::OutputLoss;
+using dynamics::Loss;
 using torch::Tensor;
 using Kind = analysis::Equilibrium::Kind;
 
@@ -50,7 +50,7 @@ TEST(Equilibrium, NamesTheCase) {
             (std::vector<int64_t>{0, 1}));  // two outputs a sample
   // A slow mode is slow, not stuck.
   const auto slow = spectrum_of(test::kernel_with({1e-9, 1, 2, 3}, 3));
-  EXPECT_EQ(classify_equilibrium(slow, slow.eigenvectors.select(1, 0), 0.1, 1.0).kind, Kind::kNone);
+  EXPECT_EQ(classify_equilibrium(slow, slow.vectors.select(1, 0), 0.1, 1.0).kind, Kind::kNone);
   EXPECT_EQ(to_string(Kind::kNullSpace), "null-space");
   EXPECT_THROW(classify_equilibrium(spectrum, g.narrow(0, 0, 3), 0.1, 1.0), InvalidArgument);
   EXPECT_THROW(classify_equilibrium(spectrum, g * NAN, 0.1, 1.0), InvalidArgument);
@@ -92,8 +92,7 @@ TEST(Boundedness, AbsoluteErrorsSettleWithinTheRadius) {
 
 TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    for (const auto loss :
-         {OutputLoss::kMse, OutputLoss::kCrossEntropy, OutputLoss::kNegativeLog}) {
+    for (const auto loss : {Loss::kMse, Loss::kCrossEntropy, Loss::kNegativeLog}) {
       SCOPED_TRACE(to_string(loss) + c10::str(" seed ", seed));
       torch::manual_seed(seed);
       const int64_t r = 3, C = 3;
@@ -101,7 +100,7 @@ TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
       const Tensor y = torch::softmax(torch::randn({r, C}, kDouble), 1);
       Tensor outputs = torch::softmax(torch::randn({r, C}, kDouble), 1);
       Tensor equilibrium = y;
-      if (loss == OutputLoss::kCrossEntropy) {
+      if (loss == Loss::kCrossEntropy) {
         outputs = torch::randn({r, C}, kDouble);
         outputs = outputs - outputs.mean(1, true);
         equilibrium = y.log() - y.log().mean(1, true);
@@ -119,7 +118,7 @@ TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
       } else {
         EXPECT_GE(distance(1e-3), now);
       }
-      if (loss == OutputLoss::kMse) {
+      if (loss == Loss::kMse) {
         EXPECT_GE(limit, 2 / (2.0 / 9 * 2.0) * (1 - 1e-12));
       }
     }

@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
-#include "support/spectrum.h"
+#include "support/modes.h"
 #include "support/tolerance.h"
 
 namespace cdt {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/compare.h"
-#include "support/spectrum.h"
+#include "support/modes.h"
 
 namespace cdt {
 namespace {

@@ -5,13 +5,12 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
-#include "support/spectrum.h"
+#include "support/modes.h"
 #include "support/tolerance.h"
 
 namespace cdt {
 namespace {
 
-using dynamics::Loss;
 using torch::Tensor;
 
 using test::kDouble;
@@ -23,7 +22,7 @@ TEST(GainMargin, IsWhereTheScaledAugmentsLoseStability) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << " rho " << rho);
       const Tensor theta = test::random_kernel(6, 18, 3.0, 5);
       const auto controller =
-          control::design_spectral(spectrum_of(theta), rate, Loss::kSse, {1.0, rho, {}, {}});
+          control::design_spectral(spectrum_of(theta), rate, {1.0, rho, {}, {}});
       const auto margin = analysis::gain_margin(controller);
       const Tensor S = rate * theta;
       const Tensor A = torch::eye(6, kDouble) - S;
@@ -43,8 +42,7 @@ TEST(GainMargin, IsWhereTheScaledAugmentsLoseStability) {
       EXPECT_GT(margin.guaranteed_upper, 1);
     }
   }
-  const auto zero =
-      control::design_spectral(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.1, Loss::kSse);
+  const auto zero = control::design_spectral(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.1);
   EXPECT_TRUE(std::isinf(analysis::gain_margin(zero).upper));
 }
 
@@ -68,7 +66,7 @@ TEST(GainMargin, TheReturnDifferenceIsAsLargeAsPromised) {
 TEST(RateTable, ScalesTheSpectrum) {
   const Tensor theta = test::random_kernel(5, 15, 4.0, 7);
   const auto spectrum = spectrum_of(theta);
-  const auto rows = analysis::rate_table(spectrum, Loss::kSse, {0.01, 0.2, 0.3, 0.6, 10.0});
+  const auto rows = analysis::rate_table(spectrum, 1.0, {0.01, 0.2, 0.3, 0.6, 10.0});
   ASSERT_EQ(rows.size(), 5u);
   for (const auto& row : rows) {
     SCOPED_TRACE(testing::Message() << "rate " << row.learning_rate);
@@ -82,7 +80,7 @@ TEST(RateTable, ScalesTheSpectrum) {
     EXPECT_LE(row.radius_cdt, row.radius_gd);
     EXPECT_GT(row.margin_cdt, 1);
   }
-  EXPECT_THROW(analysis::rate_table(spectrum, Loss::kSse, {0.1, 0.0}), InvalidArgument);
+  EXPECT_THROW(analysis::rate_table(spectrum, 1.0, {0.1, 0.0}), InvalidArgument);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Stability criteria, rates and margins against dense eigenvalues and simulation.
+#include <cdt/analysis/preflight.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
@@ -6,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
-#include "support/spectrum.h"
+#include "support/modes.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -14,6 +15,8 @@ namespace {
 
 using analysis::assess_stability;
 using dynamics::Loss;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using torch::Tensor;
 
 using test::kDouble;
@@ -25,18 +28,18 @@ TEST(Stability, AgreesWithTheEigenvaluesOfTheStepMatrix) {
     const auto spectrum = spectrum_of(theta);
     for (double rate : {0.01, 0.2, 0.3, 0.49, 0.51, 2.0}) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
-      const auto stability = assess_stability(spectrum, rate, Loss::kSse);
+      const auto stability = assess_stability(spectrum, rate);
       const Tensor A = torch::eye(8, kDouble) - rate * theta;
       const double radius = torch::linalg_eigvals(A).abs().max().item<double>();
       EXPECT_NEAR(stability.kappa, radius, 1e-12);
       EXPECT_EQ(stability.stable, radius <= 1);
       EXPECT_EQ(stability.exponential, radius < 1);
       EXPECT_EQ(stability.strictly_contracting, rate * 4.0 < 1);
-      EXPECT_NEAR(stability.lr_max, 0.5, 1e-12);
-      EXPECT_NEAR(stability.lr_monotone, 0.25, 1e-12);
+      EXPECT_NEAR(stability.scale_max, 0.5, 1e-12);
+      EXPECT_NEAR(stability.scale_monotone, 0.25, 1e-12);
       // The bound of eq. LinearizedExpBoundedness holds along a trajectory.
       const Tensor e = torch::randn({8}, kDouble);
-      const auto run = dynamics::simulate(dynamics::step_matrix(theta, rate, Loss::kSse), e, 30);
+      const auto run = dynamics::simulate(dynamics::step_matrix(theta, rate), e, 30);
       for (int k = 0; k <= 30; ++k) {
         EXPECT_LE(
             run.errors[k].norm().item<double>(),
@@ -48,39 +51,52 @@ TEST(Stability, AgreesWithTheEigenvaluesOfTheStepMatrix) {
 
 TEST(Stability, BordersCount) {
   const auto spectrum = spectrum_of(torch::diag(torch::tensor({0.25, 1.0}, kDouble)));
-  EXPECT_FALSE(assess_stability(spectrum, 1.0, Loss::kSse).strictly_contracting);
-  EXPECT_TRUE(assess_stability(spectrum, 2.0, Loss::kSse).stable);
-  EXPECT_FALSE(assess_stability(spectrum, 2.0, Loss::kSse).exponential);
+  EXPECT_FALSE(assess_stability(spectrum, 1.0).strictly_contracting);
+  EXPECT_TRUE(assess_stability(spectrum, 2.0).stable);
+  EXPECT_FALSE(assess_stability(spectrum, 2.0).exponential);
 }
 
 TEST(Stability, UsesTheLossFactor) {
   const auto spectrum = spectrum_of(test::kernel_with({1, 2, 5, 10}, 1));
-  EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kSse).lr_max, 0.2, 1e-12);
-  EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kHalfMse).lr_max, 0.8, 1e-12);
-  EXPECT_NEAR(assess_stability(spectrum, 0.1, Loss::kMse).lr_max, 0.4, 1e-12);
+  EXPECT_NEAR(assess_stability(spectrum, 0.1).scale_max, 0.2, 1e-12);
+  const Tensor theta = test::kernel_with({1, 2, 5, 10}, 1);
+  for (const auto& [loss, lr_max] :
+       {std::pair{Loss::kSse, 0.2}, {Loss::kHalfMse, 0.8}, {Loss::kMse, 0.4}}) {
+    analysis::PreflightOptions options;
+    options.loss = loss;
+    const auto found = analysis::analyze(theta, spectrum, options);
+    EXPECT_NEAR(found.lr_max, lr_max, 1e-12);
+    EXPECT_NEAR(found.lr_monotone, lr_max / 2, 1e-12);
+    EXPECT_NEAR(found.stability.kappa, 1 - 0.1 * (0.2 / lr_max), 1e-12);
+  }
+  analysis::PreflightOptions options;
+  options.loss = Loss::kMae;
+  EXPECT_THAT(
+      [&] { analysis::analyze(theta, spectrum, options); },
+      ThrowsMessage<InvalidArgument>(HasSubstr("quadratic loss (sse, half-mse or mse), not mae")));
 }
 
 TEST(Stability, NullDirectionsNeitherGrowNorShrink) {
   const auto spectrum = spectrum_of(test::kernel_with({0, 0, 1, 2}, 2));
-  const auto stability = assess_stability(spectrum, 0.4, Loss::kSse);
+  const auto stability = assess_stability(spectrum, 0.4);
   EXPECT_TRUE(stability.stable);
   EXPECT_TRUE(stability.exponential);  // on the reachable subspace
   EXPECT_NEAR(stability.kappa, 0.6, 1e-12);
-  const auto frozen = assess_stability(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.4, Loss::kSse);
+  const auto frozen = assess_stability(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.4);
   EXPECT_TRUE(frozen.stable);
   EXPECT_FALSE(frozen.exponential);
   EXPECT_EQ(frozen.kappa, 1);
-  EXPECT_TRUE(std::isinf(frozen.lr_max));
-  EXPECT_FALSE(assess_stability(spectrum, 0.0, Loss::kSse).exponential);
-  EXPECT_THROW(assess_stability(spectrum, -1, Loss::kSse), InvalidArgument);
-  EXPECT_THROW(assess_stability(spectrum, NAN, Loss::kSse), InvalidArgument);
+  EXPECT_TRUE(std::isinf(frozen.scale_max));
+  EXPECT_FALSE(assess_stability(spectrum, 0.0).exponential);
+  EXPECT_THROW(assess_stability(spectrum, -1), InvalidArgument);
+  EXPECT_THROW(assess_stability(spectrum, NAN), InvalidArgument);
 }
 
 TEST(Margins, AreWhereTheLoopLosesStability) {
   for (double rate : {0.05, 0.3, 1.0, 20.0}) {
     SCOPED_TRACE(testing::Message() << "rate " << rate);
     const Tensor theta = test::random_kernel(7, 20, 3.0, 5);
-    const auto controller = control::design_spectral(theta, rate, Loss::kSse);
+    const auto controller = control::design_spectral(theta, rate);
     const auto margins = analysis::kernel_margins(controller);
     const Tensor I = torch::eye(7, kDouble);
     const auto radius = [&](double factor, const Tensor& G) {

@@ -20,7 +20,6 @@ namespace {
 using analysis::assess_trial;
 using analysis::lipschitz_estimate;
 using analysis::Trial;
-using dynamics::Loss;
 using torch::Tensor;
 
 using test::kDouble;
@@ -31,7 +30,7 @@ TEST(Lipschitz, IsThatOfALinearMapFromBelow) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
       const Tensor theta = test::random_kernel(5, 15, 2.0, seed);
       const Tensor e = torch::randn({5}, kDouble);
-      const Tensor S = dynamics::step_matrix(theta, rate, Loss::kSse);
+      const Tensor S = dynamics::step_matrix(theta, rate);
       const auto run = dynamics::simulate(S, e, 25);
       const double truth = torch::linalg_matrix_norm(torch::eye(5, kDouble) - S, 2).item<double>();
       const double estimate = lipschitz_estimate(run.errors);
@@ -94,7 +93,7 @@ Trial record(int64_t width, double rate_share, bool controlled, int64_t steps, u
   const auto ntk = kernel::empirical_ntk(model, x);
   const auto spectrum = dynamics::decompose(ntk.theta, tol::rank_of_computed(n, torch::kFloat64));
   const double rate = rate_share / spectrum.largest();
-  const auto controller = control::design_spectral(spectrum, rate, Loss::kSse);
+  const auto controller = control::design_spectral(spectrum, rate);
   kernel::PathOptions options;
   options.steps = steps;
   const auto path = kernel::record_path(
@@ -112,7 +111,7 @@ Trial record(int64_t width, double rate_share, bool controlled, int64_t steps, u
   trial.target = y;
   trial.hessian_norm = path.curvature.norm;
   trial.kappa = controlled ? controller.closed_loop_radius()
-                           : (1 - rate * spectrum.eigenvalues).abs().max().item<double>();
+                           : (1 - rate * spectrum.values).abs().max().item<double>();
   return trial;
 }
 

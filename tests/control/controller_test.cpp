@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
-#include "support/spectrum.h"
+#include "support/modes.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -17,7 +17,6 @@ namespace {
 using control::design_general;
 using control::design_spectral;
 using dynamics::decompose;
-using dynamics::Loss;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -32,12 +31,12 @@ TEST(GeneralController, EqualsTheSpectralOneForScaledIdentities) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
       const int64_t n = 14;
       const auto spectrum = spectrum_of(test::random_kernel(n, 3 * n, 1.0, seed));
-      const auto general = design_general(
-          spectrum, rate, Loss::kSse, torch::full({n}, 2.0, kDouble), 0.3 * torch::eye(n, kDouble));
+      const auto general = design_general(spectrum, rate, torch::full({n}, 2.0, kDouble),
+                                          0.3 * torch::eye(n, kDouble));
       control::SpectralWeights weights;
       weights.q = 2.0;
       weights.rho = 0.3;
-      const auto closed = design_spectral(spectrum, rate, Loss::kSse, weights);
+      const auto closed = design_spectral(spectrum, rate, weights);
       EXPECT_LE(relative_error(general.K, closed.gain_matrix()), 1e-9);
       EXPECT_LE(relative_error(general.steering, closed.steering_matrix()), 1e-9);
       EXPECT_LE(relative_error(general.P, closed.riccati_matrix()), 1e-9);
@@ -52,15 +51,15 @@ TEST(GeneralController, IsTheSameOnEveryDevice) {
   const Tensor theta = test::random_kernel(n, 3 * n, 6.0, 4);  // some modes grow by themselves
   const Tensor Q = torch::ones({n, n}, kDouble);
   const Tensor r = torch::linspace(0.1, 0.3, n, kDouble);
-  const auto here = design_general(spectrum_of(theta), 1.0, Loss::kSse, Q, r);
-  const auto closed = design_spectral(spectrum_of(theta), 1.0, Loss::kSse);
+  const auto here = design_general(spectrum_of(theta), 1.0, Q, r);
+  const auto closed = design_spectral(spectrum_of(theta), 1.0);
   for (const auto& device : test::devices()) {
     SCOPED_TRACE(device.str());
     const auto spectrum = spectrum_of(theta.to(device));
-    const auto there = design_general(spectrum, 1.0, Loss::kSse, Q.to(device), r.to(device));
+    const auto there = design_general(spectrum, 1.0, Q.to(device), r.to(device));
     EXPECT_LE(relative_error(there.K.cpu(), here.K), 1e-9);
     EXPECT_NEAR(there.closed_loop_radius, here.closed_loop_radius, 1e-8);
-    const auto spectral = design_spectral(spectrum, 1.0, Loss::kSse);
+    const auto spectral = design_spectral(spectrum, 1.0);
     EXPECT_LE(relative_error(spectral.gain_matrix().cpu(), closed.gain_matrix()), 1e-9);
     EXPECT_LE(control::riccati_residual(spectral, theta.to(device)), test::tol::kRiccati);
   }
@@ -75,7 +74,7 @@ TEST(GeneralController, SolvesTheEquationForFullWeights) {
       const Tensor M = torch::randn({n, n}, kDouble);
       const Tensor Q = M.mm(M.t());
       const Tensor R = 0.1 * torch::eye(n, kDouble) + 0.05 * torch::ones({n, n}, kDouble);
-      const auto controller = design_general(spectrum_of(theta), rate, Loss::kSse, Q, R);
+      const auto controller = design_general(spectrum_of(theta), rate, Q, R);
       const Tensor S = rate * theta;
       const Tensor I = torch::eye(n, kDouble);
       const Tensor A = I - S;
@@ -111,7 +110,7 @@ TEST(GeneralController, WorksOnTheReachablePartWithTheFullR) {
   const Tensor M = torch::randn({n, n}, kDouble);
   const Tensor R = M.mm(M.t()) + 0.1 * torch::eye(n, kDouble);
   const Tensor q = torch::linspace(0.5, 4.0, n, kDouble);
-  const auto controller = design_general(spectrum, 0.4, Loss::kSse, q, R);
+  const auto controller = design_general(spectrum, 0.4, q, R);
   const Tensor null = spectrum.null_vectors();
   EXPECT_LE(controller.K.mm(null).norm().item<double>(), 1e-10);
   EXPECT_LE(relative_error(controller.steering.mm(null), null), 1e-10);
@@ -145,7 +144,7 @@ TEST(GeneralController, ConvergesForSmallWeightsBesideLargeOnes) {
     const Tensor s = torch::tensor(c.s, kDouble);
     const Tensor q = torch::tensor(c.q, kDouble);
     const Tensor rho = torch::full({2}, c.rho, kDouble);
-    const auto general = design_general(decompose(torch::diag(s), 1e-14), 1.0, Loss::kSse, q, rho);
+    const auto general = design_general(decompose(torch::diag(s), 1e-14), 1.0, q, rho);
     const auto exact = control::mode_gains(s, q, rho);
     for (int i = 0; i < 2; ++i) {
       // 1 − s keeps the step to ε/s.
@@ -164,8 +163,8 @@ TEST(GeneralController, KeepsItsPromiseAtHugeSteps) {
   for (int64_t i = 0; i < n; ++i)
     s.push_back(std::pow(10.0, 8.0 * static_cast<double>(i) / (n - 1)));
   const Tensor theta = test::kernel_with(s, 3);
-  const auto controller = design_general(spectrum_of(theta), 1.0, Loss::kSse,
-                                         torch::ones({n}, kDouble), torch::full({n}, 0.1, kDouble));
+  const auto controller = design_general(spectrum_of(theta), 1.0, torch::ones({n}, kDouble),
+                                         torch::full({n}, 0.1, kDouble));
   const Tensor loop = torch::eye(n, kDouble) - theta.mm(controller.steering);
   EXPECT_NEAR(torch::linalg_eigvals(loop).abs().max().item<double>(), controller.closed_loop_radius,
               1e-4);
@@ -175,23 +174,21 @@ TEST(GeneralController, LeavesModesAloneThatAreSlowerThanRounding) {
   const Tensor theta = torch::diag(torch::tensor({1.0, 1e-13}, kDouble));
   const Tensor ones = torch::ones({2}, kDouble);
   const auto spectrum = decompose(theta, 1e-15);
-  const auto controller = design_general(spectrum, 1e-4, Loss::kSse, ones, ones);
+  const auto controller = design_general(spectrum, 1e-4, ones, ones);
   EXPECT_EQ(controller.rank, 1);
   EXPECT_EQ(controller.K[1][1].item<double>(), 0);
   EXPECT_NEAR(controller.K[0][0].item<double>(),
-              design_spectral(spectrum, 1e-4, Loss::kSse, {1, 1, {}, {}})
-                  .gain_matrix()[0][0]
-                  .item<double>(),
+              design_spectral(spectrum, 1e-4, {1, 1, {}, {}}).gain_matrix()[0][0].item<double>(),
               1e-9);
-  EXPECT_THAT([&] { design_general(spectrum, 1e-12, Loss::kSse, ones, ones); },
+  EXPECT_THAT([&] { design_general(spectrum, 1e-12, ones, ones); },
               ThrowsMessage<InvalidArgument>(HasSubstr("Raise the learning rate")));
 }
 
 TEST(Controllers, RefuseErrorsThatDoNotFit) {
   const Tensor theta = test::random_kernel(4, 9, 1.0, 2);
-  const auto spectral = design_spectral(theta, 0.5, Loss::kSse);
-  const auto general = design_general(spectrum_of(theta), 0.5, Loss::kSse,
-                                      torch::ones({4}, kDouble), torch::ones({4}, kDouble));
+  const auto spectral = design_spectral(theta, 0.5);
+  const auto general =
+      design_general(spectrum_of(theta), 0.5, torch::ones({4}, kDouble), torch::ones({4}, kDouble));
   for (const Tensor& bad :
        {torch::ones({4}), torch::ones({3}, kDouble), torch::ones({4, 1}, kDouble),
         torch::full({4}, NAN, kDouble), Tensor()}) {
@@ -211,34 +208,30 @@ TEST(GeneralController, SaysWhyItCannot) {
   const auto spectrum = spectrum_of(theta);
   const Tensor ones = torch::ones({n}, kDouble);
   const Tensor blind = torch::tensor({1.0, 1.0, 1.0, 0.0}, kDouble);
-  EXPECT_THAT([&] { design_general(spectrum, 1.0, Loss::kSse, blind, ones); },
+  EXPECT_THAT([&] { design_general(spectrum, 1.0, blind, ones); },
               ThrowsMessage<NumericalError>(HasSubstr("not detectable")));
-  EXPECT_NO_THROW(design_general(spectrum, 0.1, Loss::kSse, blind,
+  EXPECT_NO_THROW(design_general(spectrum, 0.1, blind,
                                  ones));  // stable by itself: no weight needed
   control::RiccatiOptions hasty;
   hasty.max_iterations = 1;
-  EXPECT_THAT([&] { design_general(spectrum, 1e-3, Loss::kSse, ones, ones, hasty); },
+  EXPECT_THAT([&] { design_general(spectrum, 1e-3, ones, ones, hasty); },
               ThrowsMessage<NumericalError>(HasSubstr("1 iterations")));
-  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones * NAN, ones), InvalidArgument);
-  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones, ones.to(torch::kFloat32)),
+  EXPECT_THROW(design_general(spectrum, 0.1, ones * NAN, ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, ones, ones.to(torch::kFloat32)), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.0, ones, ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, -ones, ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, ones, 0 * ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum, 0.1, torch::ones({3}, kDouble), ones), InvalidArgument);
+  EXPECT_THROW(design_general(spectrum_of(torch::zeros({n, n}, kDouble)), 0.1, ones, ones),
                InvalidArgument);
-  EXPECT_THROW(design_general(spectrum, 0.0, Loss::kSse, ones, ones), InvalidArgument);
-  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, -ones, ones), InvalidArgument);
-  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, ones, 0 * ones), InvalidArgument);
-  EXPECT_THROW(design_general(spectrum, 0.1, Loss::kSse, torch::ones({3}, kDouble), ones),
-               InvalidArgument);
-  EXPECT_THROW(
-      design_general(spectrum_of(torch::zeros({n, n}, kDouble)), 0.1, Loss::kSse, ones, ones),
-      InvalidArgument);
 }
 
 TEST(Augment, IsOneLineInATrainingLoop) {
   const int64_t samples = 6;
   const Tensor theta = test::random_kernel(2 * samples, 50, 1.0, 3);
-  const auto spectral = design_spectral(theta, 0.7, Loss::kSse);
-  const auto general =
-      design_general(spectrum_of(theta), 0.7, Loss::kSse, torch::ones({2 * samples}, kDouble),
-                     torch::full({2 * samples}, 0.1, kDouble));
+  const auto spectral = design_spectral(theta, 0.7);
+  const auto general = design_general(spectrum_of(theta), 0.7, torch::ones({2 * samples}, kDouble),
+                                      torch::full({2 * samples}, 0.1, kDouble));
   const Tensor y_hat = torch::randn({samples, 2}, torch::TensorOptions().requires_grad(true));
   const Tensor y = torch::randn({samples, 2});
   const Tensor label = spectral.augment(y_hat, y);

@@ -16,14 +16,14 @@ namespace {
 
 using control::CrossEntropyOptions;
 using control::design_cross_entropy;
-using dynamics::OutputLoss;
+using dynamics::Loss;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
 using test::kDouble;
-constexpr auto kLoss = OutputLoss::kCrossEntropy;
+constexpr auto kLoss = Loss::kCrossEntropy;
 
 Tensor one_hot(int64_t samples, int64_t classes, uint64_t seed) {
   torch::manual_seed(seed);

@@ -28,7 +28,7 @@ struct Setting {
   Tensor cross;  ///< [m, n]
   Tensor error;
   Tensor validation_error;
-  dynamics::Spectrum spectrum;
+  dynamics::Modes spectrum;
 };
 
 Setting setting(int64_t n, int64_t m, int64_t features, uint64_t seed) {
@@ -87,7 +87,9 @@ TEST(Forecast, EqualsSimulatedLinearDynamics) {
         SCOPED_TRACE(testing::Message() << "n " << n << " decay " << decay << " candidate " << i);
         Tensor G = torch::eye(n, kDouble);
         if (c.controlled) {
-          G = control::design_spectral(s.spectrum, c.learning_rate, Loss::kMse, {1.0, c.p, {}, {}})
+          G = control::design_spectral(s.spectrum,
+                                       dynamics::step_scale(c.learning_rate, Loss::kMse, n),
+                                       {1.0, c.p, {}, {}})
                   .steering_matrix();
         }
         const auto [train, validation] =
@@ -174,7 +176,8 @@ TEST(Forecast, PredictsTheTrainingOfAWideNetwork) {
         modal_problem(spectrum, e, cross.theta, cross.outputs.reshape({-1}) - validation_y);
     const double rate =
         0.3 / (dynamics::gradient_factor(Loss::kMse, n) * spectrum.largest());  // small steps
-    const auto controller = control::design_spectral(spectrum, rate, Loss::kMse);
+    const auto controller =
+        control::design_spectral(spectrum, dynamics::step_scale(rate, Loss::kMse, n));
     ForecastOptions options;
     options.learning_rates = {rate};
     options.weights = {0.1};

@@ -150,9 +150,8 @@ TEST(Refinement, EveryModeIsExactHoweverSmallItsCost) {
     const Tensor S = torch::diag(torch::pow(4.0, torch::arange(slowest, fastest + 1, kDouble)));
     const Tensor M = 2 * torch::randint(0, 4, {n, rank}, kDouble) - 3;
     const Tensor Q = M.mm(M.t());
-    const auto found =
-        control::design_general(dynamics::decompose(S, 1e-15), 1.0, dynamics::Loss::kSse, Q,
-                                torch::full({n}, kInputWeight, kDouble));
+    const auto found = control::design_general(dynamics::decompose(S, 1e-15), 1.0, Q,
+                                               torch::full({n}, kInputWeight, kDouble));
     const Tensor exact = to_tensor(exact_cost(from(S), from(Q), from(found.K)));
     // In 1 − s a step of 10⁻⁸ keeps 8 digits.
     const Tensor gaps = (found.P.diagonal() / exact.diagonal() - 1).abs();

@@ -74,7 +74,7 @@ TEST(Riccati, EqualsTheClosedFormOfCommutingWeights) {
       const Tensor I = torch::eye(n, kDouble);
       const Tensor S = rate * theta;
       const auto solution = solve_riccati(I - S, S, I, 0.1 * I);
-      const auto closed = control::design_spectral(theta, rate, dynamics::Loss::kSse);
+      const auto closed = control::design_spectral(theta, rate);
       EXPECT_LE(relative_error(solution.K, closed.gain_matrix()), 1e-8);
       EXPECT_LE(relative_error(solution.P, closed.riccati_matrix()), 1e-8);
       EXPECT_NEAR(solution.closed_loop_radius, closed.closed_loop_radius(), 1e-9);
@@ -103,18 +103,15 @@ TEST(Riccati, TrainingGainsEqualSciPy) {
                      {-0.47179243153623074, 0.5401704570267662, 0.5205734292498758},
                      {-0.24082371719255527, 0.5205734292498757, 1.3550290943419019}},
                     kDouble);
-  EXPECT_LE(relative_error(control::design_spectral(S, 1.0, dynamics::Loss::kSse).gain_matrix(),
-                           identity),
-            1e-11);
+  EXPECT_LE(relative_error(control::design_spectral(S, 1.0).gain_matrix(), identity), 1e-11);
   const Tensor weighted =
       torch::tensor({{-0.3184162552402021, -0.4669004431071793, -0.20934239383422398},
                      {-0.49280400663086776, 0.5686305332836413, 0.48675065350489294},
                      {-0.03521842656691636, 0.07230024915419707, 0.48287514681747445}},
                     kDouble);
   const auto spectrum = dynamics::decompose(S, 1e-14);
-  const auto general = control::design_general(spectrum, 1.0, dynamics::Loss::kSse,
-                                               torch::tensor({1.0, 3.0, 0.2}, kDouble),
-                                               torch::full({3}, 0.1, kDouble));
+  const auto general = control::design_general(
+      spectrum, 1.0, torch::tensor({1.0, 3.0, 0.2}, kDouble), torch::full({3}, 0.1, kDouble));
   EXPECT_LE(relative_error(general.K, weighted), 1e-11);
 }
 
@@ -126,8 +123,7 @@ TEST(Riccati, WeightsThatSeeGrowingModesOnlyTogether) {
     const Tensor I = torch::eye(n, kDouble);
     const Tensor R = 0.1 * I;
     const Tensor A = I - theta;
-    const auto general =
-        control::design_general(dynamics::decompose(theta, 1e-14), 1.0, dynamics::Loss::kSse, Q, R);
+    const auto general = control::design_general(dynamics::decompose(theta, 1e-14), 1.0, Q, R);
     const auto plain = solve_riccati(A, theta, Q, R);
     for (const Tensor& P : {general.P, plain.P}) {
       EXPECT_LE(riccati_gap(A, theta, Q, R, P), test::tol::kRiccati);

@@ -16,7 +16,6 @@ namespace {
 
 using control::design_spectral;
 using control::mode_gains;
-using dynamics::Loss;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -165,8 +164,8 @@ TEST_P(SpectralController, SolvesThePapersProblem) {
   const Tensor theta = test::random_kernel(n, 2 * n, 3.0, GetParam());
   for (double rate : {0.05, 0.5, 2.0}) {
     SCOPED_TRACE(testing::Message() << "seed " << GetParam() << " rate " << rate);
-    const auto controller = design_spectral(theta, rate, Loss::kSse);
-    const Tensor S = dynamics::step_matrix(theta, rate, Loss::kSse);
+    const auto controller = design_spectral(theta, rate);
+    const Tensor S = dynamics::step_matrix(theta, rate);
     const Tensor I = torch::eye(n, kDouble);
     const Tensor K = controller.gain_matrix();
     const Tensor P = controller.riccati_matrix();
@@ -215,17 +214,17 @@ INSTANTIATE_TEST_SUITE_P(Seeds, SpectralController, testing::Values(1, 2, 3));
 
 TEST(SpectralController, IsExactOnNullDirections) {
   const Tensor theta = test::random_kernel(10, 4, 2.0, 5);
-  const auto controller = design_spectral(theta, 0.5, Loss::kSse);
-  EXPECT_EQ(controller.spectrum.rank, 4);
-  const Tensor null = controller.spectrum.null_vectors();
+  const auto controller = design_spectral(theta, 0.5);
+  EXPECT_EQ(controller.modes.rank, 4);
+  const Tensor null = controller.modes.null_vectors();
   const double k0 = std::sqrt(11.0) - 1;
   EXPECT_LE(relative_error(controller.gain_matrix().mm(null), k0 * null), test::tol::kRiccati);
   EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
   EXPECT_TRUE(std::isinf(controller.optimal_cost(torch::ones({10}, kDouble))));
   EXPECT_TRUE(std::isfinite(controller.optimal_cost(theta.mv(torch::ones({10}, kDouble)))));
 
-  const auto frozen = design_spectral(torch::zeros({3, 3}, kDouble), 0.5, Loss::kSse);
-  EXPECT_EQ(frozen.spectrum.rank, 0);
+  const auto frozen = design_spectral(torch::zeros({3, 3}, kDouble), 0.5);
+  EXPECT_EQ(frozen.modes.rank, 0);
   EXPECT_EQ(frozen.closed_loop_radius(), 1);  // nothing moves
   EXPECT_TRUE(torch::isfinite(frozen.gain_matrix()).all().item<bool>());
 }
@@ -235,9 +234,9 @@ TEST(SpectralController, ShapesTheWeightsModeByMode) {
   control::SpectralWeights weights;
   weights.shape_q = [](const Tensor& s) { return 1 / (1 + s.square()); };
   weights.shape_rho = [](const Tensor& s) { return 2 + s; };
-  const auto controller = design_spectral(theta, 0.5, Loss::kSse, weights);
+  const auto controller = design_spectral(theta, 0.5, weights);
   // The same with dense Q = q(Θ), R = ρ(Θ) in the textbook formula.
-  const Tensor V = controller.spectrum.eigenvectors;
+  const Tensor V = controller.modes.vectors;
   const Tensor Q = (V * controller.q).mm(V.t());
   const Tensor R = (V * controller.rho).mm(V.t());
   const Tensor S = 0.5 * theta;
@@ -249,32 +248,32 @@ TEST(SpectralController, ShapesTheWeightsModeByMode) {
   EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
 
   weights.shape_q = [](const Tensor& s) { return s - 0.5; };
-  EXPECT_THAT([&] { design_spectral(theta, 0.5, Loss::kSse, weights); },
+  EXPECT_THAT([&] { design_spectral(theta, 0.5, weights); },
               ThrowsMessage<InvalidArgument>(HasSubstr("positive for every mode")));
   weights.shape_q = [](const Tensor&) { return torch::ones({3}, kDouble); };
-  EXPECT_THROW(design_spectral(theta, 0.5, Loss::kSse, weights), InvalidArgument);
+  EXPECT_THROW(design_spectral(theta, 0.5, weights), InvalidArgument);
 }
 
 TEST(SpectralController, RefusesBadKernelsAndRates) {
   const Tensor good = test::random_kernel(4, 8, 1.0, 7);
   for (double rate : {0.0, -1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
-    EXPECT_THROW(design_spectral(good, rate, Loss::kSse), InvalidArgument);
+    EXPECT_THROW(design_spectral(good, rate), InvalidArgument);
   }
   Tensor bad = good.clone();
   bad[0][1] += 0.1;
-  EXPECT_THAT([&] { design_spectral(bad, 0.1, Loss::kSse); },
+  EXPECT_THAT([&] { design_spectral(bad, 0.1); },
               ThrowsMessage<InvalidArgument>(HasSubstr("symmetric")));
   bad = good - 0.5 * torch::eye(4, kDouble);
-  EXPECT_THAT([&] { design_spectral(bad, 0.1, Loss::kSse); },
+  EXPECT_THAT([&] { design_spectral(bad, 0.1); },
               ThrowsMessage<InvalidArgument>(HasSubstr("positive semidefinite")));
   bad = good.clone();
   bad[2][2] = NAN;
-  EXPECT_THAT([&] { design_spectral(bad, 0.1, Loss::kSse); },
+  EXPECT_THAT([&] { design_spectral(bad, 0.1); },
               ThrowsMessage<InvalidArgument>(HasSubstr("[2, 2]")));
-  EXPECT_THROW(design_spectral(good.narrow(0, 0, 2), 0.1, Loss::kSse), InvalidArgument);
-  EXPECT_THROW(design_spectral(good.to(torch::kFloat32), 0.1, Loss::kSse), InvalidArgument);
-  EXPECT_THROW(design_spectral(torch::empty({0, 0}, kDouble), 0.1, Loss::kSse), InvalidArgument);
-  EXPECT_THROW(design_spectral(good[0], 0.1, Loss::kSse), InvalidArgument);
+  EXPECT_THROW(design_spectral(good.narrow(0, 0, 2), 0.1), InvalidArgument);
+  EXPECT_THROW(design_spectral(good.to(torch::kFloat32), 0.1), InvalidArgument);
+  EXPECT_THROW(design_spectral(torch::empty({0, 0}, kDouble), 0.1), InvalidArgument);
+  EXPECT_THROW(design_spectral(good[0], 0.1), InvalidArgument);
 }
 
 TEST(AugmentedView, RefusesWrongShapes) {
@@ -293,9 +292,9 @@ TEST(RiccatiResidual, IsThatOfTheEquationRelativeToItsTerms) {
   for (const double rate : {0.01, 0.7, 30.0}) {
     for (const double error : {1e-8, 1e-3, 0.5}) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << ", error " << error);
-      auto controller = design_spectral(theta, rate, Loss::kSse);
-      controller.modes.w[3] *= 1 + error;
-      controller.modes.steering[5] *= 1 - error;
+      auto controller = design_spectral(theta, rate);
+      controller.gains.w[3] *= 1 + error;
+      controller.gains.steering[5] *= 1 - error;
       const Tensor S = rate * theta;
       const Tensor I = torch::eye(n, kDouble);
       const Tensor P = controller.riccati_matrix();
@@ -303,7 +302,7 @@ TEST(RiccatiResidual, IsThatOfTheEquationRelativeToItsTerms) {
       const Tensor gap = P - I - (I - S).mm(P).mm(I - S.mm(G));
       const auto largest = [](const Tensor& t) { return t.abs().max().item<double>(); };
       const double terms = P.norm().item<double>() * (1 + largest(1 - controller.s)) *
-                           (1 + largest(controller.s) * largest(controller.modes.steering));
+                           (1 + largest(controller.s) * largest(controller.gains.steering));
       const double expected = gap.norm().item<double>() / terms;
       EXPECT_NEAR(control::riccati_residual(controller, theta), expected, 1e-6 * expected);
     }

@@ -2,7 +2,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/local_model.h>
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/loss.h>
+#include <cdt/dynamics/modes.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
@@ -13,6 +14,8 @@ namespace {
 
 using dynamics::Loss;
 using test::relative_error;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using torch::Tensor;
 
 using test::kDouble;
@@ -36,6 +39,14 @@ TEST(Loss, FactorsAreThoseOfTheGradient) {
   }
   EXPECT_THROW(dynamics::parse_loss("MSE"), InvalidArgument);
   EXPECT_THROW(gradient_factor(Loss::kMse, 0), InvalidArgument);
+  EXPECT_EQ(dynamics::step_scale(0.5, Loss::kMse, 4), 0.25);
+  EXPECT_THROW(dynamics::step_scale(-0.5, Loss::kMse, 4), InvalidArgument);
+  for (const Loss loss : {Loss::kMae, Loss::kCrossEntropy, Loss::kNegativeLog}) {
+    EXPECT_FALSE(is_quadratic(loss));
+    EXPECT_THAT([&] { gradient_factor(loss, 4); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("not " + to_string(loss))));
+    EXPECT_THROW(loss_value(loss, e), InvalidArgument);
+  }
   EXPECT_THROW(loss_value(Loss::kMse, e * NAN), InvalidArgument);
 }
 
@@ -44,7 +55,7 @@ TEST(Spectrum, FindsRankAndCleansTheNullSpace) {
   const auto spectrum = dynamics::decompose(theta, tol::rank_of_stored(12, torch::kFloat64));
   EXPECT_EQ(spectrum.rank, 7);
   EXPECT_EQ(spectrum.nullity(), 5);
-  EXPECT_EQ(spectrum.eigenvalues.narrow(0, 0, 5).abs().max().item<double>(), 0);
+  EXPECT_EQ(spectrum.values.narrow(0, 0, 5).abs().max().item<double>(), 0);
   EXPECT_NEAR(spectrum.largest(), 3.0, 1e-12);
   EXPECT_LE(theta.mm(spectrum.null_vectors()).norm().item<double>(), 1e-12);
   const Tensor rebuilt = (spectrum.reachable_vectors() * spectrum.reachable_values())
@@ -64,7 +75,8 @@ TEST(LocalModel, SimulatesTheClosedForm) {
   for (uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Tensor theta = test::random_kernel(6, 12, 2.0, seed);
-    const Tensor S = dynamics::step_matrix(theta, 0.3, Loss::kHalfMse);
+    const Tensor S =
+        dynamics::step_matrix(theta, dynamics::step_scale(0.3, Loss::kHalfMse, theta.size(0)));
     EXPECT_LE(relative_error(S, theta * 0.05), 1e-14);
     const Tensor e = torch::randn({6}, kDouble);
     const Tensor K = 0.3 * torch::randn({6, 6}, kDouble);
@@ -98,7 +110,7 @@ TEST(LocalModel, RefusesBadInput) {
   EXPECT_THROW(dynamics::decompose(S, -1e-3), InvalidArgument);
   EXPECT_THROW(dynamics::simulate(S, e, 3, torch::eye(2, kDouble)), InvalidArgument);
   EXPECT_THROW(dynamics::simulate(S * 1e30, e, 100), NumericalError);
-  EXPECT_THROW(dynamics::step_matrix(S, -0.1, Loss::kSse), InvalidArgument);
+  EXPECT_THROW(dynamics::step_matrix(S, -0.1), InvalidArgument);
   EXPECT_THROW(dynamics::simulate_augments(S, e, torch::ones({4, 2}, kDouble)), InvalidArgument);
 }
 

@@ -12,7 +12,7 @@
 namespace cdt {
 namespace {
 
-using dynamics::OutputLoss;
+using dynamics::Loss;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -21,9 +21,8 @@ using torch::Tensor;
 using test::kDouble;
 constexpr int64_t kSamples = 4;
 constexpr int64_t kClasses = 3;
-const std::vector<OutputLoss> kAll{OutputLoss::kSse,          OutputLoss::kHalfMse,
-                                   OutputLoss::kMse,          OutputLoss::kMae,
-                                   OutputLoss::kCrossEntropy, OutputLoss::kNegativeLog};
+const std::vector<Loss> kAll{Loss::kSse, Loss::kHalfMse,      Loss::kMse,
+                             Loss::kMae, Loss::kCrossEntropy, Loss::kNegativeLog};
 
 struct Point {
   Tensor y_hat;
@@ -31,11 +30,11 @@ struct Point {
 };
 
 /// Labels are distributions; outputs are probabilities where the loss wants them.
-Point point(OutputLoss loss, uint64_t seed) {
+Point point(Loss loss, uint64_t seed) {
   torch::manual_seed(seed);
   const Tensor y = torch::softmax(torch::randn({kSamples, kClasses}, kDouble), 1);
   const Tensor z = torch::randn({kSamples, kClasses}, kDouble);
-  return {loss == OutputLoss::kNegativeLog ? torch::softmax(z, 1) : z, y};
+  return {loss == Loss::kNegativeLog ? torch::softmax(z, 1) : z, y};
 }
 
 /// (f(ŷ + h d) − f(ŷ − h d)) / 2h
@@ -85,24 +84,23 @@ TEST(LossDerivatives, AgreeWithFiniteDifferences) {
 }
 
 TEST(LossDerivatives, AgreeWithTheLibrarysOwnLosses) {
-  const auto [z, y] = point(OutputLoss::kCrossEntropy, 7);
+  const auto [z, y] = point(Loss::kCrossEntropy, 7);
   const Tensor logits = z.clone().requires_grad_();
   const Tensor classes = torch::tensor({0, 2, 1, 1}, torch::kInt64);
   const Tensor one_hot = torch::one_hot(classes, kClasses).to(torch::kFloat64);
   const Tensor value = torch::nn::functional::cross_entropy(logits, classes);
-  EXPECT_NEAR(output_loss(OutputLoss::kCrossEntropy, z, one_hot), value.item<double>(), 1e-14);
-  EXPECT_LE(relative_error(loss_gradient(OutputLoss::kCrossEntropy, z, one_hot),
+  EXPECT_NEAR(output_loss(Loss::kCrossEntropy, z, one_hot), value.item<double>(), 1e-14);
+  EXPECT_LE(relative_error(loss_gradient(Loss::kCrossEntropy, z, one_hot),
                            torch::autograd::grad({value}, {logits})[0]),
             1e-14);
-  EXPECT_EQ(to_output_loss(dynamics::Loss::kHalfMse), OutputLoss::kHalfMse);
-  for (const auto loss : kAll) EXPECT_EQ(dynamics::parse_output_loss(to_string(loss)), loss);
-  EXPECT_THROW(dynamics::parse_output_loss("hinge"), InvalidArgument);
+  for (const auto loss : kAll) EXPECT_EQ(dynamics::parse_loss(to_string(loss)), loss);
+  EXPECT_THROW(dynamics::parse_loss("hinge"), InvalidArgument);
 }
 
 // The norm of the third derivative anywhere between two outputs, by search.
 TEST(LossDerivatives, TheThirdIsBoundedOnSegments) {
   double tightest = 0;
-  for (const auto loss : {OutputLoss::kCrossEntropy, OutputLoss::kNegativeLog}) {
+  for (const auto loss : {Loss::kCrossEntropy, Loss::kNegativeLog}) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       SCOPED_TRACE(to_string(loss) + c10::str(" seed ", seed));
       const auto [from, y] = point(loss, seed);
@@ -115,7 +113,7 @@ TEST(LossDerivatives, TheThirdIsBoundedOnSegments) {
           u = u / u.norm();
           const Tensor bent = third_derivative(loss, at, y, u, u);
           EXPECT_LE(bent.norm().item<double>(), bound * (1 + 1e-12));
-          if (loss == OutputLoss::kCrossEntropy) {
+          if (loss == Loss::kCrossEntropy) {
             tightest = std::max(tightest, bent.norm().item<double>() / bound);
           }
           u = bent + 1e-3 * torch::randn_like(u);
@@ -129,13 +127,13 @@ TEST(LossDerivatives, TheThirdIsBoundedOnSegments) {
   const Tensor z = torch::tensor({{std::log(p), std::log(1 - p)}}, kDouble);
   const Tensor y = torch::tensor({{1.0, 0.0}}, kDouble);
   const Tensor u = torch::tensor({{1.0, -1.0}}, kDouble) / std::sqrt(2.0);
-  EXPECT_NEAR(third_derivative(OutputLoss::kCrossEntropy, z, y, u, u).norm().item<double>(),
-              third_derivative_bound(OutputLoss::kCrossEntropy, z, z, y), 1e-12);
-  EXPECT_EQ(third_derivative_bound(OutputLoss::kMse, z, 2 * z, y), 0);
+  EXPECT_NEAR(third_derivative(Loss::kCrossEntropy, z, y, u, u).norm().item<double>(),
+              third_derivative_bound(Loss::kCrossEntropy, z, z, y), 1e-12);
+  EXPECT_EQ(third_derivative_bound(Loss::kMse, z, 2 * z, y), 0);
 }
 
 TEST(ControlOriented, IsTheLinearPartOfAStep) {
-  for (const auto loss : {OutputLoss::kMse, OutputLoss::kCrossEntropy, OutputLoss::kNegativeLog}) {
+  for (const auto loss : {Loss::kMse, Loss::kCrossEntropy, Loss::kNegativeLog}) {
     SCOPED_TRACE(to_string(loss));
     const auto [y_hat, y] = point(loss, 3);
     const int64_t n = y.numel();
@@ -170,7 +168,7 @@ TEST(ControlOriented, TheCumulativeBoundHoldsAndThePrintedOneDoesNot) {
   int printed_fails = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const auto loss = OutputLoss::kCrossEntropy;
+    const auto loss = Loss::kCrossEntropy;
     const auto [y_hat, y] = point(loss, seed);
     const int64_t n = y.numel();
     const Tensor theta = test::random_kernel(n, n + 3, 2.0, seed);
@@ -203,7 +201,7 @@ TEST(ControlOriented, TheCumulativeBoundHoldsAndThePrintedOneDoesNot) {
 // As printed, the third derivative is taken at ŷ(k₀). Where the softmax is saturated it is nearly
 // zero there, and the linearized gradient misses almost everything.
 TEST(ControlOriented, TheThirdDerivativeAtTheStartIsNoBound) {
-  const auto loss = OutputLoss::kCrossEntropy;
+  const auto loss = Loss::kCrossEntropy;
   const Tensor start = torch::tensor({{10.0, -10.0}}, kDouble);
   const Tensor end = torch::tensor({{-1.0, 1.0}}, kDouble);
   const Tensor y = torch::tensor({{0.0, 1.0}}, kDouble);
@@ -222,27 +220,27 @@ TEST(ControlOriented, TheThirdDerivativeAtTheStartIsNoBound) {
 TEST(LossDerivatives, RefuseWhatDoesNotExist) {
   const Tensor y = torch::softmax(torch::ones({2, 2}, kDouble), 1);
   const Tensor theta = torch::eye(4, kDouble);
-  EXPECT_THAT([&] { control_oriented_dynamics(OutputLoss::kMae, theta, 0.1, y + 1, y); },
+  EXPECT_THAT([&] { control_oriented_dynamics(Loss::kMae, theta, 0.1, y + 1, y); },
               ThrowsMessage<InvalidArgument>(HasSubstr("no curvature")));
-  EXPECT_THAT([&] { third_derivative(OutputLoss::kMae, y, y, y, y); },
+  EXPECT_THAT([&] { third_derivative(Loss::kMae, y, y, y, y); },
               ThrowsMessage<InvalidArgument>(HasSubstr("equals its label")));
-  EXPECT_THAT([&] { loss_gradient(OutputLoss::kMae, y, y); },
+  EXPECT_THAT([&] { loss_gradient(Loss::kMae, y, y); },
               ThrowsMessage<InvalidArgument>(HasSubstr("equals its label")));
-  EXPECT_THAT([&] { third_derivative_bound(OutputLoss::kMae, y - 1, y + 1, y); },
+  EXPECT_THAT([&] { third_derivative_bound(Loss::kMae, y - 1, y + 1, y); },
               ThrowsMessage<InvalidArgument>(HasSubstr("equals its label")));
-  EXPECT_EQ(third_derivative_bound(OutputLoss::kMae, y + 1, y + 2, y), 0);
+  EXPECT_EQ(third_derivative_bound(Loss::kMae, y + 1, y + 2, y), 0);
   const Tensor zero = torch::tensor({{0.0, 1.0}, {0.5, 0.5}}, kDouble);
   for (const auto& refused :
-       {std::function([&] { output_loss(OutputLoss::kNegativeLog, zero, y); }),
-        std::function([&] { loss_gradient(OutputLoss::kNegativeLog, zero, y); }),
-        std::function([&] { loss_hessian(OutputLoss::kNegativeLog, zero, y); }),
-        std::function([&] { third_derivative_bound(OutputLoss::kNegativeLog, y, zero, y); })}) {
+       {std::function([&] { output_loss(Loss::kNegativeLog, zero, y); }),
+        std::function([&] { loss_gradient(Loss::kNegativeLog, zero, y); }),
+        std::function([&] { loss_hessian(Loss::kNegativeLog, zero, y); }),
+        std::function([&] { third_derivative_bound(Loss::kNegativeLog, y, zero, y); })}) {
     EXPECT_THAT(refused, ThrowsMessage<InvalidArgument>(HasSubstr("probabilities above zero")));
   }
-  EXPECT_THROW(loss_gradient(OutputLoss::kMse, y, torch::ones({2, 3}, kDouble)), InvalidArgument);
-  EXPECT_THROW(loss_gradient(OutputLoss::kMse, y.to(torch::kFloat32), y), InvalidArgument);
-  EXPECT_THROW(loss_gradient(OutputLoss::kMse, y * NAN, y), InvalidArgument);
-  EXPECT_THROW(control_oriented_dynamics(OutputLoss::kMse, torch::eye(3, kDouble), 0.1, y, y),
+  EXPECT_THROW(loss_gradient(Loss::kMse, y, torch::ones({2, 3}, kDouble)), InvalidArgument);
+  EXPECT_THROW(loss_gradient(Loss::kMse, y.to(torch::kFloat32), y), InvalidArgument);
+  EXPECT_THROW(loss_gradient(Loss::kMse, y * NAN, y), InvalidArgument);
+  EXPECT_THROW(control_oriented_dynamics(Loss::kMse, torch::eye(3, kDouble), 0.1, y, y),
                InvalidArgument);
 }
 

@@ -60,17 +60,17 @@ std::vector<Setting> settings() {
   all.back().weighted = true;
   for (const Method method : {Method::kCdt, Method::kGuarded, Method::kAdam}) {
     vary("classes by " + to_string(method), method,
-         [](auto& o) { o.loss = dynamics::OutputLoss::kCrossEntropy; });
+         [](auto& o) { o.loss = dynamics::Loss::kCrossEntropy; });
     all.back().classes = 3;
   }
   vary("batches of classes", Method::kGuarded, [](auto& o) {
-    o.loss = dynamics::OutputLoss::kCrossEntropy;
+    o.loss = dynamics::Loss::kCrossEntropy;
     o.batch = 7;
     o.learning_rate = 30;
   });
   all.back().classes = 3;
   vary("kc of classes", Method::kCdt, [](auto& o) {
-    o.loss = dynamics::OutputLoss::kCrossEntropy;
+    o.loss = dynamics::Loss::kCrossEntropy;
     o.relinearize = parse_relinearization("kc");
     o.learning_rate = 2;
   });

@@ -320,7 +320,8 @@ TEST(Policies, KcIsThePapersTrigger) {
     options.relinearize = parse_relinearization("kc");
     const Tensor S = *options.learning_rate * 2 / n * J.mm(J.t());
     const Tensor K =
-        control::design_spectral(J.mm(J.t()), *options.learning_rate, dynamics::Loss::kMse)
+        control::design_spectral(J.mm(J.t()), dynamics::step_scale(*options.learning_rate,
+                                                                   dynamics::Loss::kMse, J.size(0)))
             .gain_matrix();
     const Tensor loop = torch::eye(n, kDouble) - S - S.mm(K);
     const double kappa = torch::linalg_eigvals(loop).abs().max().item<double>();

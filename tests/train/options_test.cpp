@@ -78,8 +78,8 @@ TEST(Options, RefusesWhatCannotBe) {
 }
 
 TEST(Options, SomeLossesCannotBeControlled) {
-  using dynamics::OutputLoss;
-  const auto with = [](Method method, OutputLoss loss, auto change) {
+  using dynamics::Loss;
+  const auto with = [](Method method, Loss loss, auto change) {
     TrainOptions options;
     options.method = method;
     options.loss = loss;
@@ -88,29 +88,27 @@ TEST(Options, SomeLossesCannotBeControlled) {
   };
   const auto plainly = [](auto&) {};
   for (const Method method : {Method::kCdt, Method::kGuarded}) {
-    EXPECT_THAT(with(method, OutputLoss::kMae, plainly), HasSubstr("no curvature"));
-    EXPECT_EQ(with(method, OutputLoss::kCrossEntropy, plainly), "was not refused");
-    EXPECT_THAT(with(method, OutputLoss::kCrossEntropy, [](auto& o) { o.smoothing = 0; }),
+    EXPECT_THAT(with(method, Loss::kMae, plainly), HasSubstr("no curvature"));
+    EXPECT_EQ(with(method, Loss::kCrossEntropy, plainly), "was not refused");
+    EXPECT_THAT(with(method, Loss::kCrossEntropy, [](auto& o) { o.smoothing = 0; }),
                 HasSubstr("hard labels have none"));
-    EXPECT_THAT(with(method, OutputLoss::kCrossEntropy, [](auto& o) { o.shape = 0.1; }),
+    EXPECT_THAT(with(method, Loss::kCrossEntropy, [](auto& o) { o.shape = 0.1; }),
                 HasSubstr("shaping"));
   }
-  EXPECT_THAT(with(Method::kGd, OutputLoss::kMae, plainly), HasSubstr("needs lr"));
-  EXPECT_EQ(with(Method::kAdam, OutputLoss::kMae, plainly), "was not refused");
-  EXPECT_EQ(with(Method::kGd, OutputLoss::kMae, [](auto& o) { o.learning_rate = 1; }),
+  EXPECT_THAT(with(Method::kGd, Loss::kMae, plainly), HasSubstr("needs lr"));
+  EXPECT_EQ(with(Method::kAdam, Loss::kMae, plainly), "was not refused");
+  EXPECT_EQ(with(Method::kGd, Loss::kMae, [](auto& o) { o.learning_rate = 1; }), "was not refused");
+  EXPECT_EQ(with(Method::kGd, Loss::kCrossEntropy, [](auto& o) { o.smoothing = 0; }),
             "was not refused");
-  EXPECT_EQ(with(Method::kGd, OutputLoss::kCrossEntropy, [](auto& o) { o.smoothing = 0; }),
-            "was not refused");
-  EXPECT_THAT(with(Method::kGd, OutputLoss::kCrossEntropy, [](auto& o) { o.smoothing = 1; }),
+  EXPECT_THAT(with(Method::kGd, Loss::kCrossEntropy, [](auto& o) { o.smoothing = 1; }),
               HasSubstr("below 1"));
-  EXPECT_THAT(with(Method::kGd, OutputLoss::kMse, [](auto& o) { o.smoothing = 0.1; }),
+  EXPECT_THAT(with(Method::kGd, Loss::kMse, [](auto& o) { o.smoothing = 0.1; }),
               HasSubstr("not to mse"));
-  EXPECT_THAT(
-      with(Method::kGuarded, OutputLoss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
-      HasSubstr("weight decay"));
-  EXPECT_EQ(with(Method::kCdt, OutputLoss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
+  EXPECT_THAT(with(Method::kGuarded, Loss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
+              HasSubstr("weight decay"));
+  EXPECT_EQ(with(Method::kCdt, Loss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
             "was not refused");
-  EXPECT_THAT(with(Method::kAdam, OutputLoss::kNegativeLog, plainly), HasSubstr("on logits"));
+  EXPECT_THAT(with(Method::kAdam, Loss::kNegativeLog, plainly), HasSubstr("on logits"));
 }
 
 TEST(Guard, FollowsItsRule) {

@@ -72,12 +72,13 @@ TEST(Training, GradientDescentAndCdtFollowTheLocalModelForTinySteps) {
     const TrainData data = smooth_data(12, 2, 1);
     nn::Mlp net = small_network(4, 2, 3);
     const Tensor theta = kernel::empirical_ntk(net, data.x).theta;
-    const double rate =
-        1e-3 * dynamics::unit_rate(dynamics::decompose(theta, 1e-12), dynamics::Loss::kMse);
-    const Tensor S = dynamics::step_matrix(theta, rate, dynamics::Loss::kMse);
+    const double rate = 1e-3 * dynamics::unit_rate(dynamics::decompose(theta, 1e-12),
+                                                   2.0 / static_cast<double>(theta.size(0)));
+    const double scale = dynamics::step_scale(rate, dynamics::Loss::kMse, theta.size(0));
+    const Tensor S = dynamics::step_matrix(theta, scale);
     std::optional<Tensor> K;
     if (method == Method::kCdt) {
-      K = control::design_spectral(theta, rate, dynamics::Loss::kMse).gain_matrix();
+      K = control::design_spectral(theta, scale).gain_matrix();
     }
     const Tensor start = error_of(net, data);
     const auto local = dynamics::simulate(S, start, 20, K);

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/spectrum.h>
+#include <cdt/dynamics/modes.h>
 
 namespace cdt::test {
 
 /// Of a kernel that is exact but for rounding.
-inline dynamics::Spectrum spectrum_of(const torch::Tensor& theta) {
+inline dynamics::Modes spectrum_of(const torch::Tensor& theta) {
   return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
 }
 

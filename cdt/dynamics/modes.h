@@ -1,0 +1,49 @@
+/// Eigenpairs of a kernel Θ ≈ VΛVᵀ, all or the leading ones: the one expensive step on which
+/// analysis and controller stand.
+#pragma once
+
+#include <torch/types.h>
+
+namespace cdt::dynamics {
+
+/// m ≤ n eigenpairs and what is known of the rest. A dense decomposition has them all, m = n.
+struct Modes {
+  torch::Tensor values;  ///< λ [m], float64, ascending, none below zero; exactly 0 beyond the rank.
+  torch::Tensor vectors;  ///< V [n, m], orthonormal columns.
+  int64_t rank = 0;       ///< number of values above rank_tolerance·λ_max.
+  double rank_tolerance = 0;
+  double smallest = 0;  ///< the smallest eigenvalue as computed, before it was called zero; may be
+                        ///< slightly negative.
+  /// No eigenvalue of Θ on the orthogonal complement of V is larger: vᵀΘv ≤ tail_bound·‖v‖² there.
+  /// 0 if there is none, m = n.
+  double tail_bound = 0;
+  /// ‖ΘV − VΛ‖₂ ≤ residual·λ_max; 0 in the dense case, where it is rounding.
+  double residual = 0;
+
+  int64_t size() const { return vectors.size(0); }  ///< n
+  int64_t count() const { return values.size(0); }  ///< m
+  bool complete() const { return count() == size(); }
+  int64_t nullity() const { return count() - rank; }  ///< null directions that are known
+  double largest() const { return values[count() - 1].item<double>(); }
+  /// [n, nullity]: directions that no label moves.
+  torch::Tensor null_vectors() const { return vectors.narrow(1, 0, nullity()); }
+  /// [n, rank] and their eigenvalues [rank].
+  torch::Tensor reachable_vectors() const { return vectors.narrow(1, nullity(), rank); }
+  torch::Tensor reachable_values() const { return values.narrow(0, nullity(), rank); }
+};
+
+/// All modes of a symmetric positive semidefinite Θ [n, n], float64. `rank_tolerance` is relative
+/// to λ_max: tol::rank_of_computed for a kernel computed here, tol::rank_of_stored for one from a
+/// file.
+/// @throws InvalidArgument if Θ is not square, finite, symmetric to tol::symmetry(`precision`), or
+/// has an eigenvalue below
+///   −rank_tolerance·λ_max (the message gives it). `precision` is the dtype that Θ once had.
+Modes decompose(const torch::Tensor& theta, double rank_tolerance,
+                torch::ScalarType precision = torch::kFloat64);
+
+/// 1/(c_L λ_max), the unit of learning rates for a loss with gradient c_L·e: the largest at which
+/// no mode oscillates. 1 for a zero kernel.
+/// @throws InvalidArgument unless c_L is positive and finite.
+double unit_rate(const Modes& modes, double gradient_factor);
+
+}  // namespace cdt::dynamics
