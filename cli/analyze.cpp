@@ -51,7 +51,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.forecast = options.forecast;
   const std::string head = fmt::format(
       "{}: {} as training samples of a network {}\n", options.data.csv.path,
-      count_of(static_cast<int64_t>(problem.split.train.size()), "row"), problem.shape());
+      count_of(static_cast<int64_t>(problem.split.train.size()), "row"), problem.model->describe());
   if (classes) {
     CDT_REQUIRE(!options.forecast,
                 "--forecast is for quadratic losses; cross-entropy has no closed form");

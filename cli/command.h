@@ -4,7 +4,7 @@
 #include <cdt/analysis/preflight.h>
 #include <cdt/data/csv.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/nn/mlp.h>
+#include <cdt/nn/network.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -116,7 +116,7 @@ struct LoadedKernel {
   torch::ScalarType precision = torch::kFloat64;
   std::optional<torch::Tensor> outputs;  ///< ŷ [r, n_L], if it came from a model
   std::optional<torch::Tensor> inputs;
-  std::optional<nn::Mlp> model;
+  std::optional<nn::Network> model;
   std::string report;  ///< how it was found, one line
   std::string file;    ///< where it was read from, if it was
 };
@@ -147,9 +147,9 @@ struct DesignOptions {
 };
 
 /// A saved model on `device`.
-nn::Mlp load_model(const std::string& path, torch::Device device);
+nn::Network load_model(const std::string& path, torch::Device device);
 /// Inputs [r, features] that fit it, on its device and in its dtype.
-torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model);
+torch::Tensor load_inputs(const std::string& path, const nn::Network& model);
 
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);

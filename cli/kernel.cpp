@@ -20,7 +20,7 @@ struct KernelCommand {
 
 int run_kernel(const KernelCommand& options) {
   const torch::Device device = options.machine.apply();
-  const nn::Mlp model = load_model(options.source.model, device);
+  const nn::Network model = load_model(options.source.model, device);
   const torch::Tensor x = load_inputs(options.source.inputs, model);
   const auto settings = options.source.ntk_options(options.output.quiet);
   const auto ntk =

@@ -99,20 +99,21 @@ torch::Tensor load_matrix(const std::string& path, torch::Device device) {
   return matrix.to(device, torch::kFloat64);
 }
 
-nn::Mlp load_model(const std::string& path, torch::Device device) {
-  nn::Mlp model = nn::load_model(path);
+nn::Network load_model(const std::string& path, torch::Device device) {
+  nn::Network model = nn::load_model(path);
   model->to(device);
   return model;
 }
 
-torch::Tensor load_inputs(const std::string& path, const nn::Mlp& model) {
+torch::Tensor load_inputs(const std::string& path, const nn::Network& model) {
   const torch::Tensor x = load_npy(path);
-  CDT_REQUIRE(x.dim() == 2 && x.size(1) == model->options().inputs, path,
-              ": the model takes inputs [r, ", model->options().inputs, "], these have shape ",
-              x.sizes());
+  std::string wanted = "[r";
+  for (const int64_t size : model->input_shape()) wanted += c10::str(", ", size);
+  CDT_REQUIRE(x.dim() >= 1 && x.sizes().slice(1) == c10::IntArrayRef(model->input_shape()), path,
+              ": the model takes inputs ", wanted, "], these have shape ", x.sizes());
   CDT_REQUIRE(x.size(0) > 0, path, ": holds no samples");
   require_finite(x, path);
-  return x.to(model->weight(0).options().requires_grad(false));
+  return x.to(model->device(), model->dtype());
 }
 
 LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool quiet) {
@@ -137,8 +138,8 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
   }
   CDT_REQUIRE(!source.model.empty(),
               "a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
-  const nn::Mlp model = load_model(source.model, device);
-  const torch::ScalarType dtype = model->weight(0).scalar_type();
+  const nn::Network model = load_model(source.model, device);
+  const torch::ScalarType dtype = model->dtype();
   loaded.inputs = load_inputs(source.inputs, model);
   loaded.model = model;
   const auto ntk = kernel::empirical_ntk(model, *loaded.inputs, source.ntk_options(quiet));

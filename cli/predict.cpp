@@ -26,11 +26,11 @@ int run_predict(const PredictCommand& options) {
   folder.require_run();
   const auto preprocess =
       data::parse_preprocess(read_file(folder.preprocess()), folder.preprocess().string());
-  const nn::Mlp model = load_model(folder.model().string(), device);
-  CDT_REQUIRE(model->options().inputs == preprocess.feature_count() &&
-                  model->options().outputs == preprocess.output_count(),
+  const nn::Network model = load_model(folder.model().string(), device);
+  CDT_REQUIRE(model->input_shape() == std::vector{preprocess.feature_count()} &&
+                  model->output_count() == preprocess.output_count(),
               options.run, ": model and preprocessing do not fit each other: the model takes ",
-              model->options().inputs, " features and has ", model->options().outputs,
+              c10::IntArrayRef(model->input_shape()), " features and has ", model->output_count(),
               " outputs, the preprocessing gives ", preprocess.feature_count(), " and wants ",
               preprocess.output_count());
   const data::Table table = data::read_csv(options.file, preprocess.csv_options());

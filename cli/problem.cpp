@@ -179,21 +179,6 @@ void NetworkOptions::add_to(CLI::App& app, bool hidden_layers) {
   add_choice(app, "--dtype", dtype, {"float32", "float64"}, "the network's precision");
 }
 
-std::string Problem::shape() const {
-  const nn::MlpOptions& options = model->options();
-  std::string text = std::to_string(options.inputs);
-  for (const int64_t width : options.hidden) {
-    text += fmt::format("-{}", width * options.width_factor);
-  }
-  return text + fmt::format("-{}", options.outputs);
-}
-
-int64_t Problem::parameter_count() const {
-  int64_t count = 0;
-  for (const Tensor& parameter : model->parameters()) count += parameter.numel();
-  return count;
-}
-
 Problem load_problem(const DataOptions& options, const NetworkOptions& network, uint64_t seed,
                      torch::Device device) {
   data::Table table = options.csv.read();
@@ -242,8 +227,8 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
                            ? data::fit_preprocess(table, preprocess, csv)
                            : data::fit_preprocess(table, problem.split.train, preprocess, csv);
 
-  nn::MlpOptions layers;
-  layers.inputs = problem.preprocess.feature_count();
+  nn::NetworkOptions layers;
+  layers.input_shape = {problem.preprocess.feature_count()};
   layers.hidden = network.hidden;
   layers.outputs = problem.preprocess.output_count();
   layers.activation = nn::parse_activation(network.activation);
@@ -251,8 +236,8 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   layers.sigma_w = network.sigma_w;
   layers.sigma_b = network.sigma_b;
   layers.width_factor = network.width_factor;
-  problem.model =
-      nn::Mlp(layers, seed, network.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
+  problem.model = nn::make_network(layers, seed,
+                                   network.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
   problem.model->to(device);
 
   const auto features = [&](const std::vector<int64_t>& rows) {
@@ -264,7 +249,7 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   const Tensor x = features(problem.split.train);
   const Tensor y = labels(problem.split.train);
   problem.conflicts = find_conflicts(x, y, table, problem);
-  const torch::ScalarType dtype = problem.model->weight(0).scalar_type();
+  const torch::ScalarType dtype = problem.model->dtype();
   problem.data.x = x.to(device, dtype);
   problem.data.y = y.to(device);
   if (!problem.split.validation.empty()) {

@@ -3,7 +3,7 @@
 
 #include <cdt/data/preprocess.h>
 #include <cdt/data/split.h>
-#include <cdt/nn/mlp.h>
+#include <cdt/nn/architectures.h>
 #include <cdt/train/trainer.h>
 
 #include "cli/command.h"
@@ -54,13 +54,9 @@ struct Problem {
   data::Split split;
   data::Preprocess preprocess;
   train::TrainData data;
-  nn::Mlp model{nullptr};
+  nn::Network model;
   std::vector<ConflictingRows> conflicts;
   std::string checksum;  ///< of the file's bytes
-
-  /// "79-500-500-1"
-  std::string shape() const;
-  int64_t parameter_count() const;
 };
 
 /// Reads the file, draws and splits rows, fits the preprocessing, makes the network.

@@ -74,16 +74,15 @@ nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess, const 
   return errors;
 }
 
-Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess, const Tensor& features,
-                       const std::string& source) {
+Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
+                       const Tensor& features, const std::string& source) {
   const torch::NoGradGuard no_graph;
-  const auto options = model->weight(0).options().requires_grad(false);
   constexpr int64_t kRows = 1 << 16;  // at a time, so that a long file needs little memory
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < features.size(0); first += kRows) {
     const int64_t count = std::min(kRows, features.size(0) - first);
-    const Tensor outputs =
-        preprocess.to_original(model->forward(features.narrow(0, first, count).to(options)).cpu());
+    const Tensor x = features.narrow(0, first, count).to(model->device(), model->dtype());
+    const Tensor outputs = preprocess.to_original(model->forward(x).cpu());
     parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
   }
   Tensor predictions = torch::cat(parts);

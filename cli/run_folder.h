@@ -47,7 +47,7 @@ nlohmann::ordered_json measure_errors(const data::Preprocess& preprocess,
 /// The network's predictions for features [r, f], in units of the file [r, t], float64; of classes
 /// their probabilities [r, C].
 /// @throws InvalidArgument, naming `source`, if one is not finite.
-torch::Tensor predict_targets(nn::Mlp model, const data::Preprocess& preprocess,
+torch::Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
                               const torch::Tensor& features, const std::string& source);
 
 /// predictions.csv: targets and predictions of the rows that trained and validated.

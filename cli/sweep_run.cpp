@@ -20,18 +20,6 @@ constexpr int64_t kTracedSamples = 3;
 /// Outputs of a kernel that is kept: 8 MB.
 constexpr int64_t kLargestKept = 1000;
 
-/// Products of one gradient step on `samples` rows: forward, weight gradients, and input gradients
-/// beyond the first layer; `forward` counts the first alone.
-double operations(nn::Mlp model, int64_t samples, bool forward) {
-  double count = 0;
-  for (size_t layer = 0; layer < model->depth(); ++layer) {
-    const double products = forward ? 1 : layer == 0 ? 2 : 3;
-    count += products * 2 * static_cast<double>(samples) *
-             static_cast<double>(model->weight(layer).numel());
-  }
-  return count;
-}
-
 std::vector<double> to_vector(const Tensor& values) {
   const Tensor flat = values.to(torch::kCPU, torch::kFloat64).contiguous().reshape({-1});
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
@@ -136,15 +124,15 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
     kernel::NtkOptions ntk;
     ntk.memory_bytes = plan.memory_mb << 20;
     const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
-    auto decomposed = dynamics::decompose(
-        theta, tol::rank_of_computed(theta.size(0), problem.model->weight(0).scalar_type()));
+    auto decomposed =
+        dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
     return StartKernel{std::move(decomposed), to_vector(theta.norm(2, 1)), seconds_since(start)};
   });
   const dynamics::Modes& spectrum = start_kernel->spectrum;
 
   SweepRun run;
   run.what = what;
-  run.shape = problem.shape();
+  run.shape = problem.model->describe();
   const double factor = dynamics::gradient_factor(loss, spectrum.size());
   const double stable = analysis::assess_stability(spectrum, 0).scale_max / factor;
   run.lr = what.lr > 0 ? what.lr : kBestShare * stable;
@@ -190,10 +178,11 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
     run.final_error = to_vector(outputs - problem.data.y);
   }
   const auto steps = static_cast<double>(result.steps + result.rejected);
-  run.operations = steps * operations(problem.model, problem.data.x.size(0), false);
+  const nn::Operations sample = problem.model->operations_per_sample();
+  run.operations = steps * sample.step * static_cast<double>(problem.data.x.size(0));
   if (problem.data.x_val.defined()) {
     run.operations += static_cast<double>(result.steps) / static_cast<double>(plan.validate_every) *
-                      operations(problem.model, problem.data.x_val.size(0), true);
+                      sample.forward * static_cast<double>(problem.data.x_val.size(0));
   }
   return run;
 }

@@ -185,7 +185,8 @@ int run_train(TrainCommand& options) {
       {"file", run["settings"]["file"]},     {"checksum", problem.checksum},
       {"rows", problem.table.rows()},        {"features", problem.preprocess.feature_count()},
       {"train", problem.split.train.size()}, {"validation", problem.split.validation.size()}};
-  run["network"] = {{"shape", problem.shape()}, {"parameters", problem.parameter_count()}};
+  run["network"] = {{"shape", problem.model->describe()},
+                    {"parameters", problem.model->parameter_count()}};
   run["machine"] = {
       {"device", device.str()}, {"threads", torch::get_num_threads()}, {"libtorch", TORCH_VERSION}};
   train::TrainOptions training = options.training.parse(problem, *options.app);

@@ -53,8 +53,8 @@ std::string summarize(const Problem& problem, const TrainingOptions& training,
                       const train::TrainResult& result, const ordered_json& errors,
                       const RunFolder& folder) {
   std::string text = fmt::format(
-      "\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n", problem.shape(),
-      problem.parameter_count(),
+      "\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n",
+      problem.model->describe(), problem.model->parameter_count(),
       count_of(static_cast<int64_t>(problem.split.train.size()), "sample"), training.method,
       result.learning_rate, count_of(result.steps, "step"), result.seconds, result.in_words());
   if (result.diverged()) return text;

@@ -1,43 +1,12 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
-#include <cdt/core/names.h>
 #include <cdt/nn/mlp.h>
 
 #include <algorithm>
 
 namespace cdt::nn {
-namespace {
 
 using torch::Tensor;
-
-constexpr Names<Activation, 5> kActivations{{{"relu", Activation::kRelu},
-                                             {"tanh", Activation::kTanh},
-                                             {"gelu", Activation::kGelu},
-                                             {"softplus", Activation::kSoftplus},
-                                             {"erf", Activation::kErf}}};
-
-Tensor activate(Activation activation, const Tensor& h) {
-  switch (activation) {
-    case Activation::kRelu:
-      return torch::relu(h);
-    case Activation::kTanh:
-      return torch::tanh(h);
-    case Activation::kGelu:
-      return torch::gelu(h);
-    case Activation::kSoftplus:
-      return torch::softplus(h);
-    case Activation::kErf:
-      return torch::erf(h);
-  }
-  throw InvalidArgument(c10::str("unknown activation ", static_cast<int>(activation)));
-}
-
-}  // namespace
-
-Activation parse_activation(std::string_view name) {
-  return parse_name(kActivations, name, "activation");
-}
-std::string to_string(Activation activation) { return name_of(kActivations, activation); }
 
 MlpImpl::MlpImpl(MlpOptions options, uint64_t seed, torch::ScalarType dtype)
     : options_(std::move(options)) {
@@ -90,6 +59,22 @@ Tensor MlpImpl::forward(Tensor x) {
                       nn::scaled(bias, scaling.bias_factor));
   }
   return x;
+}
+
+std::string MlpImpl::describe() const {
+  std::string text = std::to_string(options_.inputs);
+  for (const Tensor& weight : weights_) text += c10::str("-", weight.size(0));
+  return text;
+}
+
+Operations MlpImpl::operations_per_sample() const {
+  Operations count;
+  for (size_t layer = 0; layer < weights_.size(); ++layer) {
+    const double product = 2 * static_cast<double>(weights_[layer].numel());
+    count.forward += product;
+    count.step += (layer == 0 ? 2 : 3) * product;  // nobody needs the gradient of the inputs
+  }
+  return count;
 }
 
 }  // namespace cdt::nn

@@ -1,20 +1,9 @@
 /// Fully connected networks with the paper's three parametrisations (App. init).
 #pragma once
 
-#include <cdt/nn/parametrization.h>
-#include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
-
-#include <string>
-#include <string_view>
-#include <vector>
+#include <cdt/nn/architectures.h>
 
 namespace cdt::nn {
-
-enum class Activation { kRelu, kTanh, kGelu, kSoftplus, kErf };
-
-Activation parse_activation(std::string_view name);
-std::string to_string(Activation activation);
 
 struct MlpOptions {
   int64_t inputs = 1;
@@ -31,7 +20,7 @@ struct MlpOptions {
 /// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. parameters() is
 /// the paper's θ = [vec(W^L) b^L … vec(W^1) b^1], from the last layer to the first: weights are
 /// stored [out, in], row-major what vec makes of the columns of the paper's W [in, out].
-class MlpImpl : public torch::nn::Module {
+class MlpImpl : public NetworkImpl {
  public:
   /// Draws the parameters from their distributions, reproducibly: the same seed gives the same
   /// network on every device.
@@ -41,7 +30,17 @@ class MlpImpl : public torch::nn::Module {
 
   /// [r, inputs] → [r, outputs]
   /// @throws InvalidArgument if the last dimension is not `inputs`.
-  torch::Tensor forward(torch::Tensor x);
+  torch::Tensor forward(torch::Tensor x) override;
+
+  std::string architecture() const override { return "mlp"; }
+  std::string record() const override;
+  std::vector<int64_t> input_shape() const override { return {options_.inputs}; }
+  int64_t output_count() const override { return options_.outputs; }
+  Parametrization parametrization() const override { return options_.parametrization; }
+  /// "79-500-500-1", widened
+  std::string describe() const override;
+  Operations operations_per_sample() const override;
+  NamedTensors saved_tensors() const override;
 
   const MlpOptions& options() const { return options_; }
   size_t depth() const { return weights_.size(); }
@@ -58,5 +57,8 @@ class MlpImpl : public torch::nn::Module {
   std::vector<LayerScaling> scalings_;
 };
 TORCH_MODULE(Mlp);
+
+/// Its entry in the table of architectures.
+Architecture mlp_architecture();
 
 }  // namespace cdt::nn

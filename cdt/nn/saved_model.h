@@ -3,21 +3,22 @@
 /// Metadata key `architecture`: {"type": "mlp", "inputs": 79, "hidden": [500, 500], "outputs": 1,
 /// "activation": "relu", "parametrization": "standard", "sigma_w": 1, "sigma_b": 0.1,
 /// "width_factor": 1, "bias": true}; only type and inputs have no default. Tensors:
-/// `layers.0.weight` [out, in], `layers.0.bias` [out], and so on, as PyTorch stores them.
+/// `layers.0.weight` [out, in], `layers.0.bias` [out], and so on, as PyTorch stores them. Other
+/// architectures have records of their own.
 #pragma once
 
-#include <cdt/nn/mlp.h>
+#include <cdt/nn/architectures.h>
 
 #include <filesystem>
 
 namespace cdt::nn {
 
 /// @throws InvalidArgument if the file cannot be written.
-void save_model(const std::filesystem::path& path, const Mlp& model);
+void save_model(const std::filesystem::path& path, const Network& network);
 
-/// @throws InvalidArgument if the file is no safetensors file, has no or an unknown architecture
-/// record, a tensor is missing or
-///   left over, or has another shape or dtype than the record says; non-finite weights are refused.
-Mlp load_model(const std::filesystem::path& path);
+/// @throws InvalidArgument if the file is no safetensors file, has no architecture record or one of
+///   a type that is not in the table, a tensor is missing or left over, or has another shape or
+///   dtype than the record says; non-finite weights are refused.
+Network load_model(const std::filesystem::path& path, const Architectures& table = architectures());
 
 }  // namespace cdt::nn

@@ -105,6 +105,11 @@ Trainer::Trainer(const nn::Mlp& model, TrainData data, TrainOptions options)
   if (!optimizer_) network_ = model;
 }
 
+Trainer::Trainer(const nn::Network& model, TrainData data, TrainOptions options)
+    : Trainer(kernel::Model(model), std::move(data), options) {
+  if (const auto mlp = model.as<nn::MlpImpl>(); mlp && !optimizer_) network_ = nn::Mlp(mlp);
+}
+
 void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
   CDT_REQUIRE(modes.size() == data_.y.numel(), "the kernel must have ", data_.y.numel(),
               " rows, not ", modes.size());

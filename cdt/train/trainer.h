@@ -77,6 +77,7 @@ class Trainer {
   Trainer(kernel::Model model, TrainData data, TrainOptions options);
   /// The same with faster steps, where nn::DescentPass takes the network.
   Trainer(const nn::Mlp& model, TrainData data, TrainOptions options);
+  Trainer(const nn::Network& model, TrainData data, TrainOptions options);
 
   /// Takes the kernel of the present parameters on all training samples from whoever has computed
   /// it already, in `seconds`; ignored where batches need their own, or a loss that is not

@@ -187,11 +187,13 @@ TEST_F(SavedModel, ComesBackTheSame) {
       o.bias = bias;
       Mlp net(o, 9, dtype);
       nn::save_model(path_, net);
-      Mlp loaded = nn::load_model(path_);
+      const nn::Network loaded = nn::load_model(path_);
       const Tensor x = torch::randn({3, 30}, dtype);
       EXPECT_TRUE(torch::equal(net->forward(x), loaded->forward(x)));
-      EXPECT_EQ(loaded->options().sigma_w, 1.3);
-      EXPECT_TRUE(loaded->weight(0).requires_grad());
+      const auto mlp = loaded.as<nn::MlpImpl>();
+      ASSERT_NE(mlp, nullptr);
+      EXPECT_EQ(mlp->options().sigma_w, 1.3);
+      EXPECT_TRUE(mlp->weight(0).requires_grad());
     }
   }
 }
