@@ -2,6 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/data/samples.h>
 #include <fmt/format.h>
 
 #include <numeric>
@@ -240,21 +241,16 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
                                    network.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
   problem.model->to(device);
 
-  const auto features = [&](const std::vector<int64_t>& rows) {
-    return problem.preprocess.transform(table, rows);
-  };
-  const auto labels = [&](const std::vector<int64_t>& rows) {
-    return problem.preprocess.transform_targets(table, rows);
-  };
-  const Tensor x = features(problem.split.train);
-  const Tensor y = labels(problem.split.train);
+  const data::TableSamples samples(table, problem.preprocess);
+  const auto [x, y] = samples.batch(problem.split.train);
   problem.conflicts = find_conflicts(x, y, table, problem);
   const torch::ScalarType dtype = problem.model->dtype();
   problem.data.x = x.to(device, dtype);
   problem.data.y = y.to(device);
   if (!problem.split.validation.empty()) {
-    problem.data.x_val = features(problem.split.validation).to(device, dtype);
-    problem.data.y_val = labels(problem.split.validation).to(device);
+    const data::Batch validation = samples.batch(problem.split.validation);
+    problem.data.x_val = validation.x.to(device, dtype);
+    problem.data.y_val = validation.y.to(device);
   }
   if (!options.sample_weights.empty()) {
     problem.data.sample_weights = read_weights(table, options.sample_weights, problem.split.train);

@@ -38,7 +38,7 @@ std::string label_of(const Table& table, const Column& column, int64_t row) {
   CDT_REQUIRE(value == std::floor(value) && std::abs(value) < kLargestLabel, table.source, ":",
               table.lines[i], ": expected text or a whole number as class in column ",
               in_quotes(column.name), ", but came ", value,
-              "; a number is learned with --loss mse");
+              "; a number is learned as a target that is not a class, with a quadratic loss");
   return std::to_string(static_cast<int64_t>(value));
 }
 
@@ -50,7 +50,7 @@ std::vector<double> target_values(const Table& table, const std::string& name,
   CDT_REQUIRE(column.type == ColumnType::kNumeric, table.source, ": expected the target ",
               in_quotes(name), " to be numeric, but it is text, for example ",
               in_quotes(column.categories.empty() ? "" : column.categories.front()),
-              "; classes are learned with cdt train --loss cross-entropy");
+              "; text is learned as classes, with the loss cross-entropy");
   require_present(table, column, rows);
   std::vector<double> values;
   values.reserve(rows.size());
@@ -80,7 +80,7 @@ TargetColumn fit_classes(const Table& table, const std::string& name,
   const auto count = static_cast<int64_t>(target.classes.size());
   CDT_REQUIRE(2 * count <= table.rows(), table.source, ": expected two rows or more a class, but ",
               in_quotes(name), " has ", count, " classes in ", table.rows(),
-              " rows; is it a number to learn (--loss mse), or an identifier?");
+              " rows; is it a number to learn (loss mse, for example), or an identifier?");
   const std::vector<int64_t> seen = class_indices(table, target, rows);
   CDT_REQUIRE(std::any_of(seen.begin(), seen.end(), [&](int64_t i) { return i != seen.front(); }),
               table.source, ": expected two classes or more, but ", in_quotes(name), " is ",

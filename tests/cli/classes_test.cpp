@@ -165,7 +165,7 @@ TEST_F(Classes, ResumedEqualsUninterrupted) {
 TEST_F(Classes, SaysWhatCannotBeLearned) {
   const Result text = cdt("train fruit.csv --target kind --out refused");
   EXPECT_EQ(text.code, 2);
-  EXPECT_THAT(text.err, HasSubstr("--loss cross-entropy"));
+  EXPECT_THAT(text.err, HasSubstr("loss cross-entropy"));
   expect_refused("--target weight", "a single target");
   expect_refused("--target-scale none", "--target-scale");
   expect_refused("--method guarded --smoothing 0", "hard labels have none");

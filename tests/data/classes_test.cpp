@@ -99,7 +99,8 @@ TEST(ClassTarget, SaysWhatIsWrong) {
               HasSubstr("a single target"));
   PreprocessOptions numeric = by_class();
   numeric.classes = false;
-  EXPECT_THAT(refusal("x,y\n1,a\n2,b\n3,a\n4,b\n", numeric), HasSubstr("--loss cross-entropy"));
+  EXPECT_THAT(refusal("x,y\n1,a\n2,b\n3,a\n4,b\n", numeric),
+              HasSubstr("with the loss cross-entropy"));
   const Table table = class_table("x,y\n1,a\n2,b\n3,a\n4,b\n");
   const auto p = fit_preprocess(table, by_class());
   try {
