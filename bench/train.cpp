@@ -4,6 +4,7 @@
 #include <cdt/core/npy.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/data/split.h>
+#include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/train/trainer.h>
 #include <fmt/format.h>
@@ -54,7 +55,8 @@ train::TrainData samples(const std::string& file, uint64_t seed) {
 
 train::TrainResult run(size_t architecture, const train::TrainData& data, uint64_t seed,
                        const train::TrainOptions& options) {
-  return train::Trainer(network(architecture, seed, data.x.size(1)), data, options).run();
+  const nn::Mlp net = network(architecture, seed, data.x.size(1));
+  return train::Trainer(net, data, options, nn::make_engine(net)).run();
 }
 
 /// The median time of steps that neither linearized nor were rejected, the best of some runs.

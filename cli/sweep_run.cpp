@@ -1,6 +1,7 @@
 // One run of a sweep: table, kernel, training, record.
 #include <cdt/analysis/preflight.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/nn/engine.h>
 #include <fmt/format.h>
 
 #include "cli/preflight.h"
@@ -147,7 +148,7 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
       control::design_spectral(spectrum, run.lr * factor, {plan.q, what.p, {}, {}});
   if (what.details) add_details(run, plan, problem, table, controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
-  train::Trainer trainer(problem.model, problem.data, options);
+  train::Trainer trainer(problem.model, problem.data, options, nn::make_engine(problem.model));
   trainer.adopt(spectrum, start_kernel->seconds);
   train::TrainHooks hooks;
   hooks.stop_requested = stop;

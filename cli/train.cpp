@@ -4,6 +4,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/version.h>
+#include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -195,7 +196,7 @@ int run_train(TrainCommand& options) {
   CDT_REQUIRE(!options.tune || dynamics::is_quadratic(training.loss),
               "--tune forecasts quadratic losses only, not ", options.training.loss);
   std::optional<train::Trainer> trainer;
-  trainer.emplace(problem.model, problem.data, training);
+  trainer.emplace(problem.model, problem.data, training, nn::make_engine(problem.model));
   if (options.resumed) {
     const auto saved = ordered_json::parse(read_file(folder.run()));
     require_same_run(run, saved, folder.path().string());
@@ -207,7 +208,7 @@ int run_train(TrainCommand& options) {
     if (options.tune && saved.contains("tuned")) {
       run["tuned"] = saved["tuned"];
       tune(training, run["tuned"], *options.app);
-      trainer.emplace(problem.model, problem.data, training);
+      trainer.emplace(problem.model, problem.data, training, nn::make_engine(problem.model));
     }
     // None yet: it was interrupted before its first step, and starts anew.
     if (std::filesystem::exists(folder.checkpoint())) {
@@ -248,7 +249,7 @@ int run_train(TrainCommand& options) {
       if (options.tune) {
         run["tuned"] = tuned(findings, training.method);
         tune(training, run["tuned"], *options.app);
-        trainer.emplace(problem.model, problem.data, training);
+        trainer.emplace(problem.model, problem.data, training, nn::make_engine(problem.model));
       }
       trainer->adopt(findings.spectrum, findings.kernel_seconds);
       run["analysis"] = ordered_json::parse(analysis::to_json(findings.preflight));

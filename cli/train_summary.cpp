@@ -57,6 +57,9 @@ std::string summarize(const Problem& problem, const TrainingOptions& training,
       problem.model->describe(), problem.model->parameter_count(),
       count_of(static_cast<int64_t>(problem.split.train.size()), "sample"), training.method,
       result.learning_rate, count_of(result.steps, "step"), result.seconds, result.in_words());
+  if (result.outcome == train::Outcome::kInterrupted) {
+    text += fmt::format("cdt train --resume {} continues.\n", folder.path().string());
+  }
   if (result.diverged()) return text;
   const bool classes = problem.preprocess.has_classes();
   text += fmt::format("\n  {:24}{:>14}{:>14}\n", "", "training", "validation");

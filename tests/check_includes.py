@@ -14,7 +14,7 @@ ALLOWED = {
     "dynamics": {"core"},
     "control": {"dynamics", "core"},
     "analysis": {"control", "dynamics", "core"},
-    "train": {"analysis", "control", "dynamics", "kernel", "nn", "core"},
+    "train": {"analysis", "control", "dynamics", "kernel", "core"},
     "run": {"report", "core"},
     "experiment": {"run", "report", "core"},
 }

@@ -1,5 +1,4 @@
 #include <cdt/control/spectral.h>
-#include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/train/class_feedback.h>
 
@@ -10,13 +9,13 @@ namespace cdt::train {
 using torch::Tensor;
 
 ClassFeedback::ClassFeedback(control::CrossEntropyPlant plant, double q, double p)
-    : Feedback(plant.modes), plant_(std::move(plant)), q_(q), p_(p) {
+    : ModalFeedback(plant.modes), plant_(std::move(plant)), q_(q), p_(p) {
   plant_.modes = modes_;
 }
 
 void ClassFeedback::design(double rate) {
   const double step = rate / static_cast<double>(plant_.samples);
-  const auto controller = control::design_spectral(modes_, step, {q_, p_, {}, {}});
+  const auto controller = control::design_spectral(effective_modes(), step, {q_, p_, {}, {}});
   step_ = controller.s;
   steering_ = controller.gains.steering;
   radius_ = controller.closed_loop_radius();
@@ -25,43 +24,50 @@ void ClassFeedback::design(double rate) {
 
 Tensor ClassFeedback::state(const Tensor& outputs) const {
   if (!torch::isfinite(outputs).all().item<bool>()) {  // a step too far, not the caller's mistake
-    return torch::full({modes_.size()}, NAN, modes_.values.options());
+    return torch::full({modes_.count()}, NAN, modes_.values.options());
   }
   return modes_.vectors.t().mv(plant_.coordinates(outputs));
+}
+
+Tensor ClassFeedback::moved_state(const Tensor& outputs) const {
+  const Tensor zero_sum = outputs.view({plant_.samples, -1}).mm(plant_.basis).unsqueeze(2);
+  return modes_.vectors.t().mv(plant_.root.matmul(zero_sum).reshape({-1}));
+}
+
+Tensor ClassFeedback::seed_of(const Tensor& modal) const {
+  return plant_.seed(modes_.vectors.mv(modal)).reshape({-1}) * static_cast<double>(plant_.samples);
 }
 
 Tensor ClassFeedback::logits(const Tensor& modal) const {
   return plant_.logits(modes_.vectors.mv(modal));
 }
 
-Steered ClassFeedback::steer_modes(const Tensor& modal, const Tensor& steered) const {
-  const Tensor seed = plant_.seed(modes_.vectors.mv(steered));
+Steered ClassFeedback::steered(const Tensor& modal) const {
+  const Tensor seed = plant_.seed(modes_.vectors.mv(steer_modes(modal)));
   // ȳ = p − r·seed, so y_u = ȳ − ȳ_ε.
   const Tensor augment = torch::softmax(logits(modal), 1) - plant_.targets -
                          seed * static_cast<double>(plant_.samples);
   return {seed.reshape({-1}), augment.norm().item<double>()};
 }
 
-Proposal ClassFeedback::propose(const Tensor& modal, double rate, double weight_decay,
-                                const Tensor&) const {
-  CDT_REQUIRE(weight_decay == 0, "feedback for classes takes no weight decay, but came ",
-              weight_decay);
-  const Tensor steered = steering_ * modal;
-  const Steered action = steer_modes(modal, steered);
+Proposal ClassFeedback::propose(const Tensor& modal, double rate) const {
+  const Steered action = steered(modal);
   Proposal proposal;
   proposal.seed = action.seed * rate;
   proposal.augment_norm = action.augment_norm;
-  proposal.prediction = torch::addcmul(modal, step_, steered, -rate / rate_);
+  proposal.prediction = torch::addcmul(modal, step_, steer_modes(modal), -rate / rate_);
   return proposal;
 }
 
-Steered ClassFeedback::steer(const Tensor& outputs) {
-  const Tensor modal = state(outputs);
-  return steer_modes(modal, steering_ * modal);
+Steered ClassFeedback::steer(const Tensor& outputs) { return steered(state(outputs)); }
+
+double ClassFeedback::loss(const Tensor& modal) const {
+  if (!torch::isfinite(modal).all().item<bool>()) return NAN;
+  return plant_.excess_loss(logits(modal));
 }
 
 double ClassFeedback::merit(const Tensor& modal) const {
-  return modes_.rank == 0 ? 0 : plant_.excess_loss(logits(modal));
+  return modes_.rank == 0 ? 0 : loss(modal);
 }
 
 double ClassFeedback::distance(const Tensor& modal) const {
@@ -81,6 +87,24 @@ bool ClassFeedback::settled(const Tensor& modal, double rounding) const {
   const double left = reachable(in_modes).norm().item<double>();
   const double whole = in_modes.norm().item<double>();
   return left * left <= tol::kUnreachableError * whole * whole;
+}
+
+int64_t ClassFeedback::bytes() const {
+  constexpr int64_t kBlocks = 3;  // H and its roots
+  return ModalFeedback::bytes() + kBlocks * static_cast<int64_t>(plant_.curvature.nbytes());
+}
+
+void ClassFeedback::save(SavedState& state) const {
+  ModalFeedback::save(state);
+  state.tensors["curvature"] = plant_.curvature;
+}
+
+control::CrossEntropyPlant ClassFeedback::saved_plant(const SavedState& state, const Tensor& labels,
+                                                      double smoothing) {
+  auto plant = control::cross_entropy_plant(labels, smoothing,
+                                            state.tensor("curvature").to(labels.device()));
+  plant.modes = saved_modes(state, labels.device());
+  return plant;
 }
 
 }  // namespace cdt::train

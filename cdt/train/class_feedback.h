@@ -11,17 +11,14 @@
 
 namespace cdt::train {
 
-class ClassFeedback : public Feedback {
+class ClassFeedback : public ModalFeedback {
  public:
   ClassFeedback(control::CrossEntropyPlant plant, double q, double p);
 
   void design(double rate) override;
-  torch::Tensor curvature() const override { return plant_.curvature; }
   double unit_rate() const override { return plant_.unit_rate(); }
   torch::Tensor state(const torch::Tensor& outputs) const override;
-  /// @throws InvalidArgument with weight decay, of which this feedback knows nothing.
-  Proposal propose(const torch::Tensor& state, double rate, double weight_decay,
-                   const torch::Tensor& moved) const override;
+  Proposal propose(const torch::Tensor& state, double rate) const override;
   Steered steer(const torch::Tensor& outputs) override;
   /// The smoothed loss above its minimum; 0 if no label moves any logit against another.
   double merit(const torch::Tensor& state) const override;
@@ -29,9 +26,21 @@ class ClassFeedback : public Feedback {
   double sensitivity() const override;
   bool settled(const torch::Tensor& state, double rounding) const override;
 
+  double gradient_factor() const override { return 1 / static_cast<double>(plant_.samples); }
+  torch::Tensor moved_state(const torch::Tensor& outputs) const override;
+  torch::Tensor seed_of(const torch::Tensor& modal) const override;
+  torch::Tensor steer_modes(const torch::Tensor& modal) const override { return steering_ * modal; }
+  double loss(const torch::Tensor& state) const override;
+
+  int64_t bytes() const override;
+  /// With the mean Hessian H, which the modes contain.
+  void save(SavedState& state) const override;
+  static control::CrossEntropyPlant saved_plant(const SavedState& state,
+                                                const torch::Tensor& labels, double smoothing);
+
  private:
   torch::Tensor logits(const torch::Tensor& modal) const;
-  Steered steer_modes(const torch::Tensor& modal, const torch::Tensor& steered) const;
+  Steered steered(const torch::Tensor& modal) const;
 
   control::CrossEntropyPlant plant_;
   double q_;

@@ -1,10 +1,13 @@
 /// The feedback at one linearization: what a step does and what the local model promises of it.
 ///
-/// The trainer knows two kinds, for quadratic losses and for the cross entropy. Each has its own
-/// coordinates of the outputs, its state, in which the loop is linear.
+/// There are two kinds, for quadratic losses and for the cross entropy, each with its own
+/// coordinates of the outputs, its state, in which the loop is linear; and a decorator of both that
+/// adds weight decay. Whoever steers asks for steps and merits: the basis is the feedback's own
+/// business, in a checkpoint and in memory too.
 #pragma once
 
 #include <cdt/dynamics/modes.h>
+#include <cdt/train/saved_state.h>
 
 namespace cdt::train {
 
@@ -28,25 +31,22 @@ class Feedback {
 
   /// Designs the gain for rate α; the eigendecomposition is kept.
   virtual void design(double rate) = 0;
-  double rate() const { return rate_; }
-  const dynamics::Modes& modes() const { return modes_; }
-  /// The mean Hessian of the loss [r, C − 1, C − 1], which the spectrum contains; undefined where
-  /// it is the same everywhere.
-  virtual torch::Tensor curvature() const { return {}; }
+  virtual double rate() const = 0;
   /// The largest rate at which no mode of plain descent oscillates.
   virtual double unit_rate() const = 0;
   /// The closed loop's rate κ in the norm `distance`.
-  double closed_loop_radius() const { return radius_; }
+  virtual double closed_loop_radius() const = 0;
 
   /// Of outputs ŷ [b, n_L], float64.
   virtual torch::Tensor state(const torch::Tensor& outputs) const = 0;
-  /// One step at `rate`, with the gain of the rate designed for. With weight decay, `moved` is Jθ.
-  virtual Proposal propose(const torch::Tensor& state, double rate, double weight_decay = 0,
-                           const torch::Tensor& moved = {}) const = 0;
+  /// One step at `rate`, with the gain of the rate designed for, from the present parameters.
+  virtual Proposal propose(const torch::Tensor& state, double rate) const = 0;
   /// The seed alone, by one product with a matrix that is made at the first call.
   virtual Steered steer(const torch::Tensor& outputs) = 0;
-  /// What the guard watches.
+  /// What the guard watches, as far as the outputs decide it.
   virtual double merit(const torch::Tensor& state) const = 0;
+  /// The rest of it, at the present parameters.
+  virtual double parameter_merit() const { return 0; }
   /// From the equilibrium, on the reachable part, in the norm in which the loop contracts.
   virtual double distance(const torch::Tensor& state) const = 0;
   /// No less than the change of `distance` by a unit change of the outputs.
@@ -54,20 +54,56 @@ class Feedback {
   /// Whether nothing is left that labels can move: the state is at rest up to an error `rounding`
   /// of the outputs, or up to the share tol::kUnreachableError.
   virtual bool settled(const torch::Tensor& state, double rounding) const = 0;
-  /// Whether some errors may rise in favour of others, so that `merit` is a cost to go.
+  /// Whether some errors may rise in favour of others.
   virtual bool weighted() const { return false; }
+
+  /// Memory that it needs in use.
+  virtual int64_t bytes() const = 0;
+  /// All that the linearization found; options, labels and the rate are the caller's to give again.
+  virtual void save(SavedState& state) const = 0;
+};
+
+/// Feedback in an eigenbasis: the state is m [m], a step that is seeded with `seed_of(u)` takes it
+/// to m − λ ∘ u, and the gradient of the loss is the seed of c·m (exactly so at the linearization).
+class ModalFeedback : public Feedback {
+ public:
+  double rate() const override { return rate_; }
+  double closed_loop_radius() const override { return radius_; }
+
+  /// λ [m]
+  const torch::Tensor& eigenvalues() const { return modes_.values; }
+  /// c
+  virtual double gradient_factor() const = 0;
+  /// By how much the state moves if the outputs do, by [b·n_L].
+  virtual torch::Tensor moved_state(const torch::Tensor& outputs) const = 0;
+  /// [n]
+  virtual torch::Tensor seed_of(const torch::Tensor& modal) const = 0;
+  /// G m: the gradient, steered, is the seed of c·G m.
+  virtual torch::Tensor steer_modes(const torch::Tensor& modal) const = 0;
+  /// The loss above its minimum, errors out of reach included.
+  virtual double loss(const torch::Tensor& state) const = 0;
+
+  /// From the next design on, for the kernel with `ridge` added to every eigenvalue.
+  void set_ridge(double ridge) { ridge_ = ridge; }
+
+  int64_t bytes() const override;
+  void save(SavedState& state) const override;
+  /// The modes that `save` has written.
+  static dynamics::Modes saved_modes(const SavedState& state, torch::Device device);
 
  protected:
   /// One layout of the eigenvectors, wherever they come from: products round the same way after a
   /// checkpoint.
-  explicit Feedback(dynamics::Modes modes) : modes_(std::move(modes)) {
-    modes_.vectors = modes_.vectors.t().contiguous().t();
-  }
+  explicit ModalFeedback(dynamics::Modes modes);
+
   torch::Tensor reachable(const torch::Tensor& modal) const {
     return modal.narrow(0, modes_.nullity(), modes_.rank);
   }
+  /// The modes to design for: those of the kernel, and the ridge.
+  dynamics::Modes effective_modes() const;
 
   dynamics::Modes modes_;
+  double ridge_ = 0;
   double rate_ = 0;
   double radius_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/names.h>
+#include <cdt/train/method.h>
 #include <cdt/train/options.h>
 
 #include <cmath>
@@ -11,13 +12,6 @@
 namespace cdt::train {
 namespace {
 
-constexpr Names<Method, 7> kMethods{{{"gd", Method::kGd},
-                                     {"gd-matched", Method::kGdMatched},
-                                     {"cdt", Method::kCdt},
-                                     {"guarded", Method::kGuarded},
-                                     {"momentum", Method::kMomentum},
-                                     {"adam", Method::kAdam},
-                                     {"lbfgs", Method::kLbfgs}}};
 constexpr Names<Schedule::Kind, 5> kSchedules{{{"constant", Schedule::Kind::kConstant},
                                                {"inverse", Schedule::Kind::kInverse},
                                                {"exponential", Schedule::Kind::kExponential},
@@ -26,29 +20,6 @@ constexpr Names<Schedule::Kind, 5> kSchedules{{{"constant", Schedule::Kind::kCon
 
 }  // namespace
 
-Method parse_method(std::string_view name) { return parse_name(kMethods, name, "method"); }
-std::string to_string(Method method) { return name_of(kMethods, method); }
-bool is_controlled(Method method) { return method == Method::kCdt || method == Method::kGuarded; }
-bool is_optimizer(Method method) {
-  return method == Method::kMomentum || method == Method::kAdam || method == Method::kLbfgs;
-}
-double start_rate(Method method, double unit) {
-  switch (method) {
-    case Method::kGuarded:
-      return 1e4 * unit;
-    case Method::kGd:
-    case Method::kGdMatched:
-    case Method::kCdt:
-      return 0.5 * unit;
-    case Method::kMomentum:
-      return 0.05 * unit;
-    case Method::kAdam:
-      return 1e-3;
-    case Method::kLbfgs:
-      return 1;
-  }
-  throw InvalidArgument(c10::str("unknown method ", static_cast<int>(method)));
-}
 Schedule::Kind parse_schedule(std::string_view name) {
   return parse_name(kSchedules, name, "schedule");
 }
@@ -131,8 +102,7 @@ void require_loss(const TrainOptions& options) {
       " cannot control the mean absolute error: it has no curvature, its gradient does not "
       "depend on how far the outputs are off, so there is nothing to feed back. Use mse, or "
       "a method without control");
-  const bool needs_rate = options.method == Method::kGd || options.method == Method::kGdMatched ||
-                          options.method == Method::kMomentum;
+  const bool needs_rate = traits_of(options.method).by_curvature;
   CDT_REQUIRE(options.loss != Loss::kMae || !needs_rate || options.learning_rate,
               "the mean absolute error has no curvature to find a rate from: ",
               to_string(options.method), " needs lr");
@@ -149,9 +119,6 @@ void require_loss(const TrainOptions& options) {
               " steers towards an equilibrium, and hard labels have none: smoothing must be above "
               "0");
   CDT_REQUIRE(options.shape == 0, "spectral shaping is for quadratic losses, not cross-entropy");
-  CDT_REQUIRE(options.method != Method::kGuarded || options.weight_decay == 0,
-              "guarded takes no weight decay with cross-entropy; smoothing keeps logits finite, "
-              "patience stops overfitting");
 }
 
 }  // namespace
@@ -186,9 +153,10 @@ void require_valid(const TrainOptions& options) {
   CDT_REQUIRE(controlled || !options.linearization_error,
               "the linearization error belongs to cdt and guarded; ", to_string(options.method),
               " uses no kernel");
-  CDT_REQUIRE(options.method != Method::kCdt || !options.relinearize ||
+  CDT_REQUIRE(traits_of(options.method).guarded || !options.relinearize ||
                   options.relinearize->kind != Relinearization::Kind::kGuard,
-              "relinearize guard belongs to the method guarded; cdt has no guard");
+              "relinearize guard belongs to the method guarded; ", to_string(options.method),
+              " has no guard");
 }
 
 }  // namespace cdt::train

@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cdt::train {
 
+/// Each has its line in method_table.cpp.
 enum class Method {
   kGd,         ///< gradient descent at α
   kGdMatched,  ///< gradient descent at α√(1 + q/p), what CDT does to slow modes: the fair baseline
@@ -20,6 +22,8 @@ enum class Method {
   kLbfgs,     ///< LibTorch's, with a strong Wolfe line search; 20 iterations a step
 };
 Method parse_method(std::string_view name);
+/// All of them, as options and files spell them.
+std::vector<std::string> method_names();
 std::string to_string(Method method);
 /// Whether the method steers labels, and so needs the kernel.
 bool is_controlled(Method method);
@@ -64,11 +68,8 @@ struct Relinearization {
 Relinearization parse_relinearization(std::string_view text);
 std::string to_string(const Relinearization& policy);
 
-/// The α that a method starts with unless told, `unit` being the largest at which plain descent
-/// does not oscillate, 1/(c_L λ_max) for quadratic losses: 10⁴ units for guarded
-/// (every mode with s ≫ 1 is removed almost at once, and the guard finds out what is too much); ½
-/// for gradient descent and CDT, where even the matched baseline is stable; a tenth of that with
-/// momentum; for Adam 10⁻³ and for L-BFGS 1, whatever the unit.
+/// The α that a method starts with unless told (method_table.cpp), `unit` being the largest at
+/// which plain descent does not oscillate, 1/(c_L λ_max) for quadratic losses.
 double start_rate(Method method, double unit);
 
 struct TrainOptions {

@@ -17,7 +17,7 @@ double norm_of(const Tensor& v) { return v.norm().item<double>(); }
 }  // namespace
 
 QuadraticFeedback::QuadraticFeedback(dynamics::Modes modes, Tensor labels, FeedbackOptions options)
-    : Feedback(std::move(modes)),
+    : ModalFeedback(std::move(modes)),
       labels_(std::move(labels)),
       options_(std::move(options)),
       gradient_factor_(dynamics::gradient_factor(options_.loss, modes_.size())) {
@@ -27,8 +27,7 @@ QuadraticFeedback::QuadraticFeedback(dynamics::Modes modes, Tensor labels, Feedb
 }
 
 void QuadraticFeedback::design(double rate) {
-  dynamics::Modes effective = modes_;
-  if (options_.ridge > 0) effective.values = modes_.values + options_.ridge;
+  const dynamics::Modes effective = effective_modes();
   const Tensor& V = modes_.vectors;
   if (options_.weights && modes_.rank > 0) {
     const auto controller =
@@ -63,31 +62,22 @@ Tensor QuadraticFeedback::state(const Tensor& outputs) const {
   return modes_.vectors.t().mv(outputs.reshape({-1}) - labels_);
 }
 
+Tensor QuadraticFeedback::moved_state(const Tensor& outputs) const {
+  return modes_.vectors.t().mv(outputs);
+}
+
+Tensor QuadraticFeedback::seed_of(const Tensor& modal) const { return modes_.vectors.mv(modal); }
+
 Tensor QuadraticFeedback::steer_modes(const Tensor& modal) const {
   return steering_.dim() == 1 ? steering_ * modal : steering_.mv(modal);
 }
 
-Proposal QuadraticFeedback::propose(const Tensor& modal, double rate, double weight_decay,
-                                    const Tensor& moved) const {
+Proposal QuadraticFeedback::propose(const Tensor& modal, double rate) const {
   Proposal proposal;
-  if (weight_decay == 0) {
-    const Tensor steered = steer_modes(modal);
-    proposal.augment_norm = norm_of(steered - modal);
-    proposal.seed = expand(steered) * (rate * gradient_factor_);
-    proposal.prediction = torch::addcmul(modal, step_, steered, -rate / rate_);
-    return proposal;
-  }
-  // With decay d the gradient is Jᵀc_L(e + (d/c_L)a) + dθ⊥, where θ = Jᵀa + θ⊥. So the same problem
-  // arises with the kernel Θ + (d/c_L)I and the error e + (d/c_L)a, and θ⊥ decays by itself.
-  const Tensor in_modes = modes_.vectors.t().mv(moved);  // Vᵀ J θ
-  const Tensor& lambda = modes_.values;
-  const Tensor a = torch::where(lambda > 0, in_modes / lambda, torch::zeros_like(in_modes));
-  const Tensor steered = steer_modes(modal + a * (weight_decay / gradient_factor_));
-  proposal.shrink = std::min(1.0, rate * weight_decay);
-  const Tensor seed = steered * (rate * gradient_factor_) - a * proposal.shrink;
-  proposal.seed = expand(seed);
+  const Tensor steered = steer_modes(modal);
   proposal.augment_norm = norm_of(steered - modal);
-  proposal.prediction = modal - in_modes * proposal.shrink - lambda * seed;
+  proposal.seed = seed_of(steered) * (rate * gradient_factor_);
+  proposal.prediction = torch::addcmul(modal, step_, steered, -rate / rate_);
   return proposal;
 }
 
@@ -102,11 +92,13 @@ Steered QuadraticFeedback::steer(const Tensor& outputs) {
 }
 
 double QuadraticFeedback::merit(const Tensor& modal) const {
-  if (cost_.defined() && options_.ridge == 0) {
-    return torch::dot(modal, cost_.mv(modal)).item<double>();
-  }
-  const Tensor moved = options_.ridge > 0 ? modal : reachable(modal);
+  if (cost_.defined()) return torch::dot(modal, cost_.mv(modal)).item<double>();
+  const Tensor moved = reachable(modal);
   return torch::dot(moved, moved).item<double>();
+}
+
+double QuadraticFeedback::loss(const Tensor& modal) const {
+  return gradient_factor_ / 2 * torch::dot(modal, modal).item<double>();
 }
 
 double QuadraticFeedback::distance(const Tensor& modal) const { return norm_of(reachable(modal)); }
@@ -115,6 +107,11 @@ bool QuadraticFeedback::settled(const Tensor& modal, double rounding) const {
   const double left = distance(modal);
   const double whole = norm_of(modal);
   return weighted() || left <= rounding || left * left <= tol::kUnreachableError * whole * whole;
+}
+
+int64_t QuadraticFeedback::bytes() const {
+  // Steering and cost of the general solver, the matrix of `steer`.
+  return ModalFeedback::bytes() * (1 + (options_.weights ? 2 : 0) + (options_.steers ? 1 : 0));
 }
 
 }  // namespace cdt::train

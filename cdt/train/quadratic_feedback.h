@@ -16,12 +16,11 @@ struct FeedbackOptions {
   double q = 1.0;
   double p = 0.1;
   double shape = 0;
-  double ridge =
-      0;  ///< added to every eigenvalue: weight decay acts as the kernel Θ + (decay/c_L)I
+  bool steers = false;                   ///< `steer` will be called: its matrix counts as memory
   std::optional<torch::Tensor> weights;  ///< [n], float64
 };
 
-class QuadraticFeedback : public Feedback {
+class QuadraticFeedback : public ModalFeedback {
  public:
   /// For labels y [n], float64.
   /// @throws InvalidArgument as the controllers do; also if there are weights and a shape.
@@ -30,23 +29,25 @@ class QuadraticFeedback : public Feedback {
   void design(double rate) override;
   double unit_rate() const override;
   torch::Tensor state(const torch::Tensor& outputs) const override;
-  Proposal propose(const torch::Tensor& state, double rate, double weight_decay,
-                   const torch::Tensor& moved) const override;
+  Proposal propose(const torch::Tensor& state, double rate) const override;
   Steered steer(const torch::Tensor& outputs) override;
   /// ‖m‖² on the reachable part; with weights the cost to go mᵀPm, because the weighted optimum may
-  /// let unimportant errors rise for a while; with weight decay ‖m‖².
+  /// let unimportant errors rise for a while.
   double merit(const torch::Tensor& state) const override;
   /// With weights the loop contracts so only in the long run.
   double distance(const torch::Tensor& state) const override;
   bool settled(const torch::Tensor& state, double rounding) const override;
   bool weighted() const override { return cost_.defined(); }
 
-  /// G m: the gradient with respect to the outputs is c_L·V G m.
-  torch::Tensor steer_modes(const torch::Tensor& modal) const;
+  double gradient_factor() const override { return gradient_factor_; }
+  torch::Tensor moved_state(const torch::Tensor& outputs) const override;
+  torch::Tensor seed_of(const torch::Tensor& modal) const override;
+  torch::Tensor steer_modes(const torch::Tensor& modal) const override;
+  double loss(const torch::Tensor& state) const override;
+
+  int64_t bytes() const override;
 
  private:
-  torch::Tensor expand(const torch::Tensor& modal) const { return modes_.vectors.mv(modal); }
-
   torch::Tensor labels_;
   FeedbackOptions options_;
   double gradient_factor_;  ///< c_L

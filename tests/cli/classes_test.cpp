@@ -169,7 +169,6 @@ TEST_F(Classes, SaysWhatCannotBeLearned) {
   expect_refused("--target weight", "a single target");
   expect_refused("--target-scale none", "--target-scale");
   expect_refused("--method guarded --smoothing 0", "hard labels have none");
-  expect_refused("--weight-decay 1", "weight decay");
   expect_refused("--tune", "--tune");
   const Result each =
       cdt("train fruit.csv --target price --drop kind --loss cross-entropy --out refused");

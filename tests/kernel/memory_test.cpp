@@ -1,10 +1,8 @@
 // The memory budget against what LibTorch's allocator hands out.
-#include <c10/core/Allocator.h>
+#include "support/memory.h"
+
 #include <cdt/kernel/ntk.h>
 #include <gtest/gtest.h>
-#include <torch/version.h>
-
-#include <algorithm>
 
 #include "kernel/networks.h"
 
@@ -12,36 +10,6 @@ namespace cdt {
 namespace {
 
 using torch::Tensor;
-
-/// Counts the bytes of CPU tensors in use on this thread.
-class Counter : public c10::MemoryReportingInfoBase {
- public:
-#if TORCH_VERSION_MAJOR >= 2
-  using Total = size_t;
-#else
-  using Total = int64_t;
-#endif
-  void reportMemoryUsage(void* /*place*/, int64_t bytes, Total /*allocated*/, Total /*reserved*/,
-                         c10::Device /*device*/) override {
-    now_ += bytes;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t now_ = 0;
-  int64_t peak_ = 0;
-};
-
-/// The most that was in use at a time while `work` ran, beyond what was before.
-template <class Work>
-int64_t peak_of(const Work& work) {
-  const auto counter = std::make_shared<Counter>();
-  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
-  work();
-  return counter->peak();
-}
 
 TEST(Memory, StaysWithinItsBudget) {
   constexpr int64_t kSamples = 300;
@@ -81,7 +49,7 @@ TEST(Memory, StaysWithinItsBudget) {
       kernel::NtkOptions limited;
       limited.memory_bytes = samples * (2 * cost.factor_bytes + cost.graph_bytes);
       int64_t theta = 0;
-      const int64_t peak = peak_of([&] {
+      const int64_t peak = test::peak_of([&] {
         theta = static_cast<int64_t>(empirical_ntk(net.model(), x, limited).theta.nbytes());
       });
       // A gradient of the parameters for each of two blocks, and pieces that are widened.

@@ -2,6 +2,8 @@
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "support/temp_folder.h"
 #include "train/problem.h"
 
@@ -55,6 +57,7 @@ std::vector<Setting> settings() {
     o.schedule = {Schedule::Kind::kInverse, 0.05};
     o.weight_decay = 1e-3;
   });
+  vary("guarded decay", Method::kGuarded, [](auto& o) { o.weight_decay = 1e-3; });
   vary("patience", Method::kGuarded, [](auto& o) { o.patience = 8; });
   vary("weights", Method::kGuarded, [](auto&) {});
   all.back().weighted = true;
@@ -63,6 +66,12 @@ std::vector<Setting> settings() {
          [](auto& o) { o.loss = dynamics::Loss::kCrossEntropy; });
     all.back().classes = 3;
   }
+  vary("decay of classes", Method::kGuarded, [](auto& o) {
+    o.loss = dynamics::Loss::kCrossEntropy;
+    o.batch = 7;
+    o.weight_decay = 1e-3;
+  });
+  all.back().classes = 3;
   vary("batches of classes", Method::kGuarded, [](auto& o) {
     o.loss = dynamics::Loss::kCrossEntropy;
     o.batch = 7;
@@ -120,6 +129,53 @@ TEST(Checkpoint, ResumedEqualsUninterrupted) {
       };
       EXPECT_EQ(without_seconds(rest.history), without_seconds(whole.history));
     }
+  }
+}
+
+TEST(Checkpoint, HasTheNamesThatItAlwaysHad) {
+  // docs/formats.md promises that files of before can be read: these are their names.
+  const auto names_of = [](const auto& map) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : map) names.push_back(name);
+    return names;
+  };
+  using testing::UnorderedElementsAre;
+  for (const Setting& setting : settings()) {
+    if (setting.name != "kc of classes" && setting.name != "adam") continue;
+    SCOPED_TRACE(setting.name);
+    SafeTensors content;
+    TrainHooks hooks;
+    hooks.checkpoint = [&](const SafeTensors& saved) { content = saved; };
+    nn::Mlp net = setting.network(9);
+    Trainer(net, data_for(setting), setting.options).run(hooks);
+    EXPECT_EQ(content.metadata.at("format"), "cdt-checkpoint-1");
+    EXPECT_TRUE(content.metadata.contains("history"));
+    const auto state = nlohmann::json::parse(content.metadata.at("state"));
+    EXPECT_THAT(names_of(state.get<std::map<std::string, nlohmann::json>>()),
+                UnorderedElementsAre("method", "step", "learning_rate", "seconds", "linearizations",
+                                     "rejected", "best_step", "best_val_loss", "plateau_step",
+                                     "plateau_loss", "has_best", "pending_refreshed",
+                                     "pending_rejected", "plans"));
+    std::vector<std::string> expected;
+    for (size_t i = 0; i < net->parameters().size(); ++i) {
+      expected.push_back("parameters." + std::to_string(i));
+      if (setting.classes > 0) expected.push_back("plan.0.parameters." + std::to_string(i));
+    }
+    if (setting.classes == 0) {
+      EXPECT_TRUE(state.at("plans").empty());
+      expected.emplace_back("optimizer");
+    } else {
+      ASSERT_EQ(state.at("plans").size(), 1U);
+      EXPECT_THAT(
+          names_of(state.at("plans")[0].get<std::map<std::string, nlohmann::json>>()),
+          UnorderedElementsAre("batch", "step", "rate", "start_rate", "good_steps", "shrinks",
+                               "failures", "wary_steps", "start_error", "bound", "hessian_norm",
+                               "stale", "last_used", "rank", "rank_tolerance", "smallest"));
+      for (const char* part : {"curvature", "eigenvalues", "eigenvectors", "outputs"}) {
+        expected.push_back(std::string("plan.0.") + part);
+      }
+    }
+    EXPECT_THAT(names_of(content.tensors), testing::UnorderedElementsAreArray(expected));
   }
 }
 

@@ -136,6 +136,82 @@ TEST(Classes, LogisticRegressionEndsWhereNewtonDoes) {
   }
 }
 
+/// The minimum of that loss plus ½d‖W‖², likewise: W [f, C].
+Tensor newton_weights(const Tensor& x, const Tensor& y, double smoothing, double decay) {
+  const int64_t r = x.size(0), f = x.size(1), C = y.size(1);
+  const Tensor targets = (1 - smoothing) * y + smoothing / static_cast<double>(C);
+  Tensor w = torch::zeros({f * C}, kDouble);
+  for (int k = 0; k < 60; ++k) {
+    const Tensor p = torch::softmax(x.mm(w.view({f, C})), 1);
+    const Tensor g = x.t().mm(p - targets).reshape({-1}) / static_cast<double>(r) + decay * w;
+    Tensor H = decay * torch::eye(f * C, kDouble);
+    for (int64_t i = 0; i < r; ++i) {
+      const Tensor block = torch::diag(p[i]) - torch::outer(p[i], p[i]);
+      H += torch::kron(torch::outer(x[i], x[i]), block) / static_cast<double>(r);
+    }
+    w = w - torch::linalg_solve(H, g);
+  }
+  return w.view({f, C});
+}
+
+TEST(Classes, WithWeightDecayLogisticRegressionEndsWhereNewtonDoes) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    for (const int64_t features : {5, 60}) {  // fewer than samples, and more
+      for (const double decay : {1e-3, 1e-1}) {
+        SCOPED_TRACE(testing::Message()
+                     << "seed " << seed << " features " << features << " decay " << decay);
+        torch::manual_seed(seed);
+        TrainData data;
+        data.x = torch::randn({40, features}, kDouble);
+        const Tensor noisy = data.x.narrow(1, 0, 3) + 0.7 * torch::randn({40, 3}, kDouble);
+        data.y = torch::one_hot(noisy.argmax(1), 3).to(torch::kFloat64);
+        Tensor w = torch::randn({features, 3}, kDouble).requires_grad_(true);
+        TrainOptions options = class_options(Method::kGuarded, 500);
+        options.weight_decay = decay;
+        const auto result =
+            Trainer(kernel::Model([&](const Tensor& x) { return x.mm(w); }, {w}), data, options)
+                .run();
+        const Tensor best = newton_weights(data.x, data.y, 0.1, decay);
+        EXPECT_LE(relative_error(w, best), 1e-4) << result.in_words();
+        EXPECT_EQ(result.outcome, Outcome::kFloor) << result.in_words();
+      }
+    }
+  }
+}
+
+TEST(Classes, WithWeightDecayLowersTheWholeObjective) {
+  const TrainData data = class_data(20, 3, 10);
+  std::vector<double> objectives;
+  for (const int64_t steps : {0, 1, 2, 4, 8, 16}) {
+    nn::Mlp net = small_network(4, 3, 4);
+    TrainOptions options = class_options(Method::kGuarded, steps);
+    options.weight_decay = 1e-3;
+    Trainer(net, data, options).run();
+    double square = 0;
+    for (const Tensor& parameter : net->parameters())
+      square += parameter.square().sum().item<double>();
+    objectives.push_back(smoothed_excess(net->forward(data.x).detach(), data.y, 0.1) +
+                         0.5e-3 * square);
+  }
+  for (size_t k = 1; k < objectives.size(); ++k) EXPECT_LE(objectives[k], objectives[k - 1]);
+  EXPECT_LT(objectives.back(), 0.7 * objectives.front());
+}
+
+TEST(Classes, RecoverFromABlowUp) {
+  // Logits that overflow after a long step: infinite losses are rejected like any other.
+  TrainData data = class_data(12, 3, 5);
+  data.x_val = data.y_val = Tensor();
+  Tensor w = torch::zeros({4, 3}, kDouble).requires_grad_(true);
+  TrainOptions options = class_options(Method::kGuarded, 100);
+  options.learning_rate = 1e6;
+  const auto result =
+      Trainer(kernel::Model([&](const Tensor& x) { return torch::sinh(40 * x.mm(w)); }, {w}), data,
+              options)
+          .run();
+  EXPECT_GT(result.rejected, 0);
+  EXPECT_LT(result.train_loss, 0.7 * result.history.front().train_loss);
+}
+
 TEST(Classes, PlainMethodsAreLibTorchsCrossEntropy) {
   for (const double smoothing : {0.0, 0.2}) {
     for (const Method method : {Method::kGd, Method::kAdam}) {

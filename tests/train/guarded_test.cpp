@@ -233,7 +233,8 @@ TEST(Weights, FavourWhatTheyWeigh) {
 TEST(Shaping, AsksLessOfSlowModes) {
   const Tensor theta = test::kernel_with({1e-4, 1e-2, 1}, 1);
   const auto spectrum = dynamics::decompose(theta, 1e-14);
-  FeedbackOptions options{dynamics::Loss::kSse, 1, 0.1, 0, 0, {}};
+  FeedbackOptions options;
+  options.loss = dynamics::Loss::kSse;
   QuadraticFeedback plain(spectrum, torch::zeros({3}, kDouble), options);
   options.shape = 0.1;
   QuadraticFeedback shaped(spectrum, torch::zeros({3}, kDouble), options);

@@ -3,7 +3,8 @@
 #include <cdt/train/batches.h>
 #include <cdt/train/guard.h>
 #include <cdt/train/history.h>
-#include <cdt/train/options.h>
+#include <cdt/train/method.h>
+#include <cdt/train/stopping.h>
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
@@ -104,11 +105,70 @@ TEST(Options, SomeLossesCannotBeControlled) {
               HasSubstr("below 1"));
   EXPECT_THAT(with(Method::kGd, Loss::kMse, [](auto& o) { o.smoothing = 0.1; }),
               HasSubstr("not to mse"));
-  EXPECT_THAT(with(Method::kGuarded, Loss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
-              HasSubstr("weight decay"));
-  EXPECT_EQ(with(Method::kCdt, Loss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
-            "was not refused");
+  for (const Method method : {Method::kCdt, Method::kGuarded}) {
+    EXPECT_EQ(with(method, Loss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
+              "was not refused");
+  }
   EXPECT_THAT(with(Method::kAdam, Loss::kNegativeLog, plainly), HasSubstr("on logits"));
+}
+
+TEST(Methods, EachHasOneLineInTheTable) {
+  for (const MethodTraits& traits : methods()) {
+    EXPECT_EQ(parse_method(traits.name), traits.method);
+    EXPECT_EQ(&traits_of(traits.method), &traits);
+    EXPECT_NE(traits.make, nullptr);
+  }
+  EXPECT_EQ(start_rate(Method::kGuarded, 2), 2e4);
+  EXPECT_EQ(start_rate(Method::kAdam, 2), 1e-3);
+}
+
+TEST(Stopping, EachRuleHasItsWord) {
+  using testing::Optional;
+  TrainOptions options;
+  options.steps = 100;
+  options.stop_loss = 1e-3;
+  options.max_seconds = 60;
+  options.patience = 3;
+  options.plateau = 5;
+  const auto check = [&](StoppingRules& rules, auto change) {
+    Seen seen{.step = 10, .batch_loss = 1, .train_loss = 1, .val_loss = 1};
+    change(seen);
+    return rules.check(seen).outcome;
+  };
+  const auto alone = [&](auto change) {
+    StoppingRules rules(options);
+    return check(rules, change);
+  };
+  EXPECT_EQ(alone([](auto&) {}), std::nullopt);
+  EXPECT_THAT(alone([](auto& s) { s.batch_loss = NAN; }), Optional(Outcome::kDiverged));
+  EXPECT_THAT(alone([](auto& s) { s.train_loss = INFINITY; }), Optional(Outcome::kDiverged));
+  EXPECT_EQ(alone([](auto& s) { s.train_loss = NAN; }), std::nullopt) << "not evaluated";
+  EXPECT_THAT(alone([](auto& s) { s.train_loss = 1e-4; }), Optional(Outcome::kTarget));
+  EXPECT_THAT(alone([](auto& s) { s.misfit = 1e-4; }), Optional(Outcome::kTarget));
+  EXPECT_THAT(alone([](auto& s) { s.step = 100; }), Optional(Outcome::kSteps));
+  EXPECT_THAT(alone([](auto& s) { s.seconds = 61; }), Optional(Outcome::kTime));
+
+  StoppingRules rules(options);
+  check(rules, [](auto& s) { s.val_loss = 0.5; });
+  EXPECT_EQ(rules.best_step(), 10);
+  EXPECT_EQ(check(rules, [](auto& s) { s.step = 12; }), std::nullopt);
+  EXPECT_TRUE(rules.prefers_best(12));
+  SavedState saved;
+  rules.save(saved);
+  StoppingRules again(options);
+  again.restore(saved);
+  for (StoppingRules* one : {&rules, &again}) {
+    EXPECT_THAT(check(*one, [](auto& s) { s.step = 13; }), Optional(Outcome::kEarlyStopping));
+    // A better one comes; the training loss has stood still since step 10.
+    EXPECT_THAT(check(*one,
+                      [](auto& s) {
+                        s.step = 15;
+                        s.val_loss = 0.4;
+                        s.train_loss = 1 - 1e-5;
+                      }),
+                Optional(Outcome::kPlateau));
+    EXPECT_EQ(one->best_val_loss(), 0.4);
+  }
 }
 
 TEST(Guard, FollowsItsRule) {

@@ -1,0 +1,110 @@
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/train/data.h>
+
+namespace cdt::train {
+namespace {
+
+using dynamics::Loss;
+using torch::Tensor;
+
+void require_inputs(const Tensor& x, const kernel::Model& model, std::string_view which) {
+  require_floating(x, c10::str(which, " inputs"));
+  CDT_REQUIRE(x.dim() >= 1 && x.size(0) >= 1, "there must be ", which,
+              " samples; the inputs have shape ", x.sizes());
+  require_finite(x, c10::str(which, " inputs"));
+  CDT_REQUIRE(x.device() == model.device(), which, " samples must lie on the model's device, ",
+              model.device());
+}
+
+int64_t outputs_of(const kernel::Model& model, const Tensor& x) {
+  const torch::NoGradGuard no_graph;
+  return model.forward(x.narrow(0, 0, 1)).numel();
+}
+
+/// [r] → [r, n_L]: a column of numbers, or the distributions of classes.
+Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model, Loss loss,
+                    std::string_view which) {
+  const int64_t outputs = outputs_of(model, x);
+  if (loss != Loss::kCrossEntropy) {
+    CDT_REQUIRE(outputs == 1, which, " labels must have shape [", x.size(0), ", ", outputs,
+                "], a column for each of the model's outputs, not ", y.sizes());
+    return y.unsqueeze(1);
+  }
+  CDT_REQUIRE(!y.is_floating_point(), which, " labels of shape ", y.sizes(),
+              " must be class numbers of a whole dtype, y.to(torch::kInt64), or distributions [",
+              x.size(0), ", n_L], not ", y.scalar_type());
+  CDT_REQUIRE(outputs >= 2,
+              "cross-entropy needs two classes or more, an output for each; there is ", outputs);
+  const int64_t first = y.min().item<int64_t>();
+  const int64_t last = y.max().item<int64_t>();
+  CDT_REQUIRE(first >= 0 && last < outputs, which, " labels must be class numbers from 0 to ",
+              outputs - 1, ", as many as the model has outputs, not ", first < 0 ? first : last);
+  return torch::one_hot(y.to(torch::kInt64), outputs);
+}
+
+Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, Loss loss,
+                      std::string_view which) {
+  const std::string name = c10::str(which, " labels");
+  CDT_REQUIRE(y.defined(), "there must be ", name);
+  CDT_REQUIRE(y.device() == model.device(), which, " samples must lie on the model's device, ",
+              model.device());
+  CDT_REQUIRE(y.is_floating_point() || loss == Loss::kCrossEntropy, name,
+              " must be floating-point numbers, y.to(torch::kFloat64), not ", y.scalar_type(),
+              ": class numbers are for cross-entropy, not ", dynamics::to_string(loss));
+  if (y.dim() == 1 && y.size(0) == x.size(0)) y = with_columns(y, x, model, loss, which);
+  CDT_REQUIRE(y.dim() == 2 && y.size(0) == x.size(0), name, " must have shape [", x.size(0),
+              ", n_L], not ", y.sizes());
+  y = y.to(torch::kFloat64);
+  require_finite(y, name);
+  return y;
+}
+
+Tensor prepare_weights(const Tensor& weights, int64_t count, const kernel::Model& model,
+                       std::string_view name) {
+  if (!weights.defined()) return weights;
+  require_shape(weights, {count}, name);
+  require_finite(weights, name);
+  CDT_REQUIRE(weights.min().item<double>() > 0, name, " must be positive; the smallest is ",
+              weights.min().item<double>());
+  return weights.to(model.device(), torch::kFloat64);
+}
+
+}  // namespace
+
+TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions& options) {
+  require_inputs(data.x, model, "training");
+  data.x = data.x.to(model.dtype());
+  data.y = prepare_labels(data.y, data.x, model, options.loss, "training");
+  CDT_REQUIRE(data.x_val.defined() == data.y_val.defined(),
+              "validation needs inputs and labels, or neither");
+  if (data.x_val.defined()) {
+    require_inputs(data.x_val, model, "validation");
+    data.x_val = data.x_val.to(model.dtype());
+    data.y_val = prepare_labels(data.y_val, data.x_val, model, options.loss, "validation");
+    CDT_REQUIRE(data.y_val.size(1) == data.y.size(1), "validation labels must have ",
+                data.y.size(1), " outputs a sample, not ", data.y_val.size(1));
+  }
+  CDT_REQUIRE(options.patience == 0 || data.x_val.defined(),
+              "patience needs validation samples, and there are none");
+  if (options.loss == Loss::kCrossEntropy) {
+    CDT_REQUIRE(data.y.size(1) >= 2,
+                "cross-entropy needs two classes or more, a column of labels for each; there is ",
+                data.y.size(1));
+    require_distributions(data.y, "training labels");
+    if (data.y_val.defined()) require_distributions(data.y_val, "validation labels");
+    CDT_REQUIRE(!data.sample_weights.defined() && !data.output_weights.defined(),
+                "weights of samples or outputs are for quadratic losses, not cross-entropy");
+  }
+  data.sample_weights =
+      prepare_weights(data.sample_weights, data.x.size(0), model, "sample weights");
+  data.output_weights =
+      prepare_weights(data.output_weights, data.y.size(1), model, "output weights");
+  CDT_REQUIRE(is_controlled(options.method) ||
+                  !(data.sample_weights.defined() || data.output_weights.defined()),
+              "weights enter the controller's Q; ", to_string(options.method),
+              " has no controller");
+  return data;
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,26 @@
+/// The samples of a training run.
+#pragma once
+
+#include <cdt/kernel/model.h>
+#include <cdt/train/options.h>
+
+namespace cdt::train {
+
+struct TrainData {
+  torch::Tensor x;  ///< [r, …]
+  /// [r, n_L]; for the cross entropy a distribution over classes. Labels [r] will do for a model
+  /// with one output, and class numbers [r] from 0 on, of a whole dtype, for the cross entropy.
+  torch::Tensor y;
+  torch::Tensor x_val;  ///< undefined: no validation
+  torch::Tensor y_val;
+  torch::Tensor sample_weights;  ///< [r] in the controller's Q; undefined: all 1
+  torch::Tensor output_weights;  ///< [n_L], likewise
+};
+
+/// The same in the form in which the loop wants it: inputs in the model's dtype, labels [r, n_L]
+/// and weights in float64.
+/// @throws InvalidArgument if shapes, dtypes or devices do not fit, entries are not finite, or the
+///   options ask for what is not there or has no use.
+TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions& options);
+
+}  // namespace cdt::train

@@ -1,0 +1,266 @@
+#include <cdt/analysis/validity.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/dynamics/bounds.h>
+#include <cdt/kernel/curvature.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/products.h>
+#include <cdt/train/class_feedback.h>
+#include <cdt/train/decayed_feedback.h>
+#include <cdt/train/linearizer.h>
+#include <cdt/train/method.h>
+#include <cdt/train/quadratic_feedback.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cdt::train {
+namespace {
+
+using torch::Tensor;
+
+/// A model at other parameters; back at its own at the end, whatever happens, bit by bit. Through
+/// data(), which does not count as a change: the graph of a pass stays valid.
+class AtParameters {
+ public:
+  AtParameters(const kernel::Model& model, const std::vector<Tensor>& values) : model_(model) {
+    copy_parameters(model_, own_);
+    set(values);
+  }
+  ~AtParameters() { set(own_); }
+  AtParameters(const AtParameters&) = delete;
+  AtParameters& operator=(const AtParameters&) = delete;
+
+  const std::vector<Tensor>& own() const { return own_; }
+
+ private:
+  void set(const std::vector<Tensor>& values) {
+    for (size_t i = 0; i < values.size(); ++i) model_.parameters()[i].data().copy_(values[i]);
+  }
+
+  const kernel::Model& model_;
+  std::vector<Tensor> own_;
+};
+
+}  // namespace
+
+Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options)
+    : setup_(std::move(setup)),
+      options_(options),
+      policy_(setup_->options.relinearize.value_or(Relinearization{
+          traits_of(setup_->options.method).guarded ? Relinearization::Kind::kGuard
+                                                    : Relinearization::Kind::kNever})) {}
+
+Tensor Linearizer::weights_at(int64_t step) const {
+  const TrainData& data = setup_->data;
+  const auto ones = [&](int64_t count) { return torch::ones({count}, data.y.options()); };
+  Tensor samples = data.sample_weights.defined() ? data.sample_weights : ones(data.x.size(0));
+  if (const Tensor rows = setup_->batches.rows(step); rows.defined()) {
+    samples = samples.index_select(0, rows.to(samples.device()));
+  }
+  const Tensor outputs = data.output_weights.defined() ? data.output_weights : ones(data.y.size(1));
+  return torch::outer(samples, outputs).reshape({-1});
+}
+
+std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Modes modes) const {
+  FeedbackOptions options;
+  options.loss = setup_->options.loss;
+  options.q = setup_->options.q;
+  options.p = setup_->options.p;
+  options.shape = setup_->options.shape;
+  options.steers = options_.steers;
+  if (setup_->data.sample_weights.defined() || setup_->data.output_weights.defined()) {
+    options.weights = weights_at(step);
+  }
+  return std::make_unique<QuadraticFeedback>(std::move(modes), setup_->labels(step).reshape({-1}),
+                                             std::move(options));
+}
+
+std::shared_ptr<Feedback> Linearizer::with_decay(int64_t step,
+                                                 std::unique_ptr<ModalFeedback> feedback) const {
+  if (options_.weight_decay == 0) return feedback;
+  return std::make_shared<DecayedFeedback>(std::move(feedback), options_.weight_decay,
+                                           setup_->model,
+                                           [setup = setup_, step] { return setup->inputs(step); });
+}
+
+std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pass) {
+  const TrainOptions& options = setup_->options;
+  // Of the parameters that the run began with, and only of those.
+  if (const auto modes = std::exchange(adopted_, std::nullopt)) {
+    return with_decay(step, quadratic(step, *modes));
+  }
+  kernel::NtkOptions ntk;
+  ntk.memory_bytes = options.memory_bytes;
+  const Tensor theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
+  if (dynamics::is_quadratic(options.loss)) {
+    const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
+    return with_decay(step, quadratic(step, dynamics::decompose(theta, tolerance)));
+  }
+  auto plant = control::linearize_cross_entropy(theta, pass.values, pass.labels,
+                                                setup_->objective.smoothing());
+  return with_decay(step, std::make_unique<ClassFeedback>(std::move(plant), options.q, options.p));
+}
+
+std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedState& state) const {
+  const TrainOptions& options = setup_->options;
+  const Tensor labels = setup_->labels(step);
+  if (dynamics::is_quadratic(options.loss)) {
+    return with_decay(step, quadratic(step, ModalFeedback::saved_modes(state, labels.device())));
+  }
+  return with_decay(
+      step, std::make_unique<ClassFeedback>(
+                ClassFeedback::saved_plant(state, labels, setup_->objective.smoothing()), options.q,
+                options.p));
+}
+
+Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
+  const TrainOptions& options = setup_->options;
+  Plan plan;
+  plan.feedback = feedback_here(step, pass);
+  plan.step = step;
+  double rate = options.learning_rate.value_or(learning_rate_);
+  const bool renewed = options_.renews_rate && !options.learning_rate;
+  if (renewed || std::isnan(rate)) rate = start_rate(options.method, plan.feedback->unit_rate());
+  if (std::isnan(learning_rate_)) learning_rate_ = rate;
+  plan.guard.rate = plan.guard.start_rate = rate;
+  if (const auto old = plans_.find(pass.batch); old != plans_.end()) {
+    plan.guard.failures = old->second.guard.failures;
+    plan.guard.wary_steps = old->second.guard.wary_steps;
+  }
+  plan.feedback->design(rate);
+  plan.start_error = plan.feedback->distance(plan.feedback->state(pass.values));
+  plan.bound = plan.start_error;
+  if (watches()) {
+    plan.outputs = pass.values;
+    copy_parameters(setup_->model, plan.parameters);
+  }
+  if (policy_.kind == Relinearization::Kind::kKc) {
+    plan.hessian_norm = kernel::hessian_norm(setup_->model, pass.x).norm;
+  }
+  ++linearizations_;
+  ++row.refreshed;
+  forget_old_plans();
+  return plans_.insert_or_assign(pass.batch, std::move(plan)).first->second;
+}
+
+/// Whether the local model itself is of interest, beside the network.
+bool Linearizer::watches() const {
+  return setup_->options.linearization_error || policy_.kind == Relinearization::Kind::kError ||
+         policy_.kind == Relinearization::Kind::kKc;
+}
+
+Plan& Linearizer::plan_for(int64_t step, const Pass& pass, StepRecord& row) {
+  const auto found = plans_.find(pass.batch);
+  if (found == plans_.end() || found->second.stale || outdated(found->second, step, pass, row)) {
+    renew(step, pass, row);
+  }
+  Plan& plan = plans_.at(pass.batch);
+  plan.last_used = step;
+  if (std::isnan(row.linearization_error) && watches()) {
+    row.linearization_error = (pass.values - local_state(plan, pass).outputs).norm().item<double>();
+  }
+  return plan;
+}
+
+bool Linearizer::outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const {
+  using Kind = Relinearization::Kind;
+  if (plan.step == step) return false;
+  if (policy_.kind == Kind::kEvery) return step - plan.step >= policy_.period;
+  if (policy_.kind != Kind::kKc && policy_.kind != Kind::kError) return false;
+  const LocalState local = local_state(plan, pass);
+  row.linearization_error = (pass.values - local.outputs).norm().item<double>();
+  if (policy_.kind == Kind::kError) {
+    return row.linearization_error > policy_.tolerance * plan.start_error;
+  }
+  const Feedback& feedback = *plan.feedback;
+  const double lagrange =
+      feedback.sensitivity() * dynamics::lagrange_bound(plan.hessian_norm, local.displacement);
+  return analysis::violates_bound(plan.bound, plan.start_error,
+                                  feedback.distance(feedback.state(local.outputs)), lagrange);
+}
+
+Linearizer::LocalState Linearizer::local_state(const Plan& plan, const Pass& pass) const {
+  const kernel::Model& model = setup_->model;
+  const AtParameters origin(model, plan.parameters);
+  const Tensor moved =
+      kernel::flatten(model, origin.own()) - kernel::flatten(model, plan.parameters);
+  const Tensor change = kernel::jacobian_vector_product(model, pass.x, moved);
+  return {plan.outputs + change.to(torch::kFloat64).view(plan.outputs.sizes()),
+          moved.norm().item<double>()};
+}
+
+void Linearizer::forget_old_plans() {
+  int64_t total = 0;
+  for (const auto& [batch, plan] : plans_) total += plan.feedback->bytes();
+  const TrainOptions& options = setup_->options;
+  while (!plans_.empty() && (options.reshuffle || total > options.memory_bytes)) {
+    const auto oldest = std::min_element(plans_.begin(), plans_.end(), [](auto& a, auto& b) {
+      return a.second.last_used < b.second.last_used;
+    });
+    total -= oldest->second.feedback->bytes();
+    plans_.erase(oldest);
+  }
+}
+
+void Linearizer::save(SavedState& state) const {
+  state.values["learning_rate"] = learning_rate_;
+  state.values["linearizations"] = linearizations_;
+  auto& plans = state.lists["plans"];
+  for (const auto& [batch, plan] : plans_) {
+    SavedState saved;
+    plan.feedback->save(saved);
+    if (watches()) {
+      saved.tensors["outputs"] = plan.outputs;
+      saved.put("parameters", plan.parameters);
+    }
+    state.take_tensors(c10::str("plan.", batch), saved);
+    saved.values["batch"] = batch;
+    saved.values["step"] = plan.step;
+    saved.values["rate"] = plan.guard.rate;
+    saved.values["start_rate"] = plan.guard.start_rate;
+    saved.values["good_steps"] = plan.guard.good_steps;
+    saved.values["shrinks"] = plan.guard.shrinks;
+    saved.values["failures"] = plan.guard.failures;
+    saved.values["wary_steps"] = plan.guard.wary_steps;
+    saved.values["start_error"] = plan.start_error;
+    saved.values["bound"] = plan.bound;
+    saved.values["hessian_norm"] = plan.hessian_norm;
+    saved.values["stale"] = plan.stale;
+    saved.values["last_used"] = plan.last_used;
+    plans.push_back(std::move(saved));
+  }
+}
+
+void Linearizer::restore(const SavedState& state) {
+  std::map<int64_t, Plan> plans;
+  if (const auto found = state.lists.find("plans"); found != state.lists.end()) {
+    for (SavedState saved : found->second) {
+      const int64_t batch = saved.count("batch");
+      saved.tensors = state.tensors_of(c10::str("plan.", batch));
+      Plan plan;
+      plan.step = saved.count("step");
+      plan.feedback = saved_feedback(plan.step, saved);
+      plan.guard = {saved.number("rate"),   saved.number("start_rate"), saved.count("good_steps"),
+                    saved.count("shrinks"), saved.count("failures"),    saved.count("wary_steps")};
+      plan.start_error = saved.number("start_error");
+      plan.bound = saved.number("bound");
+      plan.hessian_norm = saved.number("hessian_norm");
+      plan.stale = saved.flag("stale");
+      plan.last_used = saved.count("last_used");
+      plan.feedback->design(plan.guard.rate);
+      if (watches()) {
+        plan.outputs = saved.tensor("outputs").to(setup_->model.device());
+        plan.parameters = saved.tensors_like("parameters", setup_->model.parameters());
+      }
+      plans.insert_or_assign(batch, std::move(plan));
+    }
+  }
+  const double learning_rate = state.number("learning_rate");
+  linearizations_ = state.count("linearizations");
+  learning_rate_ = learning_rate;
+  plans_ = std::move(plans);
+  adopted_.reset();
+}
+
+}  // namespace cdt::train

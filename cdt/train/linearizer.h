@@ -1,0 +1,86 @@
+/// Linearizations and their controllers: when they are made, what they hold, how long they are
+/// kept.
+#pragma once
+
+#include <cdt/train/feedback.h>
+#include <cdt/train/guard.h>
+#include <cdt/train/history.h>
+#include <cdt/train/setup.h>
+
+namespace cdt::train {
+
+/// A linearization and its controller.
+struct Plan {
+  std::shared_ptr<Feedback> feedback;
+  GuardState guard;
+  int64_t step = 0;         ///< where it was made
+  double start_error = 0;   ///< distance from the equilibrium there
+  double bound = 0;         ///< of that distance now, by the local model
+  double hessian_norm = 0;  ///< h there, for the policy kc
+  bool stale = false;       ///< renew before the next step
+  int64_t last_used = 0;
+  torch::Tensor outputs;                  ///< ŷ(k₀) [b, n_L], if the local model is watched
+  std::vector<torch::Tensor> parameters;  ///< θ(k₀), likewise
+
+  /// The local model's bound after a step at `factor` of the rate designed for.
+  void tighten_bound(double factor) { bound *= 1 - factor * (1 - feedback->closed_loop_radius()); }
+};
+
+/// What a method wants of its linearizations.
+struct LinearizerOptions {
+  bool steers = false;       ///< by Feedback::steer, which keeps a matrix
+  bool renews_rate = false;  ///< each linearization starts with its own default rate, unless told
+  double weight_decay = 0;   ///< as part of the control problem
+};
+
+/// The plans of a run, one for each batch that recurs, within the memory budget.
+class Linearizer {
+ public:
+  Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options);
+
+  /// The kernel of the present parameters on all samples: the first linearization needs no other.
+  void adopt(const dynamics::Modes& modes) { adopted_ = modes; }
+
+  /// The plan for step k: an old one if it may still be believed, else a new one, at the parameters
+  /// of `pass`. Notes in `row` what it cost and how far off the local model is.
+  Plan& plan_for(int64_t step, const Pass& pass, StepRecord& row);
+  /// A new one.
+  /// @throws NumericalError if the kernel cannot be computed.
+  Plan& renew(int64_t step, const Pass& pass, StepRecord& row);
+  Plan& plan_of(int64_t batch) { return plans_.at(batch); }
+  void replace(int64_t batch, const Plan& plan) { plans_.insert_or_assign(batch, plan); }
+
+  const Relinearization& policy() const { return policy_; }
+  double learning_rate() const { return learning_rate_; }  ///< α at the first step; NaN before
+  int64_t linearizations() const { return linearizations_; }
+
+  void save(SavedState& state) const;
+  void restore(const SavedState& state);
+
+ private:
+  /// Where the local model of a plan is now.
+  struct LocalState {
+    torch::Tensor outputs;    ///< ŷ_ϑ [b, n_L], float64
+    double displacement = 0;  ///< ‖ϑ‖
+  };
+
+  std::shared_ptr<Feedback> feedback_here(int64_t step, const Pass& pass);
+  std::shared_ptr<Feedback> saved_feedback(int64_t step, const SavedState& state) const;
+  std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
+  std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
+  torch::Tensor weights_at(int64_t step) const;
+  bool watches() const;
+  bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
+  LocalState local_state(const Plan& plan, const Pass& pass) const;
+  void forget_old_plans();
+
+  std::shared_ptr<const Setup> setup_;
+  LinearizerOptions options_;
+  Relinearization policy_;
+  std::optional<dynamics::Modes> adopted_;
+  std::map<int64_t, Plan> plans_;  ///< by batch
+  double learning_rate_ = kUnknown;
+  int64_t linearizations_ = 0;
+};
+
+}  // namespace cdt::train

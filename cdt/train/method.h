@@ -1,0 +1,57 @@
+/// A training method: one step from a forward pass. A new one is a file in methods/ and a line in
+/// the table of method_table.cpp (and its enumerator in options.h).
+#pragma once
+
+#include <cdt/dynamics/modes.h>
+#include <cdt/train/result.h>
+#include <cdt/train/saved_state.h>
+#include <cdt/train/setup.h>
+
+#include <span>
+
+namespace cdt::train {
+
+/// What came of a step.
+struct Advance {
+  std::optional<Outcome> end;  ///< there is no step to take from here: why
+  std::optional<Pass> next;    ///< the pass of the next step, if one was made to judge this one
+};
+
+class StepMethod {
+ public:
+  virtual ~StepMethod() = default;
+
+  /// Takes step k from `pass`, which it may use up, and notes rate, augment and the like in `row`.
+  virtual Advance advance(int64_t step, Pass& pass, StepRecord& row) = 0;
+  /// The kernel of the present parameters on all training samples, from whoever has it; before the
+  /// first step, of a run with all samples at once and a quadratic loss.
+  virtual void adopt(const dynamics::Modes&) {}
+
+  virtual double learning_rate() const = 0;  ///< α at the first step; NaN before
+  virtual int64_t linearizations() const { return 0; }
+  virtual int64_t rejected() const { return 0; }
+
+  /// What it keeps between two steps.
+  virtual void save(SavedState& state) const = 0;
+  /// @throws InvalidArgument if the state is not its own.
+  virtual void restore(const SavedState& state) = 0;
+};
+
+/// What is to be known of a method without running it.
+struct MethodTraits {
+  Method method;
+  std::string_view name;
+  bool controlled = false;  ///< steers labels, and so needs the kernel
+  bool guarded = false;     ///< judges its steps, so that `Relinearization::Kind::kGuard` means it
+  bool optimizer = false;   ///< one of LibTorch's
+  double start_rate = 0;    ///< α unless told, in units of 1/(c_L λ_max) if `by_curvature`
+  bool by_curvature = true;
+  kernel::StepUse use = kernel::StepUse::kDescent;
+  std::unique_ptr<StepMethod> (*make)(std::shared_ptr<const Setup> setup) = nullptr;
+};
+
+std::span<const MethodTraits> methods();
+/// @throws InvalidArgument if the table has no such method.
+const MethodTraits& traits_of(Method method);
+
+}  // namespace cdt::train

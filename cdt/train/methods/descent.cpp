@@ -1,0 +1,41 @@
+#include <cdt/train/base_rate.h>
+#include <cdt/train/methods/descent.h>
+
+#include <cmath>
+
+namespace cdt::train {
+namespace {
+
+class Descent : public StepMethod {
+ public:
+  Descent(std::shared_ptr<const Setup> setup, double boost)
+      : setup_(std::move(setup)), rate_(boost) {}
+
+  Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
+    row.learning_rate = rate_.at(*setup_, pass) * setup_->factor(step);
+    pass.descend(setup_->objective.gradient(pass.values, pass.labels), row.learning_rate,
+                 row.learning_rate * setup_->options.weight_decay);
+    return {};
+  }
+  void adopt(const dynamics::Modes& modes) override { rate_.adopt(modes); }
+  double learning_rate() const override { return rate_.value(); }
+  void save(SavedState& state) const override { rate_.save(state); }
+  void restore(const SavedState& state) override { rate_.restore(state); }
+
+ private:
+  std::shared_ptr<const Setup> setup_;
+  BaseRate rate_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepMethod> make_gd(std::shared_ptr<const Setup> setup) {
+  return std::make_unique<Descent>(std::move(setup), 1);
+}
+
+std::unique_ptr<StepMethod> make_gd_matched(std::shared_ptr<const Setup> setup) {
+  const double boost = std::sqrt(1 + setup->options.q / setup->options.p);
+  return std::make_unique<Descent>(std::move(setup), boost);
+}
+
+}  // namespace cdt::train

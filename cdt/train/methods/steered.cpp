@@ -1,0 +1,38 @@
+#include <cdt/train/linearizer.h>
+#include <cdt/train/methods/steered.h>
+
+namespace cdt::train {
+namespace {
+
+class SteeredDescent : public StepMethod {
+ public:
+  explicit SteeredDescent(std::shared_ptr<const Setup> setup)
+      : setup_(std::move(setup)), linearizer_(setup_, {.steers = true}) {}
+
+  Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
+    Plan& plan = linearizer_.plan_for(step, pass, row);
+    row.learning_rate = plan.guard.rate * setup_->factor(step);
+    const Steered steered = plan.feedback->steer(pass.values);
+    row.augment_norm = steered.augment_norm;
+    pass.descend(steered.seed, row.learning_rate, row.learning_rate * setup_->options.weight_decay);
+    plan.tighten_bound(setup_->factor(step));
+    return {};
+  }
+  void adopt(const dynamics::Modes& modes) override { linearizer_.adopt(modes); }
+  double learning_rate() const override { return linearizer_.learning_rate(); }
+  int64_t linearizations() const override { return linearizer_.linearizations(); }
+  void save(SavedState& state) const override { linearizer_.save(state); }
+  void restore(const SavedState& state) override { linearizer_.restore(state); }
+
+ private:
+  std::shared_ptr<const Setup> setup_;
+  Linearizer linearizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepMethod> make_steered(std::shared_ptr<const Setup> setup) {
+  return std::make_unique<SteeredDescent>(std::move(setup));
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,79 @@
+#include <cdt/core/error.h>
+#include <cdt/train/method.h>
+#include <cdt/train/setup.h>
+
+namespace cdt::train {
+
+using torch::Tensor;
+
+namespace {
+
+const TrainOptions& checked(const TrainOptions& options) {
+  require_valid(options);
+  return options;
+}
+
+/// Undefined rows: all.
+Tensor rows_of(const Tensor& all, const Tensor& rows) {
+  return rows.defined() ? all.index_select(0, rows.to(all.device())) : all;
+}
+
+}  // namespace
+
+Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_,
+             std::shared_ptr<kernel::StepEngine> engine_)
+    : model(std::move(model_)),
+      options(checked(options_)),
+      data(prepare(std::move(data_), model, options)),
+      objective(options.loss, smoothing_of(options)),
+      batches(data.x.size(0), options.batch, options.reshuffle, options.seed),
+      engine(engine_ ? std::move(engine_) : std::make_shared<kernel::GraphEngine>(model)) {}
+
+Tensor Setup::inputs(int64_t step) const { return rows_of(data.x, batches.rows(step)); }
+Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(step)); }
+
+Pass Setup::forward(int64_t step) const {
+  Pass pass;
+  pass.batch = batches.id(step);
+  const Tensor rows = batches.rows(step);
+  pass.x = rows_of(data.x, rows);
+  pass.labels = rows_of(data.y, rows);
+  pass.step = engine->forward(pass.x, traits_of(options.method).use);
+  const Tensor outputs = pass.step->outputs();
+  const auto shape = pass.labels.sizes();
+  CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
+              "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
+  pass.values = outputs.reshape(shape).to(torch::kFloat64);
+  pass.found = objective.assess(pass.values, pass.labels);
+  return pass;
+}
+
+double Setup::loss_of(const Tensor& x, const Tensor& y) const {
+  const torch::NoGradGuard no_graph;
+  return objective.assess(engine->evaluate(x).reshape(y.sizes()).to(torch::kFloat64), y).loss;
+}
+
+void copy_parameters(const kernel::Model& model, std::vector<Tensor>& to) {
+  const torch::NoGradGuard no_graph;
+  const auto& parameters = model.parameters();
+  if (to.empty()) {
+    for (const Tensor& parameter : parameters) to.push_back(torch::empty_like(parameter));
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) to[i].copy_(parameters[i]);
+}
+
+void set_parameters(const kernel::Model& model, const std::vector<Tensor>& from) {
+  const torch::NoGradGuard no_graph;
+  for (size_t i = 0; i < from.size(); ++i) Tensor(model.parameters()[i]).copy_(from[i]);
+}
+
+double parameter_square(const kernel::Model& model) {
+  const torch::NoGradGuard no_graph;
+  double square = 0;
+  for (const Tensor& parameter : model.parameters()) {
+    square += parameter.to(torch::kFloat64).square().sum().item<double>();
+  }
+  return square;
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,61 @@
+/// What a run trains, on what, and how steps are computed: the same from its first step to its
+/// last.
+#pragma once
+
+#include <cdt/kernel/step_engine.h>
+#include <cdt/train/batches.h>
+#include <cdt/train/data.h>
+#include <cdt/train/objective.h>
+
+namespace cdt::train {
+
+/// A forward pass on the samples of one step.
+struct Pass {
+  int64_t batch = 0;
+  torch::Tensor x;
+  std::unique_ptr<kernel::StepPass> step;
+  torch::Tensor values;  ///< ŷ [b, n_L], float64
+  torch::Tensor labels;  ///< y [b, n_L], float64
+  Assessment found;
+
+  /// θ ← (1 − shrink) θ − rate·Jᵀ seed, seed [b·n_L] in any shape; once.
+  void descend(const torch::Tensor& seed, double rate, double shrink = 0) {
+    step->descend(seed.reshape(step->outputs().sizes()), rate, shrink);
+  }
+  /// Jᵀ seed by parameter; once, of a run whose method wants gradients.
+  std::vector<torch::Tensor> gradients(const torch::Tensor& seed) {
+    return step->gradients(seed.reshape(step->outputs().sizes()));
+  }
+};
+
+struct Setup {
+  /// Checks all of it. Without an engine, steps go through LibTorch's graph.
+  /// @throws InvalidArgument if options contradict each other or data do not fit.
+  Setup(kernel::Model model, TrainData data, const TrainOptions& options,
+        std::shared_ptr<kernel::StepEngine> engine);
+
+  /// The pass of step k, at the present parameters.
+  /// @throws InvalidArgument if the model's outputs are not shaped like the labels.
+  Pass forward(int64_t step) const;
+  double loss_of(const torch::Tensor& x, const torch::Tensor& y) const;
+  /// Inputs and labels of the samples that step k sees.
+  torch::Tensor inputs(int64_t step) const;
+  torch::Tensor labels(int64_t step) const;
+  /// The schedule's α_k/α.
+  double factor(int64_t step) const { return options.schedule.factor(step, options.steps); }
+
+  kernel::Model model;
+  TrainOptions options;
+  TrainData data;
+  Objective objective;
+  Batches batches;
+  std::shared_ptr<kernel::StepEngine> engine;
+};
+
+/// Copies of the model's parameters; into what `to` holds already, if it does.
+void copy_parameters(const kernel::Model& model, std::vector<torch::Tensor>& to);
+void set_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& from);
+/// ‖θ‖²
+double parameter_square(const kernel::Model& model);
+
+}  // namespace cdt::train
