@@ -1,5 +1,6 @@
 // cdt design: kernel → gain, with its certificate.
 #include <cdt/analysis/report.h>
+#include <cdt/analysis/stability.h>
 #include <cdt/control/general.h>
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
@@ -24,6 +25,47 @@ struct DesignCommand {
   std::string out;
   std::string steering;
 };
+
+/// The problem that was solved, the certificate and the margins, for people.
+std::string describe(const DesignCommand& options, const analysis::PreflightOptions& settings,
+                     const analysis::Preflight& preflight, const nlohmann::ordered_json& json,
+                     const dynamics::Modes& modes) {
+  const auto weight = [](const std::string& file, double scale) {
+    return file.empty() ? fmt::format("{:g}·I", scale) : file;
+  };
+  const auto number = [](const nlohmann::ordered_json& value) {
+    return value.is_null() ? std::string("∞") : fmt::format("{:.4g}", value.get<double>());
+  };
+  std::string text =
+      fmt::format("{}: gain K {} × {} by the {} solver{}\n", options.out, modes.size(),
+                  modes.size(), json["solver"].get<std::string>(),
+                  json.contains("iterations")
+                      ? fmt::format(" in {} iterations", json["iterations"].get<int64_t>())
+                      : "");
+  text += fmt::format(
+      "  problem        e⁺ = Ae + By_u with A = I − S, B = S = αc_LΘ, α = {:g}, c_L = {:.4g} "
+      "({});\n"
+      "                 least Σ eᵀQe + y_uᵀRy_u with Q = {}, R = {}; y_u = −Ke\n",
+      settings.learning_rate, json["gradient_factor"].get<double>(),
+      dynamics::to_string(settings.loss), weight(options.state_weight, settings.q),
+      weight(options.input_weight, settings.rho));
+  text += fmt::format(
+      "  certificate    Riccati residual {:.2e}, closed-loop radius {}, {}\n",
+      *preflight.riccati_residual, radius_text(preflight.radius_cdt),
+      preflight.reachability.reachable
+          ? "every direction reachable"
+          : fmt::format("{} of {} directions out of reach of any label: run cdt analyze",
+                        modes.nullity(), modes.size()));
+  text += fmt::format(
+      "  kernel margin  stable while the kernel is scaled by less than {} ({} without control)\n",
+      number(json["margin_cdt"]), number(json["margin_gd"]));
+  if (const auto& margin = json["gain_margin"]; margin.is_object()) {
+    text += fmt::format("  gain margin    stable while label augments are scaled by {} to {}\n",
+                        margin["lower"].is_null() ? "−∞" : number(margin["lower"]),
+                        number(margin["upper"]));
+  }
+  return text;
+}
 
 int run_design(const DesignCommand& options) {
   const torch::Device device = options.machine.apply();
@@ -64,25 +106,16 @@ int run_design(const DesignCommand& options) {
     preflight.radius_cdt = controller.closed_loop_radius;
     save(controller.K, controller.steering);
     json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
+    json["margin_cdt"] = number_or_null(analysis::kernel_margins(controller, step_scale).cdt);
     // Closed forms of Q = qI, R = pI, which these weights are not.
-    for (const char* name : {"margin_cdt", "gain_slow_modes", "gain_margin", "rates", "q", "p"})
+    for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
       json[name] = nullptr;
     json["solver"] = "doubling";
     json["iterations"] = controller.iterations;
   }
   json["gain"] = options.out;
-  options.output.text(fmt::format(
-      "{}: gain {} × {} by the {} solver{}\n  Riccati residual {:.2e}, closed-loop radius {}, "
-      "{}\n",
-      options.out, spectrum.size(), spectrum.size(), json["solver"].get<std::string>(),
-      json.contains("iterations")
-          ? fmt::format(" in {} iterations", json["iterations"].get<int64_t>())
-          : "",
-      *preflight.riccati_residual, radius_text(preflight.radius_cdt),
-      preflight.reachability.reachable
-          ? "every direction reachable"
-          : fmt::format("{} of {} directions out of reach of any label: run cdt analyze",
-                        spectrum.nullity(), spectrum.size())));
+  json["gradient_factor"] = dynamics::gradient_factor(settings.loss, spectrum.size());
+  options.output.text(describe(options, settings, preflight, json, spectrum));
   options.output.write_json(json.dump(2));
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cdt::analysis {
 
@@ -27,6 +28,20 @@ Stability assess_stability(const dynamics::Modes& modes, double step_scale) {
 Margins kernel_margins(const control::SpectralController& controller) {
   return {2 / controller.s.max().item<double>(),
           2 / (controller.s * controller.gains.steering).max().item<double>()};
+}
+
+Margins kernel_margins(const control::GeneralController& controller, double step_scale) {
+  require_positive(step_scale, "step_scale");
+  const dynamics::Modes& modes = controller.modes;
+  Margins margins{2 / (step_scale * modes.largest()), std::numeric_limits<double>::infinity()};
+  if (modes.rank == 0) return margins;
+  // Λ^½VᵀGVΛ^½ has the eigenvalues of SG that are not zero.
+  const torch::Tensor scaled =
+      modes.reachable_vectors() * (step_scale * modes.reachable_values()).sqrt();
+  const torch::Tensor mu =
+      torch::linalg_eigvals(scaled.t().mm(controller.steering).mm(scaled).cpu());
+  margins.cdt = (2 * torch::real(mu) / torch::abs(mu).square()).min().item<double>();
+  return margins;
 }
 
 }  // namespace cdt::analysis

@@ -2,6 +2,7 @@
 /// LinearizedExpBoundedness) and kernel margins.
 #pragma once
 
+#include <cdt/control/general.h>
 #include <cdt/control/spectral.h>
 #include <cdt/dynamics/modes.h>
 
@@ -33,5 +34,9 @@ struct Margins {
 };
 
 Margins kernel_margins(const control::SpectralController& controller);
+/// The same of a gain from general weights: with μ the eigenvalues of SG on the reachable subspace,
+/// |1 − δμ| < 1 while δ < 2 Re μ/|μ|². O(n³).
+/// @throws InvalidArgument unless step_scale > 0.
+Margins kernel_margins(const control::GeneralController& controller, double step_scale);
 
 }  // namespace cdt::analysis

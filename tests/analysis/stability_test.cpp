@@ -111,5 +111,31 @@ TEST(Margins, AreWhereTheLoopLosesStability) {
   }
 }
 
+TEST(Margins, OfGeneralWeightsAreWhereTheLoopLosesStability) {
+  for (double rate : {0.05, 0.3, 1.0, 20.0}) {
+    for (uint64_t seed : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << "rate " << rate << " seed " << seed);
+      const Tensor theta = test::random_kernel(7, 20, 3.0, seed);
+      const Tensor root = torch::randn({7, 7}, kDouble);
+      const Tensor Q = root.mm(root.t());
+      const Tensor R = torch::diag(torch::rand({7}, kDouble) + 0.05);
+      const auto controller = control::design_general(spectrum_of(theta), rate, Q, R);
+      const auto margins = analysis::kernel_margins(controller, rate);
+      const auto radius = [&](double factor) {
+        const Tensor loop = torch::eye(7, kDouble) - factor * rate * theta.mm(controller.steering);
+        return torch::linalg_eigvals(loop).abs().max().item<double>();
+      };
+      EXPECT_LT(radius(margins.cdt * 0.999), 1);
+      EXPECT_GT(radius(margins.cdt * 1.001), 1);
+      EXPECT_GT(margins.cdt, 1);
+      EXPECT_NEAR(margins.gd, 2 / (3.0 * rate), 1e-9 / rate);
+    }
+  }
+  const auto controller =
+      control::design_general(spectrum_of(test::random_kernel(4, 9, 1.0, 1)), 0.1,
+                              torch::ones({4}, kDouble), torch::ones({4}, kDouble));
+  EXPECT_THROW(analysis::kernel_margins(controller, 0), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace cdt

@@ -128,6 +128,24 @@ TEST_F(Certificate, NoFileIsWrittenTwiceOrOverAnInput) {
   EXPECT_EQ(slurp("h.csv"), "a,b\n1,2\n3,4\n");
 }
 
+TEST_F(Certificate, StatesItsProblemAndItsMargins) {
+  save("theta.npy", torch::diag(torch::tensor({0.5, 1.0, 4.0}, kDouble)));
+  save("q.npy", torch::tensor({1.0, 2.0, 3.0}, kDouble));
+  const std::string design = "design --kernel theta.npy --lr 0.3 --loss half-mse --out g.npy";
+  for (const char* weights : {"", " --Q q.npy"}) {
+    SCOPED_TRACE(weights);
+    const Result result = cdt(design + weights + " --p 0.2");
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out,
+                HasSubstr("A = I − S, B = S = αc_LΘ, α = 0.3, c_L = 0.3333 (half-mse)"));
+    EXPECT_THAT(result.out,
+                HasSubstr(*weights == 0 ? "Q = 1·I, R = 0.2·I" : "Q = q.npy, R = 0.2·I"));
+    EXPECT_THAT(result.out, HasSubstr("kernel margin  stable while the kernel is scaled by less"));
+    EXPECT_THAT(result.out, HasSubstr("(5 without control)"));  // 2 / (0.3 · 4 / 3)
+    EXPECT_EQ(result.out.find("gain margin") != std::string::npos, *weights == 0);
+  }
+}
+
 TEST_F(Certificate, OutputThatGoesNowhereIsAFailure) {
   const std::string full = test::make_device(folder_, "full");
   CDT_NEEDS_DEVICE(full);
@@ -147,7 +165,7 @@ TEST_F(Certificate, SaysWhichFileAndWhichOption) {
   expect_wrong_usage("analyze --kernel theta.npy --target price",
                      "--target is for a CSV file, and there is none");
   expect_wrong_usage("analyze --kernel theta.npy --hidden 8", "--hidden is for a CSV file");
-  expect_wrong_usage("analyze --kernel theta.npy --lr 1e300", "a learning rate of 1e+300");
+  expect_wrong_usage("analyze --kernel theta.npy --lr 1e300", "makes steps αc_Lλ of up to 3.33");
   save("negative.npy", -torch::eye(3, kDouble));
   expect_wrong_usage("design --kernel negative.npy --lr 0.1 --out g.npy",
                      "negative.npy: kernel must be positive semidefinite");
