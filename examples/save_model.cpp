@@ -1,6 +1,7 @@
 // Writes a model and data for the command line: model.safetensors, x.npy, y.npy in the folder
 // given.
 #include <cdt/core/npy.h>
+#include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
 
 #include <cstdio>

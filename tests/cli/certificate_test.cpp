@@ -1,6 +1,7 @@
 // What the core's commands promise at the edges: extreme rates and weights, singular kernels, files
 // that collide, output that goes nowhere.
 #include <cdt/core/npy.h>
+#include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
 #include <gmock/gmock.h>
 

@@ -1,6 +1,7 @@
 // The program as a user runs it: exit codes, files, JSON, error messages.
 #include <cdt/core/npy.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
 #include <gmock/gmock.h>
 
