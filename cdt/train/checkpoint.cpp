@@ -104,7 +104,7 @@ void Trainer::restore(const SafeTensors& content) {
   const double seconds = state.number("seconds");
   step_ = state.count("step");
   method_ = std::move(restored);
-  rules_ = std::move(rules);
+  rules_ = rules;
   best_ = std::move(best);
   history_ = std::move(history);
   pending_ = pending;

@@ -21,7 +21,7 @@ void SavedState::put(const std::string& name, const std::vector<Tensor>& values)
 }
 
 void SavedState::take_tensors(const std::string& name, SavedState& part) {
-  for (auto& [key, tensor] : part.tensors) tensors[name + "." + key] = std::move(tensor);
+  for (auto& [key, tensor] : part.tensors) tensors[c10::str(name, ".", key)] = std::move(tensor);
   part.tensors.clear();
 }
 
