@@ -1,37 +1,34 @@
-/// The state in which derivatives are taken, whatever the caller's: with a graph, in the network's
-/// own precision.
+/// The state in which derivatives are taken, whatever the caller's.
 #pragma once
 
-#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <cdt/core/error.h>
-#include <torch/types.h>
+#include <cdt/kernel/precision_scope.h>
 
 namespace cdt::kernel {
 
-/// For as long as it lives, autograd records (the caller may be in a NoGradGuard), and GPUs do not
-/// round products to TF32: a kernel wants all digits of float32, not three.
+/// For as long as it lives, autograd records: the caller may be in a NoGradGuard. All that training
+/// needs; the precision of products stays the user's.
 /// @throws InvalidArgument in InferenceMode, where nothing can be differentiated.
 class AutogradScope {
  public:
-  AutogradScope()
-      : convolutions_(at::globalContext().allowTF32CuDNN()),
-        products_(at::globalContext().allowTF32CuBLAS()) {
+  AutogradScope() {
     CDT_REQUIRE(!c10::InferenceMode::is_enabled(),
                 "derivatives cannot be taken in InferenceMode; leave it first");
-    at::globalContext().setAllowTF32CuDNN(false);
-    at::globalContext().setAllowTF32CuBLAS(false);
-  }
-  ~AutogradScope() {
-    at::globalContext().setAllowTF32CuDNN(convolutions_);
-    at::globalContext().setAllowTF32CuBLAS(products_);
   }
   AutogradScope(const AutogradScope&) = delete;
   AutogradScope& operator=(const AutogradScope&) = delete;
 
  private:
-  bool convolutions_;
-  bool products_;
-  torch::AutoGradMode with_graph_{true};
+  at::AutoGradMode with_graph_{true};
+};
+
+/// What kernels and products with derivatives run in: with a graph, and all digits of float32.
+class KernelScope {
+ private:
+  AutogradScope with_graph_;
+  FullPrecisionScope full_precision_;
 };
 
 }  // namespace cdt::kernel

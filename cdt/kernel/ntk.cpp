@@ -307,7 +307,7 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
 /// path.
 template <class Assemble>
 Ntk with_fallback(const Model& model, const NtkOptions& options, const Assemble& assemble) {
-  const AutogradScope scope;
+  const KernelScope scope;
   FactorOptions factor_options;
   factor_options.accumulate = options.accumulate;
   factor_options.all_by_jacobian = options.path == NtkOptions::Path::kJacobian;

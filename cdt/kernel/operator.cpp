@@ -10,7 +10,7 @@ namespace cdt::kernel {
 using torch::Tensor;
 
 NtkOperator::NtkOperator(Model model, const Tensor& x) : model_(std::move(model)) {
-  const AutogradScope scope;
+  const KernelScope scope;
   outputs_ = differentiable_outputs(model_, x);
   seed_ = torch::zeros_like(outputs_).requires_grad_();
   const auto pulled = gradients_at(model_.parameters(), outputs_, seed_, Graph::kExtended);
@@ -20,7 +20,7 @@ NtkOperator::NtkOperator(Model model, const Tensor& x) : model_(std::move(model)
 }
 
 Tensor NtkOperator::apply(const Tensor& v) const {
-  const AutogradScope scope;
+  const KernelScope scope;
   require_shape(v, {size()}, "v");
   CDT_REQUIRE(v.scalar_type() == model_.dtype() && v.device() == model_.device(), "v must be ",
               model_.dtype(), " on ", model_.device(), ", not ", v.scalar_type(), " on ",

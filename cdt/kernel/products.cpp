@@ -30,14 +30,14 @@ Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed, 
 }  // namespace
 
 Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
-  const AutogradScope scope;
+  const KernelScope scope;
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, v, outputs.numel(), "v");
   return pull_back(model, outputs, v, Graph::kFreed);
 }
 
 Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
-  const AutogradScope scope;
+  const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
@@ -47,7 +47,7 @@ Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor
 
 Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor& w,
                               const Tensor& u) {
-  const AutogradScope scope;
+  const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, w, outputs.numel(), "w");
@@ -57,7 +57,7 @@ Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor&
 }
 
 Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, const Tensor& v) {
-  const AutogradScope scope;
+  const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
   require_vector(model, v, model.parameter_count(), "v");
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
