@@ -6,6 +6,7 @@
 #include <cdt/kernel/jacobian.h>
 #include <cdt/kernel/recorder.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -29,16 +30,17 @@ std::optional<int64_t> rows_per_sample(const Site& site, int64_t samples) {
   return site.output_shape[0] / samples;
 }
 
-/// The parameter's shape with ones in front, to fit the per-sample shape of h (which has `rank`
-/// dimensions after b and T). None if the parameter varies along the sample dimension.
-std::optional<std::vector<int64_t>> aligned_shape(const Tensor& parameter, int64_t rank) {
-  std::vector<int64_t> shape = parameter.sizes().vec();
-  while (static_cast<int64_t>(shape.size()) > rank) {
-    if (shape.front() != 1) return std::nullopt;
-    shape.erase(shape.begin());
-  }
-  shape.insert(shape.begin(), rank - shape.size(), 1);
-  return shape;
+/// Whether per-sample gradients and one Gram product take fewer multiply-adds than all pairs of
+/// positions, for a weight [out, in] that meets so many positions a sample, over all samples b.
+bool rows_are_cheaper(int64_t samples, int64_t outputs, int64_t positions, int64_t in,
+                      int64_t out) {
+  const auto b = static_cast<double>(samples);
+  const auto n = b * static_cast<double>(outputs);
+  const auto t = static_cast<double>(positions);
+  const auto weights = static_cast<double>(in) * static_cast<double>(out);
+  const double pairwise =
+      t * t * (n * n * static_cast<double>(out) + b * b * static_cast<double>(in));
+  return n * t * weights + n * n * weights < pairwise;
 }
 
 class Factorizer {
@@ -62,12 +64,8 @@ class Factorizer {
 
   void differentiate_sites();
   void probe();
-  std::vector<FactorGroup> rule_groups() const;
+  std::vector<FactorGroup> rule_groups();
   void add_jacobian_group(Factors& factors) const;
-
-  OuterProduct outer_product(const LiveSite& live, double bias) const;
-  Tensor dense_rows(const LiveSite& live, const ParameterUse& use, bool times_input) const;
-  bool rows_are_cheaper(int64_t positions, int64_t in, int64_t out) const;
 
   const Model& model_;
   const Tensor& x_;
@@ -86,16 +84,12 @@ void Factorizer::send_to_jacobian(size_t parameter, const std::string& reason) {
 }
 
 void Factorizer::send_to_jacobian(const Site& site, const std::string& reason) {
-  for (const auto& use : {site.weight, site.bias, site.scale}) {
-    if (use) send_to_jacobian(use->parameter, reason);
-  }
+  for (const ParameterUse& use : site.uses) send_to_jacobian(use.parameter, reason);
 }
 
 bool Factorizer::needed(const Site& site) const {
-  for (const auto& use : {site.weight, site.bias, site.scale}) {
-    if (use && by_rule(use->parameter)) return true;
-  }
-  return false;
+  return std::any_of(site.uses.begin(), site.uses.end(),
+                     [&](const ParameterUse& use) { return by_rule(use.parameter); });
 }
 
 void Factorizer::decide_coverage() {
@@ -113,18 +107,15 @@ void Factorizer::decide_coverage() {
       send_to_jacobian(p, "it enters through an operator that no rule covers");
     }
   }
-  for (const Site& site : recording_.sites) {
-    const auto rows = rows_per_sample(site, samples_);
-    const auto rank = static_cast<int64_t>(site.output_shape.size()) - 1;
-    if (!rows) {
-      send_to_jacobian(site, "its samples do not lie along the first dimension");
-    } else if (site.input.defined() && site.input._version() != site.input_version) {
-      send_to_jacobian(site, "the input of its layer was overwritten");
+  for (const auto& site : recording_.sites) {
+    if (!rows_per_sample(*site, samples_)) {
+      send_to_jacobian(*site, "its samples do not lie along the first dimension");
+    } else if (site->input.defined() && version_of(site->input) != site->input_version) {
+      send_to_jacobian(*site, "the input of its layer was overwritten");
     }
-    for (const auto& use : {site.bias, site.scale}) {
-      if (use && !aligned_shape(model_.parameters()[use->parameter], rank)) {
-        send_to_jacobian(use->parameter, "it has an entry per sample");
-      }
+    for (const ParameterUse& use : site->uses) {
+      const auto objection = site->objection(use, model_.parameters()[use.parameter]);
+      if (!objection.empty()) send_to_jacobian(use.parameter, objection);
     }
   }
 }
@@ -132,10 +123,10 @@ void Factorizer::decide_coverage() {
 /// G at every site, one backward pass per output.
 void Factorizer::differentiate_sites() {
   std::vector<Edge> edges;
-  for (const Site& site : recording_.sites) {
-    if (!needed(site)) continue;
-    live_.push_back({&site, *rows_per_sample(site, samples_), {}});
-    edges.push_back(site.edge);
+  for (const auto& site : recording_.sites) {
+    if (!needed(*site)) continue;
+    live_.push_back({site.get(), *rows_per_sample(*site, samples_), {}});
+    edges.push_back(site->edge);
   }
   std::vector<std::vector<Tensor>> per_output(edges.size());
   for (int64_t c = 0; c < width_; ++c) {
@@ -194,76 +185,52 @@ void Factorizer::probe() {
   pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
 }
 
-OuterProduct Factorizer::outer_product(const LiveSite& live, double bias) const {
-  const ParameterUse& use = *live.site->weight;
-  const Tensor G = live.gradient.reshape({samples_, width_, -1, live.site->output_shape.back()});
-  const Tensor A = live.site->input.reshape({samples_, 1, -1, live.site->input.size(-1)});
-  if (use.transposed) return {G, A, false, use.scale, bias};
-  return {A, G, true, use.scale, bias};
-}
-
-/// J_i for a bias (Σ G over broadcast dimensions) or a scale (Σ G∘x).
-Tensor Factorizer::dense_rows(const LiveSite& live, const ParameterUse& use,
-                              bool times_input) const {
-  Tensor G = live.gradient.to(options_.accumulate);
-  if (times_input) {
-    Tensor x = live.site->input.expand(live.site->output_shape).to(options_.accumulate);
-    std::vector<int64_t> shape = G.sizes().vec();
-    shape[1] = 1;
-    G = G * x.reshape(shape);
-  }
-  const Tensor& parameter = model_.parameters()[use.parameter];
-  std::vector<int64_t> shape = *aligned_shape(parameter, G.dim() - 3);
-  shape.insert(shape.begin(), {samples_, width_, 1});
-  return G.sum_to_size(shape).reshape({samples_ * width_, -1}).mul_(use.scale);
-}
-
-/// Whether per-sample gradients and one Gram product take fewer multiply-adds than all pairs of
-/// positions, for a weight [out, in] that meets so many positions a sample.
-bool Factorizer::rows_are_cheaper(int64_t positions, int64_t in, int64_t out) const {
-  const auto b = static_cast<double>(options_.samples);
-  const auto n = b * static_cast<double>(width_);
-  const auto t = static_cast<double>(positions);
-  const auto weights = static_cast<double>(in) * static_cast<double>(out);
-  const double pairwise =
-      t * t * (n * n * static_cast<double>(out) + b * b * static_cast<double>(in));
-  return n * t * weights + n * n * weights < pairwise;
-}
-
-std::vector<FactorGroup> Factorizer::rule_groups() const {
-  const auto& parameters = model_.parameters();
-  std::vector<int64_t> uses(parameters.size(), 0);
-  for (const LiveSite& live : live_) {
-    for (const auto& use : {live.site->weight, live.site->bias, live.site->scale}) {
-      if (use) ++uses[use->parameter];
+/// Gathers what the sites of all layers add to each parameter.
+class GroupBuilder : public FactorBuilder {
+ public:
+  GroupBuilder(const Model& model, const std::vector<ParameterCoverage>& coverage,
+               const std::vector<LiveSite>& live, torch::ScalarType dtype)
+      : model_(model), coverage_(coverage), uses_(coverage.size(), 0) {
+    accumulate = dtype;
+    for (const LiveSite& site : live) {
+      for (const ParameterUse& use : site.site->uses) ++uses_[use.parameter];
     }
   }
-  std::map<size_t, FactorGroup> groups;  // by their first parameter: the same order in every block
-  const auto add_rows = [&](const LiveSite& live, const ParameterUse& use, bool times_input) {
-    FactorGroup& group = groups[use.parameter];
-    group.parameters = {use.parameter};
-    const Tensor rows = dense_rows(live, use, times_input);
+
+  const Tensor& parameter(size_t p) const override { return model_.parameters()[p]; }
+  bool by_rule(size_t p) const override { return coverage_[p].coverage == Coverage::kRule; }
+  bool used_once(size_t p) const override { return uses_[p] == 1; }
+
+  void add(const std::vector<size_t>& parameters, OuterProduct term) override {
+    FactorGroup& group = groups_[parameters.front()];
+    group.parameters = parameters;
+    group.terms.push_back(std::move(term));
+  }
+  void add_rows(size_t parameter, const Tensor& rows) override {
+    FactorGroup& group = groups_[parameter];
+    group.parameters = {parameter};
     group.rows = group.rows.defined() ? group.rows + rows : rows;
-  };
-  for (const LiveSite& live : live_) {
-    const Site& site = *live.site;
-    const bool has_weight = site.weight && by_rule(site.weight->parameter);
-    const bool has_bias = site.bias && by_rule(site.bias->parameter);
-    // A bias joins its weight where both are used once: one product serves the two.
-    const bool joined = has_weight && has_bias && uses[site.weight->parameter] == 1 &&
-                        uses[site.bias->parameter] == 1 &&
-                        parameters[site.bias->parameter].numel() == site.output_shape.back();
-    if (has_weight) {
-      FactorGroup& group = groups[site.weight->parameter];
-      group.parameters = {site.weight->parameter};
-      if (joined) group.parameters.push_back(site.bias->parameter);
-      group.terms.push_back(outer_product(live, joined ? site.bias->scale : 0.0));
-    }
-    if (has_bias && !joined) add_rows(live, *site.bias, false);
-    if (site.scale && by_rule(site.scale->parameter)) add_rows(live, *site.scale, true);
   }
+
+  /// By their first parameter: the same order in every block.
+  std::map<size_t, FactorGroup>& groups() { return groups_; }
+
+ private:
+  const Model& model_;
+  const std::vector<ParameterCoverage>& coverage_;
+  std::vector<int64_t> uses_;
+  std::map<size_t, FactorGroup> groups_;
+};
+
+std::vector<FactorGroup> Factorizer::rule_groups() {
+  GroupBuilder build(model_, coverage_, live_, options_.accumulate);
+  for (LiveSite& live : live_) {
+    build.gradient = std::move(live.gradient);
+    live.site->factor(build);
+  }
+  build.gradient = Tensor();
   std::vector<FactorGroup> result;
-  for (auto& [parameter, group] : groups) {
+  for (auto& [parameter, group] : build.groups()) {
     if (!group.terms.empty()) {
       int64_t positions = 0;
       for (const OuterProduct& term : group.terms) positions += term.left.size(2);
@@ -271,7 +238,8 @@ std::vector<FactorGroup> Factorizer::rule_groups() const {
       const Tensor& input = first.input_is_left ? first.left : first.right;
       const Tensor& gradient = first.input_is_left ? first.right : first.left;
       // A parameter that is a weight here and a bias or a scale there: one form for all.
-      if (group.rows.defined() || rows_are_cheaper(positions, input.size(3), gradient.size(3))) {
+      if (group.rows.defined() ||
+          rows_are_cheaper(options_.samples, width_, positions, input.size(3), gradient.size(3))) {
         const Tensor rows = to_rows(group.terms, options_.accumulate);
         group.rows = group.rows.defined() ? group.rows + rows : rows;
         group.terms.clear();
@@ -325,24 +293,21 @@ FactorCost Factorizer::cost() const {
   FactorCost cost;
   cost.outputs = recording_.outputs.detach();
   cost.graph_bytes = recording_.activation_bytes;
-  std::map<size_t, int64_t> positions;  // of a weight, over its uses
-  std::map<size_t, std::pair<int64_t, int64_t>> shapes;
-  for (const Site& site : recording_.sites) {
-    int64_t entries = width_;
-    for (int64_t size : site.output_shape) entries *= size;
-    if (site.input.defined()) entries += site.input.numel();
+  std::map<size_t, SiteCost::Term> weights;  // positions over all uses
+  for (const auto& site : recording_.sites) {
+    const SiteCost needs = site->cost(samples_);
+    const int64_t entries = needs.shared + width_ * needs.per_output;
     cost.factor_bytes += entries * bytes;
     cost.graph_bytes +=
         entries * (bytes + wide);  // the probe's gradient, and pieces that are widened
-    if (site.weight) {
-      const int64_t in = site.input.size(-1);
-      positions[site.weight->parameter] += site.input.numel() / (in * samples_);
-      shapes[site.weight->parameter] = {in, site.output_shape.back()};
+    for (const SiteCost::Term& term : needs.terms) {
+      const auto [it, is_new] = weights.try_emplace(term.parameter, term);
+      if (!is_new) it->second.positions += term.positions;
     }
   }
-  for (const auto& [parameter, shape] : shapes) {
-    if (rows_are_cheaper(positions[parameter], shape.first, shape.second)) {
-      cost.factor_bytes += samples_ * width_ * shape.first * shape.second * wide;
+  for (const auto& [parameter, weight] : weights) {
+    if (rows_are_cheaper(options_.samples, width_, weight.positions, weight.in, weight.out)) {
+      cost.factor_bytes += samples_ * width_ * weight.in * weight.out * wide;
     }
   }
   for (size_t p = 0; p < coverage_.size(); ++p) {

@@ -56,11 +56,9 @@ std::vector<Tensor> unflatten(const Model& model, const Tensor& vector) {
   return tensors;
 }
 
-namespace {
-int64_t version_of(const Tensor& x) {
-  return x.is_inference() ? 0 : static_cast<int64_t>(x._version());
+int64_t version_of(const Tensor& tensor) {
+  return tensor.defined() && !tensor.is_inference() ? static_cast<int64_t>(tensor._version()) : 0;
 }
-}  // namespace
 
 Tensor evaluate(const Model& model, const Tensor& x) {
   CDT_REQUIRE(x.defined() && x.dim() >= 1 && x.numel() > 0,

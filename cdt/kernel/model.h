@@ -74,6 +74,9 @@ torch::Tensor flatten(const Model& model, const std::vector<torch::Tensor>& tens
 /// The inverse: a vector [P] → views shaped like the parameters.
 std::vector<torch::Tensor> unflatten(const Model& model, const torch::Tensor& vector);
 
+/// The version counter of a tensor, which writes in place raise; 0 where it has none.
+int64_t version_of(const torch::Tensor& tensor);
+
 /// The outputs of `model` on `x` as [r, n_L], with their graph where autograd records.
 /// @throws InvalidArgument if x is empty, holds NaN or infinities, the outputs do not have r rows,
 /// or

@@ -1,0 +1,104 @@
+/// Linear layers h = A·W + b: J_i = Σ_t g_it a_itᵀ, which is never formed where positions are few.
+#include <cdt/kernel/rules/broadcast.h>
+#include <cdt/kernel/rules/table.h>
+
+namespace cdt::kernel::rules {
+namespace {
+
+using torch::Tensor;
+using Use = std::optional<ParameterUse>;
+
+class LinearSite : public Site {
+ public:
+  Use weight;  ///< W [in, out] as multiplied; `transposed` if θ_p is stored [out, in].
+  Use bias;
+
+  std::string objection(const ParameterUse& use, const Tensor& parameter) const override {
+    const bool is_bias = bias && use.argument == bias->argument;
+    return is_bias ? broadcast_objection(parameter, output_shape.size()) : std::string();
+  }
+
+  SiteCost cost(int64_t samples) const override {
+    SiteCost cost = Site::cost(samples);
+    if (weight) {
+      const int64_t in = input.size(-1);
+      cost.terms.push_back(
+          {weight->parameter, input.numel() / (in * samples), in, output_shape.back()});
+    }
+    return cost;
+  }
+
+  void factor(FactorBuilder& build) const override {
+    const bool has_weight = weight && build.by_rule(weight->parameter);
+    const bool has_bias = bias && build.by_rule(bias->parameter);
+    // A bias joins its weight where both are used once: one product serves the two.
+    const bool joined = has_weight && has_bias && build.used_once(weight->parameter) &&
+                        build.used_once(bias->parameter) &&
+                        build.parameter(bias->parameter).numel() == output_shape.back();
+    if (has_weight) {
+      std::vector<size_t> parameters{weight->parameter};
+      if (joined) parameters.push_back(bias->parameter);
+      build.add(parameters, outer_product(build, joined ? bias->scale : 0.0));
+    }
+    if (has_bias && !joined) {
+      build.add_rows(bias->parameter,
+                     broadcast_rows(build.gradient.to(build.accumulate),
+                                    build.parameter(bias->parameter), bias->scale));
+    }
+  }
+
+ private:
+  OuterProduct outer_product(const FactorBuilder& build, double bias_scale) const {
+    const Tensor G =
+        build.gradient.reshape({build.samples(), build.outputs(), -1, output_shape.back()});
+    const Tensor A = input.reshape({build.samples(), 1, -1, input.size(-1)});
+    if (weight->transposed) return {G, A, false, weight->scale, bias_scale};
+    return {A, G, true, weight->scale, bias_scale};
+  }
+};
+
+std::unique_ptr<Site> layer(const Call& call, size_t input, Use weight, Use bias) {
+  if (!call.is_tensor(input)) return nullptr;
+  auto site = std::make_unique<LinearSite>();
+  const bool of_activations = !call.parameter(input) && call.tensor(input).dim() >= 2;
+  if (weight && of_activations && call.tensor(weight->argument).dim() == 2) {
+    site->weight = weight;
+    site->uses.push_back(*weight);
+    site->input = call.tensor(input);
+    site->input_version = call.version(input);
+  }
+  if (bias) {
+    site->bias = bias;
+    site->uses.push_back(*bias);
+  }
+  return site->uses.empty() ? nullptr : std::move(site);
+}
+
+/// linear(A, Wᵀ, b)
+std::unique_ptr<Site> linear_call(const Call& call) {
+  const Use stored = call.parameter(1);
+  return layer(call, 0, stored ? Use(stored->turned()) : std::nullopt, call.parameter(2));
+}
+
+/// matmul(A, W)
+std::unique_ptr<Site> product_call(const Call& call) {
+  return layer(call, 0, call.parameter(1), std::nullopt);
+}
+
+/// addmm(b, A, W, β, α) = βb + αAW
+std::unique_ptr<Site> addmm_call(const Call& call) {
+  const Use weight = call.parameter(2);
+  const Use bias = call.parameter(0);
+  return layer(call, 1, weight ? Use(weight->times(call.number(4))) : std::nullopt,
+               bias ? Use(bias->times(call.number(3))) : std::nullopt);
+}
+
+}  // namespace
+
+std::vector<Rule> linear() {
+  return {{{"aten::linear"}, nullptr, linear_call},
+          {{"aten::matmul", "aten::mm"}, nullptr, product_call},
+          {{"aten::addmm"}, nullptr, addmm_call}};
+}
+
+}  // namespace cdt::kernel::rules

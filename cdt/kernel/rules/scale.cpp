@@ -1,0 +1,46 @@
+/// Elementwise scales h = x ∘ γ: J sums G ∘ x over the dimensions that γ does not have.
+#include <cdt/kernel/rules/broadcast.h>
+#include <cdt/kernel/rules/table.h>
+
+namespace cdt::kernel::rules {
+namespace {
+
+using torch::Tensor;
+
+class ScaleSite : public Site {
+ public:
+  std::string objection(const ParameterUse& /*use*/, const Tensor& parameter) const override {
+    return broadcast_objection(parameter, output_shape.size());
+  }
+  void factor(FactorBuilder& build) const override {
+    const ParameterUse& scale = uses.front();
+    if (!build.by_rule(scale.parameter)) return;
+    const Tensor x = input.expand(output_shape).to(build.accumulate);
+    std::vector<int64_t> shape = build.gradient.sizes().vec();
+    shape[1] = 1;
+    build.add_rows(scale.parameter,
+                   broadcast_rows(build.gradient.to(build.accumulate) * x.reshape(shape),
+                                  build.parameter(scale.parameter), scale.scale));
+  }
+};
+
+std::unique_ptr<Site> product(const Call& call) {
+  const auto left = call.parameter(0);
+  const auto right = call.parameter(1);
+  if (left.has_value() == right.has_value()) return nullptr;
+  const size_t other = left ? 1 : 0;
+  const ParameterUse& scale = left ? *left : *right;
+  // A constant factor makes a parameter of a parameter; or it writes over one, in place.
+  if (call.constant(other) || !call.is_tensor(other) || scale.transposed) return nullptr;
+  auto site = std::make_unique<ScaleSite>();
+  site->uses.push_back(scale);
+  site->input = call.tensor(other);
+  site->input_version = call.version(other);
+  return site;
+}
+
+}  // namespace
+
+std::vector<Rule> scale() { return {{{"aten::mul", "aten::mul_"}, nullptr, product}}; }
+
+}  // namespace cdt::kernel::rules

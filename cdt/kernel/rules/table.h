@@ -1,0 +1,14 @@
+/// The files of rules. A new one is declared here and listed in table.cpp.
+#pragma once
+
+#include <cdt/kernel/rule.h>
+
+namespace cdt::kernel::rules {
+
+std::vector<Rule> operands();       ///< transpositions and constant factors
+std::vector<Rule> linear();         ///< h = A·W + b
+std::vector<Rule> addition();       ///< h = … ± b
+std::vector<Rule> scale();          ///< h = x ∘ γ
+std::vector<Rule> training_mode();  ///< layers that mix samples or are random
+
+}  // namespace cdt::kernel::rules
