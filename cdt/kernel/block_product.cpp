@@ -7,33 +7,30 @@ namespace {
 
 using torch::Tensor;
 
-/// Entries of a temporary; larger ones are cut into slices.
-constexpr int64_t kSliceEntries = int64_t{1} << 23;
+Tensor rows_of(const SampleRange& range, const Tensor& rows) {
+  const int64_t width = range.factors.width;
+  return rows.narrow(0, range.first * width, range.count * width);
+}
 
-/// Some samples of a block.
-struct Slice {
-  const Factors& factors;
-  int64_t first;
-  int64_t count;
-  int64_t width() const { return factors.outputs.size(1); }
-  Tensor of_rows(const Tensor& rows) const {
-    return rows.narrow(0, first * width(), count * width());
-  }
-  Tensor of_samples(const Tensor& t) const { return t.narrow(0, first, count); }
-};
+SampleRange part_of(const SampleRange& range, int64_t first, int64_t count) {
+  return {range.factors, range.first + first, std::min(count, range.count - first)};
+}
 
 /// All dot products of two factors, accumulated in `dtype`: [na, c, T, nb, c′, T′].
-Tensor gram(const Tensor& x, const Slice& a, const Tensor& y, const Slice& b,
+Tensor gram(const Tensor& x, const SampleRange& a, const Tensor& y, const SampleRange& b,
             torch::ScalarType dtype) {
-  const Tensor rows = a.of_samples(x).reshape({-1, x.size(3)}).to(dtype);
+  const auto rows_in = [dtype](const Tensor& t, const SampleRange& range) {
+    return t.narrow(0, range.first, range.count).reshape({-1, t.size(3)}).to(dtype);
+  };
+  const Tensor rows = rows_in(x, a);
   const bool same = x.is_same(y) && a.first == b.first && a.count == b.count;
-  const Tensor columns = same ? rows : b.of_samples(y).reshape({-1, y.size(3)}).to(dtype);
+  const Tensor columns = same ? rows : rows_in(y, b);
   return rows.mm(columns.t()).view({a.count, x.size(1), x.size(2), b.count, y.size(1), y.size(2)});
 }
 
-/// Σ_{t,t′} (l·l′)(r·r′) for all pairs of samples and outputs: [na, n_L, nb, n_L].
-Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const Slice& a, const Slice& b,
-                    torch::ScalarType dtype) {
+/// Σ_{t,t′} (l·l′)(r·r′) for all pairs of samples and outputs: [na, c, nb, c′].
+Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const SampleRange& a,
+                    const SampleRange& b, torch::ScalarType dtype) {
   Tensor left = gram(s.left, a, t.left, b, dtype);
   Tensor right = gram(s.right, a, t.right, b, dtype);
   Tensor& input = s.input_is_left ? left : right;
@@ -48,45 +45,89 @@ Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const Slice& a
   return (left * right).sum({2, 5});
 }
 
+/// Adds rows·columnsᵀ to a matrix, widening both slice by slice, and v_aᵀ(…)v_b to `probe`.
+void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& columns,
+                      const Tensor& va, const Tensor& vb, int64_t slice, double weight,
+                      double& probe) {
+  const torch::ScalarType dtype = matrix.scalar_type();
+  const int64_t step = std::max<int64_t>(1, slice / std::max(rows.size(0), columns.size(0)));
+  for (int64_t k = 0; k < rows.size(1); k += step) {
+    const int64_t count = std::min(step, rows.size(1) - k);
+    const Tensor x = rows.narrow(1, k, count).to(dtype);
+    const Tensor y = columns.narrow(1, k, count).to(dtype);
+    matrix.addmm_(x, y.t());
+    probe += weight * torch::dot(x.t().mv(va), y.t().mv(vb)).item<double>();
+  }
+}
+
+/// The cells as a matrix [ni·c, nj·c′]; undefined where they have no such view, being some outputs
+/// of several samples.
+Tensor as_matrix(const Tensor& cells) {
+  const auto joined = [&](int64_t d) {
+    return cells.size(d) == 1 || cells.stride(d) == cells.size(d + 1) * cells.stride(d + 1);
+  };
+  if (!joined(0) || !joined(2)) return {};
+  return cells.view({cells.size(0) * cells.size(1), cells.size(2) * cells.size(3)});
+}
+
 }  // namespace
 
-void add_product(const Tensor& theta, const Factors& a, int64_t i, int64_t ni, const Factors& b,
-                 int64_t j, int64_t nj, double weight, std::vector<double>& probes) {
-  const Slice rows{a, i, ni};
-  const Slice columns{b, j, nj};
-  const Tensor va = rows.of_rows(a.probe);
-  const Tensor vb = columns.of_rows(b.probe);
-  const torch::ScalarType dtype = theta.scalar_type();
-  for (size_t g = 0; g < a.groups.size(); ++g) {
-    const FactorGroup& left = a.groups[g];
-    const FactorGroup& right = b.groups[g];
-    if (left.rows.defined()) {
-      const Tensor x = rows.of_rows(left.rows);
-      const Tensor y = columns.of_rows(right.rows);
-      // Columns in slices: a float32 Jacobian is widened piece by piece.
-      const int64_t step = std::max<int64_t>(1, kSliceEntries / std::max(x.size(0), y.size(0)));
-      for (int64_t k = 0; k < x.size(1); k += step) {
-        const int64_t count = std::min(step, x.size(1) - k);
-        const Tensor xk = x.narrow(1, k, count).to(dtype);
-        const Tensor yk = y.narrow(1, k, count).to(dtype);
-        theta.addmm_(xk, yk.t());
-        probes[g] += weight * torch::dot(xk.t().mv(va), yk.t().mv(vb)).item<double>();
+void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b, double weight,
+                 int64_t slice, std::vector<double>& probes) {
+  const torch::ScalarType dtype = cells.scalar_type();
+  const int64_t row_outputs = a.factors.width;
+  const int64_t column_outputs = b.factors.width;
+  const auto steps = [&](int64_t entries_of_a_pair) {
+    const int64_t j = std::clamp<int64_t>(slice / entries_of_a_pair, 1, b.count);
+    return std::pair{std::max<int64_t>(1, slice / (entries_of_a_pair * j)), j};
+  };
+  // Calls `add(cells, rows, columns)` for slices of the samples.
+  const auto in_slices = [&](int64_t entries_of_a_pair, const auto& add) {
+    const auto [step, column_step] = steps(entries_of_a_pair);
+    for (int64_t i = 0; i < a.count; i += step) {
+      const SampleRange rows = part_of(a, i, step);
+      for (int64_t j = 0; j < b.count; j += column_step) {
+        const SampleRange columns = part_of(b, j, column_step);
+        add(cells.narrow(0, i, rows.count).narrow(2, j, columns.count), rows, columns);
       }
+    }
+  };
+  for (size_t g = 0; g < a.factors.groups.size(); ++g) {
+    const FactorGroup& left = a.factors.groups[g];
+    const FactorGroup& right = b.factors.groups[g];
+    if (left.rows.defined()) {
+      const auto add_rows = [&](const Tensor& matrix, const SampleRange& rows,
+                                const SampleRange& columns) {
+        add_rows_product(matrix, rows_of(rows, left.rows), rows_of(columns, right.rows),
+                         rows_of(rows, a.factors.probe), rows_of(columns, b.factors.probe), slice,
+                         weight, probes[g]);
+      };
+      if (const Tensor matrix = as_matrix(cells); matrix.defined()) {
+        add_rows(matrix, a, b);
+        continue;
+      }
+      in_slices(row_outputs * column_outputs,
+                [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
+                  const Tensor matrix = torch::zeros(
+                      {rows.count * row_outputs, columns.count * column_outputs}, cells.options());
+                  add_rows(matrix, rows, columns);
+                  some.add_(matrix.view(some.sizes()));
+                });
       continue;
     }
     for (const OuterProduct& s : left.terms) {
       for (const OuterProduct& t : right.terms) {
         const int64_t outputs =
             std::max(s.left.size(1) * t.left.size(1), s.right.size(1) * t.right.size(1));
-        const int64_t per_sample = nj * outputs * s.left.size(2) * t.left.size(2);
-        const int64_t step = std::max<int64_t>(1, kSliceEntries / per_sample);
-        for (int64_t k = 0; k < ni; k += step) {
-          const Slice some{a, i + k, std::min(step, ni - k)};
-          const int64_t n = some.count * some.width();
-          const Tensor part = pair_product(s, t, some, columns, dtype).view({n, -1});
-          theta.narrow(0, k * some.width(), n).add_(part);
-          probes[g] += weight * torch::dot(some.of_rows(a.probe), part.mv(vb)).item<double>();
-        }
+        in_slices(outputs * s.left.size(2) * t.left.size(2),
+                  [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
+                    const Tensor part = pair_product(s, t, rows, columns, dtype);
+                    some.add_(part);
+                    const Tensor vb = rows_of(columns, b.factors.probe);
+                    const Tensor image = part.view({-1, vb.size(0)}).mv(vb);
+                    probes[g] +=
+                        weight * torch::dot(rows_of(rows, a.factors.probe), image).item<double>();
+                  });
       }
     }
   }

@@ -7,10 +7,17 @@
 
 namespace cdt::kernel {
 
-/// Adds the product of rows [i, i + ni) of `a` and [j, j + nj) of `b` (in samples) to `theta`
-/// [ni·n_L, nj·n_L], and adds weight·(v_aᵀ Θ_g v_b) for each group g to `probes`.
-void add_product(const torch::Tensor& theta, const Factors& a, int64_t i, int64_t ni,
-                 const Factors& b, int64_t j, int64_t nj, double weight,
-                 std::vector<double>& probes);
+/// Some samples of a block.
+struct SampleRange {
+  const Factors& factors;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+/// Adds the product of the rows of `a` and `b` to `cells` [a.count, c, b.count, c′], c and c′ being
+/// the outputs of the blocks, and adds weight·(v_aᵀ Θ_g v_b) for each group g to `probes`.
+/// Temporaries have about `slice` entries.
+void add_product(const torch::Tensor& cells, const SampleRange& a, const SampleRange& b,
+                 double weight, int64_t slice, std::vector<double>& probes);
 
 }  // namespace cdt::kernel

@@ -1,8 +1,17 @@
 #include <cdt/kernel/factor_group.h>
 
+#include <algorithm>
+
 namespace cdt::kernel {
 
 using torch::Tensor;
+
+const Tensor& input_of(const OuterProduct& term) {
+  return term.input_is_left ? term.left : term.right;
+}
+const Tensor& gradient_of(const OuterProduct& term) {
+  return term.input_is_left ? term.right : term.left;
+}
 
 Tensor to_rows(const std::vector<OuterProduct>& terms, torch::ScalarType dtype) {
   Tensor rows;
@@ -27,13 +36,90 @@ double trace_bound(const FactorGroup& group) {
   double bound = 0;
   int64_t positions = 0;
   for (const auto& term : group.terms) {
-    const Tensor& input = term.input_is_left ? term.left : term.right;
-    const Tensor& gradient = term.input_is_left ? term.right : term.left;
+    const Tensor& input = input_of(term);
+    const Tensor& gradient = gradient_of(term);
     const Tensor sizes = input.square().sum(-1) * (term.scale * term.scale) + term.bias * term.bias;
     bound += (sizes * gradient.square().sum(-1)).sum().item<double>();
     positions += term.left.size(2);
   }
   return static_cast<double>(positions) * bound;
+}
+
+namespace {
+
+/// Entries that are widened at a time.
+constexpr int64_t kWidenedEntries = int64_t{1} << 20;
+
+/// Σ_i Σ_c Σ_{t,t′} (l·l′)(r·r′): the dot product of two terms' parts of J.
+double dot(const OuterProduct& s, const OuterProduct& t) {
+  const int64_t samples = s.left.size(0);
+  const int64_t per_sample =
+      (s.left.numel() + s.right.numel() + t.left.numel() + t.right.numel()) / samples +
+      gradient_of(s).size(1) * s.left.size(2) * t.left.size(2);
+  const int64_t step = std::max<int64_t>(1, kWidenedEntries / per_sample);
+  double sum = 0;
+  for (int64_t i = 0; i < samples; i += step) {
+    const int64_t count = std::min(step, samples - i);
+    const auto gram = [&](const Tensor& x, const Tensor& y) {  // [b, c, T, T′]
+      const Tensor rows = x.narrow(0, i, count).to(torch::kFloat64);
+      return rows.matmul(y.narrow(0, i, count).to(torch::kFloat64).transpose(-1, -2));
+    };
+    Tensor left = gram(s.left, t.left);
+    Tensor right = gram(s.right, t.right);
+    Tensor& input = s.input_is_left ? left : right;
+    input.mul_(s.scale * t.scale);
+    if (s.bias * t.bias != 0) input.add_(s.bias * t.bias);
+    sum += (left * right).sum().item<double>();
+  }
+  return sum;
+}
+
+}  // namespace
+
+double exact_trace(const FactorGroup& group) {
+  double trace = 0;
+  if (group.rows.defined()) {
+    const int64_t step = std::max<int64_t>(1, kWidenedEntries / group.rows.size(1));
+    for (const Tensor& rows : group.rows.split(step)) {
+      trace += rows.to(torch::kFloat64).square().sum().item<double>();
+    }
+  }
+  for (const OuterProduct& s : group.terms) {
+    for (const OuterProduct& t : group.terms) trace += dot(s, t);
+  }
+  return trace;
+}
+
+double pulled_back_square(const FactorGroup& group, const Tensor& v) {
+  if (group.rows.defined()) {
+    Tensor sum = torch::zeros({}, v.options().dtype(torch::kFloat64));
+    const int64_t step = std::max<int64_t>(1, kWidenedEntries / group.rows.size(0));
+    for (const Tensor& columns : group.rows.split(step, 1)) {
+      sum += columns.to(v.scalar_type()).t().mv(v).to(torch::kFloat64).square().sum();
+    }
+    return sum.item<double>();
+  }
+  Tensor weights;
+  Tensor biases;
+  for (const OuterProduct& term : group.terms) {
+    const Tensor& G = gradient_of(term);
+    const Tensor& A = input_of(term);
+    // Σ_c v_ic g_ict, sample by sample: [b·T, out]
+    const Tensor w = torch::bmm(v.to(G.scalar_type()).view({G.size(0), 1, -1}),
+                                G.reshape({G.size(0), G.size(1), -1}))
+                         .view({-1, G.size(3)})
+                         .to(torch::kFloat64);
+    const Tensor a = A.reshape({-1, A.size(3)}).to(torch::kFloat64);
+    const Tensor part = (term.input_is_left ? a.t().mm(w) : w.t().mm(a)).mul_(term.scale);
+    weights = weights.defined() ? weights.add_(part) : part;
+    if (term.bias != 0) {
+      const Tensor bias = w.sum(0) * term.bias;
+      biases = biases.defined() ? biases.add_(bias) : bias;
+    }
+  }
+  double sum = weights.square().sum().item<double>();
+  if (biases.defined()) sum += biases.square().sum().item<double>();
+  return sum;
 }
 
 }  // namespace cdt::kernel

@@ -9,8 +9,8 @@
 namespace cdt::kernel {
 
 /// J_i = scale·Σ_t left_it right_itᵀ: left [b, c, T, d₀], right [b, c′, T, d₁]; one side is the
-/// layer's input (c = 1), the other its gradient (c = n_L). A bias joins as the weight of a
-/// constant input: beside its input each position has an entry `bias/scale`.
+/// layer's input (c = 1), the other its gradient (c outputs of the network). A bias joins as the
+/// weight of a constant input: beside its input each position has an entry `bias/scale`.
 struct OuterProduct {
   torch::Tensor left;
   torch::Tensor right;
@@ -19,19 +19,30 @@ struct OuterProduct {
   double bias = 0;  ///< the bias's own factor; 0 for none
 };
 
+/// A = the layer's input, G = the gradient at its output.
+const torch::Tensor& input_of(const OuterProduct& term);
+const torch::Tensor& gradient_of(const OuterProduct& term);
+
 /// The part of J that belongs to some parameters; `rows` or `terms`, not both.
 struct FactorGroup {
   std::vector<size_t> parameters;
-  torch::Tensor rows;               ///< [b·n_L, m]
+  torch::Tensor rows;               ///< [b·c, m]
   std::vector<OuterProduct> terms;  ///< summed: a weight that is used several times has several
   double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
 };
 
-/// The rows [b·n_L, d₀·d₁] that the terms stand for, in `dtype`; a bias adds its own columns.
+/// The rows [b·c, d₀·d₁] that the terms stand for, in `dtype`; a bias adds its own columns.
 torch::Tensor to_rows(const std::vector<OuterProduct>& terms, torch::ScalarType dtype);
 
 /// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace of the group's kernel for one position and term, up to
 /// rounding of the network, and an upper bound for more.
 double trace_bound(const FactorGroup& group);
+
+/// ‖J_g‖² in float64: the trace of the group's kernel up to rounding, however many positions and
+/// terms.
+double exact_trace(const FactorGroup& group);
+
+/// ‖J_gᵀv‖² in float64, for v [b·c].
+double pulled_back_square(const FactorGroup& group, const torch::Tensor& v);
 
 }  // namespace cdt::kernel

@@ -48,7 +48,10 @@ class Factorizer {
   Factorizer(const Model& model, const Tensor& x, const FactorOptions& options)
       : model_(model), x_(x), options_(options), recording_(record(model, x)) {
     samples_ = recording_.outputs.size(0);
-    width_ = recording_.outputs.size(1);
+    all_outputs_ = recording_.outputs.size(1);
+    width_ = options.outputs > 0 ? options.outputs : all_outputs_ - options.first_output;
+    CDT_REQUIRE(options.first_output + width_ <= all_outputs_, "the model gives ", all_outputs_,
+                " outputs a sample here, and more elsewhere");
     coverage_.resize(model.parameters().size());
   }
 
@@ -72,10 +75,11 @@ class Factorizer {
   const FactorOptions& options_;
   Recording recording_;
   int64_t samples_ = 0;
-  int64_t width_ = 0;  ///< n_L
+  int64_t all_outputs_ = 0;  ///< n_L
+  int64_t width_ = 0;        ///< those of the block
   std::vector<ParameterCoverage> coverage_;
   std::vector<LiveSite> live_;
-  Tensor probe_;                     ///< [b, n_L], the network's dtype
+  Tensor probe_;                     ///< [b, c], the network's dtype
   std::vector<Tensor> pulled_back_;  ///< by parameter
 };
 
@@ -128,24 +132,28 @@ void Factorizer::differentiate_sites() {
     live_.push_back({site.get(), *rows_per_sample(*site, samples_), {}});
     edges.push_back(site->edge);
   }
-  std::vector<std::vector<Tensor>> per_output(edges.size());
   for (int64_t c = 0; c < width_; ++c) {
     Tensor seed = torch::zeros_like(recording_.outputs);
-    seed.select(1, c).fill_(1);
+    seed.select(1, options_.first_output + c).fill_(1);
     const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
     for (size_t k = 0; k < edges.size(); ++k) {
-      per_output[k].push_back(gradients[k].defined()
-                                  ? gradients[k]
-                                  : torch::zeros(live_[k].site->output_shape, seed.options()));
+      std::vector<int64_t> shape = live_[k].site->output_shape;
+      const Tensor found =
+          gradients[k].defined() ? gradients[k] : torch::zeros(shape, seed.options());
+      shape[0] = live_[k].positions;
+      shape.insert(shape.begin(), samples_);
+      Tensor& G = live_[k].gradient;
+      if (width_ == 1) {
+        G = found.reshape(shape).unsqueeze(1);
+        continue;
+      }
+      if (c == 0) {
+        std::vector<int64_t> stacked = shape;
+        stacked.insert(stacked.begin() + 1, width_);
+        G = torch::empty(stacked, found.options());
+      }
+      G.select(1, c).copy_(found.reshape(shape));
     }
-  }
-  for (size_t k = 0; k < edges.size(); ++k) {
-    std::vector<int64_t> shape = live_[k].site->output_shape;
-    shape[0] = live_[k].positions;
-    shape.insert(shape.begin(), samples_);
-    for (Tensor& gradient : per_output[k]) gradient = gradient.reshape(shape);
-    live_[k].gradient =
-        width_ == 1 ? per_output[k][0].unsqueeze(1) : torch::stack(per_output[k], /*dim=*/1);
   }
 }
 
@@ -163,7 +171,12 @@ void Factorizer::probe() {
   for (const Tensor& p : model_.parameters()) {
     edges.push_back(torch::autograd::impl::gradient_edge(p));
   }
-  const auto gradients = gradients_at(edges, recording_.outputs, probe_, Graph::kKept);
+  Tensor seed = probe_;
+  if (width_ < all_outputs_) {
+    seed = torch::zeros_like(recording_.outputs);
+    seed.narrow(1, options_.first_output, width_).copy_(probe_);
+  }
+  const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
   const double tolerance = tol::self_check(model_.dtype());
   for (size_t k = 0; k < live_.size(); ++k) {
     if (!gradients[k].defined()) continue;
@@ -235,11 +248,10 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
       int64_t positions = 0;
       for (const OuterProduct& term : group.terms) positions += term.left.size(2);
       const OuterProduct& first = group.terms.front();
-      const Tensor& input = first.input_is_left ? first.left : first.right;
-      const Tensor& gradient = first.input_is_left ? first.right : first.left;
       // A parameter that is a weight here and a bias or a scale there: one form for all.
       if (group.rows.defined() ||
-          rows_are_cheaper(options_.samples, width_, positions, input.size(3), gradient.size(3))) {
+          rows_are_cheaper(options_.samples, all_outputs_, positions, input_of(first).size(3),
+                           gradient_of(first).size(3))) {
         const Tensor rows = to_rows(group.terms, options_.accumulate);
         group.rows = group.rows.defined() ? group.rows + rows : rows;
         group.terms.clear();
@@ -261,7 +273,8 @@ void Factorizer::add_jacobian_group(Factors& factors) const {
     wanted.push_back(model_.parameters()[p]);
   }
   if (wanted.empty()) return;
-  JacobianRows found = jacobian_rows(model_, x_, factors.outputs, wanted);
+  JacobianRows found =
+      jacobian_rows(model_, x_, factors.outputs, wanted, options_.first_output, width_);
   group.rows = std::move(found.rows);
   group.trace = trace_bound(group);
   factors.groups.push_back(std::move(group));
@@ -275,6 +288,7 @@ Factors Factorizer::run() {
   probe();
   Factors factors;
   factors.samples = samples_;
+  factors.width = width_;
   factors.outputs = recording_.outputs.detach();
   factors.groups = rule_groups();
   live_.clear();
@@ -296,25 +310,25 @@ FactorCost Factorizer::cost() const {
   std::map<size_t, SiteCost::Term> weights;  // positions over all uses
   for (const auto& site : recording_.sites) {
     const SiteCost needs = site->cost(samples_);
-    const int64_t entries = needs.shared + width_ * needs.per_output;
-    cost.factor_bytes += entries * bytes;
-    cost.graph_bytes +=
-        entries * (bytes + wide);  // the probe's gradient, and pieces that are widened
+    cost.shared_bytes += needs.shared * bytes;
+    cost.output_bytes += needs.per_output * bytes;
+    // The probe's gradient, and pieces that are widened.
+    cost.graph_bytes += needs.shared * (bytes + wide);
+    cost.working_bytes += needs.per_output * (bytes + wide);
     for (const SiteCost::Term& term : needs.terms) {
       const auto [it, is_new] = weights.try_emplace(term.parameter, term);
       if (!is_new) it->second.positions += term.positions;
     }
   }
   for (const auto& [parameter, weight] : weights) {
-    if (rows_are_cheaper(options_.samples, width_, weight.positions, weight.in, weight.out)) {
-      cost.factor_bytes += samples_ * width_ * weight.in * weight.out * wide;
+    if (rows_are_cheaper(options_.samples, all_outputs_, weight.positions, weight.in, weight.out)) {
+      cost.output_bytes += samples_ * weight.in * weight.out * wide;
     }
   }
   for (size_t p = 0; p < coverage_.size(); ++p) {
     if (!recording_.used[p]) continue;
     if (options_.all_by_jacobian || options_.by_jacobian.count(p) || !recording_.covered[p]) {
-      cost.factor_bytes +=
-          samples_ * width_ * static_cast<int64_t>(model_.parameters()[p].nbytes());
+      cost.output_bytes += samples_ * static_cast<int64_t>(model_.parameters()[p].nbytes());
     }
   }
   return cost;
@@ -327,19 +341,14 @@ Factors factorize(const Model& model, const Tensor& x, const FactorOptions& opti
 }
 
 FactorCost cost_per_sample(const Model& model, const Tensor& x, const FactorOptions& options) {
-  // Of two samples where there are more: batch norm in training mode refuses one, in words that
-  // help nobody.
-  const int64_t samples = x.size(0) > 2 ? 2 : 1;
-  try {
-    FactorCost cost = Factorizer(model, x.narrow(0, 0, samples), options).cost();
-    cost.factor_bytes /= samples;
-    cost.graph_bytes /= samples;
+  return on_few_samples(x, [&](const Tensor& few) {
+    FactorCost cost = Factorizer(model, few, options).cost();
+    for (int64_t* bytes :
+         {&cost.shared_bytes, &cost.output_bytes, &cost.graph_bytes, &cost.working_bytes}) {
+      *bytes /= few.size(0);
+    }
     return cost;
-  } catch (const c10::Error& error) {
-    throw InvalidArgument(
-        c10::str("the model must take any number of samples, but failed on the first ", samples,
-                 " of ", x.size(0), ": ", error.what_without_backtrace()));
-  }
+  });
 }
 
 }  // namespace cdt::kernel

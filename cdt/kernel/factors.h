@@ -22,13 +22,14 @@ struct ParameterCoverage {
   std::string reason;  ///< why no rule applies, where none does
 };
 
-/// The factors of one block of b samples, and what the self-check needs.
+/// The factors of one block of b samples and c outputs, and what the self-check needs.
 struct Factors {
-  int64_t samples = 0;
-  torch::Tensor outputs;  ///< ŷ [b, n_L], detached.
+  int64_t samples = 0;    ///< b
+  int64_t width = 0;      ///< c
+  torch::Tensor outputs;  ///< ŷ [b, n_L], detached: all outputs, not only the block's.
   std::vector<FactorGroup> groups;
   std::vector<ParameterCoverage> coverage;  ///< by parameter
-  torch::Tensor probe;                      ///< v [b·n_L], random, in the accumulation dtype.
+  torch::Tensor probe;                      ///< v [b·c], random, in the accumulation dtype.
   std::vector<torch::Tensor>
       pulled_back;             ///< Jᵀv by autograd, by parameter; undefined where unused.
   double coupling = 0;         ///< of Jacobian rows: how far a sample's outputs move when alone
@@ -40,18 +41,30 @@ struct FactorOptions {
   std::set<size_t> by_jacobian;  ///< parameters whose rules have proved wrong
   bool all_by_jacobian = false;
   int64_t samples = 1;  ///< of the whole batch: operation counts choose one form for every block
+  int64_t first_output = 0;
+  int64_t outputs = 0;  ///< from the first one on; 0 for all
   uint64_t seed = 0;    ///< of the probe
 };
 
-/// Records the model on a block of samples and factors its Jacobian.
+/// Records the model on a block of samples and factors its Jacobian, the rows of the chosen
+/// outputs.
 /// @throws InvalidArgument as record() does.
 Factors factorize(const Model& model, const torch::Tensor& x, const FactorOptions& options);
 
-/// What one sample costs, from a recording of the first one or two.
+/// What one sample costs, from a recording of the first one or two. (Depends on the model and on
+/// the shape of a sample alone: whoever plans often may keep it.)
 struct FactorCost {
-  int64_t factor_bytes = 0;  ///< kept
-  int64_t graph_bytes = 0;   ///< while factorize() runs
-  torch::Tensor outputs;     ///< ŷ of the samples that were recorded, without the others
+  int64_t shared_bytes = 0;   ///< kept, whatever the number of outputs
+  int64_t output_bytes = 0;   ///< kept for each output of the block
+  int64_t graph_bytes = 0;    ///< while factorize() runs, whatever the number of outputs
+  int64_t working_bytes = 0;  ///< while factorize() runs, for each output of the block
+  torch::Tensor outputs;      ///< ŷ of the samples that were recorded, without the others
+
+  /// Of a sample in `blocks` blocks of so many outputs, one of which is being made.
+  int64_t bytes(int64_t block_outputs, int64_t blocks) const {
+    return blocks * (shared_bytes + block_outputs * output_bytes) + graph_bytes +
+           block_outputs * working_bytes;
+  }
 };
 /// @throws InvalidArgument as record() does, or if the model does not run on so few samples.
 FactorCost cost_per_sample(const Model& model, const torch::Tensor& x,

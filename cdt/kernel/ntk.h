@@ -18,8 +18,9 @@ struct NtkOptions {
 
   /// Beyond Θ itself, about as much memory as this is used (and slices of 64 MB, gradients of all
   /// parameters for one block or two, and what operators such as convolutions allocate inside).
-  /// Samples are processed in blocks that fit: where factors of all samples do not, blocks are
-  /// recomputed for each pair. The default leaves room on an 8 GB machine.
+  /// Samples are processed in blocks that fit, and their outputs too where there are many: where
+  /// factors of all samples do not, blocks are recomputed for each pair. The default leaves room on
+  /// an 8 GB machine.
   int64_t memory_bytes = int64_t{2} << 30;
 
   /// Gram products accumulate in this dtype, whatever the network's, and Θ has it. In float64
@@ -30,7 +31,7 @@ struct NtkOptions {
   /// Of the random weights in the self-check.
   uint64_t seed = 1;
 
-  /// Called after each pair of sample blocks, with the pairs done and their number.
+  /// Called after each pair of blocks, with the pairs done and their number.
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
@@ -63,5 +64,9 @@ Ntk empirical_ntk(const Model& model, const torch::Tensor& x, const NtkOptions& 
 /// Θ(x, x′) [n, n′], with the same checks.
 Ntk empirical_ntk(const Model& model, const torch::Tensor& x, const torch::Tensor& x_prime,
                   const NtkOptions& options = {});
+
+/// tr Θ(x, x) = ‖J‖² in float64, with the same checks and in one pass over the samples: the sum of
+/// all eigenvalues, and so a bound on those that an iteration has not found.
+double ntk_trace(const Model& model, const torch::Tensor& x, const NtkOptions& options = {});
 
 }  // namespace cdt::kernel

@@ -4,6 +4,7 @@
 /// (torch::nn, our own layers, scripted and Python modules) and needs no hooks in them.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/rule.h>
 
@@ -26,6 +27,21 @@ struct Recording {
 /// training mode (batch norm,
 ///   dropout): the message says to call eval(). Also if no parameter moves the outputs.
 Recording record(const Model& model, const torch::Tensor& x);
+
+/// `work` on the first one or two samples, to learn what a sample costs. Of two where there are
+/// more: batch norm in training mode refuses one, in words that help nobody.
+/// @throws InvalidArgument if the model does not run on so few samples.
+template <class Work>
+auto on_few_samples(const torch::Tensor& x, const Work& work) {
+  const int64_t samples = x.size(0) > 2 ? 2 : 1;
+  try {
+    return work(x.narrow(0, 0, samples));
+  } catch (const c10::Error& error) {
+    throw InvalidArgument(
+        c10::str("the model must take any number of samples, but failed on the first ", samples,
+                 " of ", x.size(0), ": ", error.what_without_backtrace()));
+  }
+}
 
 /// The outputs [r, n_L] with their graph alone, with the same refusals.
 torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "kernel/networks.h"
+#include "support/compare.h"
+#include "support/tolerance.h"
 
 namespace cdt {
 namespace {
@@ -47,7 +49,7 @@ TEST(Memory, StaysWithinItsBudget) {
     for (const int64_t samples : {10, 100}) {
       SCOPED_TRACE(testing::Message() << net.name << ", some " << samples << " samples at a time");
       kernel::NtkOptions limited;
-      limited.memory_bytes = samples * (2 * cost.factor_bytes + cost.graph_bytes);
+      limited.memory_bytes = samples * cost.bytes(cost.outputs.size(1), 2);
       int64_t theta = 0;
       const int64_t peak = test::peak_of([&] {
         theta = static_cast<int64_t>(empirical_ntk(net.model(), x, limited).theta.nbytes());
@@ -60,6 +62,59 @@ TEST(Memory, StaysWithinItsBudget) {
       EXPECT_GT(peak - theta, limited.memory_bytes / 4) << "blocks could be larger";
     }
   }
+}
+
+TEST(Memory, AThousandOutputsAreNotStackedAtOnce) {
+  constexpr int64_t kSamples = 3;
+  constexpr int64_t kClasses = 1000;
+  torch::manual_seed(2);
+  const torch::TensorOptions options = torch::TensorOptions().dtype(torch::kFloat32);
+  const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.3); };
+  const test::Network net{"a thousand classes",
+                          {p({12, 8}), p({12}), p({kClasses, 12}), p({kClasses})},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                            return torch::linear(h, w[2], w[3]);
+                          },
+                          {8}};
+  const Tensor x = test::inputs(kSamples, net, options);
+  // Θ in closed form: (h·h′ + 1) I from the last layer, (x·x′ + 1) W D D′ Wᵀ from the first.
+  const Tensor wide = x.to(torch::kFloat64);
+  const Tensor w = net.parameters[2].detach().to(torch::kFloat64);
+  const Tensor h = torch::linear(wide, net.parameters[0].detach().to(torch::kFloat64),
+                                 net.parameters[1].detach().to(torch::kFloat64))
+                       .tanh();
+  const Tensor slope = 1 - h.square();
+  Tensor expected = torch::empty({kSamples, kClasses, kSamples, kClasses}, torch::kFloat64);
+  for (int64_t i = 0; i < kSamples; ++i) {
+    for (int64_t j = 0; j < kSamples; ++j) {
+      const Tensor first = (w * (slope[i] * slope[j])).mm(w.t()) * (1 + wide[i].dot(wide[j]));
+      expected.select(0, i).select(1, j).copy_(first + torch::eye(kClasses, torch::kFloat64) *
+                                                           (1 + h[i].dot(h[j])));
+    }
+  }
+  expected = expected.view({kSamples * kClasses, kSamples * kClasses});
+
+  kernel::NtkOptions limited;
+  limited.memory_bytes = 5 << 20;
+  const auto cost = kernel::cost_per_sample(net.model(), x, {});
+  ASSERT_GT(cost.bytes(kClasses, 1), 2 * limited.memory_bytes) << "one sample must not fit";
+  const int64_t besides = 8 * net.model().parameter_count() + (3 << 19);
+  for (const bool rectangular : {false, true}) {
+    SCOPED_TRACE(rectangular);
+    Tensor theta;
+    const int64_t peak = peak_of([&] {
+      theta = rectangular ? empirical_ntk(net.model(), x, x.clone(), limited).theta
+                          : empirical_ntk(net.model(), x, limited).theta;
+    });
+    EXPECT_LE(test::relative_error(theta, expected), test::tol::kKernel32);
+    EXPECT_LE(peak - static_cast<int64_t>(theta.nbytes()), limited.memory_bytes + besides);
+  }
+  double trace = 0;
+  const int64_t peak = peak_of([&] { trace = kernel::ntk_trace(net.model(), x, limited); });
+  const double expected_trace = expected.trace().item<double>();
+  EXPECT_NEAR(trace, expected_trace, test::tol::kKernel32 * expected_trace);
+  EXPECT_LE(peak, limited.memory_bytes + besides);
 }
 
 }  // namespace

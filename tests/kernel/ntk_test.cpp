@@ -130,7 +130,7 @@ TEST(EmpiricalNtk, BlocksUnderAMemoryBudgetGiveTheSameKernel) {
     NtkOptions small;
     const auto cost = kernel::cost_per_sample(net.model(), x, {});
     small.memory_bytes =
-        5 * (2 * cost.factor_bytes + cost.graph_bytes);  // five samples, two blocks at a time
+        5 * cost.bytes(cost.outputs.size(1), 2);  // five samples, two blocks at a time
     int64_t pairs = 0;
     int64_t expected = 0;
     small.progress = [&](int64_t done, int64_t total) {
@@ -146,6 +146,45 @@ TEST(EmpiricalNtk, BlocksUnderAMemoryBudgetGiveTheSameKernel) {
                              empirical_ntk(net.model(), x, other).theta),
               test::tol::kKernel64);
   }
+}
+
+TEST(EmpiricalNtk, BlocksOfOutputsGiveTheSameKernel) {
+  const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+  torch::manual_seed(15);
+  auto nets = test::tricky_networks(options);
+  nets.push_back(test::mlp(3, 5, true, true, true, options));
+  int cut = 0;
+  for (const auto& net : nets) {
+    SCOPED_TRACE(net.name);
+    const Tensor x = test::inputs(4, net, options);
+    const Tensor J = test::brute_force_jacobian(net, x);
+    const Tensor other = test::inputs(3, net, options);
+    const Tensor J_other = test::brute_force_jacobian(net, other);
+    NtkOptions small;
+    kernel::FactorOptions of_four;
+    kernel::FactorOptions of_seven;  // rows or pairs of positions, by the number of samples
+    of_four.samples = 4;
+    of_seven.samples = 7;
+    const auto cost = kernel::cost_per_sample(net.model(), x, of_four);
+    const auto more = kernel::cost_per_sample(net.model(), x, of_seven);
+    const int64_t width = cost.outputs.size(1);
+    for (const int64_t outputs : {int64_t{1}, (width + 1) / 2}) {
+      small.memory_bytes = std::max(cost.bytes(outputs, 2), more.bytes(outputs, 2));
+      int64_t pairs = 0;
+      small.progress = [&](int64_t /*done*/, int64_t total) { pairs = total; };
+      const auto blocked = empirical_ntk(net.model(), x, small);
+      EXPECT_LE(relative_error(blocked.theta, J.mm(J.t())), test::tol::kKernel64);
+      EXPECT_TRUE(torch::equal(blocked.theta, blocked.theta.t()));
+      EXPECT_EQ(blocked.outputs.sizes(), (std::vector<int64_t>{4, width}));
+      cut += pairs > 4 * 5 / 2 ? 1 : 0;  // more than samples alone would give
+      EXPECT_LE(
+          relative_error(empirical_ntk(net.model(), x, other, small).theta, J.mm(J_other.t())),
+          test::tol::kKernel64);
+      const double trace = J.square().sum().item<double>();
+      EXPECT_NEAR(kernel::ntk_trace(net.model(), x, small), trace, test::tol::kKernel64 * trace);
+    }
+  }
+  EXPECT_GT(cut, 10) << "the budgets did not force blocks of outputs";
 }
 
 TEST(EmpiricalNtk, LargerThanOneBlockOfTheTriangle) {

@@ -131,7 +131,7 @@ TEST(Refusal, RefusesCouplingThatOneSampleHides) {
     // Nor behind a last block of one sample.
     NtkOptions blocks;
     const auto cost = kernel::cost_per_sample(net.model(), x, {});
-    blocks.memory_bytes = 8 * (2 * cost.factor_bytes + cost.graph_bytes);
+    blocks.memory_bytes = 8 * cost.bytes(cost.outputs.size(1), 2);
     EXPECT_THAT([&] { empirical_ntk(net.model(), x, blocks); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("mixes samples")));
   }

@@ -1,0 +1,97 @@
+/// Blocks of Jacobian factors that have proved themselves: what every computation with the kernel
+/// is made from.
+#pragma once
+
+#include <cdt/kernel/autograd_scope.h>
+#include <cdt/kernel/factors.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/plan.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace cdt::kernel {
+
+inline constexpr const char* kKernelOverflow =
+    "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
+
+/// A rule that the self-check refuted; its parameters go to the Jacobian path and the work is
+/// started again.
+struct RefutedRule {
+  std::vector<size_t> parameters;
+};
+
+/// @throws InvalidArgument if x holds no sample.
+void require_samples(const torch::Tensor& x);
+
+/// Factors of blocks, and the checks that they must pass: outputs that do not depend on the samples
+/// beside them, and products that agree with autograd.
+class CheckedFactors {
+ public:
+  CheckedFactors(const Model& model, const NtkOptions& options, FactorOptions factor_options)
+      : model_(model), options_(options), factor_options_(std::move(factor_options)) {}
+
+  /// How to cut so many samples like x within the memory budget. Called once, before all others.
+  BlockPlan plan(const torch::Tensor& x, int64_t samples, int64_t blocks_at_a_time);
+  /// @throws InvalidArgument if other samples have another number of outputs.
+  void require_same_width(const torch::Tensor& x);
+
+  /// @throws InvalidArgument if the outputs change with the samples beside them, or from one
+  /// evaluation to the next.
+  Factors factors_of(const torch::Tensor& x, const Block& block);
+  /// @throws RefutedRule if two blocks have different groups of parameters.
+  void require_same_groups(const Factors& a, const Factors& b) const;
+  /// `probes`: v_aᵀΘ_g v_b for each group as the factors have it, against autograd.
+  /// @throws RefutedRule if a rule has failed.
+  /// @throws NumericalError if rows of the Jacobian have, or they are not finite.
+  void check(const Factors& a, const Factors& b, const std::vector<double>& probes);
+
+  const Model& model() const { return model_; }
+  int64_t width() const { return width_; }  ///< n_L
+  const std::vector<ParameterCoverage>& coverage() const { return coverage_; }
+  double self_check() const { return self_check_; }  ///< the largest relative gap so far
+
+ private:
+  void require_same_outputs(const torch::Tensor& x, int64_t first, const Factors& factors);
+  void require_same_alone(const torch::Tensor& x, int64_t last, const Factors& factors);
+  torch::Tensor alone(const torch::Tensor& x, int64_t sample) const;
+  void require_uncoupled(const Factors& factors, double gap, int64_t sample) const;
+
+  const Model& model_;
+  const NtkOptions& options_;
+  FactorOptions factor_options_;
+  int64_t width_ = 0;
+  std::vector<ParameterCoverage> coverage_;
+  double self_check_ = 0;
+  /// Outputs by inputs and first sample: the same samples must give them again, alone or among
+  /// others.
+  std::map<std::pair<const void*, int64_t>, torch::Tensor> seen_;
+};
+
+/// `work(CheckedFactors&)` until no rule is refuted; every round moves at least one parameter to
+/// the Jacobian path.
+template <class Work>
+auto with_fallback(const Model& model, const NtkOptions& options, const Work& work) {
+  const KernelScope scope;
+  CDT_REQUIRE(options.accumulate == torch::kFloat64 || options.accumulate == torch::kFloat32,
+              "kernels accumulate in float64 or float32, not ", options.accumulate);
+  FactorOptions factor_options;
+  factor_options.accumulate = options.accumulate;
+  factor_options.all_by_jacobian = options.path == NtkOptions::Path::kJacobian;
+  for (;;) {
+    try {
+      CheckedFactors source(model, options, factor_options);
+      return work(source);
+    } catch (const RefutedRule& refuted) {
+      const size_t before = factor_options.by_jacobian.size();
+      factor_options.by_jacobian.insert(refuted.parameters.begin(), refuted.parameters.end());
+      if (factor_options.by_jacobian.size() == before) {
+        throw NumericalError(
+            "the model computes different functions for different blocks of samples");
+      }
+    }
+  }
+}
+
+}  // namespace cdt::kernel
