@@ -1,37 +1,74 @@
-/// The kernel as an operator, v ↦ Θv = J(Jᵀv), for Lanczos and power iterations: no matrix is
+/// The kernel as an operator, V ↦ ΘV = J(JᵀV), for Lanczos and power iterations: no matrix is
 /// formed.
 #pragma once
 
 #include <cdt/kernel/model.h>
 
+#include <optional>
+
 namespace cdt::kernel {
 
-/// Θ(x, x) of a model at its present parameters. The forward graph and the graph of Jᵀv are built
-/// once, so an application costs one vector-Jacobian and one Jacobian-vector product, and the
-/// parameters must not change meanwhile.
+struct OperatorOptions {
+  /// About as much memory is used for graphs and gradients (at least those of one sample and two
+  /// vectors). Where the graphs of all samples fit, they are built once and kept; otherwise samples
+  /// stream through in blocks that fit, for two forward passes more an application.
+  int64_t memory_bytes = int64_t{2} << 30;
+};
+
+/// Θ(x, x) of a model at its present parameters, which must not change meanwhile, nor may x.
+/// Samples must not influence each other (Model).
 class NtkOperator {
  public:
   /// @throws InvalidArgument and NumericalError as evaluate() does, if a layer is in training mode,
   /// or if no parameter moves the outputs.
-  NtkOperator(Model model, const torch::Tensor& x);
+  NtkOperator(Model model, torch::Tensor x, const OperatorOptions& options = {});
 
-  /// Θv [n], for v [n]; float64 stays with a float64 network.
-  /// @throws InvalidArgument if v has another length, dtype or device, or is not finite, or a
-  /// parameter was changed in
-  ///   place since the operator was made.
-  torch::Tensor apply(const torch::Tensor& v) const;
+  /// ΘV, for a vector [n] or a block of vectors [n, k], in the network's dtype or in float64; the
+  /// product has V's dtype, and the network's precision. Each vector costs one vector-Jacobian and
+  /// one Jacobian-vector product.
+  /// @throws InvalidArgument if V has another length, dtype or device, or is not finite, or x or a
+  /// parameter was changed since the operator was made.
+  torch::Tensor apply(const torch::Tensor& V) const;
+
+  /// tr Θ = ‖J‖², exact up to rounding (ntk_trace).
+  double trace() const;
 
   /// n = r·n_L.
   int64_t size() const { return outputs_.numel(); }
   /// ŷ [r, n_L] at the parameters of construction.
-  torch::Tensor outputs() const { return outputs_.detach(); }
+  torch::Tensor outputs() const { return outputs_; }
+  /// How many samples are in memory at a time.
+  int64_t block_samples() const { return block_samples_; }
 
  private:
+  /// Of some samples: outputs, and Jᵀ·seed [P] as a function of the seed.
+  struct Graphs {
+    torch::Tensor outputs;  ///< [b, n_L], with its graph
+    torch::Tensor seed;
+    torch::Tensor pulled_back;  ///< undefined where no parameter moves these samples
+  };
+
+  Graphs extended(const torch::Tensor& outputs) const;
+  void require_unchanged() const;
+  /// Jᵀ of all columns, added to U [k, P].
+  void pull_back(const torch::Tensor& outputs, const torch::Tensor& columns,
+                 const torch::Tensor& U) const;
+  /// J of all rows of U, as columns.
+  void push_forward(const Graphs& graphs, const torch::Tensor& U,
+                    const torch::Tensor& columns) const;
+
   Model model_;
-  torch::Tensor outputs_;      ///< [r, n_L], with its graph.
-  torch::Tensor seed_;         ///< [r, n_L], the variable v of Jᵀv.
-  torch::Tensor pulled_back_;  ///< Jᵀ·seed [P], as a function of the seed.
-  std::vector<uint32_t> versions_;
+  torch::Tensor x_;
+  int64_t x_version_ = 0;
+  OperatorOptions options_;
+  int64_t block_samples_ = 0;
+  torch::Tensor outputs_;       ///< [r, n_L], detached
+  std::optional<Graphs> kept_;  ///< of all samples, where they fit
+  struct ParameterState {
+    int64_t version;
+    const void* data;
+  };
+  std::vector<ParameterState> parameters_;
 };
 
 }  // namespace cdt::kernel

@@ -2,6 +2,7 @@
 #include "support/memory.h"
 
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/operator.h>
 #include <gtest/gtest.h>
 
 #include "kernel/networks.h"
@@ -115,6 +116,42 @@ TEST(Memory, AThousandOutputsAreNotStackedAtOnce) {
   const double expected_trace = expected.trace().item<double>();
   EXPECT_NEAR(trace, expected_trace, test::tol::kKernel32 * expected_trace);
   EXPECT_LE(peak, limited.memory_bytes + besides);
+}
+
+TEST(Memory, TheOperatorStreamsWithinItsBudget) {
+  constexpr int64_t kSamples = 2000;
+  torch::manual_seed(3);
+  const torch::TensorOptions options = torch::TensorOptions().dtype(torch::kFloat32);
+  const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.1); };
+  const test::Network net{"layers",
+                          {p({100, 30}), p({100}), p({100, 100}), p({100}), p({2, 100})},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            const Tensor h = torch::linear(x, w[0], w[1]).tanh();
+                            return torch::linear(torch::linear(h, w[2], w[3]).tanh(), w[4]);
+                          },
+                          {30}};
+  const Tensor x = test::inputs(kSamples, net, options);
+  const Tensor V = torch::randn({2 * kSamples, 8});
+  const kernel::NtkOperator whole(net.model(), x);
+  const Tensor expected = whole.apply(V);
+  ASSERT_EQ(whole.block_samples(), kSamples);
+  for (const int64_t megabytes : {1, 3}) {
+    SCOPED_TRACE(megabytes);
+    kernel::OperatorOptions limited;
+    limited.memory_bytes = megabytes << 20;
+    Tensor found;
+    const int64_t peak = peak_of([&] {
+      const kernel::NtkOperator theta(net.model(), x, limited);
+      EXPECT_LT(theta.block_samples(), kSamples);
+      EXPECT_GT(theta.block_samples(), 20 * megabytes);
+      found = theta.apply(V);
+    });
+    EXPECT_LE(test::relative_error(found, expected), test::tol::kKernel32);
+    // The product itself, and gradients of the parameters beside those that are summed.
+    const int64_t besides =
+        static_cast<int64_t>(2 * V.nbytes()) + 4 * 4 * net.model().parameter_count();
+    EXPECT_LE(peak, limited.memory_bytes + besides);
+  }
 }
 
 }  // namespace

@@ -23,13 +23,29 @@ double kernel_tolerance(const torch::TensorOptions& options) {
                                                                          : test::tol::kKernel32;
 }
 
-/// Θ by the operator, column by column.
-Tensor operator_matrix(const kernel::Model& model, const Tensor& x) {
-  const kernel::NtkOperator theta(model, x);
-  std::vector<Tensor> columns;
+/// ΘV by the operator, vector by vector, as one block, and streamed in small blocks of samples.
+void expect_operator_agrees(const test::Network& net, const Tensor& x, const Tensor& expected,
+                            double tolerance) {
+  const kernel::NtkOperator theta(net.model(), x);
+  EXPECT_EQ(theta.block_samples(), x.size(0));
   const Tensor identity = torch::eye(theta.size(), x.options());
+  std::vector<Tensor> columns;
   for (int64_t i = 0; i < theta.size(); ++i) columns.push_back(theta.apply(identity[i]));
-  return torch::stack(columns, 1);
+  EXPECT_LE(relative_error(torch::stack(columns, 1), expected), tolerance);
+  EXPECT_LE(relative_error(theta.apply(identity), expected), tolerance);
+
+  kernel::OperatorOptions small;
+  small.memory_bytes = 1;  // a sample and a vector at a time
+  const kernel::NtkOperator streamed(net.model(), x, small);
+  EXPECT_EQ(streamed.block_samples(), 1);
+  EXPECT_TRUE(torch::equal(streamed.outputs().cpu().isfinite().all(), torch::tensor(true)));
+  EXPECT_LE(relative_error(streamed.apply(identity), expected), tolerance);
+  const Tensor V = torch::randn({theta.size(), 3}, torch::kFloat64).to(x.device());
+  EXPECT_LE(relative_error(streamed.apply(V), expected.mm(V)), tolerance);
+  EXPECT_EQ(streamed.apply(V).scalar_type(), torch::kFloat64);
+
+  const double trace = expected.trace().item<double>();
+  EXPECT_NEAR(theta.trace(), trace, tolerance * trace);
 }
 
 void expect_all_ways_agree(const test::Network& net, const torch::TensorOptions& options) {
@@ -59,7 +75,7 @@ void expect_all_ways_agree(const test::Network& net, const torch::TensorOptions&
   NtkOptions rows;
   rows.path = NtkOptions::Path::kJacobian;
   EXPECT_LE(relative_error(empirical_ntk(net.model(), x, rows).theta, expected), tolerance);
-  EXPECT_LE(relative_error(operator_matrix(net.model(), x), expected), tolerance);
+  expect_operator_agrees(net, x, expected, tolerance);
 
   // Θ(x, x′)
   const Tensor other = test::inputs(5, net, options);

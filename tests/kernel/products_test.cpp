@@ -1,6 +1,7 @@
 // Jacobian- and Hessian-vector products against finite differences and brute force.
 #include <cdt/core/error.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/parameter_scope.h>
 #include <gmock/gmock.h>
 
 #include "kernel/networks.h"
@@ -124,8 +125,38 @@ TEST(Products, RefuseWrongVectors) {
       InvalidArgument);
   const kernel::NtkOperator theta(model, x);
   EXPECT_THROW(theta.apply(torch::ones({5}, kDouble)), InvalidArgument);
-  shift(model, torch::ones({P}, kDouble), 0.1);
-  EXPECT_THROW(theta.apply(torch::ones({6}, kDouble)), InvalidArgument);
+  EXPECT_THROW(theta.apply(torch::ones({5, 2}, kDouble)), InvalidArgument);
+  EXPECT_THROW(theta.apply(torch::ones({6, 2, 1}, kDouble)), InvalidArgument);
+  EXPECT_THROW(theta.apply(torch::ones({6})), InvalidArgument);
+  EXPECT_THROW(theta.apply(torch::full({6, 2}, NAN, kDouble)), InvalidArgument);
+}
+
+TEST(Products, TheOperatorNoticesWhatChangedUnderIt) {
+  torch::manual_seed(1);
+  const auto net = test::mlp(2, 2, true, false, false, kDouble);
+  const auto model = net.model();
+  const Tensor v = torch::ones({6}, kDouble);
+  for (const int64_t memory : {int64_t{1}, int64_t{1} << 30}) {  // streamed, and with kept graphs
+    SCOPED_TRACE(memory);
+    const Tensor x = test::inputs(3, net, kDouble);
+    kernel::OperatorOptions options;
+    options.memory_bytes = memory;
+    const kernel::NtkOperator theta(model, x, options);
+    EXPECT_NO_THROW(theta.apply(v));
+    {
+      std::vector<Tensor> elsewhere;
+      for (const Tensor& p : model.parameters()) elsewhere.push_back(p.detach() + 1);
+      const kernel::ParameterScope there(model, elsewhere);
+      EXPECT_THROW(theta.apply(v), InvalidArgument);
+    }
+    EXPECT_NO_THROW(theta.apply(v));
+    shift(model, torch::ones({model.parameter_count()}, kDouble), 0.1);
+    EXPECT_THROW(theta.apply(v), InvalidArgument);
+    EXPECT_THROW(theta.trace(), InvalidArgument);
+    const kernel::NtkOperator again(model, x, options);
+    x.mul_(2);
+    EXPECT_THROW(again.apply(v), InvalidArgument);
+  }
 }
 
 }  // namespace
