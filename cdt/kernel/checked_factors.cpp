@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/factor_product.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,6 +31,13 @@ double dot_in_float64(const Tensor& a, const Tensor& b) {
 }
 
 }  // namespace
+
+int64_t slice_entries(int64_t memory_bytes) {
+  constexpr int64_t kLargest = int64_t{1} << 23;
+  constexpr int64_t kSmallest = int64_t{1} << 12;
+  constexpr int64_t kOfBudget = 64;
+  return std::clamp(memory_bytes / kOfBudget, kSmallest, kLargest);
+}
 
 void require_samples(const Tensor& x) {
   CDT_REQUIRE(x.defined() && x.dim() >= 1 && x.numel() > 0,
@@ -162,6 +170,16 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const std::vector
           "derivatives cancel to rounding (float64 has more digits)?"));
     }
   }
+}
+
+void CheckedFactors::check(const Factors& factors) {
+  std::vector<double> probes;
+  const Tensor v = factors.probe.unsqueeze(1);
+  for (const FactorGroup& group : factors.groups) {
+    const Tensor product = kernel_product(group, v, slice_entries(options_.memory_bytes));
+    probes.push_back((v * product).sum().item<double>());
+  }
+  check(factors, factors, probes);
 }
 
 }  // namespace cdt::kernel

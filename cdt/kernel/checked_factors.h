@@ -13,14 +13,11 @@
 
 namespace cdt::kernel {
 
+/// Entries of a temporary; larger ones are cut into slices, of a small budget into smaller ones.
+int64_t slice_entries(int64_t memory_bytes);
+
 inline constexpr const char* kKernelOverflow =
     "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
-
-/// A rule that the self-check refuted; its parameters go to the Jacobian path and the work is
-/// started again.
-struct RefutedRule {
-  std::vector<size_t> parameters;
-};
 
 /// @throws InvalidArgument if x holds no sample.
 void require_samples(const torch::Tensor& x);
@@ -46,6 +43,9 @@ class CheckedFactors {
   /// @throws RefutedRule if a rule has failed.
   /// @throws NumericalError if rows of the Jacobian have, or they are not finite.
   void check(const Factors& a, const Factors& b, const std::vector<double>& probes);
+
+  /// The same for one block by itself, by products of its factors with v.
+  void check(const Factors& factors);
 
   const Model& model() const { return model_; }
   int64_t width() const { return width_; }  ///< n_L

@@ -90,36 +90,4 @@ double exact_trace(const FactorGroup& group) {
   return trace;
 }
 
-double pulled_back_square(const FactorGroup& group, const Tensor& v) {
-  if (group.rows.defined()) {
-    Tensor sum = torch::zeros({}, v.options().dtype(torch::kFloat64));
-    const int64_t step = std::max<int64_t>(1, kWidenedEntries / group.rows.size(0));
-    for (const Tensor& columns : group.rows.split(step, 1)) {
-      sum += columns.to(v.scalar_type()).t().mv(v).to(torch::kFloat64).square().sum();
-    }
-    return sum.item<double>();
-  }
-  Tensor weights;
-  Tensor biases;
-  for (const OuterProduct& term : group.terms) {
-    const Tensor& G = gradient_of(term);
-    const Tensor& A = input_of(term);
-    // Σ_c v_ic g_ict, sample by sample: [b·T, out]
-    const Tensor w = torch::bmm(v.to(G.scalar_type()).view({G.size(0), 1, -1}),
-                                G.reshape({G.size(0), G.size(1), -1}))
-                         .view({-1, G.size(3)})
-                         .to(torch::kFloat64);
-    const Tensor a = A.reshape({-1, A.size(3)}).to(torch::kFloat64);
-    const Tensor part = (term.input_is_left ? a.t().mm(w) : w.t().mm(a)).mul_(term.scale);
-    weights = weights.defined() ? weights.add_(part) : part;
-    if (term.bias != 0) {
-      const Tensor bias = w.sum(0) * term.bias;
-      biases = biases.defined() ? biases.add_(bias) : bias;
-    }
-  }
-  double sum = weights.square().sum().item<double>();
-  if (biases.defined()) sum += biases.square().sum().item<double>();
-  return sum;
-}
-
 }  // namespace cdt::kernel

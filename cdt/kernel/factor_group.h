@@ -42,7 +42,4 @@ double trace_bound(const FactorGroup& group);
 /// terms.
 double exact_trace(const FactorGroup& group);
 
-/// ‖J_gᵀv‖² in float64, for v [b·c].
-double pulled_back_square(const FactorGroup& group, const torch::Tensor& v);
-
 }  // namespace cdt::kernel

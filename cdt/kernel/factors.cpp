@@ -273,6 +273,7 @@ void Factorizer::add_jacobian_group(Factors& factors) const {
     wanted.push_back(model_.parameters()[p]);
   }
   if (wanted.empty()) return;
+  if (options_.rules_only) throw RefutedRule{group.parameters};
   JacobianRows found =
       jacobian_rows(model_, x_, factors.outputs, wanted, options_.first_output, width_);
   group.rows = std::move(found.rows);
@@ -328,6 +329,7 @@ FactorCost Factorizer::cost() const {
   for (size_t p = 0; p < coverage_.size(); ++p) {
     if (!recording_.used[p]) continue;
     if (options_.all_by_jacobian || options_.by_jacobian.count(p) || !recording_.covered[p]) {
+      cost.by_rules = false;
       cost.output_bytes += samples_ * static_cast<int64_t>(model_.parameters()[p].nbytes());
     }
   }

@@ -36,10 +36,17 @@ struct Factors {
   int64_t coupled_sample = 0;  ///< the sample that moves farthest
 };
 
+/// A rule that does not hold after all; its parameters go to the Jacobian path and the work is
+/// started again.
+struct RefutedRule {
+  std::vector<size_t> parameters;
+};
+
 struct FactorOptions {
   torch::ScalarType accumulate = torch::kFloat64;
   std::set<size_t> by_jacobian;  ///< parameters whose rules have proved wrong
   bool all_by_jacobian = false;
+  bool rules_only = false;  ///< RefutedRule is thrown where rows of the Jacobian would be needed
   int64_t samples = 1;  ///< of the whole batch: operation counts choose one form for every block
   int64_t first_output = 0;
   int64_t outputs = 0;  ///< from the first one on; 0 for all
@@ -49,6 +56,7 @@ struct FactorOptions {
 /// Records the model on a block of samples and factors its Jacobian, the rows of the chosen
 /// outputs.
 /// @throws InvalidArgument as record() does.
+/// @throws RefutedRule if asked to, where rules do not cover all parameters.
 Factors factorize(const Model& model, const torch::Tensor& x, const FactorOptions& options);
 
 /// What one sample costs, from a recording of the first one or two. (Depends on the model and on
@@ -58,7 +66,8 @@ struct FactorCost {
   int64_t output_bytes = 0;   ///< kept for each output of the block
   int64_t graph_bytes = 0;    ///< while factorize() runs, whatever the number of outputs
   int64_t working_bytes = 0;  ///< while factorize() runs, for each output of the block
-  torch::Tensor outputs;      ///< ŷ of the samples that were recorded, without the others
+  bool by_rules = true;   ///< as far as the recording tells, no parameter needs the Jacobian path
+  torch::Tensor outputs;  ///< ŷ of the samples that were recorded, without the others
 
   /// Of a sample in `blocks` blocks of so many outputs, one of which is being made.
   int64_t bytes(int64_t block_outputs, int64_t blocks) const {

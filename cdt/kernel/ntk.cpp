@@ -17,17 +17,10 @@ using torch::Tensor;
 /// speed than the symmetry saves.
 constexpr int64_t kWholeRows = 256;
 
-/// Entries of a temporary; larger ones are cut into slices, of a small budget into smaller ones.
-constexpr int64_t kLargestSlice = int64_t{1} << 23;
-constexpr int64_t kSmallestSlice = int64_t{1} << 12;
-constexpr int64_t kSlicesOfBudget = 64;
-
 class Assembler {
  public:
   Assembler(CheckedFactors& source, const NtkOptions& options)
-      : source_(source),
-        options_(options),
-        slice_(std::clamp(options.memory_bytes / kSlicesOfBudget, kSmallestSlice, kLargestSlice)) {}
+      : source_(source), options_(options), slice_(slice_entries(options.memory_bytes)) {}
 
   Ntk symmetric(const Tensor& x);
   Ntk rectangular(const Tensor& x, const Tensor& x_prime);

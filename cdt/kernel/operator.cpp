@@ -2,6 +2,8 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/backward.h>
+#include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/factor_product.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/recorder.h>
@@ -13,6 +15,9 @@ namespace {
 
 using torch::Tensor;
 
+/// Factors of more outputs cost more backward passes than a few applications.
+constexpr int64_t kFewOutputs = 64;
+
 /// What the graphs of an application hold, in forward passes: activations, those of the backward
 /// pass, and as much again while the two are differentiated.
 constexpr int64_t kPassesInMemory = 4;
@@ -22,13 +27,18 @@ constexpr int64_t kPassesInMemory = 4;
 NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
     : model_(std::move(model)), x_(std::move(x)), options_(options) {
   const KernelScope scope;
-  CDT_REQUIRE(x_.defined() && x_.dim() >= 1 && x_.numel() > 0,
-              "inputs must hold at least one sample along their first dimension");
+  require_samples(x_);
   x_version_ = version_of(x_);
   for (const Tensor& p : model_.parameters()) {
     parameters_.push_back({version_of(p), p.data_ptr()});
   }
   const int64_t samples = x_.size(0);
+  if (options_.path == OperatorOptions::Path::kAuto) factors_ = factors_that_fit();
+  if (factors_) {
+    block_samples_ = samples;
+    outputs_ = factors_->outputs;
+    return;
+  }
   const int64_t per_sample = on_few_samples(x_, [&](const Tensor& few) {
     return kPassesInMemory * record(model_, few).activation_bytes / few.size(0) + 1;
   });
@@ -46,6 +56,45 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
     outputs.push_back(evaluate(model_, x_.narrow(0, i, std::min(block_samples_, samples - i))));
   }
   outputs_ = torch::cat(outputs);
+}
+
+std::optional<Factors> NtkOperator::factors_that_fit() const {
+  FactorOptions by_rules;
+  by_rules.samples = x_.size(0);
+  by_rules.rules_only = true;
+  const FactorCost cost = cost_per_sample(model_, x_, by_rules);
+  const int64_t width = cost.outputs.size(1);
+  // The other half is for the vectors.
+  const bool fits = x_.size(0) <= options_.memory_bytes / 2 / (cost.bytes(width, 1) + 1);
+  if (!cost.by_rules || !fits || width > kFewOutputs) return std::nullopt;
+  try {
+    NtkOptions options;
+    options.memory_bytes = options_.memory_bytes;
+    CheckedFactors source(model_, options, by_rules);
+    source.plan(x_, x_.size(0), 1);
+    Factors factors = source.factors_of(x_, {0, x_.size(0), 0, width});
+    source.check(factors);
+    factors.pulled_back.clear();
+    return factors;
+  } catch (const RefutedRule&) {
+    return std::nullopt;
+  }
+}
+
+Tensor NtkOperator::by_factors(const Tensor& columns) const {
+  Tensor products = torch::zeros(columns.sizes(), columns.options());
+  for (const FactorGroup& group : factors_->groups) {
+    int64_t entries = 0;
+    for (const size_t p : group.parameters) entries += model_.parameters()[p].numel();
+    const int64_t fitting = std::max<int64_t>(1, options_.memory_bytes / 4 / (8 * entries));
+    for (int64_t k = 0; k < columns.size(1); k += fitting) {
+      const int64_t count = std::min(fitting, columns.size(1) - k);
+      products.narrow(1, k, count)
+          .add_(kernel_product(group, columns.narrow(1, k, count).contiguous(),
+                               slice_entries(options_.memory_bytes)));
+    }
+  }
+  return products;
 }
 
 NtkOperator::Graphs NtkOperator::extended(const Tensor& outputs) const {
@@ -103,11 +152,18 @@ Tensor NtkOperator::apply(const Tensor& V) const {
               V.scalar_type(), " on ", V.device());
   require_finite(V, "V");
   require_unchanged();
+  const Tensor columns = V.detach().reshape({size(), -1});
+  return (factors_ ? by_factors(columns) : by_graphs(columns))
+      .reshape(V.sizes())
+      .to(V.scalar_type());
+}
+
+Tensor NtkOperator::by_graphs(const Tensor& V) const {
   const int64_t samples = x_.size(0);
   const int64_t width = outputs_.size(1);
-  const int64_t vectors = V.dim() == 1 ? 1 : V.size(1);
-  const Tensor columns = V.detach().to(model_.dtype()).reshape({size(), vectors});
-  const Tensor products = torch::empty_like(columns);
+  const int64_t vectors = V.size(1);
+  const Tensor columns = V.to(model_.dtype());
+  Tensor products = torch::empty_like(columns);
   const auto rows = [&](const Tensor& all, int64_t first, int64_t count) {
     return all.narrow(0, first * width, count * width);
   };
@@ -134,7 +190,7 @@ Tensor NtkOperator::apply(const Tensor& V) const {
       push_forward(extended(evaluate(model_, x_.narrow(0, i, b))), U, rows(found, i, b));
     }
   }
-  return products.reshape(V.sizes()).to(V.scalar_type());
+  return products;
 }
 
 double NtkOperator::trace() const {

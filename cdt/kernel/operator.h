@@ -2,6 +2,7 @@
 /// formed.
 #pragma once
 
+#include <cdt/kernel/factors.h>
 #include <cdt/kernel/model.h>
 
 #include <optional>
@@ -9,9 +10,15 @@
 namespace cdt::kernel {
 
 struct OperatorOptions {
-  /// About as much memory is used for graphs and gradients (at least those of one sample and two
-  /// vectors). Where the graphs of all samples fit, they are built once and kept; otherwise samples
-  /// stream through in blocks that fit, for two forward passes more an application.
+  /// kAuto multiplies by the factors of the layer rules where they cover all parameters, fit the
+  /// budget for all samples, and outputs are few; in float64, like the kernel itself. Elsewhere,
+  /// and with kGraph, products come from autograd, in the network's precision.
+  enum class Path { kAuto, kGraph };
+  Path path = Path::kAuto;
+
+  /// About as much memory is used for factors, graphs and gradients (at least those of one sample
+  /// and two vectors). Where the graphs of all samples fit, they are built once and kept; otherwise
+  /// samples stream through in blocks that fit, for two forward passes more an application.
   int64_t memory_bytes = int64_t{2} << 30;
 };
 
@@ -24,8 +31,8 @@ class NtkOperator {
   NtkOperator(Model model, torch::Tensor x, const OperatorOptions& options = {});
 
   /// ΘV, for a vector [n] or a block of vectors [n, k], in the network's dtype or in float64; the
-  /// product has V's dtype, and the network's precision. Each vector costs one vector-Jacobian and
-  /// one Jacobian-vector product.
+  /// product has V's dtype. Each vector costs two matrix products a layer by factors, or one
+  /// vector-Jacobian and one Jacobian-vector product by autograd.
   /// @throws InvalidArgument if V has another length, dtype or device, or is not finite, or x or a
   /// parameter was changed since the operator was made.
   torch::Tensor apply(const torch::Tensor& V) const;
@@ -37,6 +44,7 @@ class NtkOperator {
   int64_t size() const { return outputs_.numel(); }
   /// ŷ [r, n_L] at the parameters of construction.
   torch::Tensor outputs() const { return outputs_; }
+  bool by_factors() const { return factors_.has_value(); }
   /// How many samples are in memory at a time.
   int64_t block_samples() const { return block_samples_; }
 
@@ -48,6 +56,9 @@ class NtkOperator {
     torch::Tensor pulled_back;  ///< undefined where no parameter moves these samples
   };
 
+  std::optional<Factors> factors_that_fit() const;
+  torch::Tensor by_factors(const torch::Tensor& columns) const;
+  torch::Tensor by_graphs(const torch::Tensor& columns) const;
   Graphs extended(const torch::Tensor& outputs) const;
   void require_unchanged() const;
   /// Jᵀ of all columns, added to U [k, P].
@@ -62,8 +73,9 @@ class NtkOperator {
   int64_t x_version_ = 0;
   OperatorOptions options_;
   int64_t block_samples_ = 0;
-  torch::Tensor outputs_;       ///< [r, n_L], detached
-  std::optional<Graphs> kept_;  ///< of all samples, where they fit
+  torch::Tensor outputs_;           ///< [r, n_L], detached
+  std::optional<Factors> factors_;  ///< of all samples, or
+  std::optional<Graphs> kept_;      ///< of all samples, where they fit
   struct ParameterState {
     int64_t version;
     const void* data;

@@ -23,29 +23,35 @@ double kernel_tolerance(const torch::TensorOptions& options) {
                                                                          : test::tol::kKernel32;
 }
 
-/// ΘV by the operator, vector by vector, as one block, and streamed in small blocks of samples.
+/// ΘV by the operator: vector by vector and as a block, by factors, by kept graphs, and streamed.
 void expect_operator_agrees(const test::Network& net, const Tensor& x, const Tensor& expected,
                             double tolerance) {
-  const kernel::NtkOperator theta(net.model(), x);
-  EXPECT_EQ(theta.block_samples(), x.size(0));
-  const Tensor identity = torch::eye(theta.size(), x.options());
-  std::vector<Tensor> columns;
-  for (int64_t i = 0; i < theta.size(); ++i) columns.push_back(theta.apply(identity[i]));
-  EXPECT_LE(relative_error(torch::stack(columns, 1), expected), tolerance);
-  EXPECT_LE(relative_error(theta.apply(identity), expected), tolerance);
-
-  kernel::OperatorOptions small;
-  small.memory_bytes = 1;  // a sample and a vector at a time
-  const kernel::NtkOperator streamed(net.model(), x, small);
-  EXPECT_EQ(streamed.block_samples(), 1);
-  EXPECT_TRUE(torch::equal(streamed.outputs().cpu().isfinite().all(), torch::tensor(true)));
-  EXPECT_LE(relative_error(streamed.apply(identity), expected), tolerance);
-  const Tensor V = torch::randn({theta.size(), 3}, torch::kFloat64).to(x.device());
-  EXPECT_LE(relative_error(streamed.apply(V), expected.mm(V)), tolerance);
-  EXPECT_EQ(streamed.apply(V).scalar_type(), torch::kFloat64);
-
+  using kernel::OperatorOptions;
+  OperatorOptions graphs;
+  graphs.path = OperatorOptions::Path::kGraph;
+  OperatorOptions streamed;
+  streamed.memory_bytes = 1;  // a sample and a vector at a time
+  const Tensor V = torch::randn({expected.size(0), 3}, torch::kFloat64).to(x.device());
+  for (const auto& options : {OperatorOptions(), graphs, streamed}) {
+    SCOPED_TRACE(options.memory_bytes);
+    const kernel::NtkOperator theta(net.model(), x, options);
+    const bool streams = options.memory_bytes == 1;
+    EXPECT_EQ(theta.block_samples(), streams ? 1 : x.size(0));
+    if (net.all_by_rule) {
+      EXPECT_EQ(theta.by_factors(), !streams && options.path == OperatorOptions::Path::kAuto);
+    }
+    const Tensor identity = torch::eye(theta.size(), x.options());
+    const Tensor found = theta.apply(identity);
+    EXPECT_LE(relative_error(found, expected), tolerance);
+    EXPECT_EQ(found.scalar_type(), x.scalar_type());
+    for (const int64_t i : {int64_t{0}, theta.size() - 1}) {
+      EXPECT_LE(relative_error(theta.apply(identity[i]), found.select(1, i)), tolerance);
+    }
+    EXPECT_LE(relative_error(theta.apply(V), expected.mm(V)), tolerance);
+    EXPECT_EQ(theta.apply(V).scalar_type(), torch::kFloat64);
+  }
   const double trace = expected.trace().item<double>();
-  EXPECT_NEAR(theta.trace(), trace, tolerance * trace);
+  EXPECT_NEAR(kernel::NtkOperator(net.model(), x).trace(), trace, tolerance * trace);
 }
 
 void expect_all_ways_agree(const test::Network& net, const torch::TensorOptions& options) {
@@ -177,15 +183,17 @@ TEST(EmpiricalNtk, BlocksOfOutputsGiveTheSameKernel) {
     const Tensor other = test::inputs(3, net, options);
     const Tensor J_other = test::brute_force_jacobian(net, other);
     NtkOptions small;
-    kernel::FactorOptions of_four;
-    kernel::FactorOptions of_seven;  // rows or pairs of positions, by the number of samples
-    of_four.samples = 4;
-    of_seven.samples = 7;
-    const auto cost = kernel::cost_per_sample(net.model(), x, of_four);
-    const auto more = kernel::cost_per_sample(net.model(), x, of_seven);
-    const int64_t width = cost.outputs.size(1);
+    // Rows or pairs of positions, by the number of samples; and what refuted rules would cost.
+    std::vector<kernel::FactorCost> costs;
+    for (const int64_t samples : {4, 7}) {
+      kernel::FactorOptions factors;
+      factors.samples = samples;
+      factors.all_by_jacobian = !net.all_by_rule;
+      costs.push_back(kernel::cost_per_sample(net.model(), x, factors));
+    }
+    const int64_t width = costs[0].outputs.size(1);
     for (const int64_t outputs : {int64_t{1}, (width + 1) / 2}) {
-      small.memory_bytes = std::max(cost.bytes(outputs, 2), more.bytes(outputs, 2));
+      small.memory_bytes = std::max(costs[0].bytes(outputs, 2), costs[1].bytes(outputs, 2));
       int64_t pairs = 0;
       small.progress = [&](int64_t /*done*/, int64_t total) { pairs = total; };
       const auto blocked = empirical_ntk(net.model(), x, small);
@@ -310,6 +318,17 @@ TEST(EmpiricalNtk, ProductsOfFloat32FactorsAccumulateInFloat64) {
   const Tensor x = torch::randn({40, 300});
   const Tensor wide = x.to(torch::kFloat64);
   EXPECT_LE(relative_error(empirical_ntk(model, x).theta, wide.mm(wide.t())), 1e-14);
+}
+
+TEST(EmpiricalNtk, TheOperatorByFactorsHasTheDigitsOfTheKernel) {
+  torch::manual_seed(10);
+  const auto net = test::mlp(4, 2, true, true, false, torch::kFloat32);
+  const Tensor x = test::inputs(30, net, torch::kFloat32);
+  const Tensor V = torch::randn({60, 4}, torch::kFloat64);
+  const auto ntk = empirical_ntk(net.model(), x);
+  const kernel::NtkOperator theta(net.model(), x);
+  EXPECT_LE(relative_error(theta.apply(V), ntk.theta.mm(V)), test::tol::kKernel64);
+  EXPECT_NEAR(theta.trace() / ntk.theta.trace().item<double>(), 1, test::tol::kKernel64);
 }
 
 TEST(EmpiricalNtk, ADuplicatedSampleIsANullDirectionEvenInFloat32) {
