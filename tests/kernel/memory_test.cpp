@@ -104,7 +104,7 @@ TEST(Memory, AThousandOutputsAreNotStackedAtOnce) {
   for (const bool rectangular : {false, true}) {
     SCOPED_TRACE(rectangular);
     Tensor theta;
-    const int64_t peak = peak_of([&] {
+    const int64_t peak = test::peak_of([&] {
       theta = rectangular ? empirical_ntk(net.model(), x, x.clone(), limited).theta
                           : empirical_ntk(net.model(), x, limited).theta;
     });
@@ -112,7 +112,7 @@ TEST(Memory, AThousandOutputsAreNotStackedAtOnce) {
     EXPECT_LE(peak - static_cast<int64_t>(theta.nbytes()), limited.memory_bytes + besides);
   }
   double trace = 0;
-  const int64_t peak = peak_of([&] { trace = kernel::ntk_trace(net.model(), x, limited); });
+  const int64_t peak = test::peak_of([&] { trace = kernel::ntk_trace(net.model(), x, limited); });
   const double expected_trace = expected.trace().item<double>();
   EXPECT_NEAR(trace, expected_trace, test::tol::kKernel32 * expected_trace);
   EXPECT_LE(peak, limited.memory_bytes + besides);
@@ -142,7 +142,7 @@ TEST(Memory, TheOperatorStreamsWithinItsBudget) {
     kernel::OperatorOptions limited;
     limited.memory_bytes = megabytes << 20;
     Tensor found;
-    const int64_t peak = peak_of([&] {
+    const int64_t peak = test::peak_of([&] {
       const kernel::NtkOperator theta(net.model(), x, limited);
       EXPECT_EQ(theta.by_factors(), megabytes == 80);
       if (!theta.by_factors()) {

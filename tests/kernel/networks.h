@@ -220,6 +220,13 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                     return torch::linear(torch::add(h, w[1], 1.7).tanh(), w[2]);
                   },
                   {4}});
+  nets.push_back({"additions with alpha before one output",
+                  {p({4, 4}), p({4}), p({1, 4})},
+                  [](P w, X x) {
+                    const Tensor h = torch::sub(torch::linear(x, w[0]), w[1], 0.3).tanh();
+                    return torch::linear(torch::add(h, w[1], 1.7).tanh(), w[2]);
+                  },
+                  {4}});
   nets.push_back({"parameter minus activation",
                   {p({4}), p({1, 4})},
                   [](P w, X x) { return torch::linear((w[0] - x).tanh(), w[1]); },

@@ -27,7 +27,9 @@ std::string broadcast_objection(const Tensor& parameter, size_t rank) {
 Tensor broadcast_rows(const Tensor& G, const Tensor& parameter, double scale) {
   std::vector<int64_t> shape = *aligned_shape(parameter, G.dim() - 3);
   shape.insert(shape.begin(), {G.size(0), G.size(1), 1});
-  return G.sum_to_size(shape).reshape({G.size(0) * G.size(1), -1}).mul_(scale);
+  const Tensor rows = G.sum_to_size(shape).reshape({G.size(0) * G.size(1), -1});
+  // Not in place: without a sum these are G itself, which the site before may share.
+  return scale == 1 ? rows : rows * scale;
 }
 
 }  // namespace cdt::kernel::rules
