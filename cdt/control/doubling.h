@@ -21,9 +21,19 @@ Doubled double_riccati(const torch::Tensor& A, const torch::Tensor& G, const tor
 /// only together let A grow beyond all bounds at first. By Newton's method (Kleinman's form: the
 /// cost of the present gain, then the best gain for that cost), from where doubling came to, or
 /// from the answer for larger weights if it came to nothing. Nothing is done if every mode solves
-/// the equation already.
+/// the equation already. A mode that takes 1/d steps is known to some ε/d of itself, since 1 − d
+/// is what is stored of it.
 Doubled refine_riccati(const torch::Tensor& A, const torch::Tensor& G, const torch::Tensor& Q,
                        const Doubled& doubled, const RiccatiOptions& options);
+
+/// The same for A = I − diag(s), s [n] positive and ascending, and G ≻ 0, with some hundred ε in
+/// every mode, however slow or fast it is beside the others (refinement.cpp says why). Nothing is
+/// done if each is known to tol::kModesRefined.
+Doubled refine_modes(const torch::Tensor& s, const torch::Tensor& G, const torch::Tensor& Q,
+                     const Doubled& doubled, const RiccatiOptions& options);
+
+/// M⁻¹X; NaN if M is singular, which LibTorch would make an exception.
+torch::Tensor solve_or_nan(const torch::Tensor& M, const torch::Tensor& X);
 
 /// ‖P − Q − AᵀP·closed‖ / ‖P‖
 double relative_residual(const torch::Tensor& A, const torch::Tensor& P, const torch::Tensor& Q,

@@ -54,7 +54,7 @@ GeneralController design_general(const dynamics::Modes& modes, double step_scale
   Tensor effect = B.mm(RB);
   effect = (effect + effect.t()) / 2;
   const auto doubled =
-      refine_riccati(A, effect, weight, double_riccati(A, effect, weight, options), options);
+      refine_modes(s, effect, weight, double_riccati(A, effect, weight, options), options);
   if (!doubled.converged) {
     throw NumericalError(
         c10::str("the Riccati iteration did not converge in ", doubled.iterations, " iterations"));

@@ -14,8 +14,6 @@ namespace {
 using torch::Tensor;
 
 constexpr int kSquarings = 34;
-/// Of Newton's method: from doubling's answer it takes 1 to 8, from larger weights up to 30.
-constexpr int kRefinements = 100;
 
 Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
   require_floating(W, name);
@@ -64,46 +62,6 @@ void explain_failure(const Tensor& A, const Tensor& B, const Tensor& Q) {
   }
 }
 
-/// M⁻¹X; NaN if M is singular, which LibTorch would make an exception.
-Tensor solve(const Tensor& M, const Tensor& X) {
-  const auto [solution, failed] = torch::linalg_solve_ex(M, X);
-  return failed.item<int>() == 0 ? solution : torch::full_like(solution, NAN);
-}
-
-/// A − BK = (I + GP)⁻¹A with G = BR⁻¹Bᵀ: at large steps the difference of A and BK keeps few
-/// digits, this form all.
-Tensor closed_loop(const Tensor& A, const Tensor& G, const Tensor& P) {
-  return solve(torch::addmm(torch::eye(A.size(0), A.options()), G, P), A);
-}
-
-/// P's diagonal, kept away from zero: a state that costs nothing.
-Tensor mode_sizes(const Tensor& P) {
-  const Tensor sizes = P.diagonal();
-  return sizes.clamp_min(sizes.max().item<double>() * tol::kEpsilon64 * tol::kEpsilon64);
-}
-
-/// The largest entry of the equation's residual, each against the costs of its own two states: a
-/// mode of small cost must be right beside those of large cost.
-double largest_gap(const Tensor& A, const Tensor& P, const Tensor& Q, const Tensor& closed) {
-  const Tensor roots = mode_sizes(P).sqrt();
-  const Tensor gaps = (P - Q - A.t().mm(P.mm(closed))).abs();
-  return (gaps / roots / roots.unsqueeze(1)).max().item<double>();
-}
-
-/// Σ (Fᵀ)ᵏWFᵏ, which solves X = W + FᵀXF, by doubling the number of terms.
-Tensor sum_of_powers(const Tensor& closed, const Tensor& W, const RiccatiOptions& options) {
-  Tensor F = closed;
-  Tensor X = W;
-  for (int64_t k = 0; k < options.max_iterations; ++k) {
-    const Tensor more = F.t().mm(X.mm(F));
-    X = X + (more + more.t()) / 2;
-    const bool settled = (more.diagonal() <= tol::kDoubling * X.diagonal()).all().item<bool>();
-    if (settled || !std::isfinite(X.norm().item<double>())) break;
-    F = F.mm(F);
-  }
-  return X;
-}
-
 }  // namespace
 
 Tensor require_state_weight(const Tensor& Q, int64_t n) {
@@ -139,6 +97,11 @@ double spectral_radius(const Tensor& M) {
   return std::exp(size / steps);
 }
 
+Tensor solve_or_nan(const Tensor& M, const Tensor& X) {
+  const auto [solution, failed] = torch::linalg_solve_ex(M, X);
+  return failed.item<int>() == 0 ? solution : torch::full_like(solution, NAN);
+}
+
 Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
                        const RiccatiOptions& options) {
   Tensor A = A0;
@@ -147,7 +110,7 @@ Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
   const Tensor identity = torch::eye(A.size(0), A.options());
   for (int64_t k = 1; k <= options.max_iterations; ++k) {
     // [A, G] ← (I + GH)⁻¹[A, G], one factorisation for both.
-    const Tensor solved = solve(torch::addmm(identity, G, H), torch::cat({A, G}, 1));
+    const Tensor solved = solve_or_nan(torch::addmm(identity, G, H), torch::cat({A, G}, 1));
     const Tensor WA = solved.narrow(1, 0, A.size(1));
     const Tensor WG = solved.narrow(1, A.size(1), G.size(1));
     const Tensor step = A.t().mm(H.mm(WA));
@@ -164,46 +127,6 @@ Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
     if (settled && remaining <= tol::kDiedDown) return {H, k, true};
   }
   return {H, options.max_iterations, false};
-}
-
-Doubled refine_riccati(const Tensor& A, const Tensor& G, const Tensor& Q, const Doubled& doubled,
-                       const RiccatiOptions& options) {
-  Doubled refined = doubled;
-  double gap = std::numeric_limits<double>::infinity();
-  if (doubled.converged) {
-    refined.closed = closed_loop(A, G, doubled.P);
-    gap = largest_gap(A, doubled.P, Q, refined.closed);
-    if (gap <= tol::kRiccatiRefined) return refined;
-  }
-  if (!std::isfinite(gap) || !(spectral_radius(refined.closed) <= 1 + tol::kRadius)) {
-    // No start for Newton's method. With weight on every state doubling loses nothing, and its
-    // closed loop is stable.
-    const Tensor more = Q + Q.norm() * torch::eye(A.size(0), A.options());
-    const Doubled start = double_riccati(A, G, more, options);
-    if (!start.converged) return doubled;
-    refined.P = start.P;
-    refined.iterations += start.iterations;
-    refined.closed = closed_loop(A, G, start.P);
-  }
-  refined.converged = false;
-  double last = std::numeric_limits<double>::infinity();
-  for (int k = 0; k < kRefinements && !refined.converged; ++k) {
-    // The cost of the present gain, P⁺ = Q + KᵀRK + FᵀP⁺F with F = A − BK; KᵀRK = FᵀPGPF.
-    const Tensor PF = refined.P.mm(refined.closed);
-    const Tensor weight = Q + PF.t().mm(G.mm(PF));
-    const Tensor P = sum_of_powers(refined.closed, (weight + weight.t()) / 2, options);
-    const Tensor sizes = mode_sizes(P);
-    const double change =
-        ((P - refined.P).diagonal().abs() / sizes).max().item<double>();  // of the worst mode
-    ++refined.iterations;
-    if (!std::isfinite(change)) break;
-    refined.P = P;
-    refined.closed = closed_loop(A, G, P);
-    // Quadratic at last, until rounding: of a slow mode it is as much larger as the mode is slower.
-    refined.converged = change <= tol::kRiccatiRefined || (change < 0.01 && change >= last / 2);
-    last = change;
-  }
-  return refined;
 }
 
 RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R,
