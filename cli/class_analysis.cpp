@@ -30,8 +30,8 @@ ClassFindings analyze_classes(const Problem& problem, const AnalysisOptions& opt
   };
   const auto ntk = kernel::empirical_ntk(problem.model, problem.data.x, ntk_options);
   const Tensor logits = ntk.outputs.to(torch::kFloat64);
-  const auto plant =
-      control::linearize_cross_entropy(ntk.theta, logits, problem.data.y, options.smoothing);
+  const auto plant = control::linearize_cross_entropy(ntk.theta, logits, problem.data.y,
+                                                      options.smoothing, ntk.network_dtype);
   const auto r = static_cast<double>(plant.samples);
   const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
   const double everywhere = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)

@@ -42,6 +42,7 @@ std::string to_string(Equilibrium::Kind kind) {
 Equilibrium classify_equilibrium(const dynamics::Modes& modes, const Tensor& gradient,
                                  double learning_rate, double gradient_scale,
                                  int64_t outputs_per_sample) {
+  dynamics::require_complete(modes, "an equilibrium");
   const int64_t n = modes.size();
   require_shape(gradient, {n}, "gradient");
   CDT_REQUIRE(gradient.scalar_type() == torch::kFloat64, "gradient must be float64, not ",

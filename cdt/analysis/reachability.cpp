@@ -21,6 +21,7 @@ constexpr double kNamedShare = 0.1;
 constexpr int64_t kMostSteps = 100000;
 
 void require_error(const dynamics::Modes& modes, const Tensor& error) {
+  dynamics::require_complete(modes, "what labels can do");
   require_shape(error, {modes.size()}, "error");
   CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, not ",
               error.scalar_type());
@@ -111,6 +112,7 @@ double label_gap(const std::vector<int64_t>& group, const Tensor& labels) {
 }  // namespace
 
 Reachability assess_reachability(const dynamics::Modes& modes) {
+  dynamics::require_complete(modes, "what labels can do");
   const double largest = modes.largest();
   return {modes.rank, modes.rank == modes.size(),
           largest > 0 ? std::max(0.0, modes.smallest) / largest : 0.0};
@@ -140,6 +142,7 @@ std::string to_string(Conflict::Kind kind) {
 
 std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Modes& modes,
                                         int64_t outputs, const std::optional<Tensor>& labels) {
+  dynamics::require_complete(modes, "what labels can do");
   const int64_t n = modes.size();
   require_shape(theta, {n, n}, "kernel");
   CDT_REQUIRE(outputs >= 1 && n % outputs == 0, "a kernel of ", n, " rows cannot have ", outputs,

@@ -8,6 +8,7 @@ namespace cdt::analysis {
 using torch::Tensor;
 
 GainMargin gain_margin(const control::SpectralController& controller) {
+  dynamics::require_complete(controller.modes, "the gain margin");
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const int64_t rank = controller.modes.rank;
   if (rank == 0) return {-kInfinity, kInfinity, -kInfinity, kInfinity};

@@ -7,12 +7,16 @@
 
 namespace cdt::analysis {
 
+using torch::Tensor;
+
 Stability assess_stability(const dynamics::Modes& modes, double step_scale) {
   require_non_negative(step_scale, "step_scale");
-  const double fastest = step_scale * modes.largest();
+  const double largest = modes.upper_bound();
+  const double fastest = step_scale * largest;
   Stability stability;
   if (modes.rank > 0) {
-    const double slowest = step_scale * modes.values[modes.nullity()].item<double>();
+    const double slowest =  // of a tail nothing is known from below
+        modes.complete() ? step_scale * modes.values[modes.nullity()].item<double>() : 0;
     // |1 − s| is convex: its maximum lies at one end of the spectrum.
     stability.kappa = std::max(std::abs(1 - slowest), std::abs(1 - fastest));
   }
@@ -20,14 +24,16 @@ Stability assess_stability(const dynamics::Modes& modes, double step_scale) {
   // Not κ < 1: that of a slow mode may round to 1.
   stability.exponential = modes.rank > 0 && step_scale > 0 && fastest < 2;
   stability.strictly_contracting = fastest < 1;
-  stability.scale_max = 2 / modes.largest();
-  stability.scale_monotone = 1 / modes.largest();
+  stability.scale_max = 2 / largest;
+  stability.scale_monotone = 1 / largest;
   return stability;
 }
 
 Margins kernel_margins(const control::SpectralController& controller) {
-  return {2 / controller.s.max().item<double>(),
-          2 / (controller.s * controller.gains.steering).max().item<double>()};
+  const double tail = controller.tail_step;
+  const Tensor steered = controller.s * controller.gains.steering;
+  return {2 / std::max(controller.s.max().item<double>(), tail),
+          2 / std::max(steered.max().item<double>(), tail * controller.tail_steering)};
 }
 
 Margins kernel_margins(const control::GeneralController& controller, double step_scale) {

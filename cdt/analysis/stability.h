@@ -23,7 +23,8 @@ struct Stability {
   double scale_monotone = 0;  ///< 1/λ_max: beyond it the fastest mode oscillates.
 };
 
-/// For step_scale = αc_L.
+/// For step_scale = αc_L. With leading modes alone all are bounds that hold: λ_max is that of
+/// Modes::upper_bound, and κ is 1 at least, since nothing is known of the slowest mode.
 /// @throws InvalidArgument unless αc_L ≥ 0 and finite.
 Stability assess_stability(const dynamics::Modes& modes, double step_scale);
 

@@ -134,7 +134,8 @@ CrossEntropyPlant cross_entropy_plant(const Tensor& labels, double smoothing,
 }
 
 CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& logits,
-                                          const Tensor& labels, double smoothing) {
+                                          const Tensor& labels, double smoothing,
+                                          torch::ScalarType network_dtype) {
   CrossEntropyPlant plant = at_labels(labels, smoothing, theta.options());
   const int64_t n = plant.samples * plant.classes;
   require_square(theta, "kernel");
@@ -156,8 +157,10 @@ CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& log
   Tensor scaled =
       blocks_times(plant.root, times_blocks(zero_sum_kernel(theta, Z), plant.root));  // H^½ΘH^½
   scaled = (scaled + scaled.t()) / 2;
-  plant.modes = dynamics::decompose(scaled, tol::rank_of_computed(scaled.size(0), torch::kFloat32),
-                                    torch::kFloat32);
+  // Beside the network's rounding that of four more products in float64.
+  const double products = 16 * tol::rank_of_computed(scaled.size(0), torch::kFloat64);
+  plant.modes = dynamics::decompose(
+      scaled, std::max(products, tol::rank_of_computed(scaled.size(0), network_dtype)));
   return plant;
 }
 
@@ -187,14 +190,16 @@ CrossEntropyController design_cross_entropy(const Tensor& theta, const Tensor& l
                                             const Tensor& labels, double learning_rate,
                                             const CrossEntropyOptions& options) {
   require_positive(learning_rate, "learning_rate");
-  return design_cross_entropy(linearize_cross_entropy(theta, logits, labels, options.smoothing),
-                              learning_rate, options);
+  return design_cross_entropy(
+      linearize_cross_entropy(theta, logits, labels, options.smoothing, options.network_dtype),
+      learning_rate, options);
 }
 
 CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, double learning_rate,
                                             const CrossEntropyOptions& options) {
   require_positive(learning_rate, "learning_rate");
   const dynamics::Modes& modes = plant.modes;
+  dynamics::require_complete(modes, "a controller for the cross entropy");
   CDT_REQUIRE(modes.rank > 0, "no label moves a sample's logits against each other");
   CrossEntropyController controller;
   controller.plant = plant;

@@ -28,6 +28,8 @@ struct CrossEntropyOptions {
   double q = 1.0;
   double rho = 0.1;
   double smoothing = kUsualSmoothing;  ///< ε
+  /// Of the network that Θ came from: its rounding decides which modes count as null.
+  torch::ScalarType network_dtype = torch::kFloat32;
 };
 
 /// The loop in ζ = H^½ξ [r(C − 1)], before a rate is chosen: ζ⁺ = ζ − (α/r)H^½ΘH^½(ζ + Kζ).
@@ -59,11 +61,12 @@ struct CrossEntropyPlant {
 };
 
 /// The plant at logits [r, C], with H the mean Hessian from there to the equilibrium, from Θ
-/// [rC, rC], float64.
+/// [rC, rC], float64, of a network of `network_dtype`.
 /// @throws InvalidArgument as design_cross_entropy.
 CrossEntropyPlant linearize_cross_entropy(const torch::Tensor& theta, const torch::Tensor& logits,
                                           const torch::Tensor& labels,
-                                          double smoothing = kUsualSmoothing);
+                                          double smoothing = kUsualSmoothing,
+                                          torch::ScalarType network_dtype = torch::kFloat32);
 /// The same with a curvature that is known already; the spectrum is left to the caller.
 CrossEntropyPlant cross_entropy_plant(const torch::Tensor& labels, double smoothing,
                                       const torch::Tensor& curvature);

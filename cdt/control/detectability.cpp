@@ -10,6 +10,7 @@ using torch::Tensor;
 Detectability assess_detectability(const dynamics::Modes& modes, double step_scale,
                                    const Tensor& Q) {
   require_non_negative(step_scale, "step_scale");
+  dynamics::require_complete(modes, "detectability");
   const int64_t n = modes.size();
   const Tensor state = require_state_weight(Q, n);
   const Tensor steps = (modes.values * step_scale).cpu();

@@ -28,6 +28,7 @@ void require_detectable(const dynamics::Modes& modes, double step_scale, const T
 GeneralController design_general(const dynamics::Modes& modes, double step_scale, const Tensor& Q,
                                  const Tensor& R, const RiccatiOptions& options) {
   require_positive(step_scale, "step_scale");
+  dynamics::require_complete(modes, "a controller for arbitrary weights");
   CDT_REQUIRE(modes.rank > 0, "the kernel is zero: no label moves any output");
   const int64_t n = modes.size();
   const Tensor steps = modes.values * step_scale;

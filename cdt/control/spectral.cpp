@@ -4,6 +4,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -34,8 +35,21 @@ Tensor shaped(double weight, const std::function<Tensor(const Tensor&)>& shape, 
   return uniform * factor;
 }
 
-/// V diag(d) Vᵀ
-Tensor from_modes(const Tensor& V, const Tensor& d) { return (V * d).mm(V.t()); }
+/// V diag(d) Vᵀ + tail·(I − VVᵀ)
+Tensor from_modes(const Tensor& V, const Tensor& d, double tail) {
+  if (V.size(1) == V.size(0)) return (V * d).mm(V.t());
+  return (V * (d - tail)).mm(V.t()).add_(torch::eye(V.size(0), V.options()), tail);
+}
+
+/// The same, applied to e. With a tail its part is cleared of V twice: a share of fast modes that
+/// was left in it by rounding would be steered as if it were slow.
+Tensor apply(const Tensor& V, const Tensor& d, double tail, const Tensor& e) {
+  const Tensor modal = V.t().mv(e);
+  if (V.size(1) == V.size(0)) return V.mv(modal * d);
+  const Tensor rest = e - V.mv(modal);
+  const Tensor left = V.t().mv(rest);
+  return torch::addmv(tail * (rest - V.mv(left)), V, (modal + left) * d);
+}
 
 }  // namespace
 
@@ -74,7 +88,7 @@ SpectralController design_spectral(const dynamics::Modes& modes, double step_sca
   SpectralController controller;
   controller.modes = modes;
   controller.step_scale = step_scale;
-  const double fastest = step_scale * modes.largest();
+  const double fastest = step_scale * modes.upper_bound();
   CDT_REQUIRE(fastest <= kLargestStep, "a learning rate with αc_L = ", step_scale,
               " makes steps αc_Lλ of up to ", fastest, "; beyond ", kLargestStep,
               " their squares overflow");
@@ -82,51 +96,64 @@ SpectralController design_spectral(const dynamics::Modes& modes, double step_sca
   controller.q = shaped(weights.q, weights.shape_q, controller.s, "q");
   controller.rho = shaped(weights.rho, weights.shape_rho, controller.s, "rho");
   controller.gains = mode_gains(controller.s, controller.q, controller.rho);
+  if (!modes.complete()) {
+    controller.tail_step = step_scale * modes.tail_bound;
+    const Tensor step = torch::full({1}, controller.tail_step, controller.s.options());
+    controller.tail_steering = mode_gains(step, shaped(weights.q, weights.shape_q, step, "q"),
+                                          shaped(weights.rho, weights.shape_rho, step, "rho"))
+                                   .steering.item<double>();
+  }
   return controller;
 }
 
 SpectralController design_spectral(const Tensor& theta, double step_scale,
-                                   const SpectralWeights& weights) {
+                                   const SpectralWeights& weights,
+                                   torch::ScalarType network_dtype) {
   require_square(theta, "kernel");
-  const double tolerance = tol::rank_of_computed(theta.size(0), torch::kFloat32);
+  const double tolerance = tol::rank_of_computed(theta.size(0), network_dtype);
   return design_spectral(dynamics::decompose(theta, tolerance), step_scale, weights);
 }
 
 Tensor SpectralController::steer(const Tensor& error) const {
-  require_error(error, s.size(0));
-  const Tensor& V = modes.vectors;
-  return V.mv(V.t().mv(error) * gains.steering);
+  require_error(error, modes.size());
+  return apply(modes.vectors, gains.steering, tail_steering, error);
 }
 
 Tensor SpectralController::predict(const Tensor& error) const {
-  require_error(error, s.size(0));
-  const Tensor& V = modes.vectors;
-  return V.mv(V.t().mv(error) * gains.closed_loop);
+  require_error(error, modes.size());
+  return apply(modes.vectors, gains.closed_loop, 1, error);
 }
 
 Tensor SpectralController::augment(const Tensor& y_hat, const Tensor& y) const {
-  return augmented_label(y_hat, y, s.size(0),
+  return augmented_label(y_hat, y, modes.size(),
                          [this](const Tensor& e) { return steer(e.to(s.device())); });
 }
 
-Tensor SpectralController::gain_matrix() const { return from_modes(modes.vectors, gains.gain); }
+Tensor SpectralController::gain_matrix() const {
+  return from_modes(modes.vectors, gains.gain, tail_steering - 1);
+}
 
 Tensor SpectralController::steering_matrix() const {
-  return from_modes(modes.vectors, gains.steering);
+  return from_modes(modes.vectors, gains.steering, tail_steering);
 }
 
 Tensor SpectralController::riccati_matrix() const {
   const int64_t first = modes.nullity();
   const Tensor p = (gains.w / s).narrow(0, first, modes.rank);
-  return from_modes(modes.reachable_vectors(), p);
+  const Tensor V = modes.reachable_vectors();
+  return (V * p).mm(V.t());
 }
 
 double SpectralController::optimal_cost(const Tensor& error) const {
-  require_error(error, s.size(0));
+  require_error(error, modes.size());
   const Tensor modal = modes.vectors.t().mv(error);
   const int64_t first = modes.nullity();
-  const double stuck = modal.narrow(0, 0, first).norm().item<double>();
-  if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
+  const double known = modal.narrow(0, first, modes.rank).norm().item<double>();
+  const double whole = error.norm().item<double>();
+  const double stuck = modes.complete()
+                           ? modal.narrow(0, 0, first).norm().item<double>()
+                           : std::sqrt(std::max(0.0, (whole - known) * (whole + known)));
+  if (stuck > tol::kUnreachableError * whole) {
     return std::numeric_limits<double>::infinity();
   }
   const Tensor reachable = modal.narrow(0, first, modes.rank);
@@ -135,13 +162,13 @@ double SpectralController::optimal_cost(const Tensor& error) const {
 }
 
 double SpectralController::closed_loop_radius() const {
-  if (modes.rank == 0) return 1;
+  if (modes.rank == 0 || tail_step > 0) return 1;
   return gains.closed_loop.narrow(0, modes.nullity(), modes.rank).abs().max().item<double>();
 }
 
 double riccati_residual(const SpectralController& controller, const Tensor& theta) {
   require_square(theta, "kernel");
-  require_shape(theta, {controller.s.size(0), controller.s.size(0)}, "kernel");
+  require_shape(theta, {controller.modes.size(), controller.modes.size()}, "kernel");
   const int64_t rank = controller.modes.rank;
   if (rank == 0) return 0;
   const int64_t first = controller.modes.nullity();

@@ -35,14 +35,21 @@ struct SpectralWeights {
   std::function<torch::Tensor(const torch::Tensor& s)> shape_rho;
 };
 
-/// K = V diag(k) Vᵀ and what it promises.
+/// K = V diag(k) Vᵀ + k_t(I − VVᵀ) and what it promises.
+///
+/// Where only leading modes are known, the rest, the tail, is steered as one by the gain k_t = k(s̄)
+/// of s̄ = αc_L·tail_bound, which no step there exceeds. The true modes of the tail then have the
+/// factors 1 − s(1 + k_t), between 1 − s̄(1 + k_t) > −1 and 1, at any rate; and since k falls with
+/// s, αc_LΘK is off by at most s̄(k(0) − k(s̄)). With all modes known there is no tail.
 struct SpectralController {
   dynamics::Modes modes;
-  double step_scale = 0;  ///< α c_L
-  torch::Tensor s;        ///< [n] step_scale·λ
-  torch::Tensor q;        ///< [n]
-  torch::Tensor rho;      ///< [n]
-  ModeGains gains;        ///< [n]
+  double step_scale = 0;     ///< α c_L
+  torch::Tensor s;           ///< [m] step_scale·λ
+  torch::Tensor q;           ///< [m]
+  torch::Tensor rho;         ///< [m]
+  ModeGains gains;           ///< [m]
+  double tail_step = 0;      ///< s̄; 0 without a tail
+  double tail_steering = 1;  ///< 1 + k(s̄)
 
   /// ȳ = ŷ − G(ŷ − y), detached: the label to train on instead of y. Any floating dtype, shape [n],
   /// [r, n_L] or alike, which the result keeps; the arithmetic is float64.
@@ -52,29 +59,34 @@ struct SpectralController {
   /// The rest takes e [n], float64 and finite, else throws InvalidArgument.
   /// G e [n], the steered error: the gradient with respect to ŷ is c_L·G e.
   torch::Tensor steer(const torch::Tensor& error) const;
-  /// What one step of the local model leaves of e [n].
+  /// What one step of the local model leaves of e [n]; of the tail e itself, than which no more is
+  /// left of it: with a tail the norm is a bound.
   torch::Tensor predict(const torch::Tensor& error) const;
-  /// K, G = I + K, and P [n, n]. P covers the reachable subspace; on null directions it is infinite
-  /// and left out.
+  /// K, G = I + K, and P [n, n]. P covers the known reachable modes; on null directions it is
+  /// infinite and left out.
   torch::Tensor gain_matrix() const;
   torch::Tensor steering_matrix() const;
   torch::Tensor riccati_matrix() const;
-  /// ½ eᵀPe; infinite if e has a part (above tol::kUnreachableError) on a null direction.
+  /// ½ eᵀPe; infinite if e has a part (above tol::kUnreachableError) on a null direction, and for
+  /// lack of a bound if it has one on the tail.
   double optimal_cost(const torch::Tensor& error) const;
-  /// max |1 − s(1 + k)| over reachable modes; 1 if there are none, since nothing moves.
+  /// max |1 − s(1 + k)| over reachable modes; 1 if there are none, since nothing moves. 1 with a
+  /// tail, whose slowest mode may hardly move.
   double closed_loop_radius() const;
 };
 
 /// The controller for step S = α c_L Θ, step_scale = αc_L (dynamics::step_scale). O(n) beyond the
-/// modes: a new α needs no new eigendecomposition.
+/// modes: a new α needs no new eigendecomposition. Shapes are asked for the tail's s̄ [1] as well.
 /// @throws InvalidArgument if αc_L, q or ρ is not positive and finite, a shape returns other than n
 /// positive numbers, or numbers overflow: steps above 10¹⁵⁰, q and ρ too far apart.
 SpectralController design_spectral(const dynamics::Modes& modes, double step_scale,
                                    const SpectralWeights& weights = {});
 
-/// The same from Θ [n, n], float64.
+/// The same from Θ [n, n], float64, of a network of `network_dtype`, whose rounding decides which
+/// modes count as null.
 SpectralController design_spectral(const torch::Tensor& theta, double step_scale,
-                                   const SpectralWeights& weights = {});
+                                   const SpectralWeights& weights = {},
+                                   torch::ScalarType network_dtype = torch::kFloat32);
 
 /// ‖P − Q − AᵀP(I − SG)‖ / (‖P‖(1 + ‖A‖)(1 + ‖S‖‖G‖)), Frobenius (of A, S and G: spectral), on the
 /// reachable subspace, with A and S from `theta` itself rather than from its eigendecomposition: it

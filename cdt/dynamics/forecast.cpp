@@ -82,6 +82,7 @@ Tensor infinite_unless_finite(const Tensor& losses) {
 }  // namespace
 
 ModalProblem modal_problem(const Modes& modes, const Tensor& error) {
+  require_complete(modes, "a forecast");
   require_vector(error, modes.size(), "error");
   ModalProblem problem;
   problem.size = modes.size();

@@ -28,9 +28,14 @@ Modes decompose(const torch::Tensor& theta, double rank_tolerance, torch::Scalar
   return modes;
 }
 
+void require_complete(const Modes& modes, std::string_view who) {
+  CDT_REQUIRE(modes.complete(), who, " needs all ", modes.size(),
+              " modes of the kernel (dynamics::decompose), not the leading ", modes.count());
+}
+
 double unit_rate(const Modes& modes, double gradient_factor) {
   require_positive(gradient_factor, "gradient_factor");
-  const double largest = modes.largest();
+  const double largest = modes.upper_bound();
   return largest > 0 ? 1 / (gradient_factor * largest) : 1;
 }
 

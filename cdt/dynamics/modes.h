@@ -4,6 +4,9 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace cdt::dynamics {
 
 /// m ≤ n eigenpairs and what is known of the rest. A dense decomposition has them all, m = n.
@@ -25,6 +28,8 @@ struct Modes {
   bool complete() const { return count() == size(); }
   int64_t nullity() const { return count() - rank; }  ///< null directions that are known
   double largest() const { return values[count() - 1].item<double>(); }
+  /// No eigenvalue of Θ is larger: in blocks of V and its complement Θ is [Λ, Eᵀ; E, Θ_t].
+  double upper_bound() const { return std::max(largest(), tail_bound) + residual * largest(); }
   /// [n, nullity]: directions that no label moves.
   torch::Tensor null_vectors() const { return vectors.narrow(1, 0, nullity()); }
   /// [n, rank] and their eigenvalues [rank].
@@ -40,6 +45,9 @@ struct Modes {
 ///   −rank_tolerance·λ_max (the message gives it). `precision` is the dtype that Θ once had.
 Modes decompose(const torch::Tensor& theta, double rank_tolerance,
                 torch::ScalarType precision = torch::kFloat64);
+
+/// @throws InvalidArgument unless all modes are known; the message begins with who needs them.
+void require_complete(const Modes& modes, std::string_view who);
 
 /// 1/(c_L λ_max), the unit of learning rates for a loss with gradient c_L·e: the largest at which
 /// no mode oscillates. 1 for a zero kernel.

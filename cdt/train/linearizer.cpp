@@ -97,8 +97,8 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
     const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
     return with_decay(step, quadratic(step, dynamics::decompose(theta, tolerance)));
   }
-  auto plant = control::linearize_cross_entropy(theta, pass.values, pass.labels,
-                                                setup_->objective.smoothing());
+  auto plant = control::linearize_cross_entropy(
+      theta, pass.values, pass.labels, setup_->objective.smoothing(), setup_->model.dtype());
   return with_decay(step, std::make_unique<ClassFeedback>(std::move(plant), options.q, options.p));
 }
 

@@ -176,6 +176,20 @@ TEST(CrossEntropy, LearnsWherePlainDescentDiverges) {
   }
 }
 
+TEST(CrossEntropy, TakesTheRankFromTheNetworksPrecision) {
+  // One sample learns 2.5·10⁻¹⁴ as fast as the others: more than float64 rounds (16·3·2·10⁻¹⁶),
+  // less than float32 does (3·1.4·10⁻¹⁴).
+  const Tensor speeds = torch::tensor({2.5e-14, 2.5e-14, 1.0, 1.0, 1.0, 1.0}, kDouble);
+  const Tensor theta = torch::diag(speeds);
+  const Tensor z = torch::zeros({3, 2}, kDouble);
+  const Tensor y = one_hot(3, 2, 1);
+  CrossEntropyOptions options;
+  options.cost = CrossEntropyOptions::Cost::kLoss;
+  EXPECT_EQ(design_cross_entropy(theta, z, y, 0.1, options).plant.modes.rank, 2);
+  options.network_dtype = torch::kFloat64;
+  EXPECT_EQ(design_cross_entropy(theta, z, y, 0.1, options).plant.modes.rank, 3);
+}
+
 TEST(CrossEntropy, RefusesBadInput) {
   const Tensor theta = torch::eye(6, kDouble);
   const Tensor z = torch::zeros({3, 2}, kDouble);
