@@ -30,10 +30,11 @@
 #include <cdt/core/version.h>
 #include <cdt/dynamics/bounds.h>
 #include <cdt/dynamics/forecast.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/lanczos.h>
 #include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/dynamics/modes.h>
+#include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/curvature.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/model.h>

@@ -43,8 +43,8 @@ double lipschitz_estimate(const Tensor& trajectory) {
   return (after.masked_select(apart) / before.masked_select(apart)).max().item<double>();
 }
 
-bool violates_bound(double bound, double initial_distance, double local_distance, double lagrange) {
-  return !(local_distance <= bound - lagrange + tol::kValiditySlack * initial_distance);
+bool ValidityBound::violated(double local_distance, double lagrange) const {
+  return !(local_distance <= distance - lagrange + tol::kValiditySlack * initial_distance);
 }
 
 ValidityMonitor::ValidityMonitor(double gamma, double kappa, double initial_distance)
@@ -60,8 +60,8 @@ double ValidityMonitor::allowed(int64_t step, double lagrange) const {
 
 bool ValidityMonitor::update(int64_t step, double local_distance, double lagrange) {
   CDT_REQUIRE(step >= 0, "steps count from the linearization; this one is ", step);
-  const double bound = allowed(step, 0);
-  const bool violated = violates_bound(bound, initial_distance_, local_distance, lagrange);
+  const ValidityBound bound{initial_distance_, allowed(step, 0)};
+  const bool violated = bound.violated(local_distance, lagrange);
   if (violated && (!kc_ || step < *kc_)) kc_ = step;
   return violated;
 }

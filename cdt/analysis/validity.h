@@ -14,9 +14,18 @@ namespace cdt::analysis {
 /// @throws InvalidArgument unless the trajectory is float64 and finite.
 double lipschitz_estimate(const torch::Tensor& trajectory);
 
-/// Whether ‖ŷ_ϑ − ŷ_e‖ exceeds what the exponential bound, now `bound` and `initial_distance` at
-/// first, leaves after the Lagrange error; up to rounding. A distance that is not finite does.
-bool violates_bound(double bound, double initial_distance, double local_distance, double lagrange);
+/// The exponential bound of a local model on its way: γκᵏ‖ŷ(k₀) − ŷ_e‖ after k steps, or the
+/// product of their κ where steps differ. The first step at which ‖ŷ_ϑ − ŷ_e‖ exceeds what it
+/// leaves after the Lagrange error is k_c.
+struct ValidityBound {
+  double initial_distance = 0;  ///< ‖ŷ(k₀) − ŷ_e‖
+  double distance = 0;          ///< the bound now; the same at first, times γ
+
+  void advance(double kappa) { distance *= kappa; }
+  /// Up to rounding (tol::kValiditySlack of the first distance). A distance that is not finite
+  /// violates every bound.
+  bool violated(double local_distance, double lagrange) const;
+};
 
 /// Watches for k_c, the first step at which the local model breaks its exponential bound less the
 /// Lagrange error (paper App. boundedness):

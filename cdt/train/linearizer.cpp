@@ -1,4 +1,3 @@
-#include <cdt/analysis/validity.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/bounds.h>
@@ -129,8 +128,8 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
     plan.guard.wary_steps = old->second.guard.wary_steps;
   }
   plan.feedback->design(rate);
-  plan.start_error = plan.feedback->distance(plan.feedback->state(pass.values));
-  plan.bound = plan.start_error;
+  const double distance = plan.feedback->distance(plan.feedback->state(pass.values));
+  plan.bound = {distance, distance};
   if (watches()) {
     plan.outputs = pass.values;
     copy_parameters(setup_->model, plan.parameters);
@@ -171,13 +170,12 @@ bool Linearizer::outdated(const Plan& plan, int64_t step, const Pass& pass, Step
   const LocalState local = local_state(plan, pass);
   row.linearization_error = (pass.values - local.outputs).norm().item<double>();
   if (policy_.kind == Kind::kError) {
-    return row.linearization_error > policy_.tolerance * plan.start_error;
+    return row.linearization_error > policy_.tolerance * plan.bound.initial_distance;
   }
   const Feedback& feedback = *plan.feedback;
   const double lagrange =
       feedback.sensitivity() * dynamics::lagrange_bound(plan.hessian_norm, local.displacement);
-  return analysis::violates_bound(plan.bound, plan.start_error,
-                                  feedback.distance(feedback.state(local.outputs)), lagrange);
+  return plan.bound.violated(feedback.distance(feedback.state(local.outputs)), lagrange);
 }
 
 Linearizer::LocalState Linearizer::local_state(const Plan& plan, const Pass& pass) const {
@@ -223,8 +221,8 @@ void Linearizer::save(SavedState& state) const {
     saved.values["shrinks"] = plan.guard.shrinks;
     saved.values["failures"] = plan.guard.failures;
     saved.values["wary_steps"] = plan.guard.wary_steps;
-    saved.values["start_error"] = plan.start_error;
-    saved.values["bound"] = plan.bound;
+    saved.values["start_error"] = plan.bound.initial_distance;
+    saved.values["bound"] = plan.bound.distance;
     saved.values["hessian_norm"] = plan.hessian_norm;
     saved.values["stale"] = plan.stale;
     saved.values["last_used"] = plan.last_used;
@@ -243,8 +241,8 @@ void Linearizer::restore(const SavedState& state) {
       plan.feedback = saved_feedback(plan.step, saved);
       plan.guard = {saved.number("rate"),   saved.number("start_rate"), saved.count("good_steps"),
                     saved.count("shrinks"), saved.count("failures"),    saved.count("wary_steps")};
-      plan.start_error = saved.number("start_error");
-      plan.bound = saved.number("bound");
+      plan.bound.initial_distance = saved.number("start_error");
+      plan.bound.distance = saved.number("bound");
       plan.hessian_norm = saved.number("hessian_norm");
       plan.stale = saved.flag("stale");
       plan.last_used = saved.count("last_used");

@@ -2,6 +2,7 @@
 /// kept.
 #pragma once
 
+#include <cdt/analysis/validity.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/guard.h>
 #include <cdt/train/history.h>
@@ -13,17 +14,18 @@ namespace cdt::train {
 struct Plan {
   std::shared_ptr<Feedback> feedback;
   GuardState guard;
-  int64_t step = 0;         ///< where it was made
-  double start_error = 0;   ///< distance from the equilibrium there
-  double bound = 0;         ///< of that distance now, by the local model
-  double hessian_norm = 0;  ///< h there, for the policy kc
-  bool stale = false;       ///< renew before the next step
+  int64_t step = 0;               ///< where it was made
+  analysis::ValidityBound bound;  ///< of the distance from the equilibrium, by the local model
+  double hessian_norm = 0;        ///< h there, for the policy kc
+  bool stale = false;             ///< renew before the next step
   int64_t last_used = 0;
   torch::Tensor outputs;                  ///< ŷ(k₀) [b, n_L], if the local model is watched
   std::vector<torch::Tensor> parameters;  ///< θ(k₀), likewise
 
   /// The local model's bound after a step at `factor` of the rate designed for.
-  void tighten_bound(double factor) { bound *= 1 - factor * (1 - feedback->closed_loop_radius()); }
+  void tighten_bound(double factor) {
+    bound.advance(1 - factor * (1 - feedback->closed_loop_radius()));
+  }
 };
 
 /// What a method wants of its linearizations.

@@ -1,7 +1,7 @@
 // The second half of the pre-flight report: names in the JSON, sentences that fit the case.
 #include <cdt/analysis/report.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

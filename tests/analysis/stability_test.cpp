@@ -3,7 +3,7 @@
 #include <cdt/analysis/stability.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

@@ -5,7 +5,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/bounds.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/path.h>
 #include <cdt/nn/mlp.h>

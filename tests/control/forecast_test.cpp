@@ -4,7 +4,7 @@
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/mlp.h>
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include <cdt/control/augmented_view.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // The loop against re-implementations, the local model, and LibTorch's own optimizers.
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/ntk.h>
 #include <gmock/gmock.h>
 #include <torch/nn.h>

@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/dynamics/local_model.h>
+#include <cdt/dynamics/simulation.h>
 
 namespace cdt::dynamics {
 namespace {
