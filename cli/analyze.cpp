@@ -2,17 +2,17 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
+#include <cdt/study/findings.h>
 #include <fmt/format.h>
 
-#include "cli/class_analysis.h"
-#include "cli/preflight.h"
+#include "cli/study_options.h"
 
 namespace cdt::cli {
 namespace {
 
 struct AnalyzeCommand {
-  DataOptions data;
-  NetworkOptions network;
+  study::DataOptions data;
+  study::NetworkOptions network;
   KernelSource source;
   DesignOptions design;
   MachineOptions machine;
@@ -23,12 +23,6 @@ struct AnalyzeCommand {
   std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
 };
 
-void report(const AnalyzeCommand& options, const analysis::Preflight& preflight,
-            const std::string& text) {
-  options.output.text(text);
-  options.output.write_json(analysis::to_json(preflight));
-}
-
 void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(
       options.source.kernel.empty() && options.source.model.empty(),
@@ -36,37 +30,31 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(options.design.labels.empty() && options.design.outputs.empty(),
               "--labels and --outputs go with --kernel; a CSV file has its --target");
   CDT_REQUIRE(!options.data.targets.empty(), "a CSV file needs --target, the columns to learn");
-  const bool classes = options.design.loss == "cross-entropy";
-  DataOptions data = options.data;
-  data.classes = classes;
-  const Problem problem = load_problem(data, options.network, options.seed, device);
-  AnalysisOptions settings;
+  study::AnalysisOptions settings;
   settings.loss = options.design.loss;
+  study::DataOptions data = options.data;
+  data.classes = settings.loss == dynamics::Loss::kCrossEntropy;
+  const study::Problem problem = study::load_problem(data, options.network, options.seed, device);
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
   settings.p = options.design.p;
   settings.q = options.design.q;
   settings.reach_steps = options.design.reach_steps;
-  settings.memory_mb = options.source.memory_mb;
+  settings.memory_bytes = options.source.memory_mb << 20;
   settings.trial_steps = options.trial_steps;
   settings.forecast = options.forecast;
+  settings.progress = [show = progress("kernel", "blocks", options.output.quiet)](
+                          int64_t done, int64_t total) { show(done, total, ""); };
   const std::string head = fmt::format(
-      "{}: {} as training samples of a network {}\n", options.data.csv.path,
+      "{}: {} as training samples of a network {}\n", options.data.file,
       count_of(static_cast<int64_t>(problem.split.train.size()), "row"), problem.model->describe());
-  if (classes) {
-    CDT_REQUIRE(!options.forecast,
-                "--forecast is for quadratic losses; cross-entropy has no closed form");
-    const ClassFindings findings = analyze_classes(problem, settings, options.output.quiet);
-    options.output.text(head + findings.text);
-    options.output.write_json(findings.json.dump(2));
-    return;
-  }
-  const Findings findings = analyze_problem(problem, settings, options.output.quiet);
-  report(options, findings.preflight, head + findings.text);
+  const study::Findings findings = study::analyze(problem, settings);
+  options.output.text(head + study::to_text(findings));
+  options.output.write_json(study::to_json(findings));
 }
 
 void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
-  CDT_REQUIRE(options.design.loss != "cross-entropy",
+  CDT_REQUIRE(options.design.loss != dynamics::Loss::kCrossEntropy,
               "--loss cross-entropy needs a CSV file: its --target names the classes");
   CDT_REQUIRE(
       !options.source.kernel.empty() || !options.source.model.empty(),
@@ -91,16 +79,16 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
           {settings.q, settings.rho, {}, {}}),
       kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {
-    preflight.findings.trials = run_trials(*kernel.model, *kernel.inputs, *settings.labels,
-                                           spectrum, preflight, options.trial_steps);
+    preflight.findings.trials = study::run_trials(*kernel.model, *kernel.inputs, *settings.labels,
+                                                  spectrum, preflight, options.trial_steps);
   }
-  report(options, preflight,
-         analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
+  options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
+  options.output.write_json(analysis::to_json(preflight));
 }
 
 int run_analyze(const AnalyzeCommand& options) {
   const torch::Device device = options.machine.apply();
-  if (options.data.csv.path.empty()) {
+  if (options.data.file.empty()) {
     analyze_kernel(options, device);
   } else {
     analyze_table(options, device);
@@ -112,8 +100,8 @@ int run_analyze(const AnalyzeCommand& options) {
 
 std::function<int()> setup_analyze(CLI::App& app) {
   auto options = std::make_shared<AnalyzeCommand>();
-  options->data.add_to(app, /*required=*/false);
-  options->network.add_to(app);
+  add_data_options(app, options->data, /*required=*/false);
+  add_network_options(app, options->network);
   app.add_option("--seed", options->seed, "of rows, split and network")
       ->check(non_negative())
       ->capture_default_str();

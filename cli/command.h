@@ -54,6 +54,26 @@ void require_distinct_files(const CLI::App& command);
 CLI::Validator positive();
 CLI::Validator non_negative();
 
+/// A flag that takes one of `names`; `parse` makes the field's value of it. Shows the field's
+/// present name as the default.
+template <class T, class Parse>
+CLI::Option* add_named(CLI::App& app, const std::string& flag, T& field, Parse parse,
+                       const std::vector<std::string>& names, const std::string& text) {
+  return app
+      .add_option_function<std::string>(
+          flag, [&field, parse](const std::string& name) { field = parse(name); }, text)
+      ->check(CLI::IsMember(names))
+      ->default_str(to_string(field));
+}
+
+/// A flag of a field that holds something only if the flag is given.
+template <class T>
+CLI::Option* add_optional(CLI::App& app, const std::string& flag, std::optional<T>& field,
+                          const std::string& text) {
+  return app.add_option_function<T>(
+      flag, [&field](const T& value) { field = value; }, text);
+}
+
 /// --json, --quiet: where results go.
 struct OutputOptions {
   std::string json;  ///< a file, "-" for standard output, or empty
@@ -77,23 +97,6 @@ struct MachineOptions {
   /// Sets the number of threads (default: all cores) and returns the device.
   /// @throws InvalidArgument if CUDA is asked for and not there.
   torch::Device apply() const;
-};
-
-/// A CSV file and how to read it: FILE, --drop, --numeric, --text, --missing, --no-header,
-/// --delimiter.
-struct CsvFileOptions {
-  std::string path;
-  std::vector<std::string> drop;
-  std::vector<std::string> numeric;
-  std::vector<std::string> text;
-  std::vector<std::string> missing_marks;
-  std::string delimiter = ",";
-  bool no_header = false;
-
-  /// `required`: whether the command can do without FILE.
-  void add_to(CLI::App& app, bool required = true);
-  data::CsvOptions settings() const;
-  data::Table read() const;
 };
 
 /// --kernel, or --model with --inputs: where the kernel comes from.
@@ -132,7 +135,7 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
 /// beside the kernel.
 struct DesignOptions {
   double learning_rate = 0;
-  std::string loss = "mse";
+  dynamics::Loss loss = dynamics::Loss::kMse;
   double p = 0.1;
   double q = 1.0;
   std::string labels;

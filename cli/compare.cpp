@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "cli/study_options.h"
 #include "cli/sweep.h"
 
 namespace cdt::cli {
@@ -41,8 +42,8 @@ int run_compare(CompareCommand& options) {
               "--sample-weights: a comparison takes all samples alike; cdt train has weights");
   if (plan.schedule == "step" && options.app->count("--decay") == 0) plan.decay = 0.5;
   plan.kind = "compare";
-  plan.title = fmt::format("Comparison on {}",
-                           std::filesystem::path(plan.data.csv.path).filename().string());
+  plan.title =
+      fmt::format("Comparison on {}", std::filesystem::path(plan.data.file).filename().string());
   for (const std::string& text : options.archs) {
     plan.architectures.push_back(parse_architecture(text));
   }
@@ -72,7 +73,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.methods = {"gd", "cdt", "guarded"};
   plan.seeds = 3;
   plan.steps = 300;
-  plan.data.add_to(app, /*required=*/true);
+  add_data_options(app, plan.data, /*required=*/true);
   app.add_option("--archs", options->archs,
                  "hidden layers, with an x between widths and commas between networks: "
                  "1500,500x500")
@@ -80,7 +81,7 @@ std::function<int()> setup_compare(CLI::App& app) {
       ->allow_extra_args(false)
       ->type_name("NxN")
       ->default_str("256x256");
-  plan.network.add_to(app, /*hidden_layers=*/false);
+  add_network_options(app, plan.network, /*hidden_layers=*/false);
   add_sweep_axes(app, plan);
   app.get_option("--lrs")->default_str("1,0.1,0.01");
   app.get_option("--methods")->default_str("gd,cdt,guarded");

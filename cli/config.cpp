@@ -1,6 +1,7 @@
 // --config and --resume: options from a file stand before those of the command line, which win.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/run/folder.h>
 #include <toml++/toml.h>
 
 #include <array>
@@ -92,14 +93,11 @@ Settings read_config(const std::string& path, const CLI::App& command,
 }
 
 Settings read_run(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "run.json";
-  CDT_REQUIRE(std::filesystem::exists(path), folder.string(),
-              ": expected the folder of a run, but it has no run.json");
-  try {
-    return nlohmann::json::parse(read_file(path)).at("settings").get<Settings>();
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(c10::str(path.string(), ": cannot be read: ", error.what()));
+  Settings settings;
+  for (const auto& [name, values] : run::RunFolder(folder).read_record().settings) {
+    settings[name] = values.empty() ? nlohmann::json(true) : nlohmann::json(values);
   }
+  return settings;
 }
 
 /// The argument that says `name` = `value`; empty if it need not be said.

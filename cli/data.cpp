@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/study_options.h"
 
 namespace cdt::cli {
 namespace {
@@ -22,7 +22,8 @@ struct MakeOptions {
 
 struct DescribeOptions {
   OutputOptions output;
-  CsvFileOptions csv;
+  std::string file;
+  data::CsvOptions csv;
   std::vector<std::string> targets;
 };
 
@@ -40,7 +41,8 @@ int make(const MakeOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
-  const auto description = data::describe(options.csv.read(), options.targets);
+  const auto description =
+      data::describe(data::read_csv(options.file, options.csv), options.targets);
   options.output.text(data::to_text(description));
   options.output.write_json(data::to_json(description));
   return 0;
@@ -66,7 +68,7 @@ std::function<int()> setup_make(CLI::App& app) {
 
 std::function<int()> setup_describe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
-  options->csv.add_to(app);
+  add_csv_options(app, options->file, options->csv);
   app.add_option("--target", options->targets,
                  "columns to learn, with commas between: finds equal rows that differ in them")
       ->delimiter(',')

@@ -201,11 +201,9 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
   const bool classes = !rate_required;  // analyze, which takes tables
   std::vector<std::string> losses{"sse", "half-mse", "mse"};
   if (classes) losses.emplace_back("cross-entropy");
-  app.add_option("--loss", loss,
-                 classes ? "mse, half-mse, sse; cross-entropy: the target of a CSV file is a class"
-                         : "mse, half-mse or sse")
-      ->check(CLI::IsMember(losses))
-      ->capture_default_str();
+  add_named(app, "--loss", loss, dynamics::parse_loss, losses,
+            classes ? "mse, half-mse, sse; cross-entropy: the target of a CSV file is a class"
+                    : "mse, half-mse or sse");
   app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")
       ->check(positive())
       ->capture_default_str();
@@ -228,7 +226,7 @@ analysis::PreflightOptions DesignOptions::load(const LoadedKernel& kernel) const
   const int64_t n = kernel.theta.size(0);
   analysis::PreflightOptions options;
   options.learning_rate = learning_rate;
-  options.loss = dynamics::parse_loss(loss);
+  options.loss = loss;
   options.q = q;
   options.rho = p;
   options.reach_steps = reach_steps;

@@ -133,16 +133,16 @@ SweepPlan read_plan(const Experiment& experiment) {
   plan.data.csv.drop = experiment.list<std::string>("settings.drop.value");
   plan.data.rows = whole("rows");
   plan.data.train_rows = whole("train-rows");
-  plan.data.categories = text("categories");
-  plan.data.missing_numbers = text("missing-numbers");
-  plan.data.scale = text("scale");
-  plan.data.target_scale = text("target-scale");
-  plan.data.fit = text("fit");
-  plan.network.activation = text("activation");
-  plan.network.parametrization = text("parametrization");
+  plan.data.encoding = data::parse_encoding(text("categories"));
+  plan.data.missing_number = data::parse_missing_number(text("missing-numbers"));
+  plan.data.scaling = data::parse_scaling(text("scale"));
+  plan.data.target_scaling = data::parse_scaling(text("target-scale"));
+  plan.data.fit = study::parse_fit(text("fit"));
+  plan.network.activation = nn::parse_activation(text("activation"));
+  plan.network.parametrization = nn::parse_parametrization(text("parametrization"));
   plan.network.sigma_w = number("sigma-w");
   plan.network.sigma_b = number("sigma-b");
-  plan.network.dtype = text("dtype");
+  plan.network.dtype = study::parse_dtype(text("dtype"));
   plan.loss = text("loss");
   plan.schedule = text("schedule");
   plan.decay = number("decay");
@@ -235,7 +235,7 @@ int run_reproduce(ReproduceCommand& options) {
   const Experiment experiment(own ? read_file(options.experiment) : std::string(kAmesExperiment),
                               own ? options.experiment : "experiments/ames.toml");
   SweepPlan plan = read_plan(experiment);
-  plan.data.csv.path = options.data;
+  plan.data.file = options.data;
   override_axes(plan, options);
   return run_sweep(plan, options.sweep);
 }

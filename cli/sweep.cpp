@@ -313,12 +313,12 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
   int64_t jobs = options.jobs > 0   ? options.jobs
                  : device.is_cuda() ? 1
                                     : std::max(1U, std::thread::hardware_concurrency());
-  const data::Table table = plan.data.csv.read();
-  const std::string sum = checksum(read_file(plan.data.csv.path));
+  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  const std::string sum = study::checksum(read_file(plan.data.file));
   const std::vector<SweepCase> cases = cases_of(plan);
   // What is wrong with the settings shows before any run starts.
   require_distinct(plan);
-  CDT_REQUIRE(make_problem(table, plan.data, plan.network, 1, device).data.x_val.defined(),
+  CDT_REQUIRE(study::make_problem(table, plan.data, plan.network, 1, device).data.x_val.defined(),
               "a sweep compares validation losses, and no rows are left to validate on");
 
   const fs::path folder(options.out);
@@ -364,7 +364,7 @@ int run_sweep(const SweepPlan& plan, const SweepOptions& options) {
   const auto claims = check_claims(plan, rows, runs);
   ordered_json content = to_json(plan, rows, claims, runs);
   content["complete"] = complete;
-  content["data"] = {{"file", fs::path(plan.data.csv.path).filename().string()},
+  content["data"] = {{"file", fs::path(plan.data.file).filename().string()},
                      {"checksum", sum},
                      {"rows", table.rows()}};
   add_timings(content, sessions, runs);

@@ -2,11 +2,13 @@
 /// of its own, as many at a time as there are jobs. What `reproduce` and `compare` share.
 #pragma once
 
+#include <cdt/study/problem.h>
+
 #include <map>
 #include <memory>
 #include <mutex>
 
-#include "cli/problem.h"
+#include "cli/command.h"
 #include "cli/sweep_record.h"
 
 namespace cdt::cli {
@@ -37,8 +39,8 @@ struct Setting {
 struct SweepPlan {
   std::string kind;  ///< reproduce or compare
   std::string title;
-  DataOptions data;
-  NetworkOptions network;
+  study::DataOptions data;
+  study::NetworkOptions network;
   std::string loss = "mse";
   std::string schedule = "constant";  ///< of every method but guarded, which adapts its rate
   double decay = 0.01;

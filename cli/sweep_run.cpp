@@ -2,9 +2,9 @@
 #include <cdt/analysis/preflight.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/nn/engine.h>
+#include <cdt/study/findings.h>
 #include <fmt/format.h>
 
-#include "cli/preflight.h"
 #include "cli/speed.h"
 #include "cli/sweep.h"
 
@@ -45,25 +45,25 @@ train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& wha
   return options;
 }
 
-void add_details(SweepRun& run, const SweepPlan& plan, Problem& problem, const data::Table& table,
-                 const control::SpectralController& controller) {
+void add_details(SweepRun& run, const SweepPlan& plan, study::Problem& problem,
+                 const data::Table& table, const control::SpectralController& controller) {
   run.eigenvalues = to_vector(controller.modes.values.flip(0));
   run.gain = to_vector(controller.gains.gain.flip(0));
   run.factor_gd = to_vector((1 - controller.s).flip(0));
   run.factor_cdt = to_vector(controller.gains.closed_loop.flip(0));
-  AnalysisOptions options;
-  options.loss = plan.loss;
+  study::AnalysisOptions options;
+  options.loss = dynamics::parse_loss(plan.loss);
   options.learning_rate = run.lr;
   options.p = run.what.p;
   options.q = plan.q;
-  options.memory_mb = plan.memory_mb;
+  options.memory_bytes = plan.memory_mb << 20;
   problem.table = table;
-  run.preflight = analyze_problem(problem, options, /*quiet=*/true).text;
+  run.preflight = study::to_text(study::analyze(problem, options));
 }
 
 /// Records outputs and labels of the first samples; the split has drawn them at random.
-void add_traces(SweepRun& run, Problem& problem, const control::SpectralController& controller,
-                bool controlled, int64_t step) {
+void add_traces(SweepRun& run, study::Problem& problem,
+                const control::SpectralController& controller, bool controlled, int64_t step) {
   const torch::NoGradGuard no_graph;
   const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64).reshape({-1});
   if (!torch::isfinite(outputs).all().item<bool>()) return;
@@ -115,9 +115,9 @@ std::shared_ptr<const StartKernel> StartKernels::get(const std::string& key,
 std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
                                 const data::Table& table, torch::Device device,
                                 StartKernels& kernels, const std::function<bool()>& stop) {
-  NetworkOptions network = plan.network;
+  study::NetworkOptions network = plan.network;
   network.hidden = plan.architecture(what.architecture).hidden;
-  Problem problem = make_problem(table, plan.data, network, what.seed, device);
+  study::Problem problem = study::make_problem(table, plan.data, network, what.seed, device);
   const dynamics::Loss loss = dynamics::parse_loss(plan.loss);
 
   const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed), [&] {

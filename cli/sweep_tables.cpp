@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "cli/run_folder.h"
 #include "cli/sweep_results.h"
 
 namespace cdt::cli {
@@ -68,10 +67,10 @@ std::string to_csv(const std::vector<SweepRow>& rows) {
       "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference\n";
   for (const SweepRow& row : rows) {
     csv +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},", csv_field(row.architecture), cell(row.lr),
-                    row.method, share(row.reachable, row), share(row.strictly_contracting, row),
-                    row.converged, row.runs.size(), cell(row.val_mean), cell(row.val_std),
-                    cell(row.train_mean), cell(row.seconds));
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},", data::csv_field(row.architecture),
+                    cell(row.lr), row.method, share(row.reachable, row),
+                    share(row.strictly_contracting, row), row.converged, row.runs.size(),
+                    cell(row.val_mean), cell(row.val_std), cell(row.train_mean), cell(row.seconds));
     csv += row.published == nullptr ? ",,"
                                     : fmt::format("{},{},", cell(row.published->val_mse_mean),
                                                   cell(row.published->val_mse_std));

@@ -16,8 +16,9 @@ ALLOWED = {
     "control": {"dynamics", "core"},
     "analysis": {"control", "dynamics", "core"},
     "train": {"analysis", "control", "dynamics", "kernel", "core"},
-    "run": {"report", "core"},
-    "experiment": {"run", "report", "core"},
+    "study": {"train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},
+    "run": {"study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},
+    "experiment": {"run", "study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},
 }
 # The modules of cdt::cdt, and those of their headers that are details
 UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")

@@ -157,32 +157,8 @@ void describe_inputs(const InputCondition& c, Page& page) {
 
 }  // namespace
 
-void append_section(std::string& out, const std::string& title,
-                    const std::vector<std::string>& lines) {
-  if (lines.empty()) return;
-  constexpr size_t kColumns = 96;
-  out += "\n" + title + "\n";
-  for (const std::string& line : lines) {
-    std::string current = "  •";
-    size_t width = 3;
-    for (size_t start = 0; start <= line.size();) {
-      const size_t end = std::min(line.find(' ', start), line.size());
-      const std::string word = line.substr(start, end - start);
-      if (width + 1 + word.size() > kColumns) {
-        out += current + "\n";
-        current = "   ";
-        width = 3;
-      }
-      current += " " + word;
-      width += 1 + word.size();
-      start = end + 1;
-    }
-    out += current + "\n";
-  }
-}
-
 void Page::verdict(std::string_view subject, std::string_view word, const std::string& detail) {
-  verdicts += fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
+  verdicts += verdict_line(subject, word, detail);
 }
 
 std::string list_rows(const std::vector<int64_t>& rows) {
@@ -194,7 +170,29 @@ std::string list_rows(const std::vector<int64_t>& rows) {
   return text;
 }
 
-std::string to_text(const Preflight& p) {
+namespace {
+
+/// The lines behind samples that conflict, one row each; beside the advice to look at them.
+std::string list_lines(const std::vector<Conflict>& conflicts, const SampleOrigin& origin) {
+  constexpr size_t kShown = 12;
+  std::string text;
+  for (const Conflict& conflict : conflicts) {
+    std::string samples, lines;
+    for (size_t i = 0; i < std::min(kShown, conflict.rows.size()); ++i) {
+      const int64_t row = conflict.rows[i];
+      samples += fmt::format("{}{}", i > 0 ? ", " : "", row);
+      lines += fmt::format("{}{}", i > 0 ? ", " : "", origin.lines.at(static_cast<size_t>(row)));
+    }
+    const char* more = conflict.rows.size() > kShown ? ", …" : "";
+    text += fmt::format("    samples {}{} are lines {}{} of {}\n", samples, more, lines, more,
+                        origin.source);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Preflight& p, const SampleOrigin& origin) {
   Page page;
   describe_descent(p, page);
   describe_reach(p, page);
@@ -211,6 +209,7 @@ std::string to_text(const Preflight& p) {
                  page.advice.empty()
                      ? std::vector<std::string>{"Nothing stands in the way of training."}
                      : page.advice);
+  if (!origin.lines.empty()) out += list_lines(p.conflicts, origin);
   out += page.rates;
   out += fmt::format(
       "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"

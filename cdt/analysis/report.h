@@ -4,11 +4,18 @@
 #include <cdt/analysis/preflight.h>
 
 #include <string>
+#include <vector>
 
 namespace cdt::analysis {
 
+/// Where the samples stand in a file, so that the page can name lines as well.
+struct SampleOrigin {
+  std::string source;
+  std::vector<int64_t> lines;  ///< [samples], from 1; empty: not known
+};
+
 /// A page of text: the verdicts first, then what they mean and what to do.
-std::string to_text(const Preflight& preflight);
+std::string to_text(const Preflight& preflight, const SampleOrigin& origin = {});
 
 /// One JSON object. Infinite numbers are null; so is what could not be known (`stabilizable`
 /// without labels and outputs).

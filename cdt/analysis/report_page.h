@@ -21,10 +21,6 @@ struct Page {
   void verdict(std::string_view subject, std::string_view word, const std::string& detail);
 };
 
-/// A title and its points, broken into lines; nothing if there are none.
-void append_section(std::string& out, const std::string& title,
-                    const std::vector<std::string>& lines);
-
 /// "3, 17, 40" with an end for long lists.
 std::string list_rows(const std::vector<int64_t>& rows);
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cdt {
 
@@ -25,6 +26,37 @@ inline std::string radius_text(double radius) {
 /// JSON has no infinite or unknown numbers: they are null.
 inline nlohmann::ordered_json number_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+/// A line of a page of verdicts.
+inline std::string verdict_line(std::string_view subject, std::string_view word,
+                                std::string_view detail) {
+  return fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
+}
+
+/// A title and its points, broken into lines; nothing if there are none.
+inline void append_section(std::string& out, const std::string& title,
+                           const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  constexpr size_t kColumns = 96;
+  out += "\n" + title + "\n";
+  for (const std::string& line : lines) {
+    std::string current = "  •";
+    size_t width = 3;
+    for (size_t start = 0; start <= line.size();) {
+      const size_t end = std::min(line.find(' ', start), line.size());
+      const std::string word = line.substr(start, end - start);
+      if (width + 1 + word.size() > kColumns) {
+        out += current + "\n";
+        current = "   ";
+        width = 3;
+      }
+      current += " " + word;
+      width += 1 + word.size();
+      start = end + 1;
+    }
+    out += current + "\n";
+  }
 }
 
 }  // namespace cdt

@@ -223,4 +223,11 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   return reader.finish();
 }
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n ") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 }  // namespace cdt::data

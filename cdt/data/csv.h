@@ -40,4 +40,7 @@ struct CsvOptions {
 ///   a column that is not there.
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
+/// A field as a file wants it: quoted where it must be.
+std::string csv_field(const std::string& text);
+
 }  // namespace cdt::data

@@ -1,5 +1,5 @@
 #include <cdt/core/file.h>
-#include <cdt/run/json_fields.h>
+#include <cdt/run/folder.h>
 #include <cdt/run/page_input.h>
 
 #include <algorithm>
@@ -10,7 +10,6 @@ namespace cdt::run {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::ordered_json;
 
 /// A cell as a number; NaN if it is none.
 double to_number(const std::string& cell) {
@@ -100,9 +99,12 @@ report::RunSpectrum spectrum_of(const CsvFile& file) {
 }
 
 /// Whether the target is a class, be it a number or a text: the run then counts its confusions.
-bool is_class(const ordered_json& run, const std::string& target) {
-  const auto errors = field(field(field(run, "errors"), "train"), target.c_str());
-  return !field(errors, "confusion").is_null() || !field(errors, "accuracy").is_null();
+bool is_class(const RunRecord& run, const std::string& target) {
+  if (!run.errors) return false;
+  return std::any_of(
+      run.errors->train.begin(), run.errors->train.end(), [&](const study::TargetErrors& each) {
+        return each.target == target && std::holds_alternative<study::ClassErrors>(each.value);
+      });
 }
 
 bool is_numeric(const std::vector<double>& values) {
@@ -110,7 +112,7 @@ bool is_numeric(const std::vector<double>& values) {
 }
 
 /// A target stands in a column before its prediction's.
-report::RunPredictions predictions_of(const CsvFile& file, const ordered_json& run) {
+report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run) {
   report::RunPredictions predictions;
   predictions.validation.assign(file.rows(), false);
   if (const auto* split = file.find("split")) {
@@ -137,59 +139,87 @@ report::RunPredictions predictions_of(const CsvFile& file, const ordered_json& r
   return predictions;
 }
 
-std::vector<report::TargetErrors> errors_of(const ordered_json& targets) {
-  std::vector<report::TargetErrors> errors;
-  if (!targets.is_object()) return errors;
-  for (const auto& [target, error] : targets.items()) {
-    errors.push_back({target, number_of(error, "rmse"), number_of(error, "mae"),
-                      number_of(error, "r2"), number_of(error, "accuracy"),
-                      number_of(error, "cross_entropy")});
+std::vector<report::TargetErrors> errors_of(const study::Errors& errors) {
+  std::vector<report::TargetErrors> shown;
+  for (const auto& [target, value] : errors) {
+    report::TargetErrors& each = shown.emplace_back();
+    each.target = target;
+    if (const auto* number = std::get_if<study::NumberErrors>(&value)) {
+      each.rmse = number->rmse;
+      each.mae = number->mae;
+      each.r2 = number->r2.value_or(report::kNotKnown);
+    } else {
+      each.accuracy = std::get<study::ClassErrors>(value).accuracy;
+      each.cross_entropy = std::get<study::ClassErrors>(value).cross_entropy;
+    }
   }
-  return errors;
+  return shown;
 }
 
-std::optional<report::RunOutcome> outcome_of(const ordered_json& result) {
-  if (result.is_null()) return std::nullopt;
+report::RunOutcome outcome_of(const train::TrainResult& result, const std::string& in_words) {
   report::RunOutcome outcome;
-  outcome.outcome = text_of(result, "outcome");
-  outcome.in_words = text_of(result, "in_words");
-  outcome.steps = count_in(result, "steps");
-  outcome.lr = number_of(result, "lr");
-  outcome.train_loss = number_of(result, "train_loss");
-  outcome.val_loss = number_of(result, "val_loss");
-  outcome.best_val_loss = number_of(result, "best_val_loss");
-  outcome.best_step = count_in(result, "best_step");
-  outcome.linearizations = count_in(result, "linearizations");
-  outcome.rejected = count_in(result, "rejected");
-  outcome.seconds = number_of(result, "seconds");
+  outcome.outcome = train::to_string(result.outcome);
+  outcome.in_words = in_words;
+  outcome.steps = result.steps;
+  outcome.lr = result.learning_rate;
+  outcome.train_loss = result.train_loss;
+  outcome.val_loss = result.val_loss;
+  outcome.best_val_loss = result.best_val_loss;
+  if (result.best_step >= 0) outcome.best_step = result.best_step;
+  outcome.linearizations = result.linearizations;
+  outcome.rejected = result.rejected;
+  outcome.seconds = result.seconds;
   return outcome;
 }
 
+std::vector<report::NameValue> values_of(const Settings& settings) {
+  std::vector<report::NameValue> shown;
+  for (const auto& [name, values] : settings) {
+    std::string text = values.empty() ? "yes" : "";
+    for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+    shown.push_back({name, text});
+  }
+  return shown;
+}
+
 /// What run.json says.
-report::RunRecord record_of(const ordered_json& run) {
-  report::RunRecord record;
-  const ordered_json data = field(run, "data");
-  const ordered_json network = field(run, "network");
-  record.given = shown_fields(field(run, "settings"));
-  record.defaults = shown_fields(field(run, "defaults"));
-  record.method = text_of(field(run, "settings"), "method");
-  if (record.method.empty()) record.method = text_of(field(run, "defaults"), "method");
-  record.shape = text_of(network, "shape");
-  record.parameters = count_in(network, "parameters");
-  record.data_file = text_of(data, "file");
-  record.train_rows = count_in(data, "train");
-  record.version = text_of(run, "version");
-  record.revision = text_of(run, "revision");
-  record.seed = shown(field(run, "seed"));
-  record.data = shown_fields(data);
-  record.network = shown_fields(network);
-  record.machine = shown_fields(field(run, "machine"));
-  record.seconds = shown_fields(field(run, "seconds"));
-  record.outcome = outcome_of(field(run, "result"));
-  record.train_errors = errors_of(field(field(run, "errors"), "train"));
-  record.validation_errors = errors_of(field(field(run, "errors"), "validation"));
-  record.preflight = text_of(run, "analysis_text");
-  return record;
+report::RunRecord page_of(const RunRecord& run) {
+  report::RunRecord page;
+  const auto text = [](int64_t count) { return std::to_string(count); };
+  page.given = values_of(run.settings);
+  page.defaults = values_of(run.defaults);
+  for (const auto& settings : {run.defaults, run.settings}) {
+    for (const auto& [name, values] : settings) {
+      if (name == "method" && values.size() == 1) page.method = values[0];
+    }
+  }
+  page.shape = run.network.shape;
+  page.parameters = run.network.parameters;
+  page.data_file = run.data.file;
+  page.train_rows = run.data.train;
+  page.version = run.version;
+  page.revision = run.revision;
+  page.seed = std::to_string(run.seed);
+  page.data = {{"file", run.data.file},         {"checksum", run.data.checksum},
+               {"rows", text(run.data.rows)},   {"features", text(run.data.features)},
+               {"train", text(run.data.train)}, {"validation", text(run.data.validation)}};
+  page.network = {{"shape", run.network.shape}, {"parameters", text(run.network.parameters)}};
+  page.machine = {{"device", run.machine.device},
+                  {"threads", text(run.machine.threads)},
+                  {"libtorch", run.machine.libtorch}};
+  if (run.seconds) {
+    page.seconds = {{"load", report::show(run.seconds->load)},
+                    {"analysis", report::show(run.seconds->analysis)},
+                    {"training", report::show(run.seconds->training)},
+                    {"total", report::show(run.seconds->total)}};
+  }
+  if (run.result) page.outcome = outcome_of(*run.result, run.in_words);
+  if (run.errors) {
+    page.train_errors = errors_of(run.errors->train);
+    page.validation_errors = errors_of(run.errors->validation);
+  }
+  page.preflight = run.analysis_text;
+  return page;
 }
 
 }  // namespace
@@ -200,14 +230,12 @@ report::RunRecord read_record(const fs::path& folder) {
   CDT_REQUIRE(fs::exists(folder / "run.json"), folder.string(),
               ": expected the folder of a run or a sweep, but it has neither run.json nor "
               "results.json");
-  const ordered_json run =
-      parse_json(read_file(folder / "run.json"), (folder / "run.json").string());
-  require_format(run, "cdt-run-1", (folder / "run.json").string());
+  const RunRecord run = RunFolder(folder).read_record();
   const auto csv = [&](const char* name) {
     const fs::path path = folder / name;
     return fs::exists(path) ? parse_csv(read_file(path), path.string()) : CsvFile{};
   };
-  report::RunRecord record = record_of(run);
+  report::RunRecord record = page_of(run);
   const fs::path whole = fs::absolute(folder).lexically_normal();
   record.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   record.history = history_of(csv("history.csv"));

@@ -19,6 +19,7 @@ constexpr Names<Outcome, 9> kOutcomes{{{"target", Outcome::kTarget},
 }  // namespace
 
 std::string to_string(Outcome outcome) { return name_of(kOutcomes, outcome); }
+Outcome parse_outcome(std::string_view name) { return parse_name(kOutcomes, name, "outcome"); }
 
 std::string TrainResult::in_words() const {
   std::string text;

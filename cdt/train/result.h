@@ -17,6 +17,8 @@ enum class Outcome {
   kDiverged,       ///< the training loss is no longer finite
 };
 std::string to_string(Outcome outcome);
+/// @throws InvalidArgument on another name.
+Outcome parse_outcome(std::string_view name);
 
 struct TrainResult {
   Outcome outcome = Outcome::kSteps;

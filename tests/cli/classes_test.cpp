@@ -167,9 +167,9 @@ TEST_F(Classes, SaysWhatCannotBeLearned) {
   EXPECT_EQ(text.code, 2);
   EXPECT_THAT(text.err, HasSubstr("loss cross-entropy"));
   expect_refused("--target weight", "a single target");
-  expect_refused("--target-scale none", "--target-scale");
+  expect_refused("--target-scale none", "target-scale is for numbers");
   expect_refused("--method guarded --smoothing 0", "hard labels have none");
-  expect_refused("--tune", "--tune");
+  expect_refused("--tune", "tune");
   const Result each =
       cdt("train fruit.csv --target price --drop kind --loss cross-entropy --out refused");
   EXPECT_EQ(each.code, 2);

@@ -299,13 +299,31 @@ TEST_F(Training, LbfgsMayBeShort) { trained("--method lbfgs --steps 2 --out run"
 TEST_F(Training, ResumesOnlyTheSameRun) {
   trained("--method gd --lr 0.1 --steps 3 --out run");
   const auto before = files_in("run");
-  expect_refused(cdt("train --resume run --lr 0.2"), "--lr");
+  expect_refused(cdt("train --resume run --lr 0.2"), "started with lr 0.1");
   write("homes.csv", homes(kRows + 1));
   expect_refused(cdt("train --resume run --steps 9"), "homes.csv");
   EXPECT_EQ(files_in("run"), before);
   write("homes.csv", homes(kRows));
   EXPECT_EQ(cdt("train --out run --resume --steps 9").code, 0);
-  EXPECT_EQ(cdt("train --resume run --lr 0.10 --seed 1").code, 0) << "the same, said otherwise";
+  EXPECT_EQ(cdt("train --resume run --lr 0.10 --seed 1 --hidden 16 --target price").code, 0)
+      << "the same, said otherwise";
+}
+
+TEST_F(Training, TunesByTheForecastWhatIsNotGiven) {
+  const std::string common =
+      "train homes.csv --target price --threads 1 --hidden 32 --dtype float64 --method cdt ";
+  const Result result = cdt(common + "--tune --p 0.2 --out tuned");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json run = parse("tuned/run.json");
+  const json forecast = run["analysis"]["forecast"];
+  EXPECT_EQ(run["tuned"]["lr"], forecast["best_lr"]);
+  EXPECT_EQ(run["tuned"]["steps"], forecast["best_step"]);
+  EXPECT_EQ(run["result"]["lr"], run["tuned"]["lr"]);
+  EXPECT_EQ(run["result"]["steps"], run["tuned"]["steps"]);
+  EXPECT_EQ(run["settings"]["p"], "0.2");
+  EXPECT_THAT(result.out, HasSubstr("forecast"));
+  ASSERT_EQ(cdt("train --resume tuned").code, 0) << "done already";
+  EXPECT_EQ(parse("tuned/run.json")["tuned"], run["tuned"]);
 }
 
 TEST_F(Training, AnInterruptLosesNothing) {

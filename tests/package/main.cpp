@@ -21,5 +21,18 @@ int main() {
   options.targets = {"price"};
   const auto features = cdt::data::fit_preprocess(table, options).transform(table);
   const std::string page = cdt::report::to_html({"A page", {}, {}});
-  return report.radius_cdt < 1 && features.size(1) == 8 && page.size() > 100'000 ? 0 : 1;
+
+  cdt::run::Options run;
+  run.data.file = "houses.csv";
+  run.data.targets = {"price"};
+  run.network.hidden = {16};
+  run.training.steps = 5;
+  run.folder = "run";
+  run.overwrite = true;
+  const auto done = cdt::run::train(run);
+  std::printf("%s\n", done.record.in_words.c_str());
+  return report.radius_cdt < 1 && features.size(1) == 8 && page.size() > 100'000 &&
+                 done.result.train_loss < 1 && done.record.errors
+             ? 0
+             : 1;
 }

@@ -1,0 +1,207 @@
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/nn/saved_model.h>
+#include <cdt/report/run_page.h>
+#include <cdt/run/folder.h>
+#include <cdt/run/page_input.h>
+#include <fmt/format.h>
+
+namespace cdt::run {
+namespace {
+
+using torch::Tensor;
+namespace fs = std::filesystem;
+
+/// ",P(kind=flat),P(kind=house)": a column of probabilities for each class.
+std::string probability_columns(const data::Preprocess& preprocess) {
+  std::string columns;
+  for (const std::string& name : preprocess.classes()) {
+    columns += "," + data::csv_field(fmt::format("P({}={})", preprocess.targets[0].name, name));
+  }
+  return columns;
+}
+
+/// ",0.9,0.1" for row i of predictions.
+std::string value_cells(const Tensor& predictions, int64_t i) {
+  std::string cells;
+  const auto values = predictions.accessor<double, 2>();
+  for (int64_t c = 0; c < values.size(1); ++c) cells += fmt::format(",{}", values[i][c]);
+  return cells;
+}
+
+}  // namespace
+
+void RunFolder::create(bool overwrite) const {
+  CDT_REQUIRE(!fs::exists(path_) || fs::is_directory(path_), path_.string(),
+              ": expected a folder for the run, but it is a file");
+  CDT_REQUIRE(overwrite || !fs::exists(run()), path_.string(),
+              ": holds a run already; resume it, overwrite it, or choose another folder");
+  std::error_code error;
+  fs::create_directories(path_, error);
+  CDT_REQUIRE(!error, "cannot create ", path_.string(), ": ", error.message());
+}
+
+void RunFolder::forget_results() const {
+  for (const auto& file : {history(), model(), predictions(), spectrum(), checkpoint(), report()}) {
+    std::error_code error;
+    fs::remove(file, error);
+    CDT_REQUIRE(!error, "cannot replace ", file.string(), ": ", error.message());
+  }
+}
+
+void RunFolder::require_run() const {
+  CDT_REQUIRE(fs::is_directory(path_), path_.string(), ": expected the folder of a run");
+  for (const auto& file : {model(), preprocess()}) {
+    CDT_REQUIRE(fs::exists(file), path_.string(), ": expected a finished run, but it has no ",
+                file.filename().string());
+  }
+}
+
+fs::path next_free_folder() {
+  for (int number = 1;; ++number) {
+    fs::path path = fmt::format("run{}", number);
+    if (!fs::exists(path)) return path;
+  }
+}
+
+void RunFolder::write_record(const RunRecord& record) const {
+  write_file_atomically(run(), {to_json(record), "\n"});
+}
+
+RunRecord RunFolder::read_record() const {
+  CDT_REQUIRE(holds_run(), path_.string(),
+              ": expected the folder of a run, but it has no run.json");
+  return parse_record(read_file(run()), run().string());
+}
+
+void RunFolder::write_history(const std::vector<train::StepRecord>& rows) const {
+  write_file_atomically(history(), {train::to_csv(rows)});
+}
+
+std::vector<train::StepRecord> RunFolder::read_history() const {
+  return train::parse_history(read_file(history()));
+}
+
+void RunFolder::write_preprocess(const data::Preprocess& fitted) const {
+  write_file_atomically(preprocess(), {data::to_json(fitted), "\n"});
+}
+
+data::Preprocess RunFolder::read_preprocess() const {
+  return data::parse_preprocess(read_file(preprocess()), preprocess().string());
+}
+
+void RunFolder::write_predictions(const study::Problem& problem) const {
+  std::string csv = "row,split";
+  for (const auto& target : problem.preprocess.targets) {
+    csv += fmt::format(",{},{}", data::csv_field(target.name),
+                       data::csv_field(target.name + " predicted"));
+  }
+  const bool classes = problem.preprocess.has_classes();
+  if (classes) csv += probability_columns(problem.preprocess);
+  csv += "\n";
+  const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
+    if (rows.empty()) return;
+    const auto [guessed, targets] = study::predict_rows(problem, rows);
+    const auto predicted = guessed.accessor<double, 2>();
+    const auto wanted = targets.accessor<double, 2>();
+    std::vector<std::string> names, guesses;
+    if (classes) {
+      names = study::class_names(problem.preprocess, targets);
+      guesses = study::class_names(problem.preprocess, guessed);
+    }
+    for (int64_t i = 0; i < predicted.size(0); ++i) {
+      csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
+      if (classes) {
+        const auto at = static_cast<size_t>(i);
+        csv += fmt::format(",{},{}{}\n", data::csv_field(names[at]), data::csv_field(guesses[at]),
+                           value_cells(guessed, i));
+        continue;
+      }
+      for (int64_t c = 0; c < predicted.size(1); ++c) {
+        csv += fmt::format(",{},{}", wanted[i][c], predicted[i][c]);
+      }
+      csv += "\n";
+    }
+  };
+  add(problem.split.train, "train");
+  add(problem.split.validation, "validation");
+  write_file_atomically(predictions(), {csv});
+}
+
+void RunFolder::write_spectrum(const study::Findings& findings) const {
+  const auto& preflight = findings.preflight;
+  const auto design = control::design_spectral(
+      findings.modes,
+      dynamics::step_scale(preflight.learning_rate, preflight.loss, findings.modes.size()),
+      {preflight.q, preflight.rho, {}, {}});
+  std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
+  const Tensor eigenvalues = findings.modes.values.cpu();
+  const auto eigenvalue = eigenvalues.accessor<double, 1>();
+  const Tensor columns =
+      torch::stack({design.s, design.gains.gain, design.gains.closed_loop}).cpu();
+  const auto value = columns.accessor<double, 2>();
+  const int64_t n = columns.size(1);
+  for (int64_t mode = 1; mode <= n; ++mode) {  // eigenvalues ascend; the fastest mode is the first
+    const int64_t i = n - mode;
+    csv += fmt::format("{},{},{},{},{},{}\n", mode, eigenvalue[i], value[0][i], value[1][i],
+                       1 - value[0][i], value[2][i]);
+  }
+  write_file_atomically(spectrum(), {csv});
+}
+
+void RunFolder::write_report() const {
+  write_file_atomically(report(), {report::to_html(report::run_page(read_records({path_})))});
+}
+
+TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
+  folder.require_run();
+  TrainedModel trained{folder.read_preprocess(), nn::load_model(folder.model())};
+  trained.model->to(device);
+  const auto& [preprocess, model] = trained;
+  CDT_REQUIRE(model->input_shape() == std::vector{preprocess.feature_count()} &&
+                  model->output_count() == preprocess.output_count(),
+              folder.path().string(),
+              ": model and preprocessing do not fit each other: the model takes ",
+              c10::IntArrayRef(model->input_shape()), " features and has ", model->output_count(),
+              " outputs, the preprocessing gives ", preprocess.feature_count(), " and wants ",
+              preprocess.output_count());
+  return trained;
+}
+
+Predictions predict(const TrainedModel& trained, const data::Table& table) {
+  const data::Preprocess& preprocess = trained.preprocess;
+  Predictions found;
+  found.values =
+      study::predict_targets(trained.model, preprocess, preprocess.transform(table), table.source);
+  if (preprocess.has_classes()) found.classes = study::class_names(preprocess, found.values);
+  bool known = true;
+  for (const auto& target : preprocess.targets) {
+    const data::Column* column = table.find(target.name);
+    known = known && column != nullptr;
+    for (int64_t row = 0; known && row < table.rows(); ++row) known = !column->is_missing(row);
+  }
+  if (!known) return found;
+  try {
+    found.errors = study::measure_errors(
+        preprocess, found.values, preprocess.to_original(preprocess.transform_targets(table)));
+  } catch (const InvalidArgument& error) {  // predictions need no targets
+    found.unmeasured = error.what();
+  }
+  return found;
+}
+
+std::string to_csv(const TrainedModel& trained, const Predictions& predictions) {
+  std::string csv = "row";
+  for (const auto& target : trained.preprocess.targets) csv += "," + data::csv_field(target.name);
+  const bool classes = trained.preprocess.has_classes();
+  if (classes) csv += probability_columns(trained.preprocess);
+  csv += "\n";
+  for (int64_t row = 0; row < predictions.values.size(0); ++row) {
+    csv += std::to_string(row + 1);
+    if (classes) csv += "," + data::csv_field(predictions.classes[static_cast<size_t>(row)]);
+    csv += value_cells(predictions.values, row) + "\n";
+  }
+  return csv;
+}
+
+}  // namespace cdt::run

@@ -1,0 +1,75 @@
+/// The folder of a run (docs/formats.md): what is in it, how it is written and read.
+#pragma once
+
+#include <cdt/run/record.h>
+
+#include <filesystem>
+
+namespace cdt::run {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// Creates the folder. @throws InvalidArgument if it holds a run already, unless `overwrite`.
+  void create(bool overwrite) const;
+  bool holds_run() const { return std::filesystem::exists(run()); }
+  /// Removes what an earlier run left: history, model, predictions, spectrum, checkpoint, report.
+  void forget_results() const;
+  /// @throws InvalidArgument unless it holds a finished run.
+  void require_run() const;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path run() const { return path_ / "run.json"; }
+  std::filesystem::path history() const { return path_ / "history.csv"; }
+  std::filesystem::path model() const { return path_ / "model.safetensors"; }
+  std::filesystem::path preprocess() const { return path_ / "preprocess.json"; }
+  std::filesystem::path predictions() const { return path_ / "predictions.csv"; }
+  std::filesystem::path spectrum() const { return path_ / "spectrum.csv"; }
+  std::filesystem::path report() const { return path_ / "report.html"; }
+  std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
+
+  void write_record(const RunRecord& record) const;
+  /// @throws InvalidArgument if there is none, or it is damaged.
+  RunRecord read_record() const;
+  void write_history(const std::vector<train::StepRecord>& history) const;
+  std::vector<train::StepRecord> read_history() const;
+  void write_preprocess(const data::Preprocess& preprocess) const;
+  data::Preprocess read_preprocess() const;
+  /// predictions.csv: targets and predictions of the rows that trained and validated.
+  void write_predictions(const study::Problem& problem) const;
+  /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
+  /// of controlled descent does to them at the rate of the analysis.
+  void write_spectrum(const study::Findings& findings) const;
+  /// report.html, from the other files.
+  void write_report() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The first of run1, run2, … that does not exist.
+std::filesystem::path next_free_folder();
+
+/// What predicts: the network of a finished run and how it wants its features.
+struct TrainedModel {
+  data::Preprocess preprocess;
+  nn::Network model;
+};
+/// @throws InvalidArgument unless the folder holds a finished run whose files fit each other.
+TrainedModel load_trained(const RunFolder& folder, torch::Device device);
+
+/// What a trained network says about a table.
+struct Predictions {
+  torch::Tensor values;                 ///< [r, t] in units of the file; of classes probabilities
+  std::vector<std::string> classes;     ///< of each row, if the target is a class
+  std::optional<study::Errors> errors;  ///< if the table has the targets
+  std::string unmeasured;               ///< why there are no errors although it has them
+};
+/// @throws InvalidArgument if the table lacks a column or has a category that the run did not see.
+Predictions predict(const TrainedModel& trained, const data::Table& table);
+/// A row per row of the table: its number from 1, a column per target; of classes a column of
+/// probabilities each.
+std::string to_csv(const TrainedModel& trained, const Predictions& predictions);
+
+}  // namespace cdt::run

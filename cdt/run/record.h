@@ -1,0 +1,74 @@
+/// run.json: everything about a run but its large files; its writer and its reader.
+#pragma once
+
+#include <cdt/run/settings.h>
+#include <cdt/study/findings.h>
+#include <cdt/study/predictions.h>
+
+namespace cdt::run {
+
+/// How far the trained network's predictions lie from the targets.
+struct RunErrors {
+  study::Errors train;
+  study::Errors validation;  ///< empty if no row validated
+};
+/// Of the rows that trained and validated.
+RunErrors measure_errors(const study::Problem& problem);
+
+struct RunRecord {
+  struct Data {
+    std::string file;
+    std::string checksum;
+    int64_t rows = 0;
+    int64_t features = 0;
+    int64_t train = 0;
+    int64_t validation = 0;
+  };
+  struct Network {
+    std::string shape;
+    int64_t parameters = 0;
+  };
+  struct Machine {
+    std::string device;
+    int threads = 0;
+    std::string libtorch;
+  };
+  struct Seconds {
+    double load = 0;
+    double analysis = 0;
+    double training = 0;
+    double total = 0;
+  };
+
+  std::string version;   ///< of the program that wrote it
+  std::string revision;  ///< its commit
+  Settings settings;     ///< what was decided
+  Settings defaults;     ///< what stood in for the rest
+  uint64_t seed = 0;
+  Data data;
+  Network network;
+  Machine machine;
+  std::optional<study::Tuning> tuned;
+  std::string analysis;       ///< the JSON of study::to_json; empty: none
+  std::string analysis_text;  ///< the same for people
+  /// Without its history, which has a file of its own; none while the run lasts.
+  std::optional<train::TrainResult> result;
+  std::string in_words;             ///< how it ended
+  std::optional<RunErrors> errors;  ///< none while the run lasts, and if training diverged
+  std::optional<Seconds> seconds;
+};
+
+/// The text of run.json (docs/formats.md).
+std::string to_json(const RunRecord& record);
+/// Reads what any version has written; fields that it lacks keep their defaults.
+/// @throws InvalidArgument, naming `file`, if it is not JSON, of another format, or damaged.
+RunRecord parse_record(const std::string& json, const std::string& file = "run.json");
+
+/// The part "errors" of one set of rows: by target, with the names of docs/formats.md.
+std::string to_json(const study::Errors& errors);
+
+/// Options that repeat the run, apart from its folder.
+/// @throws InvalidArgument if a setting is unknown.
+Options options_of(const RunRecord& record);
+
+}  // namespace cdt::run

@@ -1,0 +1,395 @@
+#include <cdt/core/error.h>
+#include <cdt/run/settings.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace cdt::run {
+namespace {
+
+using Values = std::vector<std::string>;
+
+const std::string& single(const Values& values, const std::string& name) {
+  CDT_REQUIRE(values.size() == 1, name, ": expected one value, but came ", values.size());
+  return values[0];
+}
+
+template <class T>
+T parse_number(const std::string& text, const std::string& name) {
+  char* end = nullptr;
+  T value{};
+  if constexpr (std::is_floating_point_v<T>) {
+    value = std::strtod(text.c_str(), &end);
+  } else if constexpr (std::is_unsigned_v<T>) {
+    value = std::strtoull(text.c_str(), &end, 0);
+  } else {
+    value = static_cast<T>(std::strtoll(text.c_str(), &end, 0));
+  }
+  CDT_REQUIRE(!text.empty() && *end == '\0', name, ": expected a number, but came '", text, "'");
+  return value;
+}
+
+/// Lists that stand in one text have commas between.
+Values split_list(const Values& values) {
+  Values items;
+  for (const std::string& text : values) {
+    for (size_t first = 0; first <= text.size();) {
+      const size_t last = std::min(text.find(',', first), text.size());
+      items.push_back(text.substr(first, last - first));
+      first = last + 1;
+    }
+  }
+  return items;
+}
+
+// Below, `field` gives the place in the options: a reference, of constant options too.
+
+template <class Field>
+Setting number(const std::string& name, Field field, bool may_change = false) {
+  using T = std::decay_t<decltype(field(std::declval<Options&>()))>;
+  return {name, [field](const Options& o) { return Values{fmt::format("{}", field(o))}; },
+          [field, name](Options& o, const Values& values) {
+            field(o) = parse_number<T>(single(values, name), name);
+          },
+          may_change};
+}
+
+/// A number that is not there unless somebody chose it.
+template <class Field>
+Setting optional_number(const std::string& name, Field field) {
+  return {name,
+          [field](const Options& o) -> std::optional<Values> {
+            if (!field(o)) return std::nullopt;
+            return Values{fmt::format("{}", *field(o))};
+          },
+          [field, name](Options& o, const Values& values) {
+            field(o) = parse_number<double>(single(values, name), name);
+          }};
+}
+
+template <class Field>
+Setting toggle(const std::string& name, Field field, bool on = true, bool may_change = false) {
+  return {name,
+          [field, on](const Options& o) -> std::optional<Values> {
+            if (field(o) != on) return std::nullopt;
+            return Values{};
+          },
+          [field, on](Options& o, const Values&) { field(o) = on; }, may_change};
+}
+
+template <class Field, class Parse>
+Setting named(const std::string& name, Field field, Parse parse) {
+  return {name, [field](const Options& o) { return Values{to_string(field(o))}; },
+          [field, parse, name](Options& o, const Values& values) {
+            field(o) = parse(single(values, name));
+          }};
+}
+
+template <class Field>
+Setting text(const std::string& name, Field field) {
+  return {name,
+          [field](const Options& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            return Values{field(o)};
+          },
+          [field, name](Options& o, const Values& values) { field(o) = single(values, name); }};
+}
+
+template <class Field>
+Setting texts(const std::string& name, Field field) {
+  return {name,
+          [field](const Options& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            return field(o);
+          },
+          [field](Options& o, const Values& values) { field(o) = split_list(values); }};
+}
+
+template <class Field>
+Setting numbers(const std::string& name, Field field) {
+  using T = typename std::decay_t<decltype(field(std::declval<Options&>()))>::value_type;
+  return {name,
+          [field](const Options& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            Values values;
+            for (const T& each : field(o)) values.push_back(fmt::format("{}", each));
+            return values;
+          },
+          [field, name](Options& o, const Values& values) {
+            field(o).clear();
+            for (const std::string& each : split_list(values)) {
+              field(o).push_back(parse_number<T>(each, name));
+            }
+          }};
+}
+
+Setting file_setting() {
+  return {"file",
+          [](const Options& o) -> std::optional<Values> {
+            if (o.data.file.empty()) return std::nullopt;
+            return Values{std::filesystem::absolute(o.data.file).lexically_normal().string()};
+          },
+          [](Options& o, const Values& values) { o.data.file = single(values, "file"); }};
+}
+
+/// Columns of a type that the content does not decide.
+Setting typed_columns(const std::string& name, data::ColumnType type) {
+  return {name,
+          [type](const Options& o) -> std::optional<Values> {
+            Values columns;
+            for (const auto& [column, wanted] : o.data.csv.types) {
+              if (wanted == type) columns.push_back(column);
+            }
+            if (columns.empty()) return std::nullopt;
+            return columns;
+          },
+          [type](Options& o, const Values& values) {
+            for (const std::string& column : split_list(values)) o.data.csv.types[column] = type;
+          }};
+}
+
+Setting missing_marks() {
+  return {"missing",
+          [](const Options& o) -> std::optional<Values> {
+            if (o.data.csv.missing_marks == data::CsvOptions().missing_marks) return std::nullopt;
+            return o.data.csv.missing_marks;
+          },
+          [](Options& o, const Values& values) { o.data.csv.missing_marks = split_list(values); }};
+}
+
+Setting delimiter() {
+  return {"delimiter",
+          [](const Options& o) {
+            const char c = o.data.csv.delimiter;
+            return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
+          },
+          [](Options& o, const Values& values) {
+            const std::string& between = single(values, "delimiter");
+            CDT_REQUIRE(between.size() == 1 || between == "\\t",
+                        "delimiter: expected one character, but came '", between, "'");
+            o.data.csv.delimiter = between == "\\t" ? '\t' : between[0];
+          }};
+}
+
+Setting target_scale() {
+  return {"target-scale",
+          [](const Options& o) {
+            return Values{to_string(o.data.target_scaling.value_or(data::Scaling::kMinMax))};
+          },
+          [](Options& o, const Values& values) {
+            o.data.target_scaling = data::parse_scaling(single(values, "target-scale"));
+          }};
+}
+
+Setting schedule() {
+  return {"schedule", [](const Options& o) { return Values{to_string(o.training.schedule.kind)}; },
+          [](Options& o, const Values& values) {
+            train::Schedule& schedule = o.training.schedule;
+            schedule.kind = train::parse_schedule(single(values, "schedule"));
+            if (schedule.kind == train::Schedule::Kind::kStep) schedule.decay = 0.5;
+          }};
+}
+
+/// Comes after the schedule, and alone it means `inverse`.
+Setting decay() {
+  using Kind = train::Schedule::Kind;
+  return {"decay",
+          [](const Options& o) -> std::optional<Values> {
+            const train::Schedule& schedule = o.training.schedule;
+            const double usual = schedule.kind == Kind::kStep ? 0.5 : 0.01;
+            if (schedule.kind == Kind::kConstant || schedule.decay == usual) return std::nullopt;
+            return Values{fmt::format("{}", schedule.decay)};
+          },
+          [](Options& o, const Values& values) {
+            train::Schedule& schedule = o.training.schedule;
+            schedule.decay = parse_number<double>(single(values, "decay"), "decay");
+            if (!o.given.contains("schedule")) schedule.kind = Kind::kInverse;
+          }};
+}
+
+Setting relinearize() {
+  return {"relinearize",
+          [](const Options& o) -> std::optional<Values> {
+            if (!o.training.relinearize) return std::nullopt;
+            return Values{to_string(*o.training.relinearize)};
+          },
+          [](Options& o, const Values& values) {
+            o.training.relinearize = train::parse_relinearization(single(values, "relinearize"));
+          }};
+}
+
+Setting memory() {
+  return {"memory",
+          [](const Options& o) { return Values{fmt::format("{}", o.training.memory_bytes >> 20)}; },
+          [](Options& o, const Values& values) {
+            o.training.memory_bytes = parse_number<int64_t>(single(values, "memory"), "memory")
+                                      << 20;
+          },
+          /*may_change=*/true};
+}
+
+Setting dtype() {
+  return {"dtype", [](const Options& o) { return Values{study::dtype_name(o.network.dtype)}; },
+          [](Options& o, const Values& values) {
+            o.network.dtype = study::parse_dtype(single(values, "dtype"));
+          }};
+}
+
+Setting device() {
+  return {
+      "device", [](const Options& o) { return Values{o.device.str()}; },
+      [](Options& o, const Values& values) { o.device = torch::Device(single(values, "device")); },
+      /*may_change=*/true};
+}
+
+/// One whose usual value would say nothing.
+Setting unlisted(Setting setting) {
+  setting.listed = false;
+  return setting;
+}
+
+#define FIELD(place) \
+  [](auto& o) -> auto& { return o.place; }
+
+std::vector<Setting> make_settings() {
+  constexpr bool kMayChange = true;
+  return {
+      file_setting(),
+      texts("drop", FIELD(data.csv.drop)),
+      typed_columns("numeric", data::ColumnType::kNumeric),
+      typed_columns("text", data::ColumnType::kText),
+      missing_marks(),
+      toggle("no-header", FIELD(data.csv.header), /*on=*/false),
+      delimiter(),
+      texts("target", FIELD(data.targets)),
+      number("rows", FIELD(data.rows)),
+      number("train-fraction", FIELD(data.train_fraction)),
+      unlisted(number("train-rows", FIELD(data.train_rows))),
+      named("categories", FIELD(data.encoding), data::parse_encoding),
+      named("missing-numbers", FIELD(data.missing_number), data::parse_missing_number),
+      named("unknown", FIELD(data.unknown_category), data::parse_unknown_category),
+      named("scale", FIELD(data.scaling), data::parse_scaling),
+      target_scale(),
+      named("fit", FIELD(data.fit), study::parse_fit),
+      text("sample-weights", FIELD(data.sample_weights)),
+      numbers("hidden", FIELD(network.hidden)),
+      named("activation", FIELD(network.activation), nn::parse_activation),
+      named("parametrization", FIELD(network.parametrization), nn::parse_parametrization),
+      number("sigma-w", FIELD(network.sigma_w)),
+      number("sigma-b", FIELD(network.sigma_b)),
+      number("width-factor", FIELD(network.width_factor)),
+      dtype(),
+      named("method", FIELD(training.method), train::parse_method),
+      named("loss", FIELD(training.loss), dynamics::parse_loss),
+      optional_number("smoothing", FIELD(training.smoothing)),
+      optional_number("lr", FIELD(training.learning_rate)),
+      schedule(),
+      decay(),
+      number("decay-period", FIELD(training.schedule.period)),
+      number("p", FIELD(training.p)),
+      number("q", FIELD(training.q)),
+      number("shape", FIELD(training.shape)),
+      numbers("output-weights", FIELD(data.output_weights)),
+      relinearize(),
+      number("weight-decay", FIELD(training.weight_decay)),
+      unlisted(number("batch", FIELD(training.batch))),
+      toggle("reshuffle", FIELD(training.reshuffle)),
+      number("steps", FIELD(training.steps), kMayChange),
+      number("stop-loss", FIELD(training.stop_loss), kMayChange),
+      number("patience", FIELD(training.patience), kMayChange),
+      number("plateau", FIELD(training.plateau), kMayChange),
+      number("max-seconds", FIELD(training.max_seconds), kMayChange),
+      number("validate-every", FIELD(training.validate_every)),
+      toggle("linearization-error", FIELD(training.linearization_error)),
+      memory(),
+      number("checkpoint-seconds", FIELD(training.checkpoint_seconds)),
+      number("seed", FIELD(training.seed)),
+      toggle("tune", FIELD(tune)),
+      toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
+      device(),
+      number("threads", FIELD(threads), kMayChange),
+  };
+}
+
+#undef FIELD
+
+/// Applied in the order of the table, so that a decay finds its schedule.
+void apply_in_order(const Settings& settings, Options& options) {
+  for (const Setting& setting : all_settings()) {
+    for (const SettingValue& each : settings) {
+      if (each.name == setting.name) setting.set(options, each.values);
+    }
+  }
+}
+
+std::string show(const std::optional<Values>& values) {
+  if (!values) return "not given";
+  return values->empty() ? "on" : fmt::format("{}", fmt::join(*values, ","));
+}
+
+}  // namespace
+
+const std::vector<Setting>& all_settings() {
+  static const std::vector<Setting> settings = make_settings();
+  return settings;
+}
+
+const Setting& find_setting(const std::string& name) {
+  for (const Setting& setting : all_settings()) {
+    if (setting.name == name) return setting;
+  }
+  throw InvalidArgument(c10::str("there is no setting '", name, "'"));
+}
+
+bool is_decided(const Options& options, const std::string& name) {
+  if (options.given.contains(name)) return true;
+  static const Options usual;
+  const Setting& setting = find_setting(name);
+  return setting.get(options) != setting.get(usual);
+}
+
+Settings decided_settings(const Options& options) {
+  Settings settings;
+  for (const Setting& setting : all_settings()) {
+    if (!is_decided(options, setting.name)) continue;
+    if (auto values = setting.get(options)) settings.push_back({setting.name, std::move(*values)});
+  }
+  return settings;
+}
+
+Settings usual_settings(const Options& options) {
+  Settings settings;
+  for (const Setting& setting : all_settings()) {
+    if (!setting.listed || is_decided(options, setting.name)) continue;
+    const auto values = setting.get(options);
+    if (!values) continue;
+    settings.push_back({setting.name, {fmt::format("{}", fmt::join(*values, ","))}});
+  }
+  return settings;
+}
+
+void apply(const Settings& settings, Options& options) {
+  for (const SettingValue& each : settings) options.given.insert(find_setting(each.name).name);
+  apply_in_order(settings, options);
+}
+
+void require_same_run(const Options& now, const Settings& decided, const Settings& usual,
+                      const std::string& where) {
+  Options saved;
+  for (const SettingValue& each : decided) saved.given.insert(each.name);
+  // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
+  apply_in_order(usual, saved);
+  apply_in_order(decided, saved);
+  const bool cosine = saved.training.schedule.kind == train::Schedule::Kind::kCosine;
+  for (const Setting& setting : all_settings()) {
+    if (setting.may_change && !(setting.name == "steps" && cosine)) continue;
+    const auto before = setting.get(saved);
+    const auto after = setting.get(now);
+    CDT_REQUIRE(before == after, where, ": was started with ", setting.name, " ", show(before),
+                ", and cannot be resumed with ", show(after));
+  }
+}
+
+}  // namespace cdt::run

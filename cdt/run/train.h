@@ -1,0 +1,45 @@
+/// From a table to a trained network in a folder: load, analyse, tune, train, write. What `cdt
+/// train` does, for any caller.
+#pragma once
+
+#include <cdt/run/folder.h>
+
+namespace cdt::run {
+
+/// What a run is busy with.
+enum class Phase { kLoading, kAnalysis, kTraining, kWriting };
+
+/// What a caller may want to see and decide while it runs; all may be empty.
+struct Hooks {
+  std::function<void(Phase)> on_phase;
+  /// The problem is there, and the folder holds its run.json.
+  std::function<void(const study::Problem&)> on_problem;
+  /// The pre-flight; not of a resumed run, which has it already.
+  std::function<void(const study::Findings&)> on_findings;
+  /// Why there is no pre-flight, although it was asked for.
+  std::function<void(const std::string& reason)> on_skipped;
+  std::function<void(int64_t done, int64_t total)> on_kernel;  ///< in blocks
+  std::function<void(const train::StepRecord&, int64_t steps)> on_step;
+  std::function<bool()> stop_requested;
+  /// What the run has chosen for the caller.
+  std::function<void(const std::string&)> on_note;
+  /// What went wrong and does not end the run: no checkpoint, no report.
+  std::function<void(const std::string&)> on_warning;
+};
+
+struct TrainedRun {
+  RunFolder folder;
+  RunRecord record;
+  study::Problem problem;
+  train::TrainOptions training;  ///< as they held: tuned, with the batch that was chosen
+  train::TrainResult result;
+};
+
+/// Trains and writes the folder. An interrupted run has a checkpoint there; with `resume` the same
+/// options (more steps apart) go on from it to the same bits as an uninterrupted run.
+/// @throws InvalidArgument if an option or the file is wrong, the folder holds a run already, or
+///   none to resume, or another.
+/// @throws NumericalError if the kernel cannot be computed.
+TrainedRun train(const Options& options, const Hooks& hooks = {});
+
+}  // namespace cdt::run

@@ -1,0 +1,213 @@
+#include <cdt/analysis/report.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/path.h>
+#include <cdt/study/findings.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace cdt::study {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using torch::Tensor;
+
+kernel::Ntk start_kernel(const Problem& problem, const AnalysisOptions& options) {
+  kernel::NtkOptions ntk;
+  ntk.memory_bytes = options.memory_bytes;
+  ntk.progress = options.progress;
+  return kernel::empirical_ntk(problem.model, problem.data.x, ntk);
+}
+
+analysis::ForecastFindings predict_training(const Problem& problem, const AnalysisOptions& options,
+                                            const dynamics::Modes& modes, const Tensor& error) {
+  CDT_REQUIRE(problem.data.x_val.defined(),
+              "a forecast needs validation rows: a train fraction below 1");
+  kernel::NtkOptions ntk;
+  ntk.memory_bytes = options.memory_bytes;
+  const auto cross = kernel::empirical_ntk(problem.model, problem.data.x_val, problem.data.x, ntk);
+  const Tensor gap =
+      cross.outputs.to(torch::kFloat64).reshape({-1}) - problem.data.y_val.reshape({-1});
+  control::ForecastOptions grid;
+  grid.q = options.q;
+  const auto by_mode = dynamics::modal_problem(modes, error, cross.theta, gap);
+  return analysis::summarize(control::forecast(by_mode, options.loss, grid));
+}
+
+void analyze_numbers(const Problem& problem, const AnalysisOptions& options, Findings& findings) {
+  const auto start = Clock::now();
+  const auto ntk = start_kernel(problem, options);
+  findings.kernel = ntk.brief_report();
+  findings.modes =
+      dynamics::decompose(ntk.theta, tol::rank_of_computed(ntk.theta.size(0), ntk.network_dtype));
+  findings.kernel_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+
+  analysis::PreflightOptions settings;
+  settings.loss = options.loss;
+  const double factor = dynamics::gradient_factor(options.loss, problem.data.y.numel());
+  settings.q = options.q;
+  settings.rho = options.p;
+  settings.reach_steps = options.reach_steps;
+  settings.inputs = problem.data.x;
+  settings.outputs_per_sample = problem.data.y.size(1);
+  settings.labels = problem.data.y.reshape({-1});
+  settings.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
+  settings.learning_rate = options.learning_rate.value_or(
+      train::start_rate(options.method, dynamics::unit_rate(findings.modes, factor)));
+  findings.preflight = analysis::analyze(ntk.theta, findings.modes, settings);
+  findings.preflight.riccati_residual = control::riccati_residual(
+      control::design_spectral(findings.modes, settings.learning_rate * factor,
+                               {settings.q, settings.rho, {}, {}}),
+      ntk.theta);
+  if (options.trial_steps > 0) {
+    findings.preflight.findings.trials =
+        run_trials(problem.model, problem.data.x, *settings.labels, findings.modes,
+                   findings.preflight, options.trial_steps);
+  }
+  if (options.forecast) {
+    findings.preflight.findings.forecast =
+        predict_training(problem, options, findings.modes, *settings.outputs - *settings.labels);
+  }
+}
+
+void analyze_classes(const Problem& problem, const AnalysisOptions& options, Findings& findings) {
+  CDT_REQUIRE(!options.forecast,
+              "a forecast is for quadratic losses; cross-entropy has no closed form");
+  const auto start = Clock::now();
+  const auto ntk = start_kernel(problem, options);
+  findings.kernel = ntk.brief_report();
+  const Tensor logits = ntk.outputs.to(torch::kFloat64);
+  const auto plant = control::linearize_cross_entropy(ntk.theta, logits, problem.data.y,
+                                                      options.smoothing, ntk.network_dtype);
+  findings.modes = plant.modes;
+  const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
+  findings.kernel_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+
+  ClassFindings classes;
+  const auto r = static_cast<double>(plant.samples);
+  classes.smoothing = options.smoothing;
+  classes.safe_rate = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
+  classes.initial_loss = dynamics::output_loss(dynamics::Loss::kCrossEntropy, logits,
+                                               problem.data.y.to(torch::kFloat64));
+  classes.conflicts = problem.conflicts;
+  classes.warnings = classes_without_rows(problem);
+
+  analysis::Preflight& found = findings.preflight;
+  const double unit =
+      train::is_controlled(options.method) ? plant.unit_rate() : classes.safe_rate / 2;
+  found.learning_rate = options.learning_rate.value_or(train::start_rate(options.method, unit));
+  found.loss = options.loss;
+  found.n = plant.modes.size();
+  found.samples = plant.samples;
+  found.outputs = plant.classes;
+  found.q = options.q;
+  found.rho = options.p;
+  found.lambda_max = plant.modes.largest();
+  found.lambda_min = plant.modes.smallest;
+  found.rank_tolerance = plant.modes.rank_tolerance;
+  const double scale = found.learning_rate / r;  // the step of ζ is (α/r)H^½ΘH^½
+  found.stability = analysis::assess_stability(plant.modes, scale);
+  found.lr_max = found.stability.scale_max * r;
+  found.lr_monotone = found.stability.scale_monotone * r;
+  found.reachability = analysis::assess_reachability(plant.modes);
+  const auto controller =
+      control::design_spectral(plant.modes, scale, {options.q, options.p, {}, {}});
+  found.margins = analysis::kernel_margins(controller);
+  found.radius_cdt = controller.closed_loop_radius();
+  found.gain_slow_modes = control::gain_of_slow_modes(options.q, options.p);
+  findings.classes = std::move(classes);
+}
+
+}  // namespace
+
+AnalysisOptions analysis_of(const train::TrainOptions& training) {
+  AnalysisOptions options;
+  options.loss = training.loss;
+  options.learning_rate = training.learning_rate;
+  options.method = training.method;
+  options.p = training.p;
+  options.q = training.q;
+  if (const double smoothing = train::smoothing_of(training); smoothing > 0) {
+    options.smoothing = smoothing;
+  }
+  options.memory_bytes = training.memory_bytes;
+  return options;
+}
+
+Findings analyze(const Problem& problem, const AnalysisOptions& options) {
+  Findings findings;
+  findings.source = problem.table.source;
+  for (const int64_t row : problem.split.train) {
+    if (problem.table.rows() == 0) break;  // made from a table that somebody else keeps
+    findings.lines.push_back(problem.table.lines[static_cast<size_t>(row)]);
+  }
+  if (dynamics::is_quadratic(options.loss)) {
+    analyze_numbers(problem, options, findings);
+  } else {
+    CDT_REQUIRE(options.loss == dynamics::Loss::kCrossEntropy, "the loss ",
+                dynamics::to_string(options.loss), " has no analysis: it has no curvature");
+    analyze_classes(problem, options, findings);
+  }
+  return findings;
+}
+
+std::string reason_to_skip(const Problem& problem, const train::TrainOptions& training) {
+  const Tensor& y = problem.data.y;
+  if (training.batch > 0 && training.batch < problem.data.x.size(0)) {
+    return "it looks at all samples at once, and training is by batches";
+  }
+  if (!dynamics::is_quadratic(training.loss) && training.loss != dynamics::Loss::kCrossEntropy) {
+    return "the mean absolute error has no curvature";
+  }
+  if (y.numel() > kLargestKernel) return fmt::format("a kernel of {} rows is large", y.numel());
+  return "";
+}
+
+Tuning best_tuning(const Findings& findings, train::Method method) {
+  const auto& forecast = findings.preflight.findings.forecast;
+  CDT_REQUIRE(forecast, "tuning needs findings with a forecast");
+  const auto& best = train::is_controlled(method) || !forecast->best_descent
+                         ? forecast->best
+                         : *forecast->best_descent;
+  Tuning tuning;
+  tuning.learning_rate = best.candidate.learning_rate;
+  if (best.candidate.controlled) tuning.p = best.candidate.p;
+  tuning.steps = best.step;
+  tuning.validation_loss = best.validation_loss;
+  return tuning;
+}
+
+std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
+                                                const torch::Tensor& y,
+                                                const dynamics::Modes& modes,
+                                                const analysis::Preflight& preflight,
+                                                int64_t steps) {
+  std::vector<analysis::TrialFindings> trials;
+  const double factor = dynamics::gradient_factor(preflight.loss, y.numel());
+  const auto controller = control::design_spectral(modes, preflight.learning_rate * factor,
+                                                   {preflight.q, preflight.rho, {}, {}});
+  for (const bool controlled : {false, true}) {
+    const auto seed = [&](const torch::Tensor& outputs) {
+      const torch::Tensor error = outputs - y;
+      return factor * (controlled ? controller.steer(error) : error);
+    };
+    kernel::PathOptions options;
+    options.steps = steps;
+    const auto path = kernel::record_path(model, x, preflight.learning_rate, seed, options);
+    analysis::Trial trial;
+    trial.controlled = controlled;
+    trial.outputs = path.outputs;
+    trial.local_outputs = path.local_outputs;
+    trial.displacements = path.displacements;
+    trial.target = y;
+    trial.hessian_norm = path.curvature.norm;
+    trial.kappa = controlled ? preflight.radius_cdt : preflight.stability.kappa;
+    trials.push_back(analysis::assess_trial(trial));
+  }
+  return trials;
+}
+
+}  // namespace cdt::study

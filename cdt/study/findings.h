@@ -1,0 +1,90 @@
+/// The pre-flight of a network and its data: one for quadratic losses and for the cross entropy.
+#pragma once
+
+#include <cdt/analysis/preflight.h>
+#include <cdt/control/cross_entropy.h>
+#include <cdt/study/problem.h>
+
+#include <functional>
+
+namespace cdt::study {
+
+/// What an analysis needs to know beside network and data.
+struct AnalysisOptions {
+  dynamics::Loss loss = dynamics::Loss::kMse;
+  std::optional<double> learning_rate;  ///< default: what `method` would take
+  train::Method method = train::Method::kGd;
+  double p = 0.1;
+  double q = 1.0;
+  double smoothing = control::kUsualSmoothing;  ///< of class labels
+  int64_t reach_steps = 10;
+  int64_t memory_bytes = int64_t{2} << 30;
+  int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none
+  bool forecast = false;    ///< needs validation samples
+  std::function<void(int64_t done, int64_t total)> progress;  ///< of the kernel, in blocks
+};
+
+/// What the training would be analysed with.
+AnalysisOptions analysis_of(const train::TrainOptions& training);
+
+/// What the cross entropy has beside the numbers of every loss.
+struct ClassFindings {
+  double smoothing = 0;
+  double safe_rate = 0;  ///< 4r/λ_max(Θ): plain descent is stable below it whatever the outputs are
+  double initial_loss = 0;
+  std::vector<ConflictingRows> conflicts;
+  std::vector<std::string> warnings;  ///< of classes that no training row has
+};
+
+/// What can be said before training.
+struct Findings {
+  /// Of Θ; under the cross entropy of H^½ΘH^½, which counts the C − 1 coordinates of each sample
+  /// that the softmax sees, scaled by the mean Hessian H of the smoothed loss from here to its
+  /// equilibrium (docs/theory.md, appendix D).
+  dynamics::Modes modes;
+  /// Under the cross entropy of the loop in logits: n = r(C − 1), and nothing that needs quadratic
+  /// losses (stabilizability, conflicts between samples, `findings`).
+  analysis::Preflight preflight;
+  std::optional<ClassFindings> classes;  ///< under the cross entropy
+  std::string source;                    ///< the file of the samples
+  std::vector<int64_t> lines;            ///< of the samples in it
+  std::string kernel;                    ///< how the kernel was found, one line
+  double kernel_seconds = 0;             ///< for the kernel and its eigendecomposition
+};
+
+/// The kernel of the problem's network on its training samples, and what it says. O(n³) in the
+/// n outputs of all samples together.
+/// @throws InvalidArgument if the loss has no curvature, or a forecast is asked for without
+///   validation samples or under the cross entropy, which has no closed form.
+Findings analyze(const Problem& problem, const AnalysisOptions& options);
+
+/// Why training with these options goes without an analysis, unless someone asks for it: batches, a
+/// kernel beyond kLargestKernel, a loss without curvature. Empty: nothing is in the way.
+std::string reason_to_skip(const Problem& problem, const train::TrainOptions& training);
+
+/// A page of text: the verdicts first, then what they mean and what to do.
+std::string to_text(const Findings& findings);
+/// One JSON object with the names of docs/formats.md.
+std::string to_json(const Findings& findings);
+
+/// Short trials under gradient descent and under CDT, on a copy of the parameters: how long the
+/// local model may be believed. Labels y [n], float64.
+std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
+                                                const torch::Tensor& y,
+                                                const dynamics::Modes& modes,
+                                                const analysis::Preflight& preflight,
+                                                int64_t steps);
+
+/// What the forecast advises: rate, weight, and where to stop.
+struct Tuning {
+  double learning_rate = 0;
+  std::optional<double> p;  ///< none: plain descent did best
+  int64_t steps = 0;
+  double validation_loss = 0;  ///< that it expects there
+};
+
+/// The best place of the forecast for a method: of descent alone for one without control.
+/// @throws InvalidArgument if the findings have no forecast.
+Tuning best_tuning(const Findings& findings, train::Method method);
+
+}  // namespace cdt::study

@@ -1,0 +1,128 @@
+#include <cdt/analysis/report.h>
+#include <cdt/core/format.h>
+#include <cdt/study/findings.h>
+#include <fmt/ranges.h>
+
+namespace cdt::study {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string class_verdicts(const analysis::Preflight& found) {
+  const double fastest = 2 / found.margins.gd;
+  std::string text;
+  text += !found.stability.stable
+              ? verdict_line(
+                    "gradient descent", "UNSTABLE",
+                    fmt::format("its fastest mode is multiplied by {:.3g} each step", 1 - fastest))
+          : !found.stability.exponential
+              ? verdict_line("gradient descent", "MARGINAL", "its fastest mode never shrinks")
+          : fastest > 1 ? verdict_line("gradient descent", "OSCILLATING",
+                                       "bounded, but the fastest mode changes sign each step")
+                        : verdict_line("gradient descent", "STABLE", "no mode oscillates");
+  text +=
+      verdict_line("controlled descent", found.radius_cdt <= 1 ? "STABLE" : "UNSTABLE",
+                   fmt::format("slow modes learn {:.2f} times faster", 1 + found.gain_slow_modes));
+  return text + (found.reachability.reachable
+                     ? verdict_line("reachability", "YES", "every class can be fitted on every row")
+                     : verdict_line("reachability", "NO",
+                                    fmt::format("{} of {} directions cannot be moved by any label",
+                                                found.n - found.reachability.rank, found.n)));
+}
+
+std::vector<std::string> class_meaning(const analysis::Preflight& found,
+                                       const ClassFindings& classes) {
+  return {
+      fmt::format("The loss is {:.4g} before training; always guessing evenly would give {:.4g}.",
+                  classes.initial_loss, std::log(static_cast<double>(found.outputs))),
+      fmt::format("Between here and the minimum of the smoothed loss, gradient descent is stable "
+                  "up to the rate {:.3g} in the local model; below {:.3g} it is so whatever the "
+                  "outputs, while the kernel stays.",
+                  found.lr_max, classes.safe_rate),
+      fmt::format("Training moves the kernel. The loop keeps its stability until the kernel has "
+                  "grown {:.3g}-fold under CDT, {:.3g}-fold under gradient descent{}.",
+                  found.margins.cdt, found.margins.gd,
+                  found.margins.gd < 1 ? " (below 1: unstable already)" : "")};
+}
+
+std::vector<std::string> class_advice(const ClassFindings& classes, const std::string& source) {
+  std::vector<std::string> advice = classes.warnings;
+  for (const ConflictingRows& rows : classes.conflicts) {
+    advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
+                                 fmt::join(rows.lines, ", "), source, rows.difference));
+    constexpr size_t kMost = 8;
+    if (advice.size() < kMost) continue;
+    advice.emplace_back("… and more such rows: cdt data describe lists them.");
+    break;
+  }
+  if (advice.empty()) advice.emplace_back("Nothing stands in the way of training.");
+  return advice;
+}
+
+std::string class_text(const Findings& findings) {
+  const analysis::Preflight& found = findings.preflight;
+  const ClassFindings& classes = *findings.classes;
+  std::string text = fmt::format(
+      "Pre-flight: {} × {} classes, loss cross-entropy (smoothing {:.4g}), learning rate {:.4g}, p "
+      "= {:.4g}, q = {:.4g}\n\n",
+      count_of(found.samples, "sample"), found.outputs, classes.smoothing, found.learning_rate,
+      found.rho, found.q);
+  text += class_verdicts(found);
+  append_section(text, "What it means", class_meaning(found, classes));
+  append_section(text, "What to do", class_advice(classes, findings.source));
+  return text + fmt::format(
+                    "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
+                    "  κ of gradient descent {}   radius under CDT {}\n"
+                    "  largest stable rate {:.6g}   largest without oscillation {:.6g}   safe in "
+                    "every state {:.6g}\n  kernel: {}\n",
+                    found.lambda_max, found.lambda_min, found.reachability.rank, found.n,
+                    radius_text(found.stability.kappa), radius_text(found.radius_cdt), found.lr_max,
+                    found.lr_monotone, classes.safe_rate, findings.kernel);
+}
+
+ordered_json class_json(const analysis::Preflight& found, const ClassFindings& classes) {
+  ordered_json json{{"n", found.n},
+                    {"samples", found.samples},
+                    {"outputs", found.outputs},
+                    {"loss", "cross-entropy"},
+                    {"smoothing", classes.smoothing},
+                    {"lr", found.learning_rate},
+                    {"q", found.q},
+                    {"p", found.rho},
+                    {"lambda_max", found.lambda_max},
+                    {"lambda_min", found.lambda_min},
+                    {"rank", found.reachability.rank},
+                    {"rank_tolerance", found.rank_tolerance},
+                    {"reachable", found.reachability.reachable},
+                    {"stable", found.stability.stable},
+                    {"strictly_contracting", found.stability.strictly_contracting},
+                    {"lr_max", number_or_null(found.lr_max)},
+                    {"lr_monotone", number_or_null(found.lr_monotone)},
+                    {"lr_max_everywhere", number_or_null(classes.safe_rate)},
+                    {"radius_gd", found.stability.kappa},
+                    {"radius_cdt", found.radius_cdt},
+                    {"margin_gd", number_or_null(found.margins.gd)},
+                    {"margin_cdt", number_or_null(found.margins.cdt)},
+                    {"gain_slow_modes", found.gain_slow_modes},
+                    {"initial_loss", classes.initial_loss},
+                    {"conflicts", ordered_json::array()}};
+  for (const ConflictingRows& rows : classes.conflicts) {
+    json["conflicts"].push_back({{"lines", rows.lines}, {"kind", "duplicate-conflict"}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string to_text(const Findings& findings) {
+  if (findings.classes) return class_text(findings);
+  return analysis::to_text(findings.preflight, {findings.source, findings.lines}) +
+         fmt::format("  kernel: {}\n", findings.kernel);
+}
+
+std::string to_json(const Findings& findings) {
+  if (!findings.classes) return analysis::to_json(findings.preflight);
+  return class_json(findings.preflight, *findings.classes).dump(2);
+}
+
+}  // namespace cdt::study

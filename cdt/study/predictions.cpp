@@ -1,0 +1,83 @@
+#include <cdt/core/error.h>
+#include <cdt/study/predictions.h>
+
+#include <cmath>
+
+namespace cdt::study {
+
+using torch::Tensor;
+
+Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
+                       const Tensor& features, const std::string& source) {
+  const torch::NoGradGuard no_graph;
+  constexpr int64_t kRows = 1 << 16;  // at a time, so that a long file needs little memory
+  std::vector<Tensor> parts;
+  for (int64_t first = 0; first < features.size(0); first += kRows) {
+    const int64_t count = std::min(kRows, features.size(0) - first);
+    const Tensor x = features.narrow(0, first, count).to(model->device(), model->dtype());
+    const Tensor outputs = preprocess.to_original(model->forward(x).cpu());
+    parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
+  }
+  Tensor predictions = torch::cat(parts);
+  const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();
+  CDT_REQUIRE(
+      broken.size(0) == 0, source, ", row ", broken[0][0].item<int64_t>() + 1,
+      ": its prediction is not a finite number; a feature lies far outside the range of the "
+      "training data");
+  return predictions;
+}
+
+ClassErrors measure_classes(const data::Preprocess& preprocess, const Tensor& probabilities,
+                            const Tensor& labels) {
+  const int64_t C = preprocess.output_count();
+  const Tensor wanted = labels.argmax(1);
+  const Tensor predicted = probabilities.argmax(1);
+  const Tensor counts = torch::bincount(wanted * C + predicted, {}, C * C).view({C, C});
+  ClassErrors errors;
+  errors.accuracy = wanted.eq(predicted).to(torch::kFloat64).mean().item<double>();
+  // As −log p, from the probability of the right class; zero only by rounding.
+  const Tensor p = (probabilities * labels).sum(1).clamp_min(1e-300);
+  errors.cross_entropy = -p.log().mean().item<double>();
+  errors.classes = preprocess.classes();
+  for (int64_t i = 0; i < C; ++i) {
+    errors.confusion.emplace_back();
+    for (int64_t j = 0; j < C; ++j) errors.confusion.back().push_back(counts[i][j].item<int64_t>());
+  }
+  return errors;
+}
+
+Errors measure_errors(const data::Preprocess& preprocess, const Tensor& predictions,
+                      const Tensor& targets) {
+  if (preprocess.has_classes()) {
+    return {{preprocess.targets[0].name, measure_classes(preprocess, predictions, targets)}};
+  }
+  Errors errors;
+  for (size_t i = 0; i < preprocess.targets.size(); ++i) {
+    const Tensor target = targets.select(1, static_cast<int64_t>(i));
+    const Tensor gap = predictions.select(1, static_cast<int64_t>(i)) - target;
+    const double spread = (target - target.mean()).square().mean().item<double>();
+    const double square = gap.square().mean().item<double>();
+    NumberErrors found{std::sqrt(square), gap.abs().mean().item<double>(), std::nullopt};
+    if (spread > 0) found.r2 = 1 - square / spread;
+    errors.push_back({preprocess.targets[i].name, found});
+  }
+  return errors;
+}
+
+RowPredictions predict_rows(const Problem& problem, const std::vector<int64_t>& rows) {
+  const data::Preprocess& preprocess = problem.preprocess;
+  return {predict_targets(problem.model, preprocess, preprocess.transform(problem.table, rows),
+                          problem.table.source),
+          preprocess.to_original(preprocess.transform_targets(problem.table, rows))};
+}
+
+std::vector<std::string> class_names(const data::Preprocess& preprocess, const Tensor& scores) {
+  std::vector<std::string> names;
+  const Tensor best = scores.argmax(1);
+  for (int64_t i = 0; i < best.size(0); ++i) {
+    names.push_back(preprocess.classes()[static_cast<size_t>(best[i].item<int64_t>())]);
+  }
+  return names;
+}
+
+}  // namespace cdt::study

@@ -1,0 +1,57 @@
+/// What a trained network predicts, in units of the file, and how far off it is.
+#pragma once
+
+#include <cdt/study/problem.h>
+
+#include <optional>
+#include <variant>
+
+namespace cdt::study {
+
+/// Of a target that is a number, in units of the file.
+struct NumberErrors {
+  double rmse = 0;
+  double mae = 0;
+  std::optional<double> r2;  ///< none for a constant target
+};
+
+/// Of a target that is a class.
+struct ClassErrors {
+  double accuracy = 0;
+  double cross_entropy = 0;  ///< −log of the right class's probability, on average
+  std::vector<std::string> classes;
+  std::vector<std::vector<int64_t>> confusion;  ///< rows by class (first index) and predicted class
+};
+
+struct TargetErrors {
+  std::string target;
+  std::variant<NumberErrors, ClassErrors> value;
+};
+using Errors = std::vector<TargetErrors>;
+
+/// The network's predictions for features [r, f], in units of the file [r, t], float64; of classes
+/// their probabilities [r, C].
+/// @throws InvalidArgument, naming `source`, if one is not finite.
+torch::Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
+                              const torch::Tensor& features, const std::string& source);
+
+/// Predictions [r, t] against targets [r, t], both in units of the file; of classes probabilities
+/// [r, C] against labels [r, C], 1 in the column of the class.
+Errors measure_errors(const data::Preprocess& preprocess, const torch::Tensor& predictions,
+                      const torch::Tensor& targets);
+/// Of one target that is a class.
+ClassErrors measure_classes(const data::Preprocess& preprocess, const torch::Tensor& probabilities,
+                            const torch::Tensor& labels);
+
+/// Predictions and targets of some rows of the problem's table.
+struct RowPredictions {
+  torch::Tensor predicted;
+  torch::Tensor wanted;
+};
+RowPredictions predict_rows(const Problem& problem, const std::vector<int64_t>& rows);
+
+/// The name of each row's class: that of its largest entry.
+std::vector<std::string> class_names(const data::Preprocess& preprocess,
+                                     const torch::Tensor& scores);
+
+}  // namespace cdt::study

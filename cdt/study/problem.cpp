@@ -1,0 +1,180 @@
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/data/samples.h>
+#include <cdt/study/problem.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace cdt::study {
+namespace {
+
+using torch::Tensor;
+
+std::vector<ConflictingRows> find_conflicts(const Tensor& x, const Tensor& y,
+                                            const data::Table& table, const Problem& problem) {
+  const Tensor features = x.contiguous();
+  const auto width = static_cast<size_t>(features.size(1)) * sizeof(double);
+  const char* bytes = static_cast<const char*>(features.data_ptr());
+  std::map<std::string_view, std::vector<int64_t>> groups;
+  for (int64_t i = 0; i < features.size(0); ++i) {
+    groups[{bytes + static_cast<size_t>(i) * width, width}].push_back(i);
+  }
+  std::vector<ConflictingRows> conflicts;
+  for (const auto& [row, samples] : groups) {
+    if (samples.size() < 2) continue;
+    const Tensor labels =
+        problem.preprocess.to_original(y.index_select(0, torch::tensor(samples, torch::kInt64)));
+    const Tensor gaps = std::get<0>(labels.max(0)) - std::get<0>(labels.min(0));
+    const auto target = gaps.argmax().item<int64_t>();
+    const double gap = gaps[target].item<double>();
+    if (gap == 0) continue;
+    const auto& targets = problem.preprocess.targets;
+    ConflictingRows found;
+    found.difference =
+        problem.preprocess.has_classes()
+            ? fmt::format("their {} differs; at best its frequencies are learned", targets[0].name)
+            : fmt::format("their {} differs by up to {:.6g}; at best its mean is learned",
+                          targets[static_cast<size_t>(target)].name, gap);
+    for (const int64_t sample : samples) {
+      const int64_t source = problem.split.train[static_cast<size_t>(sample)];
+      found.lines.push_back(table.lines[static_cast<size_t>(source)]);
+    }
+    std::sort(found.lines.begin(), found.lines.end());
+    conflicts.push_back(std::move(found));
+  }
+  std::sort(conflicts.begin(), conflicts.end(),
+            [](const auto& a, const auto& b) { return a.lines < b.lines; });
+  return conflicts;
+}
+
+Tensor read_weights(const data::Table& table, const std::string& name,
+                    const std::vector<int64_t>& rows) {
+  const data::Column& column = table.at(name);
+  CDT_REQUIRE(column.type == data::ColumnType::kNumeric, table.source, ": the weights in column ",
+              data::in_quotes(name), " must be numbers");
+  std::vector<double> weights;
+  for (const int64_t row : rows) {
+    const double weight = column.numbers[static_cast<size_t>(row)];
+    CDT_REQUIRE(weight > 0, table.source, ", line ", table.lines[static_cast<size_t>(row)],
+                ": expected a positive weight in column ", data::in_quotes(name), ", but came ",
+                column.is_missing(row) ? "a missing value" : c10::str(weight));
+    weights.push_back(weight);
+  }
+  return torch::tensor(weights, torch::kFloat64);
+}
+
+data::Preprocess fit(const data::Table& table, const DataOptions& options,
+                     const std::vector<int64_t>& rows) {
+  data::PreprocessOptions wanted;
+  wanted.targets = options.targets;
+  if (!options.sample_weights.empty()) {
+    CDT_REQUIRE(std::find(options.targets.begin(), options.targets.end(), options.sample_weights) ==
+                    options.targets.end(),
+                "sample weights: expected a column that is no target, but came ",
+                data::in_quotes(options.sample_weights));
+    wanted.drop = {options.sample_weights};
+  }
+  wanted.encoding = options.encoding;
+  wanted.missing_number = options.missing_number;
+  wanted.unknown_category = options.unknown_category;
+  wanted.scaling = options.scaling;
+  wanted.classes = options.classes;
+  CDT_REQUIRE(!options.classes || !options.target_scaling,
+              "target-scale is for numbers; cross-entropy learns classes, which have no scale");
+  if (options.target_scaling) wanted.target_scaling = *options.target_scaling;
+  return options.fit == Fit::kAll ? data::fit_preprocess(table, wanted, options.csv)
+                                  : data::fit_preprocess(table, rows, wanted, options.csv);
+}
+
+}  // namespace
+
+std::string checksum(const std::string& bytes) {
+  uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
+  return fmt::format("{:016x}", hash);
+}
+
+Problem load_problem(const DataOptions& options, const NetworkOptions& network, uint64_t seed,
+                     torch::Device device) {
+  data::Table table = data::read_csv(options.file, options.csv);
+  Problem problem = make_problem(table, options, network, seed, device);
+  problem.table = std::move(table);
+  problem.checksum = checksum(read_file(options.file));
+  return problem;
+}
+
+Problem make_problem(const data::Table& table, const DataOptions& options,
+                     const NetworkOptions& network, uint64_t seed, torch::Device device) {
+  Problem problem;
+  const int64_t available = table.rows();
+  CDT_REQUIRE(options.rows >= 0 && options.rows <= available, table.source, ": rows asks for ",
+              options.rows, " rows, the file has ", available);
+  const int64_t count = options.rows > 0 ? options.rows : available;
+  const auto share =
+      static_cast<int64_t>(std::floor(static_cast<double>(count) * options.train_fraction + 1e-9));
+  const int64_t train = options.train_rows > 0 ? options.train_rows : share;
+  CDT_REQUIRE(train >= 1, "a train fraction of ", options.train_fraction, " of ", count,
+              " rows leaves none to train on");
+  CDT_REQUIRE(train <= count, "train rows asks for ", train, " of ", count, " rows");
+  problem.split = data::split_rows(available, count, train, seed);
+  problem.preprocess = fit(table, options, problem.split.train);
+
+  nn::NetworkOptions layers;
+  layers.architecture = network.architecture;
+  layers.input_shape = {problem.preprocess.feature_count()};
+  layers.hidden = network.hidden;
+  layers.outputs = problem.preprocess.output_count();
+  layers.activation = network.activation;
+  layers.parametrization = network.parametrization;
+  layers.sigma_w = network.sigma_w;
+  layers.sigma_b = network.sigma_b;
+  layers.width_factor = network.width_factor;
+  problem.model = nn::make_network(layers, seed, network.dtype);
+  problem.model->to(device);
+
+  const data::TableSamples samples(table, problem.preprocess);
+  const auto [x, y] = samples.batch(problem.split.train);
+  problem.conflicts = find_conflicts(x, y, table, problem);
+  problem.data.x = x.to(device, network.dtype);
+  problem.data.y = y.to(device);
+  if (!problem.split.validation.empty()) {
+    const data::Batch validation = samples.batch(problem.split.validation);
+    problem.data.x_val = validation.x.to(device, network.dtype);
+    problem.data.y_val = validation.y.to(device);
+  }
+  if (!options.sample_weights.empty()) {
+    problem.data.sample_weights = read_weights(table, options.sample_weights, problem.split.train);
+  }
+  if (!options.output_weights.empty()) {
+    CDT_REQUIRE(options.output_weights.size() == options.targets.size(),
+                "output weights: expected one weight a target, ", options.targets.size(),
+                ", but came ", options.output_weights.size());
+    problem.data.output_weights = torch::tensor(options.output_weights, torch::kFloat64);
+  }
+  return problem;
+}
+
+std::vector<std::string> classes_without_rows(const Problem& problem) {
+  std::vector<std::string> warnings;
+  if (!problem.preprocess.has_classes()) return warnings;
+  const Tensor counts = problem.data.y.sum(0).cpu();
+  for (int64_t c = 0; c < counts.size(0); ++c) {
+    if (counts[c].item<double>() > 0) continue;
+    warnings.push_back(fmt::format(
+        "{}: no training row has the class {} of {}; it will hardly be predicted",
+        problem.table.source, data::in_quotes(problem.preprocess.classes()[static_cast<size_t>(c)]),
+        problem.preprocess.targets[0].name));
+  }
+  return warnings;
+}
+
+int64_t usual_batch(const Problem& problem, train::Method method) {
+  const Tensor& y = problem.data.y;
+  if (!train::is_controlled(method) || y.numel() <= kLargestKernel) return 0;
+  return std::max<int64_t>(1, kLargestKernel / 2 / y.size(1));
+}
+
+}  // namespace cdt::study

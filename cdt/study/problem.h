@@ -1,0 +1,48 @@
+/// A table and a network as tensors: what analysis, training and sweeps start from.
+#pragma once
+
+#include <cdt/data/split.h>
+#include <cdt/study/options.h>
+#include <cdt/train/trainer.h>
+
+namespace cdt::study {
+
+/// Training rows that are equal in every feature and differ in a target.
+struct ConflictingRows {
+  std::vector<int64_t> lines;  ///< of the file, from 1
+  std::string difference;      ///< in words: which target, how much, what can be learned
+};
+
+struct Problem {
+  data::Table table;
+  data::Split split;
+  data::Preprocess preprocess;
+  train::TrainData data;
+  nn::Network model;
+  std::vector<ConflictingRows> conflicts;
+  std::string checksum;  ///< of the file's bytes
+};
+
+/// Reads the file, draws and splits rows, fits the preprocessing, makes the network.
+/// @throws InvalidArgument if an option or the file is wrong.
+Problem load_problem(const DataOptions& data, const NetworkOptions& network, uint64_t seed,
+                     torch::Device device);
+
+/// The same from a table that is there already; the problem's own table stays empty.
+Problem make_problem(const data::Table& table, const DataOptions& data,
+                     const NetworkOptions& network, uint64_t seed, torch::Device device);
+
+/// A warning for each class that no training row has.
+std::vector<std::string> classes_without_rows(const Problem& problem);
+
+/// Tells changed files apart, nothing more.
+std::string checksum(const std::string& bytes);
+
+/// Outputs (samples × targets) beyond which a kernel is not computed unasked.
+inline constexpr int64_t kLargestKernel = 4000;
+
+/// Samples a step where nobody has chosen: all (0), or so many that a kernel has half as many
+/// outputs as kLargestKernel, if `method` needs one and that of all samples would be larger.
+int64_t usual_batch(const Problem& problem, train::Method method);
+
+}  // namespace cdt::study

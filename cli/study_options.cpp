@@ -1,0 +1,248 @@
+#include "cli/study_options.h"
+
+#include <cdt/core/error.h>
+#include <cdt/study/problem.h>
+#include <fmt/format.h>
+
+namespace cdt::cli {
+namespace {
+
+CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std::string>& columns,
+                         const std::string& text) {
+  return app.add_option(flag, columns, text)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN");
+}
+
+/// Columns whose type the content shall not decide.
+void add_typed_columns(CLI::App& app, const std::string& flag, data::CsvOptions& csv,
+                       data::ColumnType type, const std::string& text) {
+  app.add_option_function<std::vector<std::string>>(
+         flag,
+         [&csv, type](const std::vector<std::string>& names) {
+           for (const std::string& name : names) {
+             const auto [known, fresh] = csv.types.emplace(name, type);
+             CDT_REQUIRE(fresh || known->second == type, "expected column ", data::in_quotes(name),
+                         " in --numeric or --text, but came in both");
+           }
+         },
+         text)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN");
+}
+
+}  // namespace
+
+void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bool required) {
+  app.add_option("FILE", file, "a CSV file")->required(required);
+  add_columns(app, "--drop", csv.drop, "columns to leave out, with commas between");
+  add_typed_columns(app, "--numeric", csv, data::ColumnType::kNumeric,
+                    "columns that must be numbers, whatever they look like");
+  add_typed_columns(app, "--text", csv, data::ColumnType::kText,
+                    "columns that are text, even if they look like numbers");
+  app.add_option_function<std::vector<std::string>>(
+         "--missing", [&csv](const std::vector<std::string>& marks) { csv.missing_marks = marks; },
+         "marks of missing values besides the empty cell, with commas between; "
+         "default NA,?,nan")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("MARK");
+  app.add_flag_callback(
+      "--no-header", [&csv] { csv.header = false; },
+      "the first line is data; columns are column1, column2, ...");
+  app.add_option_function<std::string>(
+         "--delimiter",
+         [&csv](const std::string& text) {
+           const std::string between = text == "\\t" ? "\t" : text;
+           CDT_REQUIRE(between.size() == 1, "--delimiter: expected one character, but came ",
+                       data::in_quotes(text));
+           csv.delimiter = between[0];
+         },
+         "between fields; \\t for a tab")
+      ->default_str(",")
+      ->type_name("CHAR");
+}
+
+void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
+  add_csv_options(app, data.file, data.csv, required);
+  add_columns(app, "--target", data.targets, "columns to learn, with commas between")
+      ->required(required);
+  app.add_option("--rows", data.rows, "rows to draw from the file without replacement; 0 takes all")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--train-fraction", data.train_fraction,
+                 "share of them to train on; the others validate")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--train-rows", data.train_rows, "rows to train on, instead of the share")
+      ->check(positive());
+  add_named(app, "--categories", data.encoding, data::parse_encoding, {"index", "onehot"},
+            "text as the index of its category, or one feature per category");
+  add_named(app, "--missing-numbers", data.missing_number, data::parse_missing_number,
+            {"zero", "median"},
+            "what stands for a missing number; missing text is a category of its own");
+  add_named(app, "--unknown", data.unknown_category, data::parse_unknown_category,
+            {"error", "missing"},
+            "a category in new data that the file did not have: refuse it, or take it as missing");
+  const std::vector<std::string> scalings{"minmax", "standard", "none"};
+  add_named(app, "--scale", data.scaling, data::parse_scaling, scalings,
+            "features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are");
+  app.add_option_function<std::string>(
+         "--target-scale",
+         [&data](const std::string& name) { data.target_scaling = data::parse_scaling(name); },
+         "targets, likewise; predictions come back in units of the file")
+      ->check(CLI::IsMember(scalings))
+      ->default_str("minmax");
+  add_named(app, "--fit", data.fit, study::parse_fit, {"train", "all"},
+            "fit the scaling on training rows, or on the whole file");
+  app.add_option("--sample-weights", data.sample_weights,
+                 "column with positive weights of the samples in the controller's Q; no feature")
+      ->type_name("COLUMN");
+}
+
+void add_network_options(CLI::App& app, study::NetworkOptions& network, bool hidden_layers) {
+  if (hidden_layers) {
+    app.add_option("--hidden", network.hidden, "widths of the hidden layers, with commas between")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(positive())
+        ->type_name("N")
+        ->default_str("256,256");
+  }
+  add_named(app, "--activation", network.activation, nn::parse_activation,
+            {"relu", "tanh", "gelu", "softplus", "erf"}, "between layers");
+  add_named(app, "--parametrization", network.parametrization, nn::parse_parametrization,
+            {"standard", "ntk", "improved"}, "how weights are drawn and scaled");
+  app.add_option("--sigma-w", network.sigma_w, "σ_w: weights are drawn with variance σ_w²/n")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--sigma-b", network.sigma_b, "σ_b: biases are drawn with variance σ_b²")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--width-factor", network.width_factor, "s: multiplies the hidden widths")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--dtype",
+         [&network](const std::string& name) { network.dtype = study::parse_dtype(name); },
+         "the network's precision")
+      ->check(CLI::IsMember({"float32", "float64"}))
+      ->default_str(study::dtype_name(network.dtype));
+}
+
+CLI::Option* add_memory(CLI::App& app, int64_t& bytes, const std::string& text) {
+  return app
+      .add_option_function<int64_t>(
+          "--memory", [&bytes](int64_t megabytes) { bytes = megabytes << 20; }, text)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->default_str(std::to_string(bytes >> 20));
+}
+
+void add_training_options(CLI::App& app, train::TrainOptions& training, study::DataOptions& data) {
+  add_named(app, "--method", training.method, train::parse_method,
+            {"gd", "gd-matched", "cdt", "guarded", "momentum", "adam", "lbfgs"},
+            "guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched "
+            "(gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to compare with");
+  add_named(app, "--loss", training.loss, dynamics::parse_loss,
+            {"sse", "half-mse", "mse", "mae", "cross-entropy"},
+            "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers; "
+            "mae: without control only");
+  add_optional(app, "--smoothing", training.smoothing,
+               "of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded "
+               "and cdt, which need it, else 0")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("ε");
+  add_optional(app, "--lr", training.learning_rate,
+               "learning rate α; default: found from the kernel")
+      ->check(positive());
+  train::Schedule& schedule = training.schedule;
+  // Callbacks run in the order of the options: --decay has the last word.
+  app.add_option_function<std::string>(
+         "--schedule",
+         [&schedule](const std::string& name) {
+           schedule.kind = train::parse_schedule(name);
+           if (schedule.kind == train::Schedule::Kind::kStep) schedule.decay = 0.5;
+         },
+         "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step")
+      ->check(CLI::IsMember({"constant", "inverse", "exponential", "cosine", "step"}))
+      ->default_str(to_string(schedule.kind));
+  app.add_option_function<double>(
+         "--decay",
+         [&schedule, &app](double decay) {
+           schedule.decay = decay;
+           if (app.count("--schedule") == 0) schedule.kind = train::Schedule::Kind::kInverse;
+         },
+         "of the schedule; alone it means inverse. Default: 0.01, of step 0.5")
+      ->check(non_negative());
+  app.add_option("--decay-period", schedule.period, "steps between two decays of the schedule step")
+      ->check(positive())
+      ->capture_default_str();
+  app.add_option("--p", training.p, "weight on label augments, R = pI: smaller steers harder")
+      ->check(positive())
+      ->capture_default_str();
+  app.add_option("--q", training.q, "weight on errors, Q = qI")
+      ->check(positive())
+      ->capture_default_str();
+  app.add_option("--shape", training.shape,
+                 "spectral shaping: less q on modes with an eigenvalue below this share of the "
+                 "largest, where noise is learned; 0: none")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--output-weights", data.output_weights,
+                 "weights of the targets in the controller's Q, with commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(positive());
+  app.add_option_function<std::string>(
+      "--relinearize",
+      [&training](const std::string& text) {
+        training.relinearize = train::parse_relinearization(text);
+      },
+      "when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: "
+      "guard for guarded, never for cdt");
+  app.add_option("--weight-decay", training.weight_decay, "adds ½·decay·‖θ‖² to the objective")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--batch", training.batch,
+                 fmt::format("samples a step; 0 takes all (default: all up to a kernel of {}, else "
+                             "half as many)",
+                             study::kLargestKernel))
+      ->check(non_negative());
+  app.add_flag("--reshuffle", training.reshuffle,
+               "new batches each epoch; otherwise they recur, and their controllers are kept");
+  app.add_option("--steps", training.steps, "at most so many")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--stop-loss", training.stop_loss, "stop at this training loss; 0: never")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--patience", training.patience,
+                 "stop after so many steps without a better validation loss, and keep the best "
+                 "weights; 0: off")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--plateau", training.plateau,
+                 "stop after so many steps without a training loss lower by 0.01 %; 0: off")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--max-seconds", training.max_seconds, "stop after this time; 0: no limit")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--validate-every", training.validate_every, "steps between validation losses")
+      ->check(positive())
+      ->capture_default_str();
+  app.add_flag("--linearization-error", training.linearization_error,
+               "record how far the network has left its local model (a Jacobian-vector product a "
+               "step)");
+  add_memory(app, training.memory_bytes, "for the kernel's computation, in MB");
+  app.add_option("--checkpoint-seconds", training.checkpoint_seconds, "between checkpoints")
+      ->check(non_negative())
+      ->capture_default_str();
+  app.add_option("--seed", training.seed, "of rows, split, network and batches")
+      ->check(non_negative())
+      ->capture_default_str();
+}
+
+}  // namespace cdt::cli

@@ -1,0 +1,367 @@
+// Run folders as a program of one's own writes and reads them.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/data/houses.h>
+#include <cdt/run/train.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/temp_folder.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+namespace fs = std::filesystem;
+using Values = std::vector<std::string>;
+
+/// The value of a setting; none if it is not there.
+std::optional<Values> value_of(const run::Settings& settings, const std::string& name) {
+  for (const auto& each : settings) {
+    if (each.name == name) return each.values;
+  }
+  return std::nullopt;
+}
+
+class Run : public testing::Test {
+ protected:
+  void SetUp() override {
+    torch::set_num_threads(1);
+    options_.data.file = (folder_ / "houses.csv").string();
+    options_.data.targets = {"price"};
+    options_.network.hidden = {16};
+    options_.training.steps = 12;
+    options_.analysis = false;
+    options_.folder = folder_ / "run";
+    write_file_atomically(options_.data.file, {data::make_houses(60, 1)});
+  }
+  run::Options in(const std::string& name) const {
+    run::Options options = options_;
+    options.folder = folder_ / name;
+    return options;
+  }
+  /// Stops after so many steps.
+  static run::Hooks stopping_after(int64_t steps) {
+    run::Hooks hooks;
+    auto seen = std::make_shared<int64_t>(0);
+    hooks.on_step = [seen](const train::StepRecord&, int64_t) { ++*seen; };
+    hooks.stop_requested = [seen, steps] { return *seen >= steps; };
+    return hooks;
+  }
+  std::string bytes(const std::string& name) const { return read_file(folder_ / name); }
+
+  test::TempFolder folder_;
+  run::Options options_;
+};
+
+TEST_F(Run, TheFolderHoldsWhatWasDone) {
+  std::vector<run::Phase> phases;
+  int64_t rows = 0;
+  run::Hooks hooks;
+  hooks.on_phase = [&](run::Phase phase) { phases.push_back(phase); };
+  hooks.on_problem = [&](const study::Problem& problem) { rows = problem.table.rows(); };
+  const run::TrainedRun done = run::train(options_, hooks);
+  EXPECT_EQ(rows, 60);
+  EXPECT_THAT(phases,
+              ElementsAre(run::Phase::kLoading, run::Phase::kTraining, run::Phase::kWriting));
+  const run::RunFolder folder(options_.folder);
+  const run::RunRecord record = folder.read_record();
+  EXPECT_EQ(record.network.shape, "8-16-1");
+  EXPECT_EQ(record.data.train, 42);
+  EXPECT_EQ(record.data.checksum, study::checksum(read_file(options_.data.file)));
+  EXPECT_EQ(record.result->steps, done.result.steps);
+  EXPECT_EQ(record.result->train_loss, done.result.train_loss);
+  EXPECT_EQ(record.result->outcome, done.result.outcome);
+  EXPECT_EQ(record.in_words, done.result.in_words());
+  EXPECT_EQ(folder.read_history().size(), done.result.history.size());
+  EXPECT_EQ(folder.read_preprocess().feature_count(), 8);
+  EXPECT_TRUE(fs::exists(folder.report()));
+  const auto& error = std::get<study::NumberErrors>(record.errors->train.at(0).value);
+  EXPECT_EQ(error.rmse, std::get<study::NumberErrors>(done.record.errors->train[0].value).rmse);
+  // What it predicts again is what it wrote.
+  const auto trained = run::load_trained(folder, torch::kCPU);
+  const auto table = data::read_csv(options_.data.file, trained.preprocess.csv_options());
+  const run::Predictions found = run::predict(trained, table);
+  ASSERT_TRUE(found.errors);
+  EXPECT_EQ(found.values.size(0), 60);
+  EXPECT_THAT(run::to_csv(trained, found), testing::StartsWith("row,price\n1,"));
+  EXPECT_TRUE(json::parse(run::to_json(*found.errors))["price"].contains("rmse"));
+}
+
+TEST_F(Run, RecordsSurviveToTheLastBit) {
+  const run::TrainedRun done = run::train(options_);
+  const std::string text = run::to_json(done.record);
+  EXPECT_EQ(run::to_json(run::parse_record(text)), text);
+  EXPECT_EQ(json::parse(bytes("run/run.json")), json::parse(text));
+  run::RunRecord other = done.record;
+  other.tuned = study::Tuning{0.1, 0.25, 7, 0.5};
+  other.errors->validation = {{"kind", study::ClassErrors{0.5, 1.5, {"a", "b"}, {{1, 2}, {3, 4}}}}};
+  other.analysis = R"({"n": 3})";
+  other.analysis_text = "a page";
+  const std::string rich = run::to_json(other);
+  EXPECT_EQ(run::to_json(run::parse_record(rich)), rich);
+  other.result.reset();
+  EXPECT_TRUE(json::parse(run::to_json(other))["result"].is_null());
+  EXPECT_FALSE(run::parse_record(run::to_json(other)).result);
+}
+
+TEST_F(Run, DamagedRecordsAreRefused) {
+  const auto refuse = [](const std::string& text, const std::string& message) {
+    EXPECT_THAT([&] { run::parse_record(text, "x/run.json"); },
+                ThrowsMessage<InvalidArgument>(
+                    testing::AllOf(HasSubstr("x/run.json"), HasSubstr(message))));
+  };
+  refuse("{", "is not JSON");
+  refuse(R"({"format": "cdt-run-9"})", "expected the format \"cdt-run-1\"");
+  refuse(R"({"format": "cdt-run-1"})", "settings");
+  EXPECT_THAT([&] { run::RunFolder(folder_.path()).read_record(); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("it has no run.json")));
+}
+
+TEST_F(Run, EverySettingGoesToTextAndBack) {
+  run::Options options;
+  options.data.file = "/data/a.csv";
+  options.data.csv.drop = {"id", "name"};
+  options.data.csv.types = {{"zip", data::ColumnType::kText}, {"age", data::ColumnType::kNumeric}};
+  options.data.csv.missing_marks = {"none"};
+  options.data.csv.header = false;
+  options.data.csv.delimiter = '\t';
+  options.data.targets = {"y", "z"};
+  options.data.rows = 50;
+  options.data.train_fraction = 0.1 + 0.2;
+  options.data.train_rows = 20;
+  options.data.encoding = data::Encoding::kOneHot;
+  options.data.missing_number = data::MissingNumber::kMedian;
+  options.data.unknown_category = data::UnknownCategory::kMissing;
+  options.data.scaling = data::Scaling::kNone;
+  options.data.target_scaling = data::Scaling::kStandard;
+  options.data.fit = study::Fit::kAll;
+  options.data.sample_weights = "w";
+  options.data.output_weights = {1, 2.5};
+  options.network = {"mlp", {8, 4}, nn::Activation::kTanh, nn::Parametrization::kNtk, 1.5,
+                     0.2,   3,      torch::kFloat64};
+  train::TrainOptions& training = options.training;
+  training.method = train::Method::kCdt;
+  training.loss = dynamics::Loss::kSse;
+  training.smoothing = 0.05;
+  training.learning_rate = 1e-3;
+  training.schedule = {train::Schedule::Kind::kStep, 0.3, 11};
+  training.p = 0.4;
+  training.q = 0.6;
+  training.shape = 0.7;
+  training.relinearize = train::parse_relinearization("every:5");
+  training.weight_decay = 1e-4;
+  training.batch = 9;
+  training.reshuffle = true;
+  training.steps = 77;
+  training.stop_loss = 1e-9;
+  training.patience = 3;
+  training.plateau = 4;
+  training.max_seconds = 5;
+  training.validate_every = 6;
+  training.linearization_error = true;
+  training.memory_bytes = int64_t{64} << 20;
+  training.checkpoint_seconds = 7;
+  training.seed = 18446744073709551615U;
+  options.tune = true;
+  options.analysis = false;
+  options.threads = 2;
+  const run::Settings settings = run::decided_settings(options);
+  EXPECT_EQ(settings.size(), run::all_settings().size() - 1) << "all but the device";
+  run::Options again;
+  run::apply(settings, again);
+  for (const run::Setting& setting : run::all_settings()) {
+    EXPECT_EQ(setting.get(again), setting.get(options)) << setting.name;
+  }
+  EXPECT_EQ(run::usual_settings(again).size(), 1U);
+  EXPECT_THROW(run::apply({{"stepz", {"3"}}}, again), InvalidArgument);
+  EXPECT_THROW(run::apply({{"steps", {"few"}}}, again), InvalidArgument);
+  EXPECT_THROW(run::apply({{"steps", {"3", "4"}}}, again), InvalidArgument);
+  EXPECT_THROW(run::find_setting("stepz"), InvalidArgument);
+}
+
+TEST_F(Run, TellsWhatWasDecidedFromDefaults) {
+  run::Options options;
+  options.data.file = "a.csv";
+  options.training.q = 2;
+  options.given = {"p"};
+  EXPECT_TRUE(run::is_decided(options, "p"));
+  EXPECT_TRUE(run::is_decided(options, "q"));
+  EXPECT_FALSE(run::is_decided(options, "steps"));
+  EXPECT_EQ(value_of(run::decided_settings(options), "p"), (Values{"0.1"}));
+  const run::Settings usual = run::usual_settings(options);
+  EXPECT_EQ(value_of(usual, "hidden"), (Values{"256,256"}));
+  EXPECT_EQ(value_of(usual, "stop-loss"), (Values{"1e-06"}));
+  EXPECT_FALSE(value_of(usual, "lr"));
+  EXPECT_FALSE(value_of(usual, "batch"));
+}
+
+TEST_F(Run, SameRunsAreComparedInValues) {
+  run::Options now;
+  now.training.learning_rate = 0.1;
+  now.network.hidden = {200, 200};
+  now.training.schedule = {train::Schedule::Kind::kInverse, 0.05, 100};
+  const auto same = [&](const run::Settings& saved, const run::Settings& usual = {}) {
+    run::require_same_run(now, saved, usual, "run1");
+  };
+  const run::SettingValue decay{"decay", {"5e-2"}};
+  // As old versions wrote them: the text of the command line, and a default schedule.
+  same({{"lr", {"0.10"}}, {"hidden", {"200,200"}}, decay}, {{"schedule", {"constant"}}});
+  same({{"lr", {"1e-1"}}, {"hidden", {"200", "200"}}, {"schedule", {"inverse"}}, decay});
+  same({{"lr", {"0.1"}}, {"hidden", {"200,200"}}, decay}, {{"target-scale", {"minmax"}}});
+  same({{"lr", {"0.1"}}, {"hidden", {"200,200"}}, decay, {"steps", {"5"}}, {"no-analysis", {}}});
+  EXPECT_THAT(
+      [&] {
+        same({{"lr", {"0.2"}}, {"hidden", {"200,200"}}, decay});
+      },
+      ThrowsMessage<InvalidArgument>(
+          HasSubstr("run1: was started with lr 0.2, and cannot be resumed with 0.1")));
+  EXPECT_THAT(
+      [&] {
+        same({{"lr", {"0.1"}}, {"hidden", {"200,100"}}, decay});
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("hidden 200,100")));
+  EXPECT_THAT(
+      [&] {
+        same({{"lr", {"0.1"}}, {"hidden", {"200,200"}}, decay, {"reshuffle", {}}});
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("reshuffle on")));
+  // A default that was another then.
+  EXPECT_THROW(same({{"lr", {"0.1"}}, {"hidden", {"200,200"}}, decay}, {{"q", {"3"}}}),
+               InvalidArgument);
+  // The length of a cosine says what, not only how long.
+  now = {};
+  now.training.schedule.kind = train::Schedule::Kind::kCosine;
+  EXPECT_THROW(same({{"schedule", {"cosine"}}, {"steps", {"5"}}}), InvalidArgument);
+}
+
+TEST_F(Run, AStoppedRunGoesOnToTheSameBits) {
+  run::Options whole = in("whole");
+  run::train(whole);
+  const auto stopped = run::train(options_, stopping_after(5));
+  EXPECT_EQ(stopped.result.outcome, train::Outcome::kInterrupted);
+  // Options from the record itself.
+  run::Options again = run::options_of(run::RunFolder(options_.folder).read_record());
+  again.folder = options_.folder;
+  again.resume = true;
+  run::train(again);
+  EXPECT_EQ(bytes("run/model.safetensors"), bytes("whole/model.safetensors"));
+  again.training.p = 0.5;
+  EXPECT_THAT([&] { run::train(again); }, ThrowsMessage<InvalidArgument>(HasSubstr("with p 0.1")));
+  EXPECT_THAT([&] { run::train(options_); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("holds a run already")));
+  options_.overwrite = true;
+  EXPECT_NO_THROW(run::train(options_));
+  run::Options none = in("none");
+  none.resume = true;
+  EXPECT_THROW(run::train(none), InvalidArgument);
+}
+
+class Tuning : public Run {
+ protected:
+  void SetUp() override {
+    Run::SetUp();
+    options_.network.hidden = {64};
+    options_.network.dtype = torch::kFloat64;
+    options_.training.method = train::Method::kCdt;
+    options_.training.steps = run::Options().training.steps;  // not decided
+    options_.analysis = true;
+    options_.tune = true;
+  }
+};
+
+TEST_F(Tuning, TrainsAsTheForecastAdvises) {
+  std::optional<study::Findings> found;
+  run::Hooks hooks;
+  hooks.on_findings = [&](const study::Findings& findings) { found = findings; };
+  const run::TrainedRun done = run::train(options_, hooks);
+  ASSERT_TRUE(found);
+  const study::Tuning advice = study::best_tuning(*found, train::Method::kCdt);
+  ASSERT_TRUE(advice.p);
+  EXPECT_EQ(done.record.tuned->learning_rate, advice.learning_rate);
+  EXPECT_EQ(done.training.learning_rate, advice.learning_rate);
+  EXPECT_EQ(done.training.p, *advice.p);
+  EXPECT_EQ(done.training.steps, advice.steps);
+  EXPECT_EQ(done.result.learning_rate, advice.learning_rate);
+  EXPECT_EQ(run::RunFolder(options_.folder).read_record().tuned->steps, advice.steps);
+  EXPECT_TRUE(fs::exists(folder_ / "run/spectrum.csv"));
+  // Better than the same number of steps at rates that one might have guessed.
+  for (const double factor : {0.01, 0.1}) {
+    run::Options guess = in(fmt::format("guess{}", factor));
+    guess.tune = false;
+    guess.analysis = false;
+    guess.training.learning_rate = factor * advice.learning_rate;
+    guess.training.steps = advice.steps;
+    EXPECT_LT(done.result.val_loss, run::train(guess).result.val_loss) << factor;
+  }
+}
+
+TEST_F(Tuning, LeavesAloneWhatIsDecided) {
+  options_.training.p = 3;
+  options_.training.steps = 1000;
+  options_.given = {"steps"};
+  const run::TrainedRun done = run::train(options_, stopping_after(2));
+  EXPECT_EQ(done.training.p, 3);
+  EXPECT_EQ(done.training.steps, 1000);
+  EXPECT_EQ(done.training.learning_rate, done.record.tuned->learning_rate);
+}
+
+TEST_F(Tuning, AStoppedRunKeepsItsAdvice) {
+  options_.training.method = train::Method::kGd;  // takes many steps
+  const run::TrainedRun whole = run::train(in("whole"));
+  ASSERT_GT(whole.training.steps, 3);
+  run::train(options_, stopping_after(3));
+  options_.resume = true;
+  const run::TrainedRun again = run::train(options_);
+  EXPECT_EQ(again.training.learning_rate, whole.training.learning_rate);
+  EXPECT_EQ(again.result.steps, whole.result.steps);
+  EXPECT_EQ(bytes("run/model.safetensors"), bytes("whole/model.safetensors"));
+  EXPECT_EQ(again.record.analysis, whole.record.analysis);
+}
+
+/// Killed while it trains: run.json is that of the start.
+TEST_F(Tuning, AKilledRunKeepsItsAdvice) {
+  options_.training.method = train::Method::kGd;
+  const run::TrainedRun whole = run::train(in("whole"));
+  std::string early;
+  run::Hooks hooks = stopping_after(3);
+  hooks.on_step = [&, count = hooks.on_step](const train::StepRecord& row, int64_t steps) {
+    if (early.empty()) early = bytes("run/run.json");
+    count(row, steps);
+  };
+  run::train(options_, hooks);
+  write_file_atomically(folder_ / "run/run.json", {early});
+  options_.resume = true;
+  run::train(options_);
+  EXPECT_EQ(bytes("run/model.safetensors"), bytes("whole/model.safetensors"));
+  // Before its first checkpoint: it starts anew, analysis included.
+  fs::remove(folder_ / "run/checkpoint.safetensors");
+  const run::TrainedRun anew = run::train(options_);
+  EXPECT_EQ(anew.record.tuned->learning_rate, whole.record.tuned->learning_rate);
+  EXPECT_EQ(bytes("run/model.safetensors"), bytes("whole/model.safetensors"));
+}
+
+TEST_F(Tuning, SaysWhatItNeeds) {
+  const auto refuse = [](const run::Options& options, const std::string& message) {
+    EXPECT_THAT([&] { run::train(options); }, ThrowsMessage<InvalidArgument>(HasSubstr(message)));
+  };
+  run::Options bad = options_;
+  bad.analysis = false;
+  refuse(bad, "tune chooses by the analysis");
+  bad = options_;
+  bad.training.loss = dynamics::Loss::kMae;
+  bad.training.method = train::Method::kAdam;
+  refuse(bad, "tune forecasts quadratic losses only, not mae");
+  bad = options_;
+  bad.training.batch = 7;
+  refuse(bad, "tune needs the analysis of all samples at once");
+  EXPECT_FALSE(fs::exists(options_.folder));
+}
+
+}  // namespace
+}  // namespace cdt

@@ -1,0 +1,276 @@
+// A table and a network to findings and predictions, without the program.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/data/houses.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/study/findings.h>
+#include <cdt/study/predictions.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/compare.h"
+#include "support/temp_folder.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using study::AnalysisOptions;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using torch::Tensor;
+using Loss = dynamics::Loss;
+
+class Study : public testing::Test {
+ protected:
+  void SetUp() override {
+    data.file = (folder_ / "houses.csv").string();
+    data.targets = {"price"};
+    data.rows = 60;
+    network.hidden = {24};
+    network.dtype = torch::kFloat64;
+    write_file_atomically(data.file, {data::make_houses(80, 1)});
+  }
+  study::Problem load(uint64_t seed = 1) const {
+    return study::load_problem(data, network, seed, torch::kCPU);
+  }
+  /// Points of three classes with a contradiction in lines 2 and 5.
+  void use_classes() {
+    data = {};
+    data.file = (folder_ / "fruit.csv").string();
+    data.targets = {"kind"};
+    data.classes = true;
+    data.train_fraction = 1;
+    std::string csv = "a,b,kind\n1,2,apple\n2,1,lemon\n3,5,plum\n1,2,plum\n";
+    for (int i = 0; i < 12; ++i) {
+      csv += fmt::format("{},{},{}\n", 10 + i * 7 % 12, i * 5 % 11,
+                         i % 3 == 0   ? "apple"
+                         : i % 3 == 1 ? "lemon"
+                                      : "plum");
+    }
+    write_file_atomically(data.file, {csv});
+  }
+
+  test::TempFolder folder_;
+  study::DataOptions data;
+  study::NetworkOptions network;
+};
+
+TEST_F(Study, AProblemIsTheTableAsTensors) {
+  const study::Problem problem = load(3);
+  EXPECT_EQ(problem.split.train.size(), 42U);
+  EXPECT_EQ(problem.split.validation.size(), 18U);
+  EXPECT_EQ(problem.data.x.sizes(), (std::vector<int64_t>{42, 8}));
+  EXPECT_EQ(problem.data.x.scalar_type(), torch::kFloat64);
+  EXPECT_EQ(problem.data.y_val.sizes(), (std::vector<int64_t>{18, 1}));
+  EXPECT_EQ(problem.model->describe(), "8-24-1");
+  EXPECT_EQ(problem.model->parameter_count(), 8 * 24 + 24 + 24 + 1);
+  EXPECT_EQ(problem.checksum, study::checksum(read_file(data.file)));
+  // From a table that is there already it is the same, but for the table.
+  const auto table = data::read_csv(data.file);
+  const study::Problem again = study::make_problem(table, data, network, 3, torch::kCPU);
+  EXPECT_TRUE(torch::equal(again.data.x, problem.data.x));
+  EXPECT_EQ(again.table.rows(), 0);
+}
+
+TEST_F(Study, ProblemsSayWhatIsWrong) {
+  const auto refuse = [&](const study::DataOptions& options, const std::string& message) {
+    EXPECT_THAT([&] { study::load_problem(options, network, 1, torch::kCPU); },
+                testing::ThrowsMessage<InvalidArgument>(HasSubstr(message)));
+  };
+  study::DataOptions bad = data;
+  bad.rows = 81;
+  refuse(bad, "rows asks for 81 rows, the file has 80");
+  bad = data;
+  bad.train_fraction = 0.001;
+  refuse(bad, "leaves none to train on");
+  bad = data;
+  bad.train_rows = 61;
+  refuse(bad, "train rows asks for 61 of 60 rows");
+  bad = data;
+  bad.sample_weights = "price";
+  refuse(bad, "expected a column that is no target");
+  bad = data;
+  bad.output_weights = {1, 2};
+  refuse(bad, "expected one weight a target, 1");
+  use_classes();
+  bad = data;
+  bad.target_scaling = data::Scaling::kNone;
+  refuse(bad, "classes, which have no scale");
+}
+
+TEST_F(Study, NamesGoBothWays) {
+  EXPECT_EQ(study::parse_fit(study::to_string(study::Fit::kAll)), study::Fit::kAll);
+  EXPECT_EQ(study::parse_dtype(study::dtype_name(torch::kFloat64)), torch::kFloat64);
+  EXPECT_THROW(study::parse_fit("some"), InvalidArgument);
+  EXPECT_THROW(study::parse_dtype("int8"), InvalidArgument);
+}
+
+TEST_F(Study, FindingsAreThoseOfTheKernel) {
+  const study::Problem problem = load();
+  AnalysisOptions options;
+  int64_t blocks = 0;
+  options.progress = [&](int64_t done, int64_t) { blocks = done; };
+  const study::Findings findings = study::analyze(problem, options);
+  const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x).theta;
+  const double largest = torch::linalg_eigvalsh(theta).max().item<double>();
+  EXPECT_NEAR(findings.preflight.lambda_max / largest, 1, 1e-9);
+  // Half the rate at which nothing oscillates: c_L = 2/n.
+  EXPECT_NEAR(findings.preflight.learning_rate * 2 * 2 / 42 * largest, 1, 1e-9);
+  EXPECT_GT(blocks, 0);
+  EXPECT_FALSE(findings.classes);
+  EXPECT_EQ(json::parse(study::to_json(findings))["samples"], 42);
+  EXPECT_THAT(study::to_text(findings), HasSubstr("Pre-flight: 42 samples"));
+  ASSERT_EQ(findings.lines.size(), 42U);
+  EXPECT_EQ(findings.lines[0], problem.split.train[0] + 2);
+}
+
+TEST_F(Study, TheReportNamesTheLinesOfConflictingSamples) {
+  data = {};
+  data.file = (folder_ / "twins.csv").string();
+  data.targets = {"y"};
+  data.train_fraction = 1;
+  write_file_atomically(data.file, {"a,b,y\n1,2,1\n2,5,2\n1,2,3\n4,1,2\n"});
+  const std::string text = study::to_text(study::analyze(load(), {}));
+  EXPECT_THAT(text, HasSubstr("are lines "));
+  const size_t lines = text.find("are lines "), rates = text.find("\nOther rates");
+  EXPECT_LT(text.find("What to do"), lines);
+  EXPECT_LT(lines, rates);
+  EXPECT_THAT(text, testing::AnyOf(HasSubstr("lines 2, 4 of"), HasSubstr("lines 4, 2 of")));
+}
+
+TEST_F(Study, ClassesHaveTheSameFindings) {
+  use_classes();
+  const study::Problem problem = load();
+  ASSERT_EQ(problem.conflicts.size(), 1U);
+  EXPECT_THAT(problem.conflicts[0].lines, ElementsAre(2, 5));
+  AnalysisOptions options;
+  options.loss = Loss::kCrossEntropy;
+  const study::Findings findings = study::analyze(problem, options);
+  ASSERT_TRUE(findings.classes);
+  EXPECT_EQ(findings.preflight.n, 16 * 2);
+  EXPECT_EQ(findings.preflight.outputs, 3);
+  EXPECT_GT(findings.preflight.lr_max, findings.preflight.learning_rate);
+  // The Hessian of the softmax is at most ½: what is safe everywhere is safe here.
+  EXPECT_LE(findings.classes->safe_rate, findings.preflight.lr_max);
+  const Tensor logits = problem.model->forward(problem.data.x);
+  EXPECT_NEAR(findings.classes->initial_loss,
+              torch::cross_entropy_loss(logits, problem.data.y).item<double>(), 1e-9);
+  EXPECT_THAT(study::to_text(findings), HasSubstr("Lines 2, 5 of"));
+  EXPECT_EQ(json::parse(study::to_json(findings))["conflicts"][0]["lines"], (json{2, 5}));
+  options.forecast = true;
+  EXPECT_THROW(study::analyze(problem, options), InvalidArgument);
+  options = {};
+  options.loss = Loss::kMae;
+  EXPECT_THROW(study::analyze(problem, options), InvalidArgument);
+}
+
+TEST_F(Study, TrialsAndForecastAreThereOnRequest) {
+  AnalysisOptions options;
+  options.trial_steps = 3;
+  options.forecast = true;
+  const study::Findings findings = study::analyze(load(), options);
+  ASSERT_EQ(findings.preflight.findings.trials.size(), 2U);
+  EXPECT_EQ(findings.preflight.findings.trials[0].steps, 3);
+  // The best of all for methods with control, the best of descent for the others.
+  const auto& forecast = *findings.preflight.findings.forecast;
+  const study::Tuning steered = study::best_tuning(findings, train::Method::kGuarded);
+  EXPECT_EQ(steered.learning_rate, forecast.best.candidate.learning_rate);
+  EXPECT_EQ(steered.steps, forecast.best.step);
+  const study::Tuning plain = study::best_tuning(findings, train::Method::kGd);
+  EXPECT_FALSE(plain.p);
+  EXPECT_EQ(plain.validation_loss, forecast.best_descent->validation_loss);
+  EXPECT_LE(steered.validation_loss, plain.validation_loss);
+  EXPECT_THROW(study::best_tuning(study::analyze(load(), {}), train::Method::kGd), InvalidArgument);
+  data.train_fraction = 1;
+  EXPECT_THAT([&] { study::analyze(load(), options); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("validation rows")));
+}
+
+TEST_F(Study, TrainingOptionsSayHowToAnalyse) {
+  train::TrainOptions training;
+  training.method = train::Method::kCdt;
+  training.loss = Loss::kCrossEntropy;
+  training.smoothing = 0.3;
+  training.p = 7;
+  training.memory_bytes = 123;
+  const AnalysisOptions options = study::analysis_of(training);
+  EXPECT_EQ(options.method, train::Method::kCdt);
+  EXPECT_EQ(options.smoothing, 0.3);
+  EXPECT_EQ(options.p, 7);
+  EXPECT_EQ(options.memory_bytes, 123);
+  EXPECT_FALSE(options.learning_rate);
+}
+
+TEST_F(Study, SaysWhyAnAnalysisIsSkipped) {
+  study::Problem problem = load();
+  train::TrainOptions training;
+  EXPECT_EQ(study::reason_to_skip(problem, training), "");
+  training.batch = 10;
+  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("batches"));
+  training.batch = 0;
+  training.loss = Loss::kMae;
+  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("no curvature"));
+  training.loss = Loss::kMse;
+  EXPECT_EQ(study::usual_batch(problem, train::Method::kGuarded), 0);
+  problem.data.y = torch::zeros({3000, 2}, torch::kFloat64);
+  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("6000 rows"));
+  EXPECT_EQ(study::usual_batch(problem, train::Method::kGuarded), 1000);
+  EXPECT_EQ(study::usual_batch(problem, train::Method::kAdam), 0);
+}
+
+TEST_F(Study, PredictionsAreInUnitsOfTheFile) {
+  const study::Problem problem = load();
+  const auto [predicted, wanted] = study::predict_rows(problem, problem.split.validation);
+  const data::Column& prices = problem.table.at("price");
+  for (int64_t i = 0; i < 18; ++i) {
+    const int64_t row = problem.split.validation[static_cast<size_t>(i)];
+    EXPECT_NEAR(wanted[i][0].item<double>(), prices.numbers[static_cast<size_t>(row)], 1e-6);
+  }
+  const study::Errors errors = study::measure_errors(problem.preprocess, predicted, wanted);
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_EQ(errors[0].target, "price");
+  const auto& found = std::get<study::NumberErrors>(errors[0].value);
+  const Tensor gap = predicted - wanted;
+  EXPECT_NEAR(found.rmse * found.rmse / gap.square().mean().item<double>(), 1, 1e-12);
+  EXPECT_NEAR(found.mae / gap.abs().mean().item<double>(), 1, 1e-12);
+  EXPECT_NEAR(*found.r2,
+              1 - (gap.square().sum() / (wanted - wanted.mean()).square().sum()).item<double>(),
+              1e-9);
+  const Tensor constant = torch::ones({4, 1}, torch::kFloat64);
+  const auto same = study::measure_errors(problem.preprocess, constant + 1, constant);
+  EXPECT_FALSE(std::get<study::NumberErrors>(same[0].value).r2);
+}
+
+TEST_F(Study, ClassesAreCounted) {
+  use_classes();
+  const study::Problem problem = load();
+  const Tensor labels = torch::eye(3, torch::kFloat64).index_select(0, torch::tensor({0, 0, 1, 2}));
+  const Tensor guess =
+      torch::tensor({{.8, .1, .1}, {.2, .5, .3}, {.1, .9, 0.}, {.2, .2, .6}}, torch::kFloat64);
+  const auto found = study::measure_classes(problem.preprocess, guess, labels);
+  EXPECT_EQ(found.accuracy, 0.75);
+  EXPECT_NEAR(found.cross_entropy, -(std::log(.8) + std::log(.2) + std::log(.9) + std::log(.6)) / 4,
+              1e-12);
+  EXPECT_THAT(found.confusion,
+              ElementsAre(ElementsAre(1, 1, 0), ElementsAre(0, 1, 0), ElementsAre(0, 0, 1)));
+  EXPECT_THAT(study::class_names(problem.preprocess, guess),
+              ElementsAre("apple", "lemon", "lemon", "plum"));
+  EXPECT_TRUE(study::classes_without_rows(problem).empty());
+  const auto [predicted, wanted] = study::predict_rows(problem, {0, 1});
+  EXPECT_NEAR(predicted.sum().item<double>(), 2, 1e-12);
+  EXPECT_TRUE(torch::equal(wanted.sum(1), torch::ones({2}, torch::kFloat64)));
+}
+
+TEST_F(Study, AClassWithoutRowsIsNamed) {
+  use_classes();
+  study::Problem problem = load();
+  problem.data.y.select(1, 2).zero_();
+  EXPECT_THAT(study::classes_without_rows(problem),
+              ElementsAre(HasSubstr("no training row has the class \"plum\" of kind")));
+}
+
+}  // namespace
+}  // namespace cdt
