@@ -12,15 +12,15 @@ namespace cdt::cli {
 namespace {
 
 struct CompareCommand {
-  SweepPlan plan;
+  experiment::Plan plan;
   SweepOptions sweep;
   std::vector<std::string> archs{"256x256"};
   const CLI::App* app = nullptr;
 };
 
 /// "500x500x500": the widths of the hidden layers.
-Architecture parse_architecture(const std::string& text) {
-  Architecture architecture{text, {}};
+experiment::Architecture parse_architecture(const std::string& text) {
+  experiment::Architecture architecture{text, {}};
   for (size_t first = 0; first <= text.size();) {
     const size_t last = std::min(text.find('x', first), text.size());
     const std::string width = text.substr(first, last - first);
@@ -37,18 +37,20 @@ Architecture parse_architecture(const std::string& text) {
 }
 
 int run_compare(CompareCommand& options) {
-  SweepPlan& plan = options.plan;
+  experiment::Plan& plan = options.plan;
   CDT_REQUIRE(plan.data.sample_weights.empty(),
               "--sample-weights: a comparison takes all samples alike; cdt train has weights");
-  if (plan.schedule == "step" && options.app->count("--decay") == 0) plan.decay = 0.5;
+  if (plan.schedule.kind == train::Schedule::Kind::kStep && options.app->count("--decay") == 0) {
+    plan.schedule.decay = 0.5;
+  }
   plan.kind = "compare";
   plan.title =
       fmt::format("Comparison on {}", std::filesystem::path(plan.data.file).filename().string());
   for (const std::string& text : options.archs) {
     plan.architectures.push_back(parse_architecture(text));
   }
-  plan.samples_architecture = plan.architectures.front().name;
-  plan.samples_lr = plan.lrs[plan.lrs.size() / 2];
+  plan.samples.architecture = plan.architectures.front().name;
+  plan.samples.lr = plan.lrs[plan.lrs.size() / 2];
   for (const CLI::Option* option : options.app->get_options()) {
     if (option->get_lnames().empty()) continue;
     const std::string& name = option->get_lnames().front();
@@ -60,7 +62,7 @@ int run_compare(CompareCommand& options) {
         given ? fmt::format("{}", fmt::join(option->results(), ", ")) : option->get_default_str();
     plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
-  return run_sweep(plan, options.sweep);
+  return run_sweep(plan, {}, options.sweep);
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ int run_compare(CompareCommand& options) {
 std::function<int()> setup_compare(CLI::App& app) {
   auto options = std::make_shared<CompareCommand>();
   options->app = &app;
-  SweepPlan& plan = options->plan;
+  experiment::Plan& plan = options->plan;
   plan.lrs = {1, 0.1, 0.01};
   plan.methods = {"gd", "cdt", "guarded"};
   plan.seeds = 3;
@@ -87,15 +89,13 @@ std::function<int()> setup_compare(CLI::App& app) {
   app.get_option("--methods")->default_str("gd,cdt,guarded");
   app.get_option("--seeds")->capture_default_str();
   app.get_option("--steps")->capture_default_str();
-  app.add_option("--loss", plan.loss, "sse, half-mse or mse: targets are numbers")
-      ->check(CLI::IsMember({"sse", "half-mse", "mse"}))
-      ->capture_default_str();
-  app.add_option("--schedule", plan.schedule,
-                 "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "
-                 "for guarded, which adapts its rate")
-      ->check(CLI::IsMember({"constant", "inverse", "exponential", "cosine", "step"}))
-      ->capture_default_str();
-  app.add_option("--decay", plan.decay, "of the schedule; of step 0.5 unless given")
+  add_named(app, "--loss", plan.loss, dynamics::parse_loss, {"sse", "half-mse", "mse"},
+            "sse, half-mse or mse: targets are numbers");
+  add_named(app, "--schedule", plan.schedule.kind, train::parse_schedule,
+            {"constant", "inverse", "exponential", "cosine", "step"},
+            "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "
+            "for guarded, which adapts its rate");
+  app.add_option("--decay", plan.schedule.decay, "of the schedule; of step 0.5 unless given")
       ->check(non_negative())
       ->capture_default_str();
   app.add_option("--p", plan.p, "weight on label augments")
@@ -105,9 +105,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   app.add_option("--validate-every", plan.validate_every, "steps between points of the curves")
       ->check(positive())
       ->capture_default_str();
-  app.add_option("--memory", plan.memory_mb, "for each kernel's computation, in MB")
-      ->check(positive())
-      ->capture_default_str();
+  add_memory(app, plan.memory_bytes, "for each kernel's computation, in MB");
   options->sweep.add_to(app, "compare");
   app.footer(
       "Runs that --out holds already are not repeated: a killed sweep continues, and more --lrs, "

@@ -27,7 +27,7 @@ struct DesignCommand {
 };
 
 /// The problem that was solved, the certificate and the margins, for people.
-std::string describe(const DesignCommand& options, const analysis::PreflightOptions& settings,
+std::string describe_design(const DesignCommand& options, const analysis::PreflightOptions& settings,
                      const analysis::Preflight& preflight, const nlohmann::ordered_json& json,
                      const dynamics::Modes& modes) {
   const auto weight = [](const std::string& file, double scale) {
@@ -115,7 +115,7 @@ int run_design(const DesignCommand& options) {
   }
   json["gain"] = options.out;
   json["gradient_factor"] = dynamics::gradient_factor(settings.loss, spectrum.size());
-  options.output.text(describe(options, settings, preflight, json, spectrum));
+  options.output.text(describe_design(options, settings, preflight, json, spectrum));
   options.output.write_json(json.dump(2));
   return 0;
 }

@@ -1,6 +1,7 @@
 // cdt info: versions, BLAS, threads, devices, and how fast this machine multiplies matrices.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <cdt/core/speed.h>
 #include <cdt/core/version.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -11,7 +12,6 @@
 #include <thread>
 
 #include "cli/command.h"
-#include "cli/speed.h"
 
 namespace cdt::cli {
 namespace {

@@ -13,10 +13,10 @@ namespace {
 
 struct ReproduceCommand {
   SweepOptions sweep;
-  SweepPlan axes;  ///< of the command line
+  experiment::Plan axes;  ///< of the command line
   std::string name;
   std::string data;
-  std::string experiment;
+  std::string experiment_file;
   std::vector<std::string> archs;
   bool table_only = false;
   const CLI::App* app = nullptr;
@@ -80,10 +80,13 @@ std::string spell(const toml::node& node) {
   return list;
 }
 
-std::vector<PublishedRow> read_published(const Experiment& experiment) {
-  std::vector<PublishedRow> rows;
+paper::Published read_published(const Experiment& experiment) {
+  paper::Published published;
+  published.note = experiment.get_or<std::string>("published.note", "");
+  published.closer = experiment.get_or<int64_t>("samples.published_closer", 0);
+  published.of_samples = experiment.get_or<int64_t>("samples.published_samples", 0);
   const toml::array* array = experiment.table().at_path("published.rows").as_array();
-  if (array == nullptr) return rows;
+  if (array == nullptr) return published;
   for (const auto& item : *array) {
     const toml::table* row = item.as_table();
     CDT_REQUIRE(row != nullptr, experiment.source(), ": published rows must be tables");
@@ -92,19 +95,21 @@ std::vector<PublishedRow> read_published(const Experiment& experiment) {
     const auto method = (*row)["method"].value<std::string>();
     CDT_REQUIRE(architecture && lr && method, experiment.source(),
                 ": published rows need architecture and method as text, and lr as a number");
-    constexpr double kInfinite = std::numeric_limits<double>::quiet_NaN();
-    rows.push_back({*architecture, *lr, *method, (*row)["converged"].value_or(int64_t{0}),
-                    (*row)["val_mse_mean"].value_or(kInfinite),
-                    (*row)["val_mse_std"].value_or(kInfinite)});
+    const auto loss = [&](const char* key) { return (*row)[key].value_or(report::kNotKnown); };
+    published.rows.push_back(
+        {*architecture,
+         *lr,
+         *method,
+         {{loss("val_mse_mean"), loss("val_mse_std")}, (*row)["converged"].value_or(int64_t{0})}});
   }
-  return rows;
+  return published;
 }
 
-std::vector<Architecture> read_architectures(const Experiment& experiment) {
+std::vector<experiment::Architecture> read_architectures(const Experiment& experiment) {
   const toml::array* array = experiment.table()["architectures"].as_array();
   CDT_REQUIRE(array != nullptr && !array->empty(), experiment.source(),
               ": expected [[architectures]]");
-  std::vector<Architecture> architectures;
+  std::vector<experiment::Architecture> architectures;
   for (const auto& item : *array) {
     const toml::table* each = item.as_table();
     CDT_REQUIRE(each != nullptr && (*each)["name"].is_string(), experiment.source(),
@@ -116,8 +121,8 @@ std::vector<Architecture> read_architectures(const Experiment& experiment) {
   return architectures;
 }
 
-SweepPlan read_plan(const Experiment& experiment) {
-  SweepPlan plan;
+experiment::Plan read_plan(const Experiment& experiment) {
+  experiment::Plan plan;
   plan.kind = "reproduce";
   plan.title = experiment.get<std::string>("title");
   const auto text = [&](const std::string& name) {
@@ -143,9 +148,9 @@ SweepPlan read_plan(const Experiment& experiment) {
   plan.network.sigma_w = number("sigma-w");
   plan.network.sigma_b = number("sigma-b");
   plan.network.dtype = study::parse_dtype(text("dtype"));
-  plan.loss = text("loss");
-  plan.schedule = text("schedule");
-  plan.decay = number("decay");
+  plan.loss = dynamics::parse_loss(text("loss"));
+  plan.schedule.kind = train::parse_schedule(text("schedule"));
+  plan.schedule.decay = number("decay");
   plan.q = number("q");
   plan.p = number("p");
   plan.steps = whole("steps");
@@ -155,25 +160,21 @@ SweepPlan read_plan(const Experiment& experiment) {
   plan.methods = experiment.list<std::string>("settings.methods.value");
   plan.architectures = read_architectures(experiment);
   if (experiment.table().contains("rates")) {
-    plan.further_lrs = experiment.list<double>("rates.lrs");
-    plan.further_methods = experiment.list<std::string>("rates.methods");
-    plan.further_seeds = experiment.get<int64_t>("rates.seeds");
-    plan.further_steps = experiment.get<int64_t>("rates.steps");
+    plan.further.lrs = experiment.list<double>("rates.lrs");
+    plan.further.methods = experiment.list<std::string>("rates.methods");
+    plan.further.seeds = experiment.get<int64_t>("rates.seeds");
+    plan.further.steps = experiment.get<int64_t>("rates.steps");
   }
   if (experiment.table().contains("weights")) {
-    plan.weights = experiment.list<double>("weights.p");
-    plan.weights_architecture = experiment.get<std::string>("weights.architecture");
-    plan.weights_lr = experiment.get<double>("weights.lr");
-    plan.weights_seeds = experiment.get<int64_t>("weights.seeds");
+    plan.weights.p = experiment.list<double>("weights.p");
+    plan.weights.architecture = experiment.get<std::string>("weights.architecture");
+    plan.weights.lr = experiment.get<double>("weights.lr");
+    plan.weights.seeds = experiment.get<int64_t>("weights.seeds");
   }
   if (experiment.table().contains("samples")) {
-    plan.samples_architecture = experiment.get<std::string>("samples.architecture");
-    plan.samples_lr = experiment.get<double>("samples.lr");
-    plan.published_closer = experiment.get_or<int64_t>("samples.published_closer", 0);
-    plan.published_samples = experiment.get_or<int64_t>("samples.published_samples", 0);
+    plan.samples.architecture = experiment.get<std::string>("samples.architecture");
+    plan.samples.lr = experiment.get<double>("samples.lr");
   }
-  plan.published = read_published(experiment);
-  plan.published_note = experiment.get_or<std::string>("published.note", "");
   const toml::table* settings = experiment.table()["settings"].as_table();
   for (const auto& [key, node] : *settings) {
     const toml::table* setting = node.as_table();
@@ -188,10 +189,10 @@ SweepPlan read_plan(const Experiment& experiment) {
 }
 
 /// What the command line says stands instead of what the experiment says.
-void override_axes(SweepPlan& plan, const ReproduceCommand& options) {
+void override_axes(experiment::Plan& plan, const ReproduceCommand& options) {
   const CLI::App& app = *options.app;
   const auto mark = [&](const std::string& name, const std::string& value) {
-    for (Setting& setting : plan.settings) {
+    for (report::Setting& setting : plan.settings) {
       if (setting.name != name || setting.value == value) continue;
       setting.note = fmt::format("{} in the experiment's file", setting.value);
       setting.value = value;
@@ -212,18 +213,18 @@ void override_axes(SweepPlan& plan, const ReproduceCommand& options) {
   }
   if (app.count("--steps") > 0) {
     plan.steps = options.axes.steps;
-    plan.further_steps = std::min(plan.further_steps, plan.steps);
+    plan.further.steps = std::min(plan.further.steps, plan.steps);
     mark("steps", fmt::format("{}", plan.steps));
   }
   // Asked for single methods, nobody waits for others.
   const auto among = [&](const std::string& method) {
     return std::find(plan.methods.begin(), plan.methods.end(), method) != plan.methods.end();
   };
-  std::erase_if(plan.further_methods, [&](const std::string& method) { return !among(method); });
-  if (options.table_only) plan.further_lrs.clear();
-  if (options.table_only || !among("cdt")) plan.weights.clear();
+  std::erase_if(plan.further.methods, [&](const std::string& method) { return !among(method); });
+  if (options.table_only) plan.further.lrs.clear();
+  if (options.table_only || !among("cdt")) plan.weights.p.clear();
   if (options.archs.empty()) return;
-  std::vector<Architecture> chosen;
+  std::vector<experiment::Architecture> chosen;
   for (const std::string& name : options.archs) chosen.push_back(plan.architecture(name));
   plan.architectures = chosen;
 }
@@ -231,13 +232,15 @@ void override_axes(SweepPlan& plan, const ReproduceCommand& options) {
 int run_reproduce(ReproduceCommand& options) {
   CDT_REQUIRE(options.name == "ames", "expected an experiment, ames, but came '", options.name,
               "'");
-  const bool own = !options.experiment.empty();
-  const Experiment experiment(own ? read_file(options.experiment) : std::string(kAmesExperiment),
-                              own ? options.experiment : "experiments/ames.toml");
-  SweepPlan plan = read_plan(experiment);
+  const bool own = !options.experiment_file.empty();
+  const Experiment experiment(
+      own ? read_file(options.experiment_file) : std::string(kAmesExperiment),
+      own ? options.experiment_file : "experiments/ames.toml");
+  experiment::Plan plan = read_plan(experiment);
+  const paper::Published published = read_published(experiment);
   plan.data.file = options.data;
   override_axes(plan, options);
-  return run_sweep(plan, options.sweep);
+  return run_sweep(plan, published, options.sweep);
 }
 
 }  // namespace
@@ -257,7 +260,7 @@ std::function<int()> setup_reproduce(CLI::App& app) {
   add_sweep_axes(app, options->axes);
   app.add_flag("--table-only", options->table_only,
                "leave out what goes beyond the tables: further rates, other weights p");
-  app.add_option("--experiment", options->experiment,
+  app.add_option("--experiment", options->experiment_file,
                  "settings from this file instead of experiments/ames.toml, which is built in")
       ->type_name(kInputFile);
   options->sweep.add_to(app, "ames");

@@ -1,6 +1,11 @@
 #include <cdt/core/file.h>
+#include <cdt/core/format.h>
+#include <cdt/core/version.h>
+#include <cdt/experiment/figures.h>
 #include <cdt/experiment/results_file.h>
+#include <cdt/experiment/tables.h>
 #include <cdt/run/json_fields.h>
+#include <fmt/format.h>
 
 namespace cdt::experiment {
 namespace {
@@ -12,6 +17,99 @@ using run::field;
 using run::number_of;
 using run::shown;
 using run::text_of;
+
+ordered_json describe_rows(const std::vector<Row>& rows) {
+  ordered_json list = ordered_json::array();
+  for (const Row& row : rows) {
+    const auto all = [&](int64_t count) { return count == static_cast<int64_t>(row.runs.size()); };
+    ordered_json published;
+    if (row.published) {
+      published = {{"val_mse_mean", number_or_null(row.published->loss.mean)},
+                   {"val_mse_std", number_or_null(row.published->loss.spread)},
+                   {"converged", row.published->converged}};
+    }
+    list.push_back({{"architecture", row.architecture},
+                    {"shape", row.runs.empty() ? "" : row.runs.front()->shape},
+                    {"lr", number_or_null(row.lr)},
+                    {"method", row.method},
+                    {"reachable", all(row.reachable)},
+                    {"reachable_runs", row.reachable},
+                    {"strictly_contracting", all(row.strictly_contracting)},
+                    {"strictly_contracting_runs", row.strictly_contracting},
+                    {"converged", row.converged},
+                    {"runs", row.runs.size()},
+                    {"val_mse_mean", number_or_null(row.val_mean)},
+                    {"val_mse_std", number_or_null(row.val_std)},
+                    {"train_mse_mean", number_or_null(row.train_mean)},
+                    {"seconds", row.seconds},
+                    {"published", published},
+                    {"difference", number_or_null(row.difference())}});
+  }
+  return list;
+}
+
+ordered_json describe_settings(const std::vector<report::Setting>& settings) {
+  ordered_json list = ordered_json::array();
+  for (const report::Setting& each : settings) {
+    if (each.value.empty()) continue;
+    list.push_back(
+        {{"name", each.name}, {"value", each.value}, {"source", each.source}, {"note", each.note}});
+  }
+  return list;
+}
+
+ordered_json describe_claims(const std::vector<report::Claim>& claims) {
+  ordered_json list = ordered_json::array();
+  for (const report::Claim& claim : claims) {
+    list.push_back({{"claim", claim.text},
+                    {"held", claim.held ? ordered_json(*claim.held) : ordered_json()},
+                    {"evidence", claim.evidence}});
+  }
+  return list;
+}
+
+ordered_json describe_preflight(const Plan& plan, const std::vector<CaseRun>& runs) {
+  ordered_json list = ordered_json::array();
+  for (const Architecture& each : plan.architectures) {
+    for (const CaseRun& run : runs) {
+      if (!run.what.details || run.what.architecture != each.name) continue;
+      list.push_back({{"title", fmt::format("architecture {}", each.name)},
+                      {"text", fmt::format("Network {}, learning rate {:g}, seed {}\n\n{}",
+                                           run.shape, run.lr, run.what.seed, run.preflight)}});
+    }
+  }
+  return list;
+}
+
+/// That of the last call that made runs.
+ordered_json describe_machine(const std::vector<Session>& sessions) {
+  if (sessions.empty()) return nullptr;
+  const Session& last = sessions.back();
+  return {{"device", last.device},
+          {"jobs", last.jobs},
+          {"threads_per_run", 1},
+          {"libtorch", last.libtorch},
+          {"gemm_gflops", last.gemm_gflops}};
+}
+
+/// What it took in all calls together.
+ordered_json describe_timings(const Sweep& sweep) {
+  double training = 0;
+  for (const CaseRun& run : sweep.runs) training += run.seconds;
+  double wall = 0;
+  double floor = 0;
+  for (const Session& session : sweep.sessions) {
+    wall += session.wall_seconds;
+    if (session.gemm_gflops > 0) floor += session.gflop / session.gemm_gflops;
+  }
+  return {{"runs", sweep.runs.size()},
+          {"training_seconds", training},
+          {"sessions", sweep.sessions.size()},
+          {"wall_seconds", wall},
+          {"floor_seconds", floor},
+          {"share_of_gemm_rate", number_or_null(floor / wall)},
+          {"runs_made_now", sweep.made}};
+}
 
 ordered_json list_of(const ordered_json& results, const char* name) {
   const ordered_json list = field(results, name);
@@ -90,6 +188,43 @@ report::SweepRecord parse_results(const ordered_json& results, const std::string
 }
 
 }  // namespace
+
+std::string to_json(const Results& results) {
+  const Plan& plan = results.plan;
+  const Sweep& sweep = results.sweep;
+  const ordered_json content{{"format", "cdt-results-1"},
+                             {"version", kVersion},
+                             {"revision", kRevision},
+                             {"kind", plan.kind},
+                             {"title", plan.title},
+                             {"complete", sweep.complete},
+                             {"summary", results.summary},
+                             {"data",
+                              {{"file", fs::path(plan.data.file).filename().string()},
+                               {"checksum", sweep.checksum},
+                               {"rows", sweep.table_rows}}},
+                             {"settings", describe_settings(plan.settings)},
+                             {"machine", describe_machine(sweep.sessions)},
+                             {"timings", describe_timings(sweep)},
+                             {"rows", describe_rows(results.rows)},
+                             {"claims", describe_claims(results.claims)},
+                             {"preflight", describe_preflight(plan, sweep.runs)}};
+  return content.dump(2);
+}
+
+std::string write_results(const fs::path& folder, const Results& results) {
+  const Plan& plan = results.plan;
+  std::string json = to_json(results);
+  write_file_atomically(folder / "results.json", {json, "\n"});
+  write_file_atomically(folder / "results.csv", {to_csv(results.rows)});
+  write_file_atomically(folder / "results.md",
+                        {to_markdown(plan.title, results.rows, results.claims)});
+  report::SweepRecord record = parse_results(json, "results.json");
+  record.figures = draw_figures(plan, results.rows, results.sweep.runs);
+  write_file_atomically(folder / "figures.json", {report::to_json(record.figures), "\n"});
+  write_file_atomically(folder / "report.html", {report::to_html(report::sweep_page(record))});
+  return json;
+}
 
 report::SweepRecord parse_results(const std::string& json, const std::string& source) {
   return parse_results(run::parse_json(json, source), source);

@@ -1,15 +1,28 @@
-/// results.json and figures.json, which a sweep leaves for its page and for other programs.
+/// What a sweep leaves for people and for other programs: results.json, results.csv, results.md,
+/// figures.json and report.html; results.json is written and read here alone.
 #pragma once
 
-#include <cdt/report/sweep_page.h>
-
-#include <filesystem>
-#include <string>
+#include <cdt/experiment/runner.h>
+#include <cdt/experiment/summary.h>
 
 namespace cdt::experiment {
 
-/// From the text of results.json (docs/formats.md), without figures; `source` is its name for
-/// messages.
+/// What results.json is made of. The rows are those of the sweep's runs.
+struct Results {
+  const Plan& plan;
+  const Sweep& sweep;
+  const std::vector<Row>& rows;
+  std::vector<report::Claim> claims;
+  std::vector<std::string> summary;  ///< paragraphs for the head of the page
+};
+
+/// results.json (docs/formats.md).
+std::string to_json(const Results& results);
+
+/// Writes all of the files into the folder; returns the text of results.json.
+std::string write_results(const std::filesystem::path& folder, const Results& results);
+
+/// From the text of results.json, without figures; `source` is its name for messages.
 /// @throws InvalidArgument if it has another format or version, has no rows, or a field is of
 /// another type than it should be.
 report::SweepRecord parse_results(const std::string& json, const std::string& source);

@@ -1,11 +1,11 @@
-#include "cli/speed.h"
-
+#include <cdt/core/speed.h>
+#include <torch/cuda.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cmath>
 
-namespace cdt::cli {
+namespace cdt {
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -26,4 +26,4 @@ double gemm_rate(torch::ScalarType dtype, torch::Device device, double seconds) 
   return 2e-9 * std::pow(double{kSize}, 3) * count / seconds_since(start);
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt

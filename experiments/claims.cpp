@@ -1,16 +1,25 @@
-// The paper's statements about its experiments, checked on the runs of a sweep.
+#include "experiments/claims.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "cli/sweep_results.h"
-
-namespace cdt::cli {
+namespace cdt::paper {
 namespace {
 
+using experiment::Architecture;
+using experiment::CaseRun;
+using experiment::find_row;
+using experiment::mean_and_spread;
+using experiment::Plan;
+using experiment::rank_correlation;
+using experiment::Row;
+using report::Claim;
+
 /// "architecture 1 at 0.01"
-std::string place(const SweepRow& row) {
+std::string place(const Row& row) {
   return fmt::format("architecture {} at {:g}", row.architecture, row.lr);
 }
 
@@ -38,16 +47,16 @@ struct Tally {
 };
 
 struct Pair {
-  const SweepRow* gd;
-  const SweepRow* cdt;
+  const Row* gd;
+  const Row* cdt;
 };
 
-std::vector<Pair> pairs_of(const SweepPlan& plan, const std::vector<SweepRow>& rows) {
+std::vector<Pair> pairs_of(const Plan& plan, const std::vector<Row>& rows) {
   std::vector<Pair> pairs;
   for (const Architecture& each : plan.architectures) {
     for (const double lr : plan.lrs) {
-      const SweepRow* gd = find_row(rows, each.name, "gd", lr);
-      const SweepRow* cdt = find_row(rows, each.name, "cdt", lr);
+      const Row* gd = find_row(rows, each.name, "gd", lr);
+      const Row* cdt = find_row(rows, each.name, "cdt", lr);
       if (gd != nullptr && cdt != nullptr) pairs.push_back({gd, cdt});
     }
   }
@@ -70,7 +79,7 @@ Claim never_negative(const std::vector<Pair>& pairs) {
   Tally tally;
   for (const auto& [gd, cdt] : pairs) {
     if (!gd->all_converged() || !cdt->all_converged()) continue;
-    const auto [steps, difference] = mean_difference(*gd, *cdt);
+    const auto [steps, difference] = experiment::mean_difference(*gd, *cdt);
     int64_t negative = 0;
     for (size_t k = 1; k < steps.size(); ++k) negative += difference[k] < 0 ? 1 : 0;
     tally.add(negative == 0,
@@ -91,7 +100,7 @@ Claim smaller_spread(const std::vector<Pair>& pairs) {
                        "pairs that converge");
 }
 
-Claim smaller_range(const SweepPlan& plan, const std::vector<Pair>& pairs) {
+Claim smaller_range(const Plan& plan, const std::vector<Pair>& pairs) {
   Tally tally;
   std::string figures;
   for (const Architecture& each : plan.architectures) {
@@ -132,8 +141,8 @@ Claim survives(const std::vector<Pair>& pairs) {
 Claim favours_influential(const std::vector<Pair>& pairs) {
   std::vector<double> correlations;
   for (const auto& [gd, cdt] : pairs) {
-    for (const SweepRun* a : gd->runs) {
-      for (const SweepRun* b : cdt->runs) {
+    for (const CaseRun* a : gd->runs) {
+      for (const CaseRun* b : cdt->runs) {
         if (a->what.seed != b->what.seed || !a->converged() || !b->converged()) continue;
         std::vector<double> gained;
         for (size_t i = 0; i < a->final_error.size(); ++i) {
@@ -156,17 +165,17 @@ Claim favours_influential(const std::vector<Pair>& pairs) {
                       median, positive, correlations.size())};
 }
 
-Claim weight_matters_less(const SweepPlan& plan, const std::vector<SweepRow>& rows,
-                          const std::vector<SweepRun>& runs) {
+Claim weight_matters_less(const Plan& plan, const std::vector<Row>& rows,
+                          const std::vector<CaseRun>& runs) {
   const std::string text = "The weight p matters less than the learning rate";
   std::vector<double> over_weights;
   std::string figures;
-  for (const double p : plan.weights) {
+  for (const double p : plan.weights.p) {
     std::vector<double> losses;
-    for (const SweepRun& run : runs) {
-      if (run.what.architecture == plan.weights_architecture && run.what.method == "cdt" &&
-          run.what.lr == plan.weights_lr && run.what.p == p && run.what.steps == plan.steps &&
-          run.what.seed <= static_cast<uint64_t>(plan.weights_seeds)) {
+    for (const CaseRun& run : runs) {
+      if (run.what.architecture == plan.weights.architecture && run.what.method == "cdt" &&
+          run.what.lr == plan.weights.lr && run.what.p == p && run.what.steps == plan.steps &&
+          run.what.seed <= static_cast<uint64_t>(plan.weights.seeds)) {
         losses.push_back(run.val_loss);
       }
     }
@@ -176,11 +185,11 @@ Claim weight_matters_less(const SweepPlan& plan, const std::vector<SweepRow>& ro
     figures += fmt::format("{}p = {:g}: {:.3g}", figures.empty() ? "" : ", ", p, mean);
   }
   std::vector<double> over_rates;
-  for (const SweepRow& row : rows) {
-    if (row.architecture != plan.weights_architecture || row.method != "cdt") continue;
+  for (const Row& row : rows) {
+    if (row.architecture != plan.weights.architecture || row.method != "cdt") continue;
     std::vector<double> losses;
-    for (const SweepRun* run : row.runs) {
-      if (run->what.seed <= static_cast<uint64_t>(plan.weights_seeds)) {
+    for (const CaseRun* run : row.runs) {
+      if (run->what.seed <= static_cast<uint64_t>(plan.weights.seeds)) {
         losses.push_back(run->val_loss);
       }
     }
@@ -199,17 +208,18 @@ Claim weight_matters_less(const SweepPlan& plan, const std::vector<SweepRow>& ro
   return {text, ratio(over_weights) < ratio(over_rates),
           fmt::format("architecture {}, largest / smallest loss: {:.2f} over p, {:.2f} over the "
                       "rate ({})",
-                      plan.weights_architecture, ratio(over_weights), ratio(over_rates), figures)};
+                      plan.weights.architecture, ratio(over_weights), ratio(over_rates), figures)};
 }
 
 /// How many samples end nearer their labels under CDT (Fig. samples).
-std::optional<Claim> samples_closer(const SweepPlan& plan, const std::vector<Pair>& pairs) {
+std::optional<Claim> samples_closer(const Plan& plan, const Published& published,
+                                    const std::vector<Pair>& pairs) {
   for (const auto& [gd, cdt] : pairs) {
-    if (gd->architecture != plan.samples_architecture || gd->lr != plan.samples_lr) continue;
+    if (gd->architecture != plan.samples.architecture || gd->lr != plan.samples.lr) continue;
     std::vector<double> shares;
     std::string first;
-    for (const SweepRun* a : gd->runs) {
-      for (const SweepRun* b : cdt->runs) {
+    for (const CaseRun* a : gd->runs) {
+      for (const CaseRun* b : cdt->runs) {
         if (a->what.seed != b->what.seed || !a->converged() || !b->converged()) continue;
         int64_t closer = 0;
         for (size_t i = 0; i < a->final_error.size(); ++i) {
@@ -224,11 +234,11 @@ std::optional<Claim> samples_closer(const SweepPlan& plan, const std::vector<Pai
     std::string evidence =
         fmt::format("{} samples for the first seed, {:.0f} ± {:.0f} % over all seeds", first,
                     100 * mean, 100 * spread);
-    if (plan.published_samples > 0) {
-      evidence += fmt::format(" (published: {} of {}, {:.0f} %)", plan.published_closer,
-                              plan.published_samples,
-                              100.0 * static_cast<double>(plan.published_closer) /
-                                  static_cast<double>(plan.published_samples));
+    if (published.of_samples > 0) {
+      evidence +=
+          fmt::format(" (published: {} of {}, {:.0f} %)", published.closer, published.of_samples,
+                      100.0 * static_cast<double>(published.closer) /
+                          static_cast<double>(published.of_samples));
     }
     return Claim{fmt::format("Most samples end closer to their label under CDT ({})", place(*cdt)),
                  mean > 0.5, evidence};
@@ -238,16 +248,27 @@ std::optional<Claim> samples_closer(const SweepPlan& plan, const std::vector<Pai
 
 }  // namespace
 
-std::vector<Claim> check_claims(const SweepPlan& plan, const std::vector<SweepRow>& rows,
-                                const std::vector<SweepRun>& runs) {
+void add_published(const Published& published, std::vector<Row>& rows) {
+  for (Row& row : rows) {
+    for (const PublishedRow& each : published.rows) {
+      if (each.architecture == row.architecture && each.lr == row.asked_lr &&
+          each.method == row.method) {
+        row.published = each.value;
+      }
+    }
+  }
+}
+
+std::vector<Claim> check_claims(const Plan& plan, const Published& published,
+                                const std::vector<Row>& rows, const std::vector<CaseRun>& runs) {
   const std::vector<Pair> pairs = pairs_of(plan, rows);
   if (pairs.empty()) return {};
   std::vector<Claim> claims{lower_everywhere(pairs), never_negative(pairs),
                             smaller_spread(pairs),   smaller_range(plan, pairs),
                             survives(pairs),         favours_influential(pairs)};
-  if (!plan.weights.empty()) claims.push_back(weight_matters_less(plan, rows, runs));
-  if (auto claim = samples_closer(plan, pairs)) claims.push_back(*std::move(claim));
+  if (!plan.weights.p.empty()) claims.push_back(weight_matters_less(plan, rows, runs));
+  if (auto claim = samples_closer(plan, published, pairs)) claims.push_back(*std::move(claim));
   return claims;
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt::paper

@@ -1,30 +1,30 @@
-// Rows of the table, and curves averaged over their runs.
-#include "cli/sweep_results.h"
+#include <cdt/experiment/summary.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <set>
+#include <tuple>
 
-namespace cdt::cli {
-
-const SweepRow* find_row(const std::vector<SweepRow>& rows, const std::string& architecture,
-                         const std::string& method, double lr) {
-  for (const SweepRow& row : rows) {
+namespace cdt::experiment {
+const Row* find_row(const std::vector<Row>& rows, const std::string& architecture,
+                    const std::string& method, double lr) {
+  for (const Row& row : rows) {
     if (row.architecture == architecture && row.method == method && row.lr == lr) return &row;
   }
   return nullptr;
 }
 
-double SweepRow::difference() const {
-  return published == nullptr ? kUnknown
-                              : (val_mean - published->val_mse_mean) / published->val_mse_std;
+double Row::difference() const {
+  return published ? (val_mean - published->loss.mean) / published->loss.spread : report::kNotKnown;
 }
 
 std::pair<double, double> mean_and_spread(const std::vector<double>& values) {
   std::vector<double> finite;
   std::copy_if(values.begin(), values.end(), std::back_inserter(finite),
                [](double value) { return std::isfinite(value); });
-  if (finite.empty()) return {kUnknown, kUnknown};
+  if (finite.empty()) return {report::kNotKnown, report::kNotKnown};
   const auto count = static_cast<double>(finite.size());
   const double mean = std::accumulate(finite.begin(), finite.end(), 0.0) / count;
   double square = 0;
@@ -63,17 +63,18 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   return xx > 0 && yy > 0 ? product / std::sqrt(xx * yy) : 0;
 }
 
-std::vector<SweepRow> collect_rows(const SweepPlan& plan, const std::vector<SweepRun>& runs) {
-  std::vector<SweepRow> rows;
+std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs) {
+  std::vector<Row> rows;
   const auto add = [&](const Architecture& architecture, const std::string& method, double lr) {
-    SweepRow row;
+    Row row;
     row.architecture = architecture.name;
     row.method = method;
+    row.asked_lr = lr;
     std::vector<double> val;
     std::vector<double> train;
     std::vector<double> seconds;
     std::vector<double> rates;
-    for (const SweepRun& run : runs) {
+    for (const CaseRun& run : runs) {
       if (run.what.architecture != row.architecture || run.what.method != method ||
           run.what.lr != lr || run.what.p != plan.p || run.what.steps != plan.steps) {
         continue;
@@ -92,12 +93,6 @@ std::vector<SweepRow> collect_rows(const SweepPlan& plan, const std::vector<Swee
     row.train_mean = mean_and_spread(train).first;
     row.seconds = mean_and_spread(seconds).first;
     row.lr = lr > 0 ? lr : mean_and_spread(rates).first;
-    for (const PublishedRow& published : plan.published) {
-      if (published.architecture == row.architecture && published.lr == lr &&
-          published.method == method) {
-        row.published = &published;
-      }
-    }
     rows.push_back(std::move(row));
   };
   for (const Architecture& architecture : plan.architectures) {
@@ -113,8 +108,8 @@ std::vector<SweepRow> collect_rows(const SweepPlan& plan, const std::vector<Swee
   return rows;
 }
 
-std::pair<std::vector<int64_t>, std::vector<double>> mean_difference(const SweepRow& gd,
-                                                                     const SweepRow& cdt) {
+std::pair<std::vector<int64_t>, std::vector<double>> mean_difference(const Row& gd,
+                                                                     const Row& cdt) {
   const MeanCurve a = mean_curve(gd, Quantity::kValidation);
   const MeanCurve b = mean_curve(cdt, Quantity::kValidation);
   std::vector<double> difference;
@@ -123,17 +118,17 @@ std::pair<std::vector<int64_t>, std::vector<double>> mean_difference(const Sweep
   return {{a.step.begin(), a.step.begin() + static_cast<std::ptrdiff_t>(count)}, difference};
 }
 
-MeanCurve mean_curve(const SweepRow& row, Quantity quantity) {
+MeanCurve mean_curve(const Row& row, Quantity quantity) {
   MeanCurve curve;
   std::set<int64_t> all;  // runs that end early stay where they ended
-  std::vector<const SweepRun*> runs;
-  for (const SweepRun* run : row.runs) {
+  std::vector<const CaseRun*> runs;
+  for (const CaseRun* run : row.runs) {
     if (!run->converged()) continue;
     runs.push_back(run);
     all.insert(run->step.begin(), run->step.end());
   }
   std::vector<size_t> at(runs.size(), 0);
-  std::vector<double> last(runs.size(), kUnknown);
+  std::vector<double> last(runs.size(), report::kNotKnown);
   for (const int64_t step : all) {
     std::vector<double> values;
     bool present = false;
@@ -155,4 +150,4 @@ MeanCurve mean_curve(const SweepRow& row, Quantity quantity) {
   return curve;
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt::experiment

@@ -1,14 +1,21 @@
-#include "cli/sweep_record.h"
-
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
 #include <cdt/core/format.h>
+#include <cdt/experiment/store.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
 
-namespace cdt::cli {
+namespace cdt::experiment {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::ordered_json;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 ordered_json list(const std::vector<double>& values) {
   ordered_json array = ordered_json::array();
@@ -26,14 +33,7 @@ std::vector<double> numbers(const ordered_json& array) {
   return values;
 }
 
-}  // namespace
-
-std::string SweepCase::key() const {
-  const std::string rate = lr > 0 ? fmt::format("-lr{}", lr) : "";
-  return fmt::format("{}-{}{}-p{}-seed{}-steps{}", architecture, method, rate, p, seed, steps);
-}
-
-ordered_json to_json(const SweepRun& run) {
+ordered_json to_json(const CaseRun& run) {
   ordered_json content{{"format", "cdt-sweep-run-1"},
                        {"architecture", run.what.architecture},
                        {"shape", run.shape},
@@ -83,8 +83,9 @@ ordered_json to_json(const SweepRun& run) {
   return content;
 }
 
-SweepRun parse_sweep_run(const ordered_json& content) {
-  SweepRun run;
+/// @throws nlohmann::json::exception if the content is something else.
+CaseRun parse_run(const ordered_json& content) {
+  CaseRun run;
   run.what.architecture = content.at("architecture");
   run.what.method = content.at("method");
   run.what.lr = content.at("asked_lr");
@@ -133,4 +134,110 @@ SweepRun parse_sweep_run(const ordered_json& content) {
   return run;
 }
 
-}  // namespace cdt::cli
+/// What all runs of a folder share.
+ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
+  static const std::set<std::string> kMayChange{"lrs", "methods", "seeds",  "steps",
+                                                "p",   "archs",   "memory", "device"};
+  ordered_json settings{{"file", checksum}};
+  for (const report::Setting& setting : plan.settings) {
+    if (!kMayChange.contains(setting.name)) settings[setting.name] = setting.value;
+  }
+  for (const Architecture& each : plan.architectures) {
+    settings["architecture " + each.name] = fmt::format("{}", fmt::join(each.hidden, ","));
+  }
+  return settings;
+}
+
+/// An architecture that only one of them names is no difference.
+void require_same(const ordered_json& saved, const ordered_json& settings, const fs::path& folder) {
+  ordered_json known = settings;
+  for (const auto& [name, value] : saved.items()) known.emplace(name, "");
+  for (const auto& [name, value] : known.items()) {
+    const bool axis = name.starts_with("architecture ");
+    if (axis && !(settings.contains(name) && saved.contains(name))) continue;
+    const std::string before = saved.value(name, "");
+    const std::string now = value.get<std::string>();
+    CDT_REQUIRE(before == now, folder.string(), ": its runs were made with ", name, " \"", before,
+                "\", not \"", now, "\"; take another folder");
+  }
+}
+
+ordered_json to_json(const Session& session) {
+  return {{"runs", session.runs},
+          {"wall_seconds", session.wall_seconds},
+          {"gflop", session.gflop},
+          {"jobs", session.jobs},
+          {"device", session.device},
+          {"libtorch", session.libtorch},
+          {"gemm_gflops", session.gemm_gflops}};
+}
+
+Session parse_session(const ordered_json& content) {
+  return {content.at("runs"),       content.at("wall_seconds"), content.at("gflop"),
+          content.at("jobs"),       content.at("device"),       content.at("libtorch"),
+          content.at("gemm_gflops")};
+}
+
+fs::path run_file(const fs::path& folder, const Case& what) {
+  return folder / "runs" / (what.key() + ".json");
+}
+
+}  // namespace
+
+Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
+    : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_ / "runs", error);
+  CDT_REQUIRE(!error, "cannot create ", folder_.string(), ": ", error.message());
+  const ordered_json settings = shared_settings(plan, checksum);
+  const fs::path path = folder_ / "sweep.json";
+  ordered_json saved;
+  if (fs::exists(path)) {
+    try {
+      saved = ordered_json::parse(read_file(path));
+    } catch (const nlohmann::json::exception&) {
+      throw InvalidArgument(c10::str(path.string(), ": expected JSON; the file is damaged"));
+    }
+    CDT_REQUIRE(saved.value("format", "") == "cdt-sweep-1", path.string(),
+                ": expected the format cdt-sweep-1, but came '", saved.value("format", ""), "'");
+    require_same(saved["settings"], settings, folder_);
+  }
+  saved["format"] = "cdt-sweep-1";
+  saved["settings"].update(settings);
+  write_file_atomically(path, {saved.dump(2), "\n"});
+}
+
+std::optional<CaseRun> Store::load(const Case& what) const {
+  const fs::path path = run_file(folder_, what);
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    CaseRun run = parse_run(ordered_json::parse(read_file(path)));
+    if (run.what.key() != what.key() || (what.details && !run.what.details) ||
+        (what.traces && !run.what.traces)) {
+      return std::nullopt;
+    }
+    run.what = what;  // it may hold more than is wanted
+    return run;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void Store::save(const CaseRun& run) const {
+  write_file_atomically(run_file(folder_, run.what), {to_json(run).dump(), "\n"});
+}
+
+std::vector<Session> Store::add(const Session& session) const {
+  const fs::path path = folder_ / "sweep.json";
+  ordered_json content = ordered_json::parse(read_file(path));
+  if (!content.contains("sessions")) content["sessions"] = ordered_json::array();
+  if (session.runs > 0) {
+    content["sessions"].push_back(to_json(session));
+    write_file_atomically(path, {content.dump(2), "\n"});
+  }
+  std::vector<Session> sessions;
+  for (const auto& each : content["sessions"]) sessions.push_back(parse_session(each));
+  return sessions;
+}
+
+}  // namespace cdt::experiment

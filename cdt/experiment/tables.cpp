@@ -1,17 +1,17 @@
-// The table of a sweep as text, CSV and Markdown.
+#include <cdt/data/csv.h>
+#include <cdt/experiment/tables.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "cli/sweep_results.h"
-
-namespace cdt::cli {
+namespace cdt::experiment {
 namespace {
 
 constexpr double kUnit = 1e-3;  ///< of the losses, as in the paper's tables
 
 /// "yes" for all runs, "no" for none, else how many.
-std::string share(int64_t count, const SweepRow& row) {
+std::string share(int64_t count, const Row& row) {
   const auto total = static_cast<int64_t>(row.runs.size());
   return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
 }
@@ -21,20 +21,19 @@ std::string loss(double mean, double spread) {
   return std::isfinite(mean) ? fmt::format("{:.2f} ± {:.2f}", mean / kUnit, spread / kUnit) : "∞";
 }
 
-std::string published(const SweepRow& row) {
-  return row.published == nullptr ? ""
-                                  : loss(row.published->val_mse_mean, row.published->val_mse_std);
+std::string published(const Row& row) {
+  return row.published ? loss(row.published->loss.mean, row.published->loss.spread) : "";
 }
 
-std::string difference(const SweepRow& row) {
+std::string difference(const Row& row) {
   return std::isfinite(row.difference()) ? fmt::format("{:+.1f}", row.difference()) : "";
 }
 
-std::string converged(const SweepRow& row) {
+std::string converged(const Row& row) {
   return fmt::format("{}/{}", row.converged, row.runs.size());
 }
 
-std::string verdict(const Claim& claim) {
+std::string verdict(const report::Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
 
@@ -52,39 +51,39 @@ std::string pad(const std::string& text, size_t width) {
   return shown < width ? std::string(width - shown, ' ') + text : text;
 }
 
-bool any_published(const std::vector<SweepRow>& rows) {
+bool any_published(const std::vector<Row>& rows) {
   return std::any_of(rows.begin(), rows.end(),
-                     [](const SweepRow& row) { return row.published != nullptr; });
+                     [](const Row& row) { return row.published.has_value(); });
 }
 
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
 }  // namespace
 
-std::string to_csv(const std::vector<SweepRow>& rows) {
+std::string to_csv(const std::vector<Row>& rows) {
   std::string csv =
       "architecture,lr,method,reachable,strictly_contracting,converged,runs,val_mse_mean,"
       "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference\n";
-  for (const SweepRow& row : rows) {
+  for (const Row& row : rows) {
     csv +=
         fmt::format("{},{},{},{},{},{},{},{},{},{},{},", data::csv_field(row.architecture),
                     cell(row.lr), row.method, share(row.reachable, row),
                     share(row.strictly_contracting, row), row.converged, row.runs.size(),
                     cell(row.val_mean), cell(row.val_std), cell(row.train_mean), cell(row.seconds));
-    csv += row.published == nullptr ? ",,"
-                                    : fmt::format("{},{},", cell(row.published->val_mse_mean),
-                                                  cell(row.published->val_mse_std));
+    csv += row.published ? fmt::format("{},{},", cell(row.published->loss.mean),
+                                       cell(row.published->loss.spread))
+                         : ",,";
     csv += cell(row.difference()) + "\n";
   }
   return csv;
 }
 
-std::string to_markdown(const SweepPlan& plan, const std::vector<SweepRow>& rows,
-                        const std::vector<Claim>& claims) {
+std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
+                        const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
-  std::string text = fmt::format("# {}\n", plan.title);
+  std::string text = fmt::format("# {}\n", title);
   std::string last;
-  for (const SweepRow& row : rows) {
+  for (const Row& row : rows) {
     if (row.architecture != last) {
       last = row.architecture;
       text += fmt::format(
@@ -103,20 +102,20 @@ std::string to_markdown(const SweepPlan& plan, const std::vector<SweepRow>& rows
     text += std::isfinite(row.train_mean) ? fmt::format(" {:.2g} |\n", row.train_mean) : " ∞ |\n";
   }
   if (!claims.empty()) text += "\n## Claims\n\n| claim | | evidence |\n|---|---|---|\n";
-  for (const Claim& claim : claims) {
+  for (const report::Claim& claim : claims) {
     text += fmt::format("| {} | {} | {} |\n", claim.text, verdict(claim),
                         markdown_cell(claim.evidence));
   }
   return text;
 }
 
-std::string to_text(const SweepPlan& plan, const std::vector<SweepRow>& rows,
-                    const std::vector<Claim>& claims) {
+std::string to_text(const std::string& title, const std::vector<Row>& rows,
+                    const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
-  std::string text = fmt::format("\n{}\n", plan.title);
+  std::string text = fmt::format("\n{}\n", title);
   std::string last;
   double rate = 0;
-  for (const SweepRow& row : rows) {
+  for (const Row& row : rows) {
     if (row.architecture != last) {
       last = row.architecture;
       text +=
@@ -136,11 +135,11 @@ std::string to_text(const SweepPlan& plan, const std::vector<SweepRow>& rows,
   }
   if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
   if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
-  for (const Claim& claim : claims) {
+  for (const report::Claim& claim : claims) {
     text += fmt::format("  {:<15}{}\n                 {}\n", verdict(claim), claim.text,
                         claim.evidence);
   }
   return text;
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt::experiment

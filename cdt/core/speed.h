@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace cdt::cli {
+namespace cdt {
 
 using Clock = std::chrono::steady_clock;
 
@@ -15,4 +15,4 @@ double seconds_since(Clock::time_point start);
 /// may use, beside whatever else runs.
 double gemm_rate(torch::ScalarType dtype, torch::Device device, double seconds);
 
-}  // namespace cdt::cli
+}  // namespace cdt

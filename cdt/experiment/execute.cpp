@@ -1,14 +1,14 @@
 // One run of a sweep: table, kernel, training, record.
 #include <cdt/analysis/preflight.h>
+#include <cdt/core/speed.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/experiment/runner.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/findings.h>
 #include <fmt/format.h>
 
-#include "cli/speed.h"
-#include "cli/sweep.h"
-
-namespace cdt::cli {
+namespace cdt::experiment {
 namespace {
 
 using torch::Tensor;
@@ -26,43 +26,40 @@ std::vector<double> to_vector(const Tensor& values) {
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
-train::TrainOptions training_options(const SweepPlan& plan, const SweepCase& what, double rate) {
+train::TrainOptions training_options(const Plan& plan, const Case& what, double rate) {
   train::TrainOptions options;
   options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
-  options.loss = dynamics::parse_loss(plan.loss);
+  options.loss = plan.loss;
   options.learning_rate = rate;
-  if (options.method != train::Method::kGuarded) {
-    options.schedule.kind = train::parse_schedule(plan.schedule);
-    options.schedule.decay = plan.decay;
-  }
+  if (options.method != train::Method::kGuarded) options.schedule = plan.schedule;
   options.q = plan.q;
   options.p = what.p;
   options.steps = what.steps;
   options.seed = what.seed;
   options.validate_every = plan.validate_every;
-  options.memory_bytes = plan.memory_mb << 20;
+  options.memory_bytes = plan.memory_bytes;
   options.checkpoint_seconds = 1e9;  // the sweep repeats a run that was cut short
   return options;
 }
 
-void add_details(SweepRun& run, const SweepPlan& plan, study::Problem& problem,
-                 const data::Table& table, const control::SpectralController& controller) {
+void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const data::Table& table,
+                 const control::SpectralController& controller) {
   run.eigenvalues = to_vector(controller.modes.values.flip(0));
   run.gain = to_vector(controller.gains.gain.flip(0));
   run.factor_gd = to_vector((1 - controller.s).flip(0));
   run.factor_cdt = to_vector(controller.gains.closed_loop.flip(0));
   study::AnalysisOptions options;
-  options.loss = dynamics::parse_loss(plan.loss);
+  options.loss = plan.loss;
   options.learning_rate = run.lr;
   options.p = run.what.p;
   options.q = plan.q;
-  options.memory_bytes = plan.memory_mb << 20;
+  options.memory_bytes = plan.memory_bytes;
   problem.table = table;
   run.preflight = study::to_text(study::analyze(problem, options));
 }
 
 /// Records outputs and labels of the first samples; the split has drawn them at random.
-void add_traces(SweepRun& run, study::Problem& problem,
+void add_traces(CaseRun& run, study::Problem& problem,
                 const control::SpectralController& controller, bool controlled, int64_t step) {
   const torch::NoGradGuard no_graph;
   const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64).reshape({-1});
@@ -80,7 +77,7 @@ void add_traces(SweepRun& run, study::Problem& problem,
   }
 }
 
-void add_curve(SweepRun& run, const SweepPlan& plan, const train::TrainResult& result) {
+void add_curve(CaseRun& run, const Plan& plan, const train::TrainResult& result) {
   for (const train::StepRecord& row : result.history) {
     const bool eventful = row.rejected > 0 || row.refreshed > 0;
     if (row.step > kDenseSteps && row.step % plan.validate_every != 0 && !eventful &&
@@ -105,51 +102,50 @@ std::shared_ptr<const StartKernel> StartKernels::get(const std::string& key,
     if (const auto found = kept_.find(key); found != kept_.end()) return found->second;
   }
   auto kernel = std::make_shared<const StartKernel>(make());
-  if (kernel->spectrum.size() <= kLargestKept) {
+  if (kernel->modes.size() <= kLargestKept) {
     const std::lock_guard lock(mutex_);
     kept_.emplace(key, kernel);
   }
   return kernel;
 }
 
-std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
-                                const data::Table& table, torch::Device device,
-                                StartKernels& kernels, const std::function<bool()>& stop) {
+std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::Table& table,
+                               torch::Device device, StartKernels& kernels,
+                               const std::function<bool()>& stop) {
   study::NetworkOptions network = plan.network;
   network.hidden = plan.architecture(what.architecture).hidden;
   study::Problem problem = study::make_problem(table, plan.data, network, what.seed, device);
-  const dynamics::Loss loss = dynamics::parse_loss(plan.loss);
 
   const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed), [&] {
     const auto start = Clock::now();
     kernel::NtkOptions ntk;
-    ntk.memory_bytes = plan.memory_mb << 20;
+    ntk.memory_bytes = plan.memory_bytes;
     const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
     auto decomposed =
         dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
     return StartKernel{std::move(decomposed), to_vector(theta.norm(2, 1)), seconds_since(start)};
   });
-  const dynamics::Modes& spectrum = start_kernel->spectrum;
+  const dynamics::Modes& modes = start_kernel->modes;
 
-  SweepRun run;
+  CaseRun run;
   run.what = what;
   run.shape = problem.model->describe();
-  const double factor = dynamics::gradient_factor(loss, spectrum.size());
-  const double stable = analysis::assess_stability(spectrum, 0).scale_max / factor;
+  const double factor = dynamics::gradient_factor(plan.loss, modes.size());
+  const double stable = analysis::assess_stability(modes, 0).scale_max / factor;
   run.lr = what.lr > 0 ? what.lr : kBestShare * stable;
-  const auto stability = analysis::assess_stability(spectrum, run.lr * factor);
-  run.lambda_max = spectrum.largest();
+  const auto stability = analysis::assess_stability(modes, run.lr * factor);
+  run.lambda_max = modes.largest();
   run.lr_max = stable;
-  run.reachable = spectrum.rank == spectrum.size();
+  run.reachable = modes.rank == modes.size();
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
 
   const auto controller =
-      control::design_spectral(spectrum, run.lr * factor, {plan.q, what.p, {}, {}});
+      control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
   if (what.details) add_details(run, plan, problem, table, controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
   train::Trainer trainer(problem.model, problem.data, options, nn::make_engine(problem.model));
-  trainer.adopt(spectrum, start_kernel->seconds);
+  trainer.adopt(modes, start_kernel->seconds);
   train::TrainHooks hooks;
   hooks.stop_requested = stop;
   const bool controlled = train::is_controlled(options.method);
@@ -188,4 +184,4 @@ std::optional<SweepRun> execute(const SweepPlan& plan, const SweepCase& what,
   return run;
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt::experiment

@@ -1,13 +1,13 @@
-// Figures of a sweep: the paper's, and ours.
+#include <cdt/experiment/figures.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
-#include "cli/sweep_results.h"
-
-namespace cdt::cli {
+namespace cdt::experiment {
 namespace {
 
 using report::Figure;
@@ -31,7 +31,7 @@ std::string identifier(std::string text) {
   return text;
 }
 
-Figure relative_figure(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+Figure relative_figure(const Plan& plan, const std::vector<Row>& rows,
                        const std::string& architecture) {
   Figure figure;
   figure.id = "relative-" + identifier(architecture);
@@ -43,8 +43,8 @@ Figure relative_figure(const SweepPlan& plan, const std::vector<SweepRow>& rows,
   figure.x = {"step", false};
   figure.y = {"L_GD − L_CDT", true};
   for (const double lr : plan.lrs) {
-    const SweepRow* gd = find_row(rows, architecture, "gd", lr);
-    const SweepRow* cdt = find_row(rows, architecture, "cdt", lr);
+    const Row* gd = find_row(rows, architecture, "gd", lr);
+    const Row* cdt = find_row(rows, architecture, "cdt", lr);
     if (gd == nullptr || cdt == nullptr || !gd->all_converged() || !cdt->all_converged()) continue;
     auto [steps, difference] = mean_difference(*gd, *cdt);
     figure.series.push_back(
@@ -53,7 +53,7 @@ Figure relative_figure(const SweepPlan& plan, const std::vector<SweepRow>& rows,
   return figure;
 }
 
-Figure validation_figure(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+Figure validation_figure(const Plan& plan, const std::vector<Row>& rows,
                          const std::string& architecture, double lr) {
   Figure figure;
   figure.id = fmt::format("validation-{}-lr-{}", identifier(architecture),
@@ -64,7 +64,7 @@ Figure validation_figure(const SweepPlan& plan, const std::vector<SweepRow>& row
   figure.x = {"step", false};
   figure.y = {"validation loss", true};
   for (const std::string& method : plan.methods) {
-    const SweepRow* row = find_row(rows, architecture, method, lr);
+    const Row* row = find_row(rows, architecture, method, lr);
     if (row == nullptr) continue;
     if (!row->all_converged()) {
       lost += fmt::format(" {} of {} runs of {} diverged.",
@@ -94,18 +94,18 @@ Figure validation_figure(const SweepPlan& plan, const std::vector<SweepRow>& row
   return figure;
 }
 
-std::vector<Figure> sample_figures(const SweepPlan& plan, const std::vector<SweepRow>& rows) {
-  const SweepRow* gd = find_row(rows, plan.samples_architecture, "gd", plan.samples_lr);
-  const SweepRow* cdt = find_row(rows, plan.samples_architecture, "cdt", plan.samples_lr);
+std::vector<Figure> sample_figures(const Plan& plan, const std::vector<Row>& rows) {
+  const Row* gd = find_row(rows, plan.samples.architecture, "gd", plan.samples.lr);
+  const Row* cdt = find_row(rows, plan.samples.architecture, "cdt", plan.samples.lr);
   if (gd == nullptr || cdt == nullptr) return {};
-  const auto traced = [](const SweepRow& row) -> const SweepRun* {
-    for (const SweepRun* run : row.runs) {
+  const auto traced = [](const Row& row) -> const CaseRun* {
+    for (const CaseRun* run : row.runs) {
       if (!run->traces.empty()) return run;
     }
     return nullptr;
   };
-  const SweepRun* plain = traced(*gd);
-  const SweepRun* steered = traced(*cdt);
+  const CaseRun* plain = traced(*gd);
+  const CaseRun* steered = traced(*cdt);
   if (plain == nullptr || steered == nullptr) return {};
   std::vector<Figure> figures;
   for (size_t i = 0; i < std::min(plain->traces.size(), steered->traces.size()); ++i) {
@@ -115,7 +115,7 @@ std::vector<Figure> sample_figures(const SweepPlan& plan, const std::vector<Swee
     figure.caption = fmt::format(
         "Output, true label and augmented label of one training sample; architecture {}, learning "
         "rate {:g}, first seed (paper, Fig. samples).",
-        plan.samples_architecture, plan.samples_lr);
+        plan.samples.architecture, plan.samples.lr);
     figure.x = {"step", false};
     figure.y = {"scaled target", false};
     const auto steps = to_doubles(steered->trace_step);
@@ -135,7 +135,7 @@ std::vector<Figure> sample_figures(const SweepPlan& plan, const std::vector<Swee
   return figures;
 }
 
-Figure spectrum_figure(const SweepRun& run) {
+Figure spectrum_figure(const CaseRun& run) {
   Figure figure;
   figure.id = "spectrum-" + identifier(run.what.architecture);
   figure.title = fmt::format("Architecture {}: kernel spectrum and what the controller makes of it",
@@ -164,7 +164,7 @@ Figure spectrum_figure(const SweepRun& run) {
 
 /// The first step at which the training loss is at most `goal`; NaN if it never is, or if the run
 /// is lost afterwards.
-double steps_to(const SweepRun& run, double goal) {
+double steps_to(const CaseRun& run, double goal) {
   if (!run.converged()) return kGap;
   for (size_t k = 0; k < run.step.size(); ++k) {
     if (run.train[k] <= goal) return static_cast<double>(run.step[k]);
@@ -172,7 +172,7 @@ double steps_to(const SweepRun& run, double goal) {
   return kGap;
 }
 
-Figure rates_figure(const SweepPlan& plan, const std::vector<SweepRun>& runs,
+Figure rates_figure(const Plan& plan, const std::vector<CaseRun>& runs,
                     const std::string& architecture) {
   Figure figure;
   figure.id = "rates-" + identifier(architecture);
@@ -186,7 +186,7 @@ Figure rates_figure(const SweepPlan& plan, const std::vector<SweepRun>& runs,
   for (const std::string& method : plan.methods) {
     if (method == kGdBest) continue;
     std::map<double, std::vector<double>> by_rate;
-    for (const SweepRun& run : runs) {
+    for (const CaseRun& run : runs) {
       if (run.what.architecture == architecture && run.what.method == method &&
           run.what.p == plan.p) {
         const double steps = steps_to(run, kGoal);
@@ -207,10 +207,10 @@ Figure rates_figure(const SweepPlan& plan, const std::vector<SweepRun>& runs,
 }
 
 /// Losses of a guarded run with what the guard did.
-std::optional<Figure> guard_figure(const SweepPlan& plan, const std::vector<SweepRun>& runs,
+std::optional<Figure> guard_figure(const Plan& plan, const std::vector<CaseRun>& runs,
                                    const std::string& architecture) {
-  const SweepRun* chosen = nullptr;
-  for (const SweepRun& run : runs) {
+  const CaseRun* chosen = nullptr;
+  for (const CaseRun& run : runs) {
     if (run.what.architecture == architecture && run.what.method == "guarded" &&
         run.what.seed == 1 && run.what.steps == plan.steps && run.what.p == plan.p &&
         (chosen == nullptr || run.what.lr > chosen->what.lr)) {
@@ -249,8 +249,8 @@ std::optional<Figure> guard_figure(const SweepPlan& plan, const std::vector<Swee
 
 }  // namespace
 
-std::vector<Figure> draw_figures(const SweepPlan& plan, const std::vector<SweepRow>& rows,
-                                 const std::vector<SweepRun>& runs) {
+std::vector<Figure> draw_figures(const Plan& plan, const std::vector<Row>& rows,
+                                 const std::vector<CaseRun>& runs) {
   std::vector<Figure> figures;
   const auto add = [&](Figure figure) {
     if (!figure.series.empty()) figures.push_back(std::move(figure));
@@ -259,7 +259,7 @@ std::vector<Figure> draw_figures(const SweepPlan& plan, const std::vector<SweepR
   for (const Architecture& each : plan.architectures) add(rates_figure(plan, runs, each.name));
   for (Figure& figure : sample_figures(plan, rows)) add(std::move(figure));
   for (const Architecture& each : plan.architectures) {
-    for (const SweepRun& run : runs) {
+    for (const CaseRun& run : runs) {
       if (run.what.details && run.what.architecture == each.name) add(spectrum_figure(run));
     }
   }
@@ -272,4 +272,4 @@ std::vector<Figure> draw_figures(const SweepPlan& plan, const std::vector<SweepR
   return figures;
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt::experiment

@@ -1,0 +1,111 @@
+#include <cdt/core/error.h>
+#include <cdt/experiment/plan.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace cdt::experiment {
+namespace {
+
+bool among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+template <class T>
+void require_distinct(const std::vector<T>& values, const char* what) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      CDT_REQUIRE(values[i] != values[j], what, ": expected each one once, but came ", values[i],
+                  " twice");
+    }
+  }
+}
+
+/// Products of a run, up to a factor that all share.
+double work_of(const Plan& plan, const Case& what) {
+  double count = 0;
+  int64_t width = 64;
+  for (const int64_t next : plan.architecture(what.architecture).hidden) {
+    count += static_cast<double>(width) * static_cast<double>(next);
+    width = next;
+  }
+  return count * static_cast<double>(what.steps);
+}
+
+}  // namespace
+
+std::string Case::key() const {
+  const std::string rate = lr > 0 ? fmt::format("-lr{}", lr) : "";
+  return fmt::format("{}-{}{}-p{}-seed{}-steps{}", architecture, method, rate, p, seed, steps);
+}
+
+const Architecture& Plan::architecture(const std::string& name) const {
+  std::string known;
+  for (const Architecture& each : architectures) {
+    if (each.name == name) return each;
+    known += (known.empty() ? "" : ", ") + each.name;
+  }
+  throw InvalidArgument(c10::str("there is no architecture '", name, "'; there are ", known));
+}
+
+void require_sound(const Plan& plan) {
+  CDT_REQUIRE(
+      !plan.architectures.empty() && !plan.lrs.empty() && !plan.methods.empty() && plan.seeds > 0,
+      "a sweep needs at least one architecture, learning rate, method and seed");
+  for (const std::string& method : plan.methods) {
+    if (method != kGdBest) train::parse_method(method);
+  }
+  require_distinct(plan.lrs, "learning rates");
+  require_distinct(plan.methods, "methods");
+  std::vector<std::string> names;
+  for (const Architecture& each : plan.architectures) names.push_back(each.name);
+  require_distinct(names, "architectures");
+}
+
+std::vector<Case> cases_of(const Plan& plan) {
+  std::map<std::string, Case> unique;
+  const auto add = [&](Case what) {
+    if (what.method == kGdBest) what.lr = 0;
+    const auto [found, fresh] = unique.emplace(what.key(), what);
+    found->second.details = found->second.details || what.details;
+    found->second.traces = found->second.traces || what.traces;
+  };
+  const bool steers = among(plan.methods, "cdt");
+  for (const Architecture& each : plan.architectures) {
+    for (int64_t seed = 1; seed <= plan.seeds; ++seed) {
+      for (const double lr : plan.lrs) {
+        for (const std::string& method : plan.methods) {
+          Case what{each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.steps};
+          what.details = seed == 1 && method == (steers ? "cdt" : plan.methods.front()) &&
+                         lr == plan.lrs[plan.lrs.size() > 1 ? 1 : 0];
+          what.traces = seed == 1 && each.name == plan.samples.architecture &&
+                        lr == plan.samples.lr && (method == "gd" || method == "cdt");
+          add(what);
+        }
+      }
+    }
+    for (int64_t seed = 1; seed <= std::min(plan.further.seeds, plan.seeds); ++seed) {
+      for (const double lr : plan.further.lrs) {
+        for (const std::string& method : plan.further.methods) {
+          add({each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.further.steps});
+        }
+      }
+    }
+    if (each.name != plan.weights.architecture) continue;
+    for (int64_t seed = 1; seed <= std::min(plan.weights.seeds, plan.seeds); ++seed) {
+      for (const double p : plan.weights.p) {
+        add({each.name, "cdt", plan.weights.lr, p, static_cast<uint64_t>(seed), plan.steps});
+      }
+    }
+  }
+  std::vector<Case> cases;
+  cases.reserve(unique.size());
+  for (auto& [key, what] : unique) cases.push_back(std::move(what));
+  std::stable_sort(cases.begin(), cases.end(), [&](const Case& a, const Case& b) {
+    return work_of(plan, a) > work_of(plan, b);
+  });
+  return cases;
+}
+
+}  // namespace cdt::experiment

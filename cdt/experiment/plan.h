@@ -1,0 +1,93 @@
+/// What a sweep is to do: architectures × learning rates × methods × seeds on one table.
+#pragma once
+
+#include <cdt/report/sweep_page.h>
+#include <cdt/study/problem.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cdt::experiment {
+
+/// Gradient descent at 0.9 of its largest stable rate, whatever that is: a method of sweeps beside
+/// those of train::parse_method.
+inline constexpr const char* kGdBest = "gd-best";
+
+struct Architecture {
+  std::string name;
+  std::vector<int64_t> hidden;
+};
+
+/// Which run. Runs with the same key are the same run.
+struct Case {
+  std::string architecture;
+  std::string method;  ///< as of train::parse_method, or gd-best
+  double lr = 0;       ///< 0 for gd-best, which finds its own
+  double p = 0.1;
+  uint64_t seed = 1;
+  int64_t steps = 0;
+  /// Not part of the key: whether the spectrum and the pre-flight report are kept, and the way of
+  /// single samples.
+  bool details = false;
+  bool traces = false;
+
+  /// A file name: "1-cdt-lr0.01-p0.1-seed1-steps1000".
+  std::string key() const;
+};
+
+/// Rates beyond the table's, for the figure of steps against rates.
+struct FurtherRates {
+  std::vector<double> lrs;
+  std::vector<std::string> methods;
+  int64_t seeds = 0;
+  int64_t steps = 0;
+};
+
+/// Weights p beside the table's, for one architecture and rate.
+struct OtherWeights {
+  std::vector<double> p;
+  std::string architecture;
+  double lr = 0;
+  int64_t seeds = 0;
+};
+
+/// The runs, one under each method, whose samples are drawn.
+struct TracedRun {
+  std::string architecture;
+  double lr = 0;
+};
+
+struct Plan {
+  std::string kind;  ///< reproduce or compare
+  std::string title;
+  study::DataOptions data;
+  study::NetworkOptions network;  ///< but for its hidden layers
+  dynamics::Loss loss = dynamics::Loss::kMse;
+  train::Schedule schedule;  ///< of every method but guarded, which adapts its rate
+  double q = 1.0;
+  double p = 0.1;
+  int64_t steps = 1000;
+  int64_t seeds = 10;
+  int64_t validate_every = 10;
+  int64_t memory_bytes = int64_t{2} << 30;  ///< for each kernel's computation
+  std::vector<Architecture> architectures;
+  std::vector<double> lrs;
+  std::vector<std::string> methods;
+  FurtherRates further;
+  OtherWeights weights;
+  TracedRun samples;
+  std::vector<report::Setting> settings;  ///< as the report shows them
+
+  /// @throws InvalidArgument, naming those that there are.
+  const Architecture& architecture(const std::string& name) const;
+};
+
+/// @throws InvalidArgument if a rate, method or architecture comes twice (it would give two rows of
+/// the same runs), a method is not known, or there is nothing to run.
+void require_sound(const Plan& plan);
+
+/// Every run once, the longest first, so that the jobs end together.
+std::vector<Case> cases_of(const Plan& plan);
+
+}  // namespace cdt::experiment

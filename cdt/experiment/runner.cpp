@@ -1,0 +1,116 @@
+#include <ATen/Parallel.h>
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/core/speed.h>
+#include <cdt/data/csv.h>
+#include <cdt/experiment/runner.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+namespace cdt::experiment {
+namespace {
+
+/// Seconds of matrix products before each run, beside whatever the other jobs do.
+constexpr double kMeasured = 0.03;
+
+/// What the runs of one call were, in products.
+struct Work {
+  double gflop = 0;
+  double seconds = 0;  ///< the floor: at the rate measured before each run, on all threads together
+};
+
+/// Runs `cases` on `jobs` threads and adds what was new to `work`. Empty entries: interrupted.
+std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vector<Case>& cases,
+                                              const data::Table& table, const Store& store,
+                                              const RunnerOptions& options, int64_t jobs,
+                                              Work& work) {
+  std::vector<std::optional<CaseRun>> runs(cases.size());
+  std::vector<size_t> open;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    runs[i] = store.load(cases[i]);
+    if (!runs[i]) open.push_back(i);
+  }
+  StartKernels kernels;
+  std::mutex mutex;
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;
+  size_t done = cases.size() - open.size();
+  const auto stop = [&] { return failed || (options.stop && options.stop()); };
+  const auto take_turns = [&] {
+    at::set_num_threads(1);
+    for (size_t turn = next++; turn < open.size() && !stop(); turn = next++) {
+      const Case& what = cases[open[turn]];
+      try {
+        const double rate = gemm_rate(torch::kFloat32, options.device, kMeasured);
+        auto run = execute(plan, what, table, options.device, kernels, stop);
+        if (!run) return;
+        store.save(*run);
+        const std::lock_guard lock(mutex);
+        work.gflop += run->operations * 1e-9;
+        work.seconds += run->operations * 1e-9 / rate / static_cast<double>(jobs);
+        runs[open[turn]] = std::move(run);
+        ++done;
+        if (options.progress) {
+          options.progress(static_cast<int64_t>(done), static_cast<int64_t>(cases.size()),
+                           what.key());
+        }
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        failed = true;
+        return;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int64_t job = 0; job < jobs; ++job) threads.emplace_back(take_turns);
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return runs;
+}
+
+}  // namespace
+
+Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options) {
+  // What is wrong with the settings shows before any run starts.
+  require_sound(plan);
+  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  CDT_REQUIRE(
+      study::make_problem(table, plan.data, plan.network, 1, options.device).data.x_val.defined(),
+      "a sweep compares validation losses, and no rows are left to validate on");
+  Sweep sweep;
+  sweep.checksum = study::checksum(read_file(plan.data.file));
+  sweep.table_rows = table.rows();
+  const Store store(folder, plan, sweep.checksum);
+
+  const std::vector<Case> cases = cases_of(plan);
+  const auto total = static_cast<int64_t>(cases.size());
+  const int64_t known = std::count_if(
+      cases.begin(), cases.end(), [&](const Case& what) { return store.load(what).has_value(); });
+  int64_t jobs = options.jobs > 0           ? options.jobs
+                 : options.device.is_cuda() ? 1
+                                            : std::max(1U, std::thread::hardware_concurrency());
+  if (options.on_start) options.on_start(total, known, jobs);
+  jobs = std::clamp<int64_t>(total - known, 1, jobs);
+
+  const auto start = Clock::now();
+  Work work;
+  for (auto& run : run_cases(plan, cases, table, store, options, jobs, work)) {
+    if (run) sweep.runs.push_back(std::move(*run));
+  }
+  sweep.wall_seconds = seconds_since(start);
+  const auto done = static_cast<int64_t>(sweep.runs.size());
+  sweep.made = done - known;
+  sweep.complete = done == total;
+  sweep.sessions =
+      store.add({sweep.made, sweep.wall_seconds, work.gflop, jobs, options.device.str(),
+                 TORCH_VERSION, work.seconds > 0 ? work.gflop / work.seconds : 0});
+  return sweep;
+}
+
+}  // namespace cdt::experiment

@@ -1,0 +1,68 @@
+/// Runs of a sweep: every one on a thread of its own, as many at a time as there are jobs, kept in
+/// a file as soon as it is done.
+#pragma once
+
+#include <cdt/experiment/store.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace cdt::experiment {
+
+/// The kernel of a network at its start.
+struct StartKernel {
+  dynamics::Modes modes;
+  std::vector<double> row_norm;
+  double seconds = 0;  ///< that it took
+};
+
+/// Kernels that the runs of one architecture and seed share, for any thread. Large ones are not
+/// kept.
+class StartKernels {
+ public:
+  /// Calls `make` where `key` is new.
+  std::shared_ptr<const StartKernel> get(const std::string& key,
+                                         const std::function<StartKernel()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const StartKernel>> kept_;
+};
+
+/// Runs one of them; empty if `stop` asked to.
+std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::Table& table,
+                               torch::Device device, StartKernels& kernels,
+                               const std::function<bool()>& stop);
+
+/// How a sweep runs, not what.
+struct RunnerOptions {
+  torch::Device device = torch::kCPU;
+  int64_t jobs = 0;  ///< runs at a time; 0: all cores, 1 on a GPU
+  std::function<bool()>
+      stop;  ///< asked again and again; once true, runs that are not done are left
+  /// Called once, before the first run: how many runs there are, how many of them are there
+  /// already, and how many go at a time.
+  std::function<void(int64_t runs, int64_t known, int64_t jobs)> on_start;
+  /// Called after each run, by one thread at a time: how many are done.
+  std::function<void(int64_t done, int64_t total, const std::string& key)> progress;
+};
+
+/// What came of it.
+struct Sweep {
+  std::vector<CaseRun> runs;      ///< those that are done, in the order of cases_of
+  int64_t made = 0;               ///< of them now
+  bool complete = false;          ///< false: `stop` said so
+  double wall_seconds = 0;        ///< of this call
+  std::vector<Session> sessions;  ///< of all calls that made runs, this one the last
+  std::string checksum;           ///< of the table
+  int64_t table_rows = 0;
+};
+
+/// Makes the runs that `folder` does not hold yet.
+/// @throws InvalidArgument if the plan is not sound, the table cannot be read or leaves no rows to
+///   validate on, or the folder holds a sweep with other settings.
+Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options);
+
+}  // namespace cdt::experiment
