@@ -27,9 +27,10 @@ struct DesignCommand {
 };
 
 /// The problem that was solved, the certificate and the margins, for people.
-std::string describe_design(const DesignCommand& options, const analysis::PreflightOptions& settings,
-                     const analysis::Preflight& preflight, const nlohmann::ordered_json& json,
-                     const dynamics::Modes& modes) {
+std::string describe_design(const DesignCommand& options,
+                            const analysis::PreflightOptions& settings,
+                            const analysis::Preflight& preflight,
+                            const nlohmann::ordered_json& json, const dynamics::Modes& modes) {
   const auto weight = [](const std::string& file, double scale) {
     return file.empty() ? fmt::format("{:g}·I", scale) : file;
   };

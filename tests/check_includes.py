@@ -26,7 +26,8 @@ DETAILS = {
     "core": {"byte_count", "format", "names", "speed"},
     "control": {"doubling"},
     "analysis": {"report_page"},
-    "kernel": {"autograd_scope", "backward", "block_product", "factor_group", "factors", "jacobian", "parameter_scope", "recorder"},
+    "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "jacobian", "parameter_scope",
+               "plan", "precision_scope", "recorder", "rule"},
     "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "saved_state", "setup", "stopping"},
 }
