@@ -4,7 +4,7 @@
 usage: docs/modules.py [--check]   (--check: fail if the picture is not that of the sources)
 
 A module stands above everything that it includes. Arrows that follow from others (a includes b, b includes c, so a may as well
-include c) are left out.
+include c) are left out, and those to core, which all modules include.
 """
 import pathlib
 import re
@@ -13,6 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "modules.svg"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"](?:cdt/)?(\w+)/[^>"]+[>"]', re.M)
+GROUND = "core"  # everything stands on it
 WIDTH, BOX, HEIGHT, GAP, TOP = 920, 132, 46, 44, 16
 SAYS = {
     "core": "errors, files, formats",
@@ -24,7 +25,7 @@ SAYS = {
     "data": "tables, samples",
     "train": "loop, methods, guard",
     "report": "pages, figures",
-    "study": "network + data → findings",
+    "study": "findings, forecast",
     "run": "run folders",
     "experiment": "sweeps",
     "cli": "the program",
@@ -59,15 +60,17 @@ def draw(graph):
     if loops:
         sys.exit(f"modules include each other: {', '.join(loops)}")
     direct = {m: {o for o in graph[m] if not any(o in under[other] for other in graph[m])} for m in graph}
-    level = {}
-    for module in sorted(graph, key=lambda m: len(under[m])):
-        level[module] = 1 + max((level[other] for other in graph[module]), default=-1)
+    level = {}  # as high as the modules allow that include it
+    for module in sorted(graph, key=lambda m: -len(under[m])):
+        level[module] = min((level[user] for user in graph if module in graph[user]), default=len(graph)) - 1
+    lowest = min(level.values())
+    level = {module: at - lowest for module, at in level.items()}
     highest = max(level.values())
     place = {}
-    for at in range(highest + 1):
+    for at in range(highest, -1, -1):
         row = sorted(m for m in graph if level[m] == at)
-        if at > 0:  # near the middle of what is below
-            row.sort(key=lambda m: sum(place[o][0] for o in direct[m]) / len(direct[m]))
+        users = {m: [place[u][0] for u in graph if m in direct[u]] for m in row}
+        row.sort(key=lambda m: (sum(users[m]) / max(1, len(users[m])), m))  # near the middle of what is above
         for i, module in enumerate(row):
             place[module] = (WIDTH * (i + 1) / (len(row) + 1), TOP + (highest - at) * (HEIGHT + GAP))
     tall = TOP * 2 + highest * (HEIGHT + GAP) + HEIGHT
@@ -80,7 +83,7 @@ def draw(graph):
     ]
     for module in sorted(graph):
         x, y = place[module]
-        for other in sorted(direct[module]):
+        for other in sorted(direct[module] - {GROUND}):
             to_x, to_y = place[other]
             bend = (y + HEIGHT + to_y) / 2
             lines.append(
@@ -90,8 +93,9 @@ def draw(graph):
     for module in sorted(graph):
         x, y = place[module]
         fill = "#fdf3e1" if module == "cli" else "#e8f0fa"
+        wide = WIDTH - 300 if module == GROUND else BOX
         lines.append(
-            f'<rect x="{x - BOX / 2:.0f}" y="{y:.0f}" width="{BOX}" height="{HEIGHT}" rx="6" fill="{fill}" stroke="#33506e"/>'
+            f'<rect x="{x - wide / 2:.0f}" y="{y:.0f}" width="{wide}" height="{HEIGHT}" rx="6" fill="{fill}" stroke="#33506e"/>'
             f'<text x="{x:.0f}" y="{y + 20:.0f}" font-size="15" font-weight="bold" fill="#1c2b3a">{module}</text>'
             f'<text x="{x:.0f}" y="{y + 37:.0f}" font-size="10.5" fill="#3d4d5e">{SAYS.get(module, "")}</text>'
         )
