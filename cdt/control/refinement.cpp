@@ -76,6 +76,7 @@ struct Gains {
   double gap(const Tensor& P, const Loop& loop) const {
     return residual_gap(P, P - Q - A.t().mm(P.mm(loop.closed))) / tol::kRiccatiRefined;
   }
+  static constexpr double kSettled = tol::kRiccatiRefined;
 };
 
 /// The same for A = I − diag(s).
@@ -123,6 +124,8 @@ struct ModalGains {
     return std::max(residual_gap(P, residual) / tol::kRiccatiRefined,
                     of_modes / tol::kModesRefined);
   }
+  /// What is left is the square of the change, since a step is exact but for some hundred ε.
+  static constexpr double kSettled = 1e-7;
 };
 
 /// Σ (Fᵀ)ᵏWFᵏ, which solves X = W + FᵀXF, by doubling the number of terms.
@@ -180,7 +183,7 @@ Doubled newton(const Gain& gain, const Doubled& doubled, const RiccatiOptions& o
     refined.P = P;
     loop = gain(P);
     // Quadratic at last, until rounding.
-    refined.converged = change <= tol::kRiccatiRefined || (change < 0.01 && change >= last / 2);
+    refined.converged = change <= Gain::kSettled || (change < 0.01 && change >= last / 2);
     last = change;
   }
   refined.closed = loop.closed;

@@ -64,7 +64,7 @@ inline constexpr double kRiccatiRefined = 1e-12;
 /// … or, in modes, while the equation of one is off by more than this share of its own terms, which
 /// are as small as it is slow. Doubling leaves some ε/s of a mode with step s, so that modes from
 /// s = 10⁻⁸ on need no more unless the weights are singular.
-inline constexpr double kModesRefined = 1e-10;
+inline constexpr double kModesRefined = 1e-9;
 /// A solution with a larger relative residual is an error, not a result.
 inline constexpr double kRiccatiResidual = 1e-9;
 /// A mode slower than rounding has a radius of 1, and squaring overestimates by a few units of
