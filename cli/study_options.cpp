@@ -141,8 +141,7 @@ CLI::Option* add_memory(CLI::App& app, int64_t& bytes, const std::string& text) 
 }
 
 void add_training_options(CLI::App& app, train::TrainOptions& training, study::DataOptions& data) {
-  add_named(app, "--method", training.method, train::parse_method,
-            {"gd", "gd-matched", "cdt", "guarded", "momentum", "adam", "lbfgs"},
+  add_named(app, "--method", training.method, train::parse_method, train::method_names(),
             "guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched "
             "(gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to compare with");
   add_named(app, "--loss", training.loss, dynamics::parse_loss,

@@ -3,6 +3,7 @@
 #include <cdt/core/speed.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
+#include <cdt/train/options.h>
 #include <fmt/format.h>
 
 #include <iostream>
@@ -28,13 +29,14 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
       ->allow_extra_args(false)
       ->check(positive())
       ->type_name("LR");
+  std::vector<std::string> methods = train::method_names();
+  methods.emplace_back("gd-best");
   app.add_option("--methods", plan.methods,
                  "of gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest "
                  "stable rate), cdt, guarded, momentum, adam, lbfgs")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(
-          {"gd", "gd-matched", "gd-best", "cdt", "guarded", "momentum", "adam", "lbfgs"}))
+      ->check(CLI::IsMember(methods))
       ->type_name("METHOD");
   app.add_option("--seeds", plan.seeds, "initializations, each with its own split: 1 to N")
       ->check(positive())

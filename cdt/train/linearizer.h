@@ -41,7 +41,10 @@ class Linearizer {
   Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options);
 
   /// The kernel of the present parameters on all samples: the first linearization needs no other.
-  void adopt(const dynamics::Modes& modes) { adopted_ = modes; }
+  /// Ignored if it is not all of its modes.
+  void adopt(const dynamics::Modes& modes) {
+    if (modes.complete()) adopted_ = modes;
+  }
 
   /// The plan for step k: an old one if it may still be believed, else a new one, at the parameters
   /// of `pass`. Notes in `row` what it cost and how far off the local model is.

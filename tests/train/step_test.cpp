@@ -171,25 +171,9 @@ TEST(DefaultRate, StaysWithinTheMemoryBudget) {
   };
   const int64_t kernel = 800 * 800 * 8;
   const int64_t besides = 16 * kernel::Model(net).parameter_count() + (4 << 20);
-  EXPECT_LE(peak(6 << 20), kernel + (6 << 20) + besides);
-}
-
-TEST(LargestEigenvalue, IsThatOfTheMatrix) {
-  torch::manual_seed(2);
-  for (const int64_t n : {1, 2, 7, 200}) {
-    SCOPED_TRACE(testing::Message() << n << " rows");
-    const Tensor root = torch::randn({n, n}, kDouble);
-    const Tensor A = root.mm(root.t());
-    const double largest = torch::linalg_eigvalsh(A).max().item<double>();
-    const auto found =
-        largest_eigenvalue([&](const Tensor& v) { return A.mv(v); }, n, kDouble, 1e-7, 100);
-    EXPECT_NEAR(found.value, largest, 1e-10 * largest);
-    EXPECT_LE(found.products, n);
-    EXPECT_LE(found.residual, 1e-6 * largest);
+  for (const int64_t budget : {6 << 20, 4 << 20}) {  // with the kernel, and by its operator
+    EXPECT_LE(peak(budget), (budget >= kernel ? kernel : 0) + budget + besides) << budget;
   }
-  const auto none = largest_eigenvalue([](const Tensor& v) { return v * 0; }, 5, kDouble, 1e-7, 9);
-  EXPECT_EQ(none.value, 0);
-  EXPECT_EQ(none.products, 1);
 }
 
 TEST(Labels, OfOneOutputNeedNoColumn) {
