@@ -52,7 +52,7 @@ std::vector<std::string> class_advice(const ClassFindings& classes, const std::s
                                  fmt::join(rows.lines, ", "), source, rows.difference));
     constexpr size_t kMost = 8;
     if (advice.size() < kMost) continue;
-    advice.emplace_back("… and more such rows: cdt data describe lists them.");
+    advice.emplace_back("… and more such rows.");
     break;
   }
   if (advice.empty()) advice.emplace_back("Nothing stands in the way of training.");
