@@ -6,6 +6,7 @@ namespace cdt::train {
 using torch::Tensor;
 
 ModalFeedback::ModalFeedback(dynamics::Modes modes) : modes_(std::move(modes)) {
+  dynamics::require_complete(modes_, "feedback in modes");
   modes_.vectors = modes_.vectors.t().contiguous().t();
 }
 

@@ -94,6 +94,7 @@ class ModalFeedback : public Feedback {
  protected:
   /// One layout of the eigenvectors, wherever they come from: products round the same way after a
   /// checkpoint.
+  /// @throws InvalidArgument unless the modes are complete: the state is all of the error.
   explicit ModalFeedback(dynamics::Modes modes);
 
   torch::Tensor reachable(const torch::Tensor& modal) const {

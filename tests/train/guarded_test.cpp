@@ -248,6 +248,14 @@ TEST(Shaping, AsksLessOfSlowModes) {
               1e-3);
 }
 
+TEST(Feedback, NeedsAllModes) {
+  auto leading = dynamics::decompose(test::kernel_with({1e-2, 1, 2}, 1), 1e-14);
+  leading.values = leading.values.narrow(0, 1, 2);
+  leading.vectors = leading.vectors.narrow(1, 1, 2);
+  leading.rank = 2;
+  EXPECT_THROW(QuadraticFeedback(leading, torch::zeros({3}, kDouble), {}), InvalidArgument);
+}
+
 TEST(Policies, RenewTheKernelWhenTheySay) {
   const auto run = [](const std::string& policy, Method method = Method::kCdt) {
     nn::Mlp net = small_network(4, 1, 7);
