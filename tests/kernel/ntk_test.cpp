@@ -1,5 +1,6 @@
 // rules = Jacobian = operator = brute force, on every network of networks.h.
 #include <cdt/core/error.h>
+#include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <gmock/gmock.h>
@@ -329,6 +330,28 @@ TEST(EmpiricalNtk, TheOperatorByFactorsHasTheDigitsOfTheKernel) {
   const kernel::NtkOperator theta(net.model(), x);
   EXPECT_LE(relative_error(theta.apply(V), ntk.theta.mm(V)), test::tol::kKernel64);
   EXPECT_NEAR(theta.trace() / ntk.theta.trace().item<double>(), 1, test::tol::kKernel64);
+}
+
+TEST(EmpiricalNtk, LeadingModesFromTheOperatorAloneAreThoseOfTheKernel) {
+  torch::manual_seed(20);
+  const auto net = test::mlp(3, 2, true, true, false, torch::kFloat32);
+  const Tensor x = test::inputs(60, net, torch::kFloat32);
+  const Tensor dense = torch::linalg_eigvalsh(empirical_ntk(net.model(), x).theta);
+  const int64_t n = dense.size(0);
+  const double largest = dense[n - 1].item<double>();
+  const kernel::NtkOperator theta(net.model(), x);
+  dynamics::LanczosOptions options;
+  options.modes = 6;
+  options.trace = theta.trace();
+  const auto found = dynamics::leading_modes([&](const Tensor& X) { return theta.apply(X); },
+                                             theta.size(), options);
+  ASSERT_TRUE(found.converged);
+  EXPECT_LE((found.modes.values - dense.narrow(0, n - 6, 6)).abs().max().item<double>(),
+            1e-9 * largest);
+  // The bound on the others holds, and is the trace that they have.
+  EXPECT_GE(found.modes.tail_bound, dense[n - 7].item<double>());
+  EXPECT_NEAR(found.modes.tail_bound, dense.narrow(0, 0, n - 6).sum().item<double>(),
+              1e-9 * largest);
 }
 
 TEST(EmpiricalNtk, ADuplicatedSampleIsANullDirectionEvenInFloat32) {

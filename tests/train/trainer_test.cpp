@@ -1,4 +1,5 @@
 // The loop against re-implementations, the local model, and LibTorch's own optimizers.
+#include <ATen/Context.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/simulation.h>
@@ -296,6 +297,26 @@ TEST(Training, TheSameSeedGivesTheSameBits) {
     }
     EXPECT_TRUE(test::same_bits(ends[0], ends[1])) << to_string(method);
   }
+}
+
+TEST(Training, StepsHaveThePrecisionThatTheUserSet) {
+  auto& context = at::globalContext();
+  context.setAllowTF32CuDNN(true);
+  context.setFloat32MatmulPrecision("high");
+  const TrainData data = smooth_data(12, 1, 1);
+  for (const Method method : {Method::kGd, Method::kCdt, Method::kGuarded}) {
+    nn::Mlp net = small_network(4, 1, 3);
+    int64_t steps = 0;
+    TrainHooks hooks;
+    hooks.on_step = [&](const StepRecord&) {
+      ++steps;
+      EXPECT_TRUE(context.allowTF32CuDNN());
+      EXPECT_TRUE(context.allowTF32CuBLAS());
+    };
+    Trainer(net, data, options_for(method, 0.01, 3)).run(hooks);
+    EXPECT_GT(steps, 0);
+  }
+  context.setFloat32MatmulPrecision("highest");
 }
 
 TEST(Training, RefusesDataThatDoNotFit) {
