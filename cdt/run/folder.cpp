@@ -171,8 +171,8 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
 Predictions predict(const TrainedModel& trained, const data::Table& table) {
   const data::Preprocess& preprocess = trained.preprocess;
   Predictions found;
-  found.values =
-      study::predict_targets(trained.model, preprocess, preprocess.transform(table), table.source);
+  const data::TableSamples samples(table, preprocess, data::TableSamples::Labels::kNone);
+  found.values = study::predict_targets(trained.model, preprocess, samples, table.source);
   if (preprocess.has_classes()) found.classes = study::class_names(preprocess, found.values);
   bool known = true;
   for (const auto& target : preprocess.targets) {

@@ -2,19 +2,21 @@
 #include <cdt/study/predictions.h>
 
 #include <cmath>
+#include <numeric>
 
 namespace cdt::study {
 
 using torch::Tensor;
 
 Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
-                       const Tensor& features, const std::string& source) {
+                       const data::Samples& samples, const std::string& source) {
   const torch::NoGradGuard no_graph;
-  constexpr int64_t kRows = 1 << 16;  // at a time, so that a long file needs little memory
+  constexpr int64_t kRows = 1 << 16;  // at a time
   std::vector<Tensor> parts;
-  for (int64_t first = 0; first < features.size(0); first += kRows) {
-    const int64_t count = std::min(kRows, features.size(0) - first);
-    const Tensor x = features.narrow(0, first, count).to(model->device(), model->dtype());
+  for (int64_t first = 0; first < samples.count(); first += kRows) {
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(kRows, samples.count() - first)));
+    std::iota(rows.begin(), rows.end(), first);
+    const Tensor x = samples.batch(rows).x.to(model->device(), model->dtype());
     const Tensor outputs = preprocess.to_original(model->forward(x).cpu());
     parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
   }
@@ -66,8 +68,9 @@ Errors measure_errors(const data::Preprocess& preprocess, const Tensor& predicti
 
 RowPredictions predict_rows(const Problem& problem, const std::vector<int64_t>& rows) {
   const data::Preprocess& preprocess = problem.preprocess;
-  return {predict_targets(problem.model, preprocess, preprocess.transform(problem.table, rows),
-                          problem.table.source),
+  const data::TableSamples samples(problem.table, preprocess, rows,
+                                   data::TableSamples::Labels::kNone);
+  return {predict_targets(problem.model, preprocess, samples, problem.table.source),
           preprocess.to_original(preprocess.transform_targets(problem.table, rows))};
 }
 

@@ -1,6 +1,7 @@
 /// What a trained network predicts, in units of the file, and how far off it is.
 #pragma once
 
+#include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
 
 #include <optional>
@@ -29,11 +30,11 @@ struct TargetErrors {
 };
 using Errors = std::vector<TargetErrors>;
 
-/// The network's predictions for features [r, f], in units of the file [r, t], float64; of classes
-/// their probabilities [r, C].
+/// The network's predictions for r samples, in units of the file [r, t], float64; of classes their
+/// probabilities [r, C]. Samples are asked for in blocks, so that a long file needs little memory.
 /// @throws InvalidArgument, naming `source`, if one is not finite.
 torch::Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
-                              const torch::Tensor& features, const std::string& source);
+                              const data::Samples& samples, const std::string& source);
 
 /// Predictions [r, t] against targets [r, t], both in units of the file; of classes probabilities
 /// [r, C] against labels [r, C], 1 in the column of the class.
