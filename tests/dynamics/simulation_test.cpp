@@ -1,9 +1,9 @@
 // Losses against autograd, the spectrum's rank, and simulated against closed-form dynamics.
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/simulation.h>
 #include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/modes.h>
+#include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

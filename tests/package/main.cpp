@@ -2,9 +2,9 @@
 // job.
 #include <torch/nn.h>
 
-#include "all_headers.h"
-
 #include <cstdio>
+
+#include "all_headers.h"
 
 int main() {
   torch::nn::Sequential net(torch::nn::Linear(3, 64), torch::nn::Tanh(), torch::nn::Linear(64, 1));
