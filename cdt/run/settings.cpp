@@ -31,7 +31,8 @@ T parse_number(const std::string& text, const std::string& name) {
   return value;
 }
 
-/// Lists that stand in one text have commas between.
+/// Lists of numbers may stand in one text with commas between, as defaults do. (Names of columns
+/// stand one by one: they may have commas of their own.)
 Values split_list(const Values& values) {
   Values items;
   for (const std::string& text : values) {
@@ -104,7 +105,7 @@ Setting texts(const std::string& name, Field field) {
             if (field(o).empty()) return std::nullopt;
             return field(o);
           },
-          [field](Options& o, const Values& values) { field(o) = split_list(values); }};
+          [field](Options& o, const Values& values) { field(o) = values; }};
 }
 
 template <class Field>
@@ -146,7 +147,7 @@ Setting typed_columns(const std::string& name, data::ColumnType type) {
             return columns;
           },
           [type](Options& o, const Values& values) {
-            for (const std::string& column : split_list(values)) o.data.csv.types[column] = type;
+            for (const std::string& column : values) o.data.csv.types[column] = type;
           }};
 }
 
@@ -156,7 +157,7 @@ Setting missing_marks() {
             if (o.data.csv.missing_marks == data::CsvOptions().missing_marks) return std::nullopt;
             return o.data.csv.missing_marks;
           },
-          [](Options& o, const Values& values) { o.data.csv.missing_marks = split_list(values); }};
+          [](Options& o, const Values& values) { o.data.csv.missing_marks = values; }};
 }
 
 Setting delimiter() {

@@ -126,12 +126,12 @@ TEST_F(Run, DamagedRecordsAreRefused) {
 TEST_F(Run, EverySettingGoesToTextAndBack) {
   run::Options options;
   options.data.file = "/data/a.csv";
-  options.data.csv.drop = {"id", "name"};
+  options.data.csv.drop = {"id", "name, first"};
   options.data.csv.types = {{"zip", data::ColumnType::kText}, {"age", data::ColumnType::kNumeric}};
   options.data.csv.missing_marks = {"none"};
   options.data.csv.header = false;
   options.data.csv.delimiter = '\t';
-  options.data.targets = {"y", "z"};
+  options.data.targets = {"price, net"};
   options.data.rows = 50;
   options.data.train_fraction = 0.1 + 0.2;
   options.data.train_rows = 20;
