@@ -8,7 +8,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <unordered_map>
 
 #include "cdt/core/error.h"
 #include "cdt/core/format.h"
@@ -76,29 +75,6 @@ bool equal_columns(const Column& a, const Column& b) {
     if (cell_bits(a, row) != cell_bits(b, row)) return false;
   }
   return true;
-}
-
-/// Puts equal things into groups: by hash first, then by comparison with each group's first member,
-/// so that a collision of hashes harms nothing.
-template <typename HashOf, typename Equal>
-std::vector<std::vector<int64_t>> group(int64_t count, const HashOf& hash_of, const Equal& equal) {
-  std::vector<std::vector<int64_t>> groups;
-  std::unordered_multimap<uint64_t, size_t> by_hash;
-  by_hash.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    const uint64_t hash = hash_of(i);
-    const auto [begin, end] = by_hash.equal_range(hash);
-    const auto it = std::find_if(
-        begin, end, [&](const auto& entry) { return equal(groups[entry.second].front(), i); });
-    if (it != end) {
-      groups[it->second].push_back(i);
-    } else {
-      by_hash.emplace(hash, groups.size());
-      groups.push_back({i});
-    }
-  }
-  std::erase_if(groups, [](const auto& members) { return members.size() < 2; });
-  return groups;
 }
 
 /// The rows of the group that have all targets, and how far these lie apart.
@@ -190,7 +166,7 @@ Description describe(const Table& table, const std::vector<std::string>& targets
                          table.columns[static_cast<size_t>(b)]);
   };
   for (const auto& members :
-       group(static_cast<int64_t>(table.columns.size()), column_hash, same_column)) {
+       group_equal(static_cast<int64_t>(table.columns.size()), column_hash, same_column)) {
     auto& names = out.duplicate_columns.emplace_back();
     for (const int64_t i : members) names.push_back(table.columns[static_cast<size_t>(i)].name);
   }
@@ -209,7 +185,7 @@ Description describe(const Table& table, const std::vector<std::string>& targets
       return cell_bits(*column, a) == cell_bits(*column, b);
     });
   };
-  for (const auto& members : group(
+  for (const auto& members : group_equal(
            out.rows, [&](int64_t row) { return hashes[static_cast<size_t>(row)]; }, same_row)) {
     out.duplicate_rows += static_cast<int64_t>(members.size()) - 1;
     Conflict conflict = find_conflict(target_columns, members, table);

@@ -1,6 +1,7 @@
 /// What is in a table and what is odd about it: what `cdt data describe` prints.
 #pragma once
 
+#include <cdt/data/conflicts.h>
 #include <cdt/data/table.h>
 
 namespace cdt::data {
@@ -17,13 +18,6 @@ struct ColumnDescription {
   std::vector<std::pair<std::string, int64_t>> frequent;
 };
 
-/// Rows that are equal in all columns but the targets, and differ there: no function fits them all.
-struct Conflict {
-  std::vector<int64_t> rows;   ///< from 0, ascending
-  std::vector<int64_t> lines;  ///< the same in the file
-  std::vector<double> gaps;    ///< per target, largest minus smallest
-};
-
 struct Description {
   std::string source;
   int64_t rows = 0;
@@ -33,7 +27,9 @@ struct Description {
   /// Rows that repeat an earlier one in all columns but the targets.
   int64_t duplicate_rows = 0;
   std::vector<std::string> targets;
-  std::vector<Conflict> conflicts;  ///< empty without targets; a missing target conflicts with none
+  /// Of rows that are equal in all columns but the targets; empty without targets. A missing target
+  /// conflicts with none.
+  std::vector<Conflict> conflicts;
 };
 
 /// @throws InvalidArgument if a target is not a numeric column of the table.

@@ -1,3 +1,4 @@
+#include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/parameter_scope.h>
 #include <cdt/kernel/products.h>
@@ -12,6 +13,15 @@ LocalModel::LocalModel(Model model, const Tensor& x) : model_(std::move(model)),
   outputs_ = evaluate(model_, x_).reshape({-1}).to(torch::kFloat64);
 }
 
+LocalModel::LocalModel(Model model, Tensor x, std::vector<Tensor> origin, const Tensor& outputs)
+    : model_(std::move(model)),
+      x_(std::move(x)),
+      origin_(std::move(origin)),
+      outputs_(outputs.detach().reshape({-1}).to(torch::kFloat64)) {
+  CDT_REQUIRE(origin_.size() == model_.parameters().size(), "the model has ",
+              model_.parameters().size(), " parameters, these are ", origin_.size());
+}
+
 Tensor LocalModel::displacement() const {
   const torch::NoGradGuard no_grad;
   std::vector<Tensor> moved;
@@ -22,7 +32,7 @@ Tensor LocalModel::displacement() const {
 }
 
 Tensor LocalModel::predict(const Tensor& displacement) const {
-  const ParameterScope at_origin(model_, origin_);
+  const ParameterCopyScope at_origin(model_, origin_);
   return outputs_ + jacobian_vector_product(model_, x_, displacement).to(torch::kFloat64);
 }
 

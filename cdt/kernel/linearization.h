@@ -12,13 +12,19 @@ class LocalModel {
   /// Keeps a copy of the parameters and the outputs on x.
   /// @throws InvalidArgument and NumericalError as evaluate() does.
   LocalModel(Model model, const torch::Tensor& x);
+  /// Of parameters that the model had once, shaped like its own, and its outputs on x there.
+  /// @throws InvalidArgument if there are not as many of them.
+  LocalModel(Model model, torch::Tensor x, std::vector<torch::Tensor> origin,
+             const torch::Tensor& outputs);
 
   /// ŷ(k₀) [n], float64.
   const torch::Tensor& outputs() const { return outputs_; }
   /// ϑ [P]: how far the model's parameters are from θ(k₀) now, in its dtype.
   torch::Tensor displacement() const;
-  /// ŷ(k₀) + J₀ϑ [n], float64, for ϑ [P]. The model is at θ(k₀) meanwhile and as before afterwards:
-  /// not between a forward pass and its backward pass.
+  /// θ(k₀), shaped like the parameters.
+  const std::vector<torch::Tensor>& origin() const { return origin_; }
+  /// ŷ(k₀) + J₀ϑ [n], float64, for ϑ [P]. The model is at θ(k₀) meanwhile and as before afterwards,
+  /// whatever is thrown; a pass that has yet to go backward may.
   /// @throws InvalidArgument if ϑ has another length, dtype or device, or is not finite.
   torch::Tensor predict(const torch::Tensor& displacement) const;
   /// The same at the model's present parameters.
@@ -29,7 +35,7 @@ class LocalModel {
  private:
   Model model_;
   torch::Tensor x_;
-  std::vector<torch::Tensor> origin_;  ///< θ(k₀), shaped like the parameters.
+  std::vector<torch::Tensor> origin_;
   torch::Tensor outputs_;
 };
 

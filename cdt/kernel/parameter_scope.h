@@ -28,4 +28,26 @@ class ParameterScope {
   std::vector<torch::Tensor> own_;
 };
 
+/// The same by copies, through data(), which does not count as a change: the graph of a pass that
+/// has yet to go backward stays valid.
+class ParameterCopyScope {
+ public:
+  ParameterCopyScope(const Model& model, const std::vector<torch::Tensor>& values)
+      : parameters_(model.parameters()) {
+    for (const torch::Tensor& parameter : parameters_) own_.push_back(parameter.data().clone());
+    set(values);
+  }
+  ~ParameterCopyScope() { set(own_); }
+  ParameterCopyScope(const ParameterCopyScope&) = delete;
+  ParameterCopyScope& operator=(const ParameterCopyScope&) = delete;
+
+ private:
+  void set(const std::vector<torch::Tensor>& values) {
+    for (size_t k = 0; k < values.size(); ++k) parameters_[k].data().copy_(values[k]);
+  }
+
+  std::vector<torch::Tensor> parameters_;
+  std::vector<torch::Tensor> own_;
+};
+
 }  // namespace cdt::kernel

@@ -1,44 +1,33 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/data/conflicts.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace cdt::study {
 namespace {
 
 using torch::Tensor;
 
-std::vector<ConflictingRows> find_conflicts(const Tensor& x, const Tensor& y,
-                                            const data::Table& table, const Problem& problem) {
-  const Tensor features = x.contiguous();
-  const auto width = static_cast<size_t>(features.size(1)) * sizeof(double);
-  const char* bytes = static_cast<const char*>(features.data_ptr());
-  std::map<std::string_view, std::vector<int64_t>> groups;
-  for (int64_t i = 0; i < features.size(0); ++i) {
-    groups[{bytes + static_cast<size_t>(i) * width, width}].push_back(i);
-  }
+std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
+                                              const data::Table& table, const Problem& problem) {
   std::vector<ConflictingRows> conflicts;
-  for (const auto& [row, samples] : groups) {
-    if (samples.size() < 2) continue;
-    const Tensor labels =
-        problem.preprocess.to_original(y.index_select(0, torch::tensor(samples, torch::kInt64)));
-    const Tensor gaps = std::get<0>(labels.max(0)) - std::get<0>(labels.min(0));
-    const auto target = gaps.argmax().item<int64_t>();
-    const double gap = gaps[target].item<double>();
-    if (gap == 0) continue;
-    const auto& targets = problem.preprocess.targets;
+  const auto& targets = problem.preprocess.targets;
+  for (const data::Conflict& conflict :
+       data::find_conflicts(x, problem.preprocess.to_original(y))) {
+    const auto largest = std::max_element(conflict.gaps.begin(), conflict.gaps.end());
     ConflictingRows found;
     found.difference =
         problem.preprocess.has_classes()
             ? fmt::format("their {} differs; at best its frequencies are learned", targets[0].name)
             : fmt::format("their {} differs by up to {:.6g}; at best its mean is learned",
-                          targets[static_cast<size_t>(target)].name, gap);
-    for (const int64_t sample : samples) {
+                          targets[static_cast<size_t>(largest - conflict.gaps.begin())].name,
+                          *largest);
+    for (const int64_t sample : conflict.rows) {
       const int64_t source = problem.split.train[static_cast<size_t>(sample)];
       found.lines.push_back(table.lines[static_cast<size_t>(source)]);
     }
@@ -137,7 +126,7 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
 
   const data::TableSamples samples(table, problem.preprocess);
   const auto [x, y] = samples.batch(problem.split.train);
-  problem.conflicts = find_conflicts(x, y, table, problem);
+  problem.conflicts = conflicting_rows(x, y, table, problem);
   problem.data.x = x.to(device, network.dtype);
   problem.data.y = y.to(device);
   if (!problem.split.validation.empty()) {

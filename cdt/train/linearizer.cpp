@@ -14,34 +14,7 @@
 #include <cmath>
 
 namespace cdt::train {
-namespace {
-
 using torch::Tensor;
-
-/// A model at other parameters; back at its own at the end, whatever happens, bit by bit. Through
-/// data(), which does not count as a change: the graph of a pass stays valid.
-class AtParameters {
- public:
-  AtParameters(const kernel::Model& model, const std::vector<Tensor>& values) : model_(model) {
-    copy_parameters(model_, own_);
-    set(values);
-  }
-  ~AtParameters() { set(own_); }
-  AtParameters(const AtParameters&) = delete;
-  AtParameters& operator=(const AtParameters&) = delete;
-
-  const std::vector<Tensor>& own() const { return own_; }
-
- private:
-  void set(const std::vector<Tensor>& values) {
-    for (size_t i = 0; i < values.size(); ++i) model_.parameters()[i].data().copy_(values[i]);
-  }
-
-  const kernel::Model& model_;
-  std::vector<Tensor> own_;
-};
-
-}  // namespace
 
 Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options)
     : setup_(std::move(setup)),
@@ -131,8 +104,10 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
   const double distance = plan.feedback->distance(plan.feedback->state(pass.values));
   plan.bound = {distance, distance};
   if (watches()) {
-    plan.outputs = pass.values;
-    copy_parameters(setup_->model, plan.parameters);
+    std::vector<Tensor> here;
+    copy_parameters(setup_->model, here);
+    plan.local =
+        std::make_shared<kernel::LocalModel>(setup_->model, pass.x, std::move(here), pass.values);
   }
   if (policy_.kind == Relinearization::Kind::kKc) {
     plan.hessian_norm = kernel::hessian_norm(setup_->model, pass.x).norm;
@@ -178,14 +153,9 @@ bool Linearizer::outdated(const Plan& plan, int64_t step, const Pass& pass, Step
   return plan.bound.violated(feedback.distance(feedback.state(local.outputs)), lagrange);
 }
 
-Linearizer::LocalState Linearizer::local_state(const Plan& plan, const Pass& pass) const {
-  const kernel::Model& model = setup_->model;
-  const AtParameters origin(model, plan.parameters);
-  const Tensor moved =
-      kernel::flatten(model, origin.own()) - kernel::flatten(model, plan.parameters);
-  const Tensor change = kernel::jacobian_vector_product(model, pass.x, moved);
-  return {plan.outputs + change.to(torch::kFloat64).view(plan.outputs.sizes()),
-          moved.norm().item<double>()};
+Linearizer::LocalState Linearizer::local_state(const Plan& plan, const Pass& pass) {
+  const Tensor moved = plan.local->displacement();
+  return {plan.local->predict(moved).view(pass.values.sizes()), moved.norm().item<double>()};
 }
 
 void Linearizer::forget_old_plans() {
@@ -209,8 +179,8 @@ void Linearizer::save(SavedState& state) const {
     SavedState saved;
     plan.feedback->save(saved);
     if (watches()) {
-      saved.tensors["outputs"] = plan.outputs;
-      saved.put("parameters", plan.parameters);
+      saved.tensors["outputs"] = plan.local->outputs().view({-1, setup_->data.y.size(1)});
+      saved.put("parameters", plan.local->origin());
     }
     state.take_tensors(c10::str("plan.", batch), saved);
     saved.values["batch"] = batch;
@@ -248,8 +218,10 @@ void Linearizer::restore(const SavedState& state) {
       plan.last_used = saved.count("last_used");
       plan.feedback->design(plan.guard.rate);
       if (watches()) {
-        plan.outputs = saved.tensor("outputs").to(setup_->model.device());
-        plan.parameters = saved.tensors_like("parameters", setup_->model.parameters());
+        plan.local = std::make_shared<kernel::LocalModel>(
+            setup_->model, setup_->inputs(plan.step),
+            saved.tensors_like("parameters", setup_->model.parameters()),
+            saved.tensor("outputs").to(setup_->model.device()));
       }
       plans.insert_or_assign(batch, std::move(plan));
     }

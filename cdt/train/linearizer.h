@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/analysis/validity.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/guard.h>
 #include <cdt/train/history.h>
@@ -19,8 +20,7 @@ struct Plan {
   double hessian_norm = 0;        ///< h there, for the policy kc
   bool stale = false;             ///< renew before the next step
   int64_t last_used = 0;
-  torch::Tensor outputs;                  ///< ŷ(k₀) [b, n_L], if the local model is watched
-  std::vector<torch::Tensor> parameters;  ///< θ(k₀), likewise
+  std::shared_ptr<const kernel::LocalModel> local;  ///< if it is watched
 
   /// The local model's bound after a step at `factor` of the rate designed for.
   void tighten_bound(double factor) {
@@ -76,7 +76,7 @@ class Linearizer {
   torch::Tensor weights_at(int64_t step) const;
   bool watches() const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
-  LocalState local_state(const Plan& plan, const Pass& pass) const;
+  static LocalState local_state(const Plan& plan, const Pass& pass);
   void forget_old_plans();
 
   std::shared_ptr<const Setup> setup_;

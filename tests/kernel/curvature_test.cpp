@@ -110,6 +110,25 @@ TEST(LocalModel, IsTheTangentAndLeavesTheNetworkAlone) {
   EXPECT_TRUE(torch::equal(model.forward(x), there));  // also after a refusal
 }
 
+TEST(LocalModel, ComesFromAnOriginAndMayBeAskedDuringAPass) {
+  torch::manual_seed(4);
+  const auto net = test::mlp(3, 2, true, false, false, kDouble);
+  const auto model = net.model();
+  const Tensor x = test::inputs(5, net, kDouble);
+  const kernel::LocalModel first(model, x);
+  shift(model, torch::randn({model.parameter_count()}, kDouble), 0.1);
+  const kernel::LocalModel again(model, x, first.origin(), first.outputs());
+  EXPECT_TRUE(torch::equal(again.displacement(), first.displacement()));
+  EXPECT_TRUE(torch::equal(again.predict(), first.predict()));
+  const auto gradients = [&](bool asked) {
+    const Tensor outputs = model.forward(x);
+    if (asked) first.predict();
+    return kernel::flatten(model, torch::autograd::grad({outputs.sum()}, model.parameters()));
+  };
+  EXPECT_TRUE(torch::equal(gradients(true), gradients(false)));
+  EXPECT_THROW(kernel::LocalModel(model, x, {first.origin()[0]}, first.outputs()), InvalidArgument);
+}
+
 TEST(Curvature, TendsToTheNormFromBelow) {
   for (uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

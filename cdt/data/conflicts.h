@@ -1,0 +1,49 @@
+/// Rows that are equal in what a model sees and differ in what it should say: no function fits them
+/// all.
+#pragma once
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace cdt::data {
+
+struct Conflict {
+  std::vector<int64_t> rows;   ///< from 0, ascending
+  std::vector<int64_t> lines;  ///< the same in a file, if they come from one
+  std::vector<double> gaps;    ///< per target, largest minus smallest
+};
+
+/// Among samples with features [r, f], equal if they are to the last bit, and targets [r, t], both
+/// float64; by their first rows. O(r·f).
+/// @throws InvalidArgument if shapes or dtypes do not fit.
+std::vector<Conflict> find_conflicts(const torch::Tensor& features, const torch::Tensor& targets);
+
+/// Groups of two and more equal things among `count`: by hash first, then by comparison with each
+/// group's first member, so that a collision of hashes harms nothing.
+template <typename HashOf, typename Equal>
+std::vector<std::vector<int64_t>> group_equal(int64_t count, const HashOf& hash_of,
+                                              const Equal& equal) {
+  std::vector<std::vector<int64_t>> groups;
+  std::unordered_multimap<uint64_t, size_t> by_hash;
+  by_hash.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t hash = hash_of(i);
+    const auto [begin, end] = by_hash.equal_range(hash);
+    const auto it = std::find_if(
+        begin, end, [&](const auto& entry) { return equal(groups[entry.second].front(), i); });
+    if (it != end) {
+      groups[it->second].push_back(i);
+    } else {
+      by_hash.emplace(hash, groups.size());
+      groups.push_back({i});
+    }
+  }
+  std::erase_if(groups, [](const auto& members) { return members.size() < 2; });
+  return groups;
+}
+
+}  // namespace cdt::data
