@@ -37,15 +37,9 @@ struct DataOptions {
   std::vector<double> output_weights;  ///< one per target in the controller's Q; empty: all 1
 };
 
-/// A network between the features and the targets, whose numbers the data say.
-struct NetworkOptions {
-  std::string architecture = "mlp";  ///< of nn::architectures()
-  std::vector<int64_t> hidden{256, 256};
-  nn::Activation activation = nn::Activation::kRelu;
-  nn::Parametrization parametrization = nn::Parametrization::kStandard;
-  double sigma_w = 1.0;
-  double sigma_b = 0.1;
-  int64_t width_factor = 1;
+/// A network between the features and the targets: the data say its `input_shape` and `outputs`.
+struct NetworkOptions : nn::NetworkOptions {
+  NetworkOptions() { hidden = {256, 256}; }
   torch::ScalarType dtype = torch::kFloat32;
 };
 

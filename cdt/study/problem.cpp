@@ -111,16 +111,9 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   problem.split = data::split_rows(available, count, train, seed);
   problem.preprocess = fit(table, options, problem.split.train);
 
-  nn::NetworkOptions layers;
-  layers.architecture = network.architecture;
+  nn::NetworkOptions layers = network;
   layers.input_shape = {problem.preprocess.feature_count()};
-  layers.hidden = network.hidden;
   layers.outputs = problem.preprocess.output_count();
-  layers.activation = network.activation;
-  layers.parametrization = network.parametrization;
-  layers.sigma_w = network.sigma_w;
-  layers.sigma_b = network.sigma_b;
-  layers.width_factor = network.width_factor;
   problem.model = nn::make_network(layers, seed, network.dtype);
   problem.model->to(device);
 

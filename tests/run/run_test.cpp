@@ -143,8 +143,14 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   options.data.fit = study::Fit::kAll;
   options.data.sample_weights = "w";
   options.data.output_weights = {1, 2.5};
-  options.network = {"mlp", {8, 4}, nn::Activation::kTanh, nn::Parametrization::kNtk, 1.5,
-                     0.2,   3,      torch::kFloat64};
+  study::NetworkOptions& network = options.network;
+  network.hidden = {8, 4};
+  network.activation = nn::Activation::kTanh;
+  network.parametrization = nn::Parametrization::kNtk;
+  network.sigma_w = 1.5;
+  network.sigma_b = 0.2;
+  network.width_factor = 3;
+  network.dtype = torch::kFloat64;
   train::TrainOptions& training = options.training;
   training.method = train::Method::kCdt;
   training.loss = dynamics::Loss::kSse;
