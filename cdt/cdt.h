@@ -24,6 +24,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/folder.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/tolerance.h>

@@ -157,7 +157,7 @@ torch::Tensor load_inputs(const std::string& path, const nn::Network& model);
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
 
-/// While it lives, the first Ctrl-C or SIGTERM asks to stop, the second one kills.
+/// While it lives, the first Ctrl-C, SIGTERM or SIGHUP asks to stop, the second one kills.
 class InterruptScope {
  public:
   InterruptScope();

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <string_view>
 
@@ -55,6 +57,13 @@ void keep_freed_memory() {
 #endif
 }
 
+/// A closed pipe and a limit on file sizes then are errors of the write, which is undone and said;
+/// as signals they would end a long run without a word.
+void let_writes_fail() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 /// The exit code of work that is done, unless its results did not reach standard output.
 int written(int code) {
   if (std::cout.flush()) return code;
@@ -65,6 +74,7 @@ int written(int code) {
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') wait_without_spinning(argv);
   keep_freed_memory();
+  let_writes_fail();
   CLI::App app{
       "Controlled Descent Training: analyse a network's training before it starts, and steer it.",
       "cdt"};
@@ -100,6 +110,9 @@ int main(int argc, char** argv) {
     return written(app.exit(error) == 0 ? 0 : kWrongUsage);
   } catch (const InvalidArgument& error) {
     std::cerr << "cdt: " << error.what() << "\n";
+    return kWrongUsage;
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::cerr << "cdt: " << error.path1().string() << ": " << error.code().message() << "\n";
     return kWrongUsage;
   } catch (const c10::Error& error) {
     std::cerr << "cdt: " << error.what_without_backtrace() << "\n";

@@ -22,7 +22,7 @@ struct ReportCommand {
   OutputOptions output;
 };
 
-bool is_sweep(const fs::path& folder) { return fs::exists(folder / "results.json"); }
+bool is_sweep(const fs::path& folder) { return path_exists(folder / "results.json"); }
 
 report::Page page_of(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {

@@ -1,5 +1,6 @@
 // cdt train: from a CSV file to a trained network and its run folder.
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
 #include <cdt/run/train.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -91,7 +92,7 @@ int run_train(TrainCommand& command) {
   options.given = given_settings(*command.app);
   const std::filesystem::path json(command.output.json);
   CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
-                  std::filesystem::is_directory(json.parent_path()),
+                  folder_exists(json.parent_path()),
               "--json ", json.string(), ": there is no folder ", json.parent_path().string());
   CDT_REQUIRE(options.resume || options.overwrite || options.folder.empty() ||
                   !run::RunFolder(options.folder).holds_run(),

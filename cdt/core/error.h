@@ -1,4 +1,4 @@
-/// The two errors that the library throws, and the macro that throws the first.
+/// The three errors that the library throws, and the macro that throws the first.
 #pragma once
 
 #include <c10/util/StringUtil.h>
@@ -12,6 +12,13 @@ namespace cdt {
 class InvalidArgument : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
+};
+
+/// The machine refused what was asked rightly: a full disk, a quota, a file system that is mounted
+/// read-only, an input/output error.
+class IoError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 /// The numbers refused: no convergence, a non-finite iterate, a failed self-check.

@@ -2,10 +2,16 @@
 #include "cdt/core/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -18,12 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(std::string_view action, const fs::path& path, int code) {
-  throw InvalidArgument(
-      c10::str("cannot ", action, " ", path.string(), ": ", std::generic_category().message(code)));
+/// Whether the caller named a place that is not there, is not theirs, or cannot be.
+bool is_callers_mistake(int code) {
+  constexpr std::array kMistakes{ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP,
+                                 EACCES, EPERM,   EEXIST, EINVAL};
+  return std::find(kMistakes.begin(), kMistakes.end(), code) != kMistakes.end();
 }
 
-[[noreturn]] void fail_on_folder(std::string_view action, const fs::path& path) {
+[[noreturn]] void throw_on_folder(std::string_view action, const fs::path& path) {
   throw InvalidArgument(
       c10::str("cannot ", action, " ", path.string(), ": expected a file, but it is a folder"));
 }
@@ -70,10 +78,13 @@ class Temporary {
     const std::string stem = ".cdt-" + std::to_string(::getpid()) + "-";
     for (int attempt = 0; attempt < 10000; ++attempt) {
       path_ = target.parent_path() / (stem + std::to_string(attempt) + ".tmp");
-      if (descriptor_.open(path_, O_WRONLY | O_CREAT | O_EXCL, 0666)) return;
+      if (descriptor_.open(path_, O_WRONLY | O_CREAT | O_EXCL, 0666)) {
+        ::flock(descriptor_.number(), LOCK_EX | LOCK_NB);  // tells remove_leftovers that we live
+        return;
+      }
       if (errno != EEXIST) break;
     }
-    fail("write", target, errno);
+    throw_file_error("write", target, errno);
   }
   ~Temporary() {
     if (!renamed_) ::unlink(path_.c_str());
@@ -120,19 +131,49 @@ fs::path follow_links(fs::path path) {
 void write_directly(const fs::path& path, const std::vector<std::string_view>& pieces) {
   Descriptor file;
   if (!file.open(path, O_WRONLY) || !write_all(file.number(), pieces) || !file.close()) {
-    fail("write", path, errno);
+    throw_file_error("write", path, errno);
   }
 }
 
+/// Of the names that Temporary gives; 0 if it is another.
+pid_t writer_of(const std::string& name) {
+  int pid = 0;
+  int attempt = 0;
+  int length = 0;
+  const bool ours = std::sscanf(name.c_str(), ".cdt-%d-%d.tmp%n", &pid, &attempt, &length) == 2 &&
+                    length == static_cast<int>(name.size());
+  return ours ? pid : 0;
+}
+
+/// Nobody holds its lock, and its writer is dead. Another process may have the writer's number by
+/// now (in a container it often has): then an hour will do.
+bool is_abandoned(const fs::path& path, pid_t writer) {
+  constexpr time_t kLong = 3600;
+  Descriptor file;
+  struct stat status {};
+  if (!file.open(path, O_RDONLY) || ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 ||
+      ::fstat(file.number(), &status) != 0) {
+    return false;
+  }
+  return (::kill(writer, 0) != 0 && errno == ESRCH) || ::time(nullptr) - status.st_mtime > kLong;
+}
+
 }  // namespace
+
+void throw_file_error(std::string_view action, const fs::path& path, int code) {
+  const std::string message =
+      c10::str("cannot ", action, " ", path.string(), ": ", std::generic_category().message(code));
+  if (is_callers_mistake(code)) throw InvalidArgument(message);
+  throw IoError(message);
+}
 
 std::string read_file(const fs::path& path) {
   Descriptor file;
   struct stat status {};
   if (!file.open(path, O_RDONLY) || ::fstat(file.number(), &status) != 0) {
-    fail("read", path, errno);
+    throw_file_error("read", path, errno);
   }
-  if (S_ISDIR(status.st_mode)) fail_on_folder("read", path);
+  if (S_ISDIR(status.st_mode)) throw_on_folder("read", path);
 
   // The size is a hint: pipes and /proc report zero, and a file may grow as we read. One byte more
   // lets the last read see the end without growing the buffer.
@@ -144,14 +185,14 @@ std::string read_file(const fs::path& path) {
       if (used == bytes.size()) bytes.resize(2 * bytes.size() + 4096);
       const ssize_t count = uninterrupted(
           [&] { return ::read(file.number(), bytes.data() + used, bytes.size() - used); });
-      if (count < 0) fail("read", path, errno);
+      if (count < 0) throw_file_error("read", path, errno);
       if (count == 0) break;
       used += static_cast<size_t>(count);
     }
   } catch (const std::bad_alloc&) {
-    fail("read", path, ENOMEM);
+    throw_file_error("read", path, ENOMEM);
   } catch (const std::length_error&) {
-    fail("read", path, EFBIG);
+    throw_file_error("read", path, EFBIG);
   }
   bytes.resize(used);
   return bytes;
@@ -164,18 +205,18 @@ void write_file_atomically(const fs::path& path, const std::vector<std::string_v
   // vanish with the replaced file.
   if (path == "/dev/stdout" || path == "/dev/stderr") {
     const int descriptor = path == "/dev/stdout" ? STDOUT_FILENO : STDERR_FILENO;
-    if (!write_all(descriptor, pieces)) fail("write", path, errno);
+    if (!write_all(descriptor, pieces)) throw_file_error("write", path, errno);
     return;
   }
 
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (!exists && errno != ENOENT) fail("write", path, errno);
-  if (exists && S_ISDIR(status.st_mode)) fail_on_folder("write", path);
+  if (!exists && errno != ENOENT) throw_file_error("write", path, errno);
+  if (exists && S_ISDIR(status.st_mode)) throw_on_folder("write", path);
   if (exists && !S_ISREG(status.st_mode)) return write_directly(path, pieces);
   // A rename asks the folder for permission, never the file.
   if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
-    fail("write", path, errno);
+    throw_file_error("write", path, errno);
 
   const fs::path target = follow_links(path);
   Temporary temporary(target);
@@ -184,8 +225,51 @@ void write_file_atomically(const fs::path& path, const std::vector<std::string_v
       !write_all(file.number(), pieces) ||
       uninterrupted([&] { return ::fsync(file.number()); }) != 0 || !file.close() ||
       !temporary.rename_to(target)) {
-    fail("write", path, errno);
+    throw_file_error("write", path, errno);
   }
+}
+
+bool path_exists(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_error("look at", path, errno);
+  return false;
+}
+
+bool folder_exists(const fs::path& path) {
+  struct stat status {};
+  return path_exists(path) && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+void make_folders(const fs::path& path) {
+  if (path.empty() || folder_exists(path)) return;
+  if (!path_exists(path.parent_path())) make_folders(path.parent_path());
+  if (!path.has_filename() || ::mkdir(path.c_str(), 0777) == 0) return;
+  // Somebody else may have made it meanwhile.
+  const int code = errno;
+  CDT_REQUIRE(code != EEXIST || folder_exists(path), path.string(),
+              ": expected a folder, but it is a file");
+  if (code != EEXIST) throw_file_error("create", path, code);
+}
+
+void remove_file(const fs::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_file_error("remove", path, errno);
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const pid_t writer = writer_of(entry->path().filename().string());
+    if (writer > 0 && is_abandoned(entry->path(), writer)) ::unlink(entry->path().c_str());
+  }
+}
+
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  struct stat one {
+  }, other{};
+  return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 &&
+         one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 }  // namespace cdt

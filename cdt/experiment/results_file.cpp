@@ -234,7 +234,7 @@ report::SweepRecord read_results(const fs::path& folder) {
   const fs::path results = folder / "results.json";
   const fs::path figures = folder / "figures.json";
   report::SweepRecord record = parse_results(read_file(results), results.string());
-  if (fs::exists(figures)) {
+  if (path_exists(figures)) {
     record.figures = report::parse_figures(read_file(figures), figures.string());
   }
   return record;

@@ -186,13 +186,11 @@ fs::path run_file(const fs::path& folder, const Case& what) {
 
 Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
     : folder_(std::move(folder)) {
-  std::error_code error;
-  fs::create_directories(folder_ / "runs", error);
-  CDT_REQUIRE(!error, "cannot create ", folder_.string(), ": ", error.message());
+  make_folders(folder_ / "runs");
   const ordered_json settings = shared_settings(plan, checksum);
   const fs::path path = folder_ / "sweep.json";
   ordered_json saved;
-  if (fs::exists(path)) {
+  if (path_exists(path)) {
     try {
       saved = ordered_json::parse(read_file(path));
     } catch (const nlohmann::json::exception&) {
@@ -209,7 +207,7 @@ Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
 
 std::optional<CaseRun> Store::load(const Case& what) const {
   const fs::path path = run_file(folder_, what);
-  if (!fs::exists(path)) return std::nullopt;
+  if (!path_exists(path)) return std::nullopt;
   try {
     CaseRun run = parse_run(ordered_json::parse(read_file(path)));
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||

@@ -32,27 +32,23 @@ std::string value_cells(const Tensor& predictions, int64_t i) {
 }  // namespace
 
 void RunFolder::create(bool overwrite) const {
-  CDT_REQUIRE(!fs::exists(path_) || fs::is_directory(path_), path_.string(),
-              ": expected a folder for the run, but it is a file");
-  CDT_REQUIRE(overwrite || !fs::exists(run()), path_.string(),
+  CDT_REQUIRE(overwrite || !holds_run(), path_.string(),
               ": holds a run already; resume it, overwrite it, or choose another folder");
-  std::error_code error;
-  fs::create_directories(path_, error);
-  CDT_REQUIRE(!error, "cannot create ", path_.string(), ": ", error.message());
+  make_folders(path_);
 }
+
+bool RunFolder::holds_run() const { return path_exists(run()); }
 
 void RunFolder::forget_results() const {
   for (const auto& file : {history(), model(), predictions(), spectrum(), checkpoint(), report()}) {
-    std::error_code error;
-    fs::remove(file, error);
-    CDT_REQUIRE(!error, "cannot replace ", file.string(), ": ", error.message());
+    remove_file(file);
   }
 }
 
 void RunFolder::require_run() const {
-  CDT_REQUIRE(fs::is_directory(path_), path_.string(), ": expected the folder of a run");
+  CDT_REQUIRE(folder_exists(path_), path_.string(), ": expected the folder of a run");
   for (const auto& file : {model(), preprocess()}) {
-    CDT_REQUIRE(fs::exists(file), path_.string(), ": expected a finished run, but it has no ",
+    CDT_REQUIRE(path_exists(file), path_.string(), ": expected a finished run, but it has no ",
                 file.filename().string());
   }
 }
@@ -60,7 +56,7 @@ void RunFolder::require_run() const {
 fs::path next_free_folder() {
   for (int number = 1;; ++number) {
     fs::path path = fmt::format("run{}", number);
-    if (!fs::exists(path)) return path;
+    if (!path_exists(path)) return path;
   }
 }
 

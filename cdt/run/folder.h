@@ -13,7 +13,7 @@ class RunFolder {
 
   /// Creates the folder. @throws InvalidArgument if it holds a run already, unless `overwrite`.
   void create(bool overwrite) const;
-  bool holds_run() const { return std::filesystem::exists(run()); }
+  bool holds_run() const;
   /// Removes what an earlier run left: history, model, predictions, spectrum, checkpoint, report.
   void forget_results() const;
   /// @throws InvalidArgument unless it holds a finished run.

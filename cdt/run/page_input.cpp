@@ -225,15 +225,15 @@ report::RunRecord page_of(const RunRecord& run) {
 }  // namespace
 
 report::RunRecord read_record(const fs::path& folder) {
-  CDT_REQUIRE(fs::is_directory(folder), folder.string(), ": expected the folder of a run",
-              fs::exists(folder) ? ", but it is a file" : ", but it does not exist");
-  CDT_REQUIRE(fs::exists(folder / "run.json"), folder.string(),
+  CDT_REQUIRE(folder_exists(folder), folder.string(), ": expected the folder of a run",
+              path_exists(folder) ? ", but it is a file" : ", but it does not exist");
+  CDT_REQUIRE(path_exists(folder / "run.json"), folder.string(),
               ": expected the folder of a run or a sweep, but it has neither run.json nor "
               "results.json");
   const RunRecord run = RunFolder(folder).read_record();
   const auto csv = [&](const char* name) {
     const fs::path path = folder / name;
-    return fs::exists(path) ? parse_csv(read_file(path), path.string()) : CsvFile{};
+    return path_exists(path) ? parse_csv(read_file(path), path.string()) : CsvFile{};
   };
   report::RunRecord record = page_of(run);
   const fs::path whole = fs::absolute(folder).lexically_normal();

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/version.h>
 #include <cdt/nn/engine.h>
@@ -51,7 +52,7 @@ class Session {
     bool anew = true;
     if (options_.resume) {
       // None yet: it was interrupted before its first step, and starts anew.
-      anew = !std::filesystem::exists(run_.folder.checkpoint());
+      anew = !path_exists(run_.folder.checkpoint());
       compare_with_saved(anew);
       if (run_.record.tuned) make(trainer);
       if (!anew) restore(*trainer);
@@ -175,7 +176,7 @@ class Session {
     hooks.checkpoint = [this](const SafeTensors& content) {
       try {
         save_safetensors(run_.folder.checkpoint(), content);
-      } catch (const InvalidArgument& error) {
+      } catch (const std::exception& error) {
         call(hooks_.on_warning,
              fmt::format("no checkpoint could be written, training goes on: {}", error.what()));
       }
@@ -205,7 +206,7 @@ class Session {
     folder.write_record(record);
     try {
       folder.write_report();
-    } catch (const InvalidArgument& error) {
+    } catch (const std::exception& error) {
       call(hooks_.on_warning, fmt::format("the run has no report: {}", error.what()));
     }
   }

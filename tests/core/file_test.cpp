@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using cdt::InvalidArgument;
+using cdt::IoError;
 using cdt::read_file;
 using cdt::write_file_atomically;
 using cdt::test::TempFolder;
@@ -148,7 +149,7 @@ TEST(File, AFailedWriteLeavesTheOldFile) {
     const FileSizeLimit limit(100);
     try {
       write_file_atomically(path, {"new", std::string(1000, 'x')});
-    } catch (const InvalidArgument& error) {
+    } catch (const IoError& error) {
       message = error.what();
     }
   }
@@ -186,6 +187,54 @@ TEST(File, AReadOnlyFileIsNotReplaced) {
   EXPECT_THAT([&] { write_file_atomically(path, {"new"}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("Permission denied")));
   EXPECT_EQ(read_file(path), "old");
+}
+
+TEST(File, TellsWhatIsThere) {
+  const TempFolder folder;
+  write_file_atomically(folder / "f", {"x"});
+  EXPECT_TRUE(cdt::path_exists(folder / "f"));
+  EXPECT_FALSE(cdt::path_exists(folder / "g"));
+  EXPECT_FALSE(cdt::path_exists(folder / "f" / "g"));
+  EXPECT_TRUE(cdt::folder_exists(folder.path()));
+  EXPECT_FALSE(cdt::folder_exists(folder / "f"));
+  const std::string endless(300, 'n');
+  EXPECT_THAT([&] { cdt::path_exists(folder / endless); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("File name too long")));
+  EXPECT_THAT([&] { cdt::make_folders(folder / endless / "run"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("File name too long")));
+  ASSERT_EQ(::mkdir((folder / "closed").c_str(), 0), 0);
+  const Unprivileged user;
+  if (!user.works()) GTEST_SKIP() << "cannot give up root's rights";
+  EXPECT_THAT([&] { cdt::folder_exists(folder / "closed/run"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("Permission denied")));
+}
+
+TEST(File, MakesFoldersAndRemovesFiles) {
+  const TempFolder folder;
+  cdt::make_folders(folder / "a/b/c/");
+  EXPECT_TRUE(cdt::folder_exists(folder / "a/b/c"));
+  cdt::make_folders(folder / "a/b");
+  write_file_atomically(folder / "a/f", {"x"});
+  EXPECT_THAT([&] { cdt::make_folders(folder / "a/f"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("expected a folder, but it is a file")));
+  EXPECT_THAT([&] { cdt::make_folders(folder / "a/f/g"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("a/f/g: Not a directory")));
+  cdt::remove_file(folder / "a/f");
+  cdt::remove_file(folder / "a/f");
+  EXPECT_FALSE(cdt::path_exists(folder / "a/f"));
+}
+
+TEST(File, KnowsAFileByAllItsNames) {
+  const TempFolder folder;
+  write_file_atomically(folder / "f", {"x"});
+  write_file_atomically(folder / "g", {"x"});
+  fs::create_symlink("f", folder / "link");
+  fs::create_hard_link(folder / "f", folder / "hard");
+  for (const char* name : {"f", "./f", "link", "hard"}) {
+    EXPECT_TRUE(cdt::is_same_file(folder / "f", folder / name)) << name;
+  }
+  EXPECT_FALSE(cdt::is_same_file(folder / "f", folder / "g"));
+  EXPECT_FALSE(cdt::is_same_file(folder / "none", folder / "none"));
 }
 
 TEST(File, KeepsThePermissionsOfAnExistingFile) {
@@ -229,9 +278,8 @@ TEST(File, DevicesAreFedNotReplaced) {
   const std::string null = cdt::test::make_device(folder, "null");
   CDT_NEEDS_DEVICE(full);
   CDT_NEEDS_DEVICE(null);
-  EXPECT_THAT(
-      [&] { write_file_atomically(full, {"x"}); },
-      ThrowsMessage<InvalidArgument>(AllOf(HasSubstr(full), HasSubstr("No space left on device"))));
+  EXPECT_THAT([&] { write_file_atomically(full, {"x"}); },
+              ThrowsMessage<IoError>(AllOf(HasSubstr(full), HasSubstr("No space left on device"))));
   EXPECT_NO_THROW(write_file_atomically(null, {"x"}));
   EXPECT_TRUE(fs::is_character_file(full));
   EXPECT_TRUE(fs::is_character_file(null));

@@ -19,6 +19,7 @@
 namespace {
 
 using cdt::InvalidArgument;
+using cdt::IoError;
 using cdt::load_npy;
 using cdt::save_npy;
 using cdt::test::TempFolder;
@@ -365,7 +366,7 @@ TEST(Npy, RefusesToSaveOtherTensors) {
   const std::string full = cdt::test::make_device(folder, "full");
   CDT_NEEDS_DEVICE(full);
   EXPECT_THAT([&] { save_npy(full, torch::zeros({2})); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("No space left on device")));
+              ThrowsMessage<IoError>(HasSubstr("No space left on device")));
 }
 
 }  // namespace

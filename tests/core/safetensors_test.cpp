@@ -17,6 +17,7 @@
 namespace {
 
 using cdt::InvalidArgument;
+using cdt::IoError;
 using cdt::load_safetensors;
 using cdt::SafeTensors;
 using cdt::save_safetensors;
@@ -389,7 +390,7 @@ TEST(Safetensors, RefusesToSaveWhatTheFormatCannotHold) {
   const std::string full = cdt::test::make_device(folder, "full");
   CDT_NEEDS_DEVICE(full);
   EXPECT_THAT([&] { save_safetensors(full, {}); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("No space left on device")));
+              ThrowsMessage<IoError>(HasSubstr("No space left on device")));
 }
 
 }  // namespace

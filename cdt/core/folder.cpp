@@ -1,0 +1,185 @@
+#include "cdt/core/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "cdt/core/error.h"
+#include "cdt/core/file.h"
+
+namespace cdt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockName = ".cdt-lock";
+/// What is being written; its rename to kCommitted is the commit.
+constexpr const char* kStaged = ".cdt-new";
+constexpr const char* kCommitted = ".cdt-next";
+/// Marks a file of the folder that is to go.
+constexpr std::string_view kGone = ".gone";
+
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  return names;
+}
+
+/// Makes renames and new files in it survive a power failure.
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw_file_error("open", folder, errno);
+  const int result = ::fsync(descriptor);
+  const int code = errno;
+  ::close(descriptor);
+  // Some file systems have no sync of folders.
+  if (result != 0 && code != EINVAL) throw_file_error("write", folder, code);
+}
+
+/// As far as it goes: what stays is in nobody's way.
+void forget_staged(const fs::path& folder) {
+  const fs::path staged = folder / kStaged;
+  for (const std::string& name : files_in(staged)) ::unlink((staged / name).c_str());
+  ::rmdir(staged.c_str());
+}
+
+/// Moves what was committed to its place; may be repeated from wherever it was cut short.
+void roll_forward(const fs::path& folder) {
+  const fs::path committed = folder / kCommitted;
+  if (!path_exists(committed)) return;
+  for (const std::string& name : files_in(committed)) {
+    if (name.ends_with(kGone)) {
+      remove_file(folder / name.substr(0, name.size() - kGone.size()));
+      remove_file(committed / name);
+    } else if (::rename((committed / name).c_str(), (folder / name).c_str()) != 0) {
+      throw_file_error("write", folder / name, errno);
+    }
+  }
+  if (::rmdir(committed.c_str()) != 0) throw_file_error("remove", committed, errno);
+  sync_folder(folder);
+}
+
+/// "process 4711 on host"
+std::string read_holder(int descriptor) {
+  std::array<char, 300> text{};
+  const ssize_t length = ::pread(descriptor, text.data(), text.size(), 0);
+  return length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : "another process";
+}
+
+/// For people alone, so a full disk does not matter.
+void write_holder(int descriptor) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string text = c10::str("process ", ::getpid(), " on ", host.data());
+  if (::ftruncate(descriptor, 0) != 0 ||
+      ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    return;
+  }
+}
+
+/// Whether the open file is still the one of this name: the last holder removes it.
+bool is_current(int descriptor, const fs::path& path) {
+  struct stat open {
+  }, named{};
+  return ::fstat(descriptor, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(fs::path folder) : folder_(std::move(folder)) {
+  const fs::path path = folder_ / kLockName;
+  while (descriptor_ < 0) {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw_file_error("write", folder_, errno);
+    const bool busy = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (busy) {
+      const std::string holder = read_holder(descriptor);
+      ::close(descriptor);
+      throw InvalidArgument(c10::str(folder_.string(), ": is in use by ", holder));
+    }
+    // Any other failure means a file system without locks, where users must take care themselves.
+    if (is_current(descriptor, path)) {
+      descriptor_ = descriptor;
+    } else {
+      ::close(descriptor);
+    }
+  }
+  write_holder(descriptor_);
+  try {
+    roll_forward(folder_);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+  forget_staged(folder_);
+  remove_leftovers(folder_);
+}
+
+FolderLock::~FolderLock() {
+  ::unlink((folder_ / kLockName).c_str());
+  ::close(descriptor_);
+}
+
+std::string lock_holder(const fs::path& folder) {
+  const int descriptor = ::open((folder / kLockName).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return "";
+  const bool busy = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  std::string holder = busy ? read_holder(descriptor) : "";
+  ::close(descriptor);
+  return holder;
+}
+
+FolderUpdate::FolderUpdate(const FolderLock& lock)
+    : folder_(lock.folder()), staged_(folder_ / kStaged) {
+  roll_forward(folder_);
+  forget_staged(folder_);
+  make_folders(staged_);
+}
+
+FolderUpdate::~FolderUpdate() {
+  if (!committed_) forget_staged(folder_);
+}
+
+void FolderUpdate::remove(const std::string& name) const {
+  write_file_atomically(staged_ / (name + std::string(kGone)), {});
+}
+
+void FolderUpdate::commit() {
+  for (const std::string& name : files_in(staged_)) {
+    struct stat status {};
+    const fs::path old = folder_ / name;
+    if (::stat(old.c_str(), &status) != 0) continue;
+    // As write_file_atomically: a rename asks the folder for permission, never the file.
+    if (::faccessat(AT_FDCWD, old.c_str(), W_OK, AT_EACCESS) != 0 ||
+        ::chmod((staged_ / name).c_str(), status.st_mode & 0777) != 0) {
+      throw_file_error("write", old, errno);
+    }
+  }
+  sync_folder(staged_);
+  if (::rename(staged_.c_str(), (folder_ / kCommitted).c_str()) != 0) {
+    throw_file_error("write", folder_, errno);
+  }
+  committed_ = true;
+  sync_folder(folder_);
+  roll_forward(folder_);
+}
+
+void finish_update(const fs::path& folder) noexcept {
+  try {
+    if (path_exists(folder / kCommitted)) const FolderLock finishes(folder);
+  } catch (const std::exception&) {
+    return;  // the reader will say what it finds
+  }
+}
+
+}  // namespace cdt
