@@ -29,7 +29,7 @@ class BaseRate {
   double value() const { return value_; }  ///< NaN before
 
   void save(SavedState& state) const { state.values["learning_rate"] = value_; }
-  void restore(const SavedState& state) { value_ = state.number("learning_rate"); }
+  void restore(const SavedState& state) { value_ = saved_rate(state); }
 
  private:
   double boost_;

@@ -93,16 +93,23 @@ void Trainer::restore(const SafeTensors& content) {
   std::vector<torch::Tensor> best;
   if (state.flag("has_best")) best = state.tensors_like("best", setup_->model.parameters());
   auto history = parse_history(content.metadata.at("history"));
+  const int64_t step = state.count("step");
+  CDT_REQUIRE(static_cast<int64_t>(history.size()) == step &&
+                  (history.empty() || history.back().step == step - 1),
+              "the checkpoint is of step ", step, ", its history is not");
   StoppingRules rules(setup_->options);
   rules.restore(state);
   if (setup_->options.patience > 0 && best.empty()) rules.forget_best();
+  // The format has these whatever the method.
+  for (const char* name : {"linearizations", "rejected"}) state.count(name);
+  state.list("plans");
   auto restored = traits_of(own).make(setup_);
   restored->restore(state);
   StepRecord pending;
   pending.refreshed = state.count("pending_refreshed");
   pending.rejected = state.count("pending_rejected");
-  const double seconds = state.number("seconds");
-  step_ = state.count("step");
+  const double seconds = state.non_negative("seconds");
+  step_ = step;
   method_ = std::move(restored);
   rules_ = rules;
   best_ = std::move(best);

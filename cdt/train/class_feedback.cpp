@@ -1,4 +1,5 @@
 #include <cdt/control/spectral.h>
+#include <cdt/core/check.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/train/class_feedback.h>
 
@@ -101,9 +102,11 @@ void ClassFeedback::save(SavedState& state) const {
 
 control::CrossEntropyPlant ClassFeedback::saved_plant(const SavedState& state, const Tensor& labels,
                                                       double smoothing) {
-  auto plant = control::cross_entropy_plant(labels, smoothing,
-                                            state.tensor("curvature").to(labels.device()));
-  plant.modes = saved_modes(state, labels.device());
+  const int64_t free = labels.size(1) - 1;
+  const Tensor curvature = state.tensor("curvature", {labels.size(0), free, free});
+  auto plant = control::cross_entropy_plant(labels, smoothing, curvature.to(labels.device()));
+  require_finite(plant.inverse_root, "the inverse root of the checkpoint's curvature");
+  plant.modes = saved_modes(state, labels.size(0) * free, labels.device());
   return plant;
 }
 

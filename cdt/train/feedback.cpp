@@ -1,4 +1,4 @@
-#include <cdt/core/check.h>
+#include <cdt/core/error.h>
 #include <cdt/train/feedback.h>
 
 namespace cdt::train {
@@ -26,15 +26,19 @@ void ModalFeedback::save(SavedState& state) const {
   state.values["smallest"] = modes_.smallest;
 }
 
-dynamics::Modes ModalFeedback::saved_modes(const SavedState& state, torch::Device device) {
+dynamics::Modes ModalFeedback::saved_modes(const SavedState& state, int64_t n,
+                                           torch::Device device) {
   dynamics::Modes modes;
-  modes.values = state.tensor("eigenvalues").to(device);
-  modes.vectors = state.tensor("eigenvectors").to(device);
-  const int64_t n = modes.values.size(0);
-  require_shape(modes.vectors, {n, n}, "eigenvectors");
+  modes.values = state.tensor("eigenvalues", {n}).to(device);
+  modes.vectors = state.tensor("eigenvectors", {n, n}).to(device);
   modes.rank = state.count("rank");
-  modes.rank_tolerance = state.number("rank_tolerance");
+  modes.rank_tolerance = state.non_negative("rank_tolerance");
   modes.smallest = state.number("smallest");
+  CDT_REQUIRE(modes.rank <= n, "the checkpoint's rank must be at most ", n, ", not ", modes.rank);
+  CDT_REQUIRE(modes.values.diff().ge(0).all().item<bool>() &&
+                  modes.values.narrow(0, 0, modes.nullity()).eq(0).all().item<bool>() &&
+                  modes.reachable_values().gt(0).all().item<bool>(),
+              "the checkpoint's eigenvalues must ascend, from as many zeros as the rank leaves");
   return modes;
 }
 

@@ -88,8 +88,8 @@ class ModalFeedback : public Feedback {
 
   int64_t bytes() const override;
   void save(SavedState& state) const override;
-  /// The modes that `save` has written.
-  static dynamics::Modes saved_modes(const SavedState& state, torch::Device device);
+  /// The n modes that `save` has written.
+  static dynamics::Modes saved_modes(const SavedState& state, int64_t n, torch::Device device);
 
  protected:
   /// One layout of the eigenvectors, wherever they come from: products round the same way after a

@@ -2,6 +2,7 @@
 #include <cdt/train/history.h>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -21,6 +22,14 @@ double number(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   CDT_REQUIRE(*end == '\0', "history: expected a number, but came '", text, "'");
+  return value;
+}
+
+int64_t whole(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  CDT_REQUIRE(error == std::errc() && end == text.data() + text.size() && value >= 0,
+              "history: expected a whole number, but came '", text, "'");
   return value;
 }
 
@@ -49,14 +58,14 @@ std::vector<StepRecord> parse_history(const std::string& text) {
     CDT_REQUIRE(cells.size() == kColumns, "history: expected ", kColumns, " cells, but came '",
                 line, "'");
     StepRecord record;
-    record.step = static_cast<int64_t>(number(cells[0]));
+    record.step = whole(cells[0]);
     record.learning_rate = number(cells[1]);
     record.train_loss = number(cells[2]);
     record.val_loss = number(cells[3]);
     record.augment_norm = number(cells[4]);
     record.linearization_error = number(cells[5]);
-    record.refreshed = static_cast<int64_t>(number(cells[6]));
-    record.rejected = static_cast<int64_t>(number(cells[7]));
+    record.refreshed = whole(cells[6]);
+    record.rejected = whole(cells[7]);
     record.seconds = number(cells[8]);
     history.push_back(record);
   }

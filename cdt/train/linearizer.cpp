@@ -78,7 +78,8 @@ std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedSt
   const TrainOptions& options = setup_->options;
   const Tensor labels = setup_->labels(step);
   if (dynamics::is_quadratic(options.loss)) {
-    return with_decay(step, quadratic(step, ModalFeedback::saved_modes(state, labels.device())));
+    auto modes = ModalFeedback::saved_modes(state, labels.numel(), labels.device());
+    return with_decay(step, quadratic(step, std::move(modes)));
   }
   return with_decay(
       step, std::make_unique<ClassFeedback>(
@@ -200,33 +201,43 @@ void Linearizer::save(SavedState& state) const {
   }
 }
 
+Plan Linearizer::saved_plan(const SavedState& saved) const {
+  Plan plan;
+  plan.step = saved.count("step");
+  plan.feedback = saved_feedback(plan.step, saved);
+  plan.guard.rate = saved.positive("rate");
+  plan.guard.start_rate = saved.positive("start_rate");
+  plan.guard.good_steps = saved.count("good_steps");
+  plan.guard.shrinks = saved.count("shrinks");
+  plan.guard.failures = saved.count("failures");
+  plan.guard.wary_steps = saved.count("wary_steps");
+  plan.bound.initial_distance = saved.number("start_error");
+  plan.bound.distance = saved.number("bound");
+  plan.hessian_norm = saved.non_negative("hessian_norm");
+  plan.stale = saved.flag("stale");
+  plan.last_used = saved.count("last_used");
+  plan.feedback->design(plan.guard.rate);
+  if (watches()) {
+    const Tensor labels = setup_->labels(plan.step);
+    plan.local = std::make_shared<kernel::LocalModel>(
+        setup_->model, setup_->inputs(plan.step),
+        saved.tensors_like("parameters", setup_->model.parameters()),
+        saved.tensor("outputs", labels.sizes()).to(setup_->model.device()));
+  }
+  return plan;
+}
+
 void Linearizer::restore(const SavedState& state) {
   std::map<int64_t, Plan> plans;
-  if (const auto found = state.lists.find("plans"); found != state.lists.end()) {
-    for (SavedState saved : found->second) {
-      const int64_t batch = saved.count("batch");
-      saved.tensors = state.tensors_of(c10::str("plan.", batch));
-      Plan plan;
-      plan.step = saved.count("step");
-      plan.feedback = saved_feedback(plan.step, saved);
-      plan.guard = {saved.number("rate"),   saved.number("start_rate"), saved.count("good_steps"),
-                    saved.count("shrinks"), saved.count("failures"),    saved.count("wary_steps")};
-      plan.bound.initial_distance = saved.number("start_error");
-      plan.bound.distance = saved.number("bound");
-      plan.hessian_norm = saved.number("hessian_norm");
-      plan.stale = saved.flag("stale");
-      plan.last_used = saved.count("last_used");
-      plan.feedback->design(plan.guard.rate);
-      if (watches()) {
-        plan.local = std::make_shared<kernel::LocalModel>(
-            setup_->model, setup_->inputs(plan.step),
-            saved.tensors_like("parameters", setup_->model.parameters()),
-            saved.tensor("outputs").to(setup_->model.device()));
-      }
-      plans.insert_or_assign(batch, std::move(plan));
-    }
+  for (SavedState saved : state.list("plans")) {
+    const int64_t batch = saved.count("batch");
+    CDT_REQUIRE(batch == setup_->batches.id(saved.count("step")),
+                "the checkpoint has a linearization of step ", saved.count("step"),
+                " for another batch, ", batch);
+    saved.tensors = state.tensors_of(c10::str("plan.", batch));
+    plans.insert_or_assign(batch, saved_plan(saved));
   }
-  const double learning_rate = state.number("learning_rate");
+  const double learning_rate = saved_rate(state);
   linearizations_ = state.count("linearizations");
   learning_rate_ = learning_rate;
   plans_ = std::move(plans);

@@ -71,6 +71,7 @@ class Linearizer {
 
   std::shared_ptr<Feedback> feedback_here(int64_t step, const Pass& pass);
   std::shared_ptr<Feedback> saved_feedback(int64_t step, const SavedState& state) const;
+  Plan saved_plan(const SavedState& saved) const;
   std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
   torch::Tensor weights_at(int64_t step) const;

@@ -27,13 +27,26 @@ struct SavedState {
   std::map<std::string, torch::Tensor> tensors_of(const std::string& name) const;
 
   // Each throws InvalidArgument, with the name, if there is none or it is of another kind.
-  const torch::Tensor& tensor(const std::string& name) const;
-  /// `name`.0, …, shaped like `model` and of its dtypes; on its devices.
+  /// float64, of this shape (−1: any size), with finite entries.
+  torch::Tensor tensor(const std::string& name, c10::IntArrayRef shape) const;
+  /// Of the shape, dtype and device of `like`; entries may be infinite, as those of a run that
+  /// diverged.
+  torch::Tensor tensor_like(const std::string& name, const torch::Tensor& like) const;
+  /// `name`.0, …, each like its tensor of `model`.
   std::vector<torch::Tensor> tensors_like(const std::string& name,
                                           const std::vector<torch::Tensor>& model) const;
+  /// May be NaN.
   double number(const std::string& name) const;
-  int64_t count(const std::string& name) const;
+  /// Finite, above zero; or zero and above.
+  double positive(const std::string& name) const;
+  double non_negative(const std::string& name) const;
+  int64_t count(const std::string& name, int64_t least = 0) const;
   bool flag(const std::string& name) const;
+  /// The states of a list; none is an error, an empty list is not.
+  const std::vector<SavedState>& list(const std::string& name) const;
 };
+
+/// The state `learning_rate` of a method: positive and finite, or NaN before the first step.
+double saved_rate(const SavedState& state);
 
 }  // namespace cdt::train

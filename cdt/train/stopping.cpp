@@ -55,7 +55,7 @@ void StoppingRules::save(SavedState& state) const {
 }
 
 void StoppingRules::restore(const SavedState& state) {
-  best_step_ = state.count("best_step");
+  best_step_ = state.count("best_step", -1);
   best_val_loss_ = state.number("best_val_loss");
   plateau_step_ = state.count("plateau_step");
   plateau_loss_ = state.number("plateau_loss");

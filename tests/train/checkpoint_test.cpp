@@ -13,6 +13,7 @@ namespace {
 using test::small_network;
 using test::smooth_data;
 using testing::HasSubstr;
+using torch::Tensor;
 
 struct Setting {
   std::string name;
@@ -151,11 +152,16 @@ TEST(Checkpoint, HasTheNamesThatItAlwaysHad) {
     EXPECT_EQ(content.metadata.at("format"), "cdt-checkpoint-1");
     EXPECT_TRUE(content.metadata.contains("history"));
     const auto state = nlohmann::json::parse(content.metadata.at("state"));
+    std::vector<std::string> names{"method",         "step",
+                                   "learning_rate",  "seconds",
+                                   "linearizations", "rejected",
+                                   "best_step",      "best_val_loss",
+                                   "plateau_step",   "plateau_loss",
+                                   "has_best",       "pending_refreshed",
+                                   "plans",          "pending_rejected"};
+    if (setting.classes == 0) names.emplace_back("optimizer");
     EXPECT_THAT(names_of(state.get<std::map<std::string, nlohmann::json>>()),
-                UnorderedElementsAre("method", "step", "learning_rate", "seconds", "linearizations",
-                                     "rejected", "best_step", "best_val_loss", "plateau_step",
-                                     "plateau_loss", "has_best", "pending_refreshed",
-                                     "pending_rejected", "plans"));
+                testing::UnorderedElementsAreArray(names));
     std::vector<std::string> expected;
     for (size_t i = 0; i < net->parameters().size(); ++i) {
       expected.push_back("parameters." + std::to_string(i));
@@ -163,7 +169,13 @@ TEST(Checkpoint, HasTheNamesThatItAlwaysHad) {
     }
     if (setting.classes == 0) {
       EXPECT_TRUE(state.at("plans").empty());
-      expected.emplace_back("optimizer");
+      ASSERT_EQ(state.at("optimizer").size(), net->parameters().size());
+      EXPECT_THAT(names_of(state.at("optimizer")[0].get<std::map<std::string, nlohmann::json>>()),
+                  UnorderedElementsAre("parameter", "steps"));
+      for (size_t i = 0; i < net->parameters().size(); ++i) {
+        expected.push_back("optimizer." + std::to_string(i) + ".mean");
+        expected.push_back("optimizer." + std::to_string(i) + ".square");
+      }
     } else {
       ASSERT_EQ(state.at("plans").size(), 1U);
       EXPECT_THAT(
@@ -196,26 +208,103 @@ TEST(Checkpoint, AFinishedRunGoesOnWithMoreSteps) {
   EXPECT_TRUE(test::same_bits(test::parameters_of(net), test::parameters_of(whole)));
 }
 
+SafeTensors last_checkpoint(const Setting& setting) {
+  SafeTensors last;
+  TrainHooks hooks;
+  hooks.checkpoint = [&](const SafeTensors& content) { last = content; };
+  nn::Mlp net = setting.network(9);
+  Trainer(net, data_for(setting), setting.options).run(hooks);
+  return last;
+}
+
+/// The message; the trainer must be as before.
+std::string refusal_of(const SafeTensors& content, const Setting& setting) {
+  nn::Mlp other = setting.network(1);
+  const auto before = test::parameters_of(other);
+  Trainer trainer(other, data_for(setting), setting.options);
+  try {
+    trainer.restore(content);
+  } catch (const InvalidArgument& error) {
+    EXPECT_TRUE(test::same_bits(test::parameters_of(other), before));
+    return error.what();
+  }
+  return "was not refused";
+}
+
+Setting setting_named(const std::string& name) {
+  for (const Setting& setting : settings()) {
+    if (setting.name == name) return setting;
+  }
+  throw InvalidArgument("no setting " + name);
+}
+
+TEST(Checkpoint, RefusesAnOptimizerThatLibTorchWouldExecute) {
+  // Earlier versions handed these bytes to TorchScript's loader.
+  for (const char* method : {"momentum", "adam", "lbfgs"}) {
+    const Setting setting = setting_named(method);
+    SafeTensors content = last_checkpoint(setting);
+    content.tensors["optimizer"] = torch::zeros({1000}, torch::kUInt8);
+    EXPECT_THAT(refusal_of(content, setting), HasSubstr("execute"));
+  }
+}
+
+TEST(Checkpoint, RefusesTensorsAndNumbersThatCannotBe) {
+  const Tensor nothing = torch::zeros({0});
+  const Tensor bytes = torch::zeros({3}, torch::kUInt8);
+  const Tensor cube = torch::zeros({2, 2, 2}, torch::kFloat64);
+  for (const char* name : {"momentum", "adam", "lbfgs", "guarded batches", "kc and decay",
+                           "decay of classes", "kc of classes", "patience"}) {
+    const Setting setting = setting_named(name);
+    const SafeTensors good = last_checkpoint(setting);
+    for (const auto& [tensor, value] : good.tensors) {
+      SCOPED_TRACE(std::string(name) + ": " + tensor);
+      SafeTensors content = good;
+      for (const Tensor& other : {nothing, bytes, cube}) {
+        content.tensors[tensor] = other;
+        EXPECT_NE(refusal_of(content, setting), "was not refused");
+      }
+      content.tensors.erase(tensor);
+      EXPECT_NE(refusal_of(content, setting), "was not refused");
+      if (tensor.find("eigen") == std::string::npos) continue;
+      content.tensors[tensor] = value * NAN;
+      EXPECT_NE(refusal_of(content, setting), "was not refused");
+      content.tensors[tensor] = value.to(torch::kFloat32);
+      EXPECT_NE(refusal_of(content, setting), "was not refused");
+    }
+    using nlohmann::json;
+    const json state = json::parse(good.metadata.at("state"));
+    const auto with = [&](const json& text) {
+      SafeTensors content = good;
+      content.metadata["state"] = text.dump();
+      return content;
+    };
+    const auto flat = state.flatten();
+    for (const auto& [path, value] : flat.items()) {
+      SCOPED_TRACE(std::string(name) + ": " + path);
+      json changed = state;
+      changed[json::json_pointer(path)] = "x";
+      EXPECT_NE(refusal_of(with(changed), setting), "was not refused");
+      if (!value.is_number_integer() || path == "/best_step") continue;
+      changed[json::json_pointer(path)] = -7;
+      EXPECT_NE(refusal_of(with(changed), setting), "was not refused");
+      changed[json::json_pointer(path)] = 0.5;
+      EXPECT_NE(refusal_of(with(changed), setting), "was not refused");
+    }
+    SafeTensors content = good;
+    content.metadata["history"] += "99,,,,,,0,0,0\n";
+    EXPECT_THAT(refusal_of(content, setting), HasSubstr("history"));
+  }
+}
+
 TEST(Checkpoint, RefusesWhatIsNotItsOwn) {
   const Setting setting = settings()[3];
-  SafeTensors good;
-  TrainHooks hooks;
-  hooks.checkpoint = [&](const SafeTensors& content) { good = content; };
-  nn::Mlp net = small_network(4, 1, 9, torch::kFloat32);
-  Trainer(net, data_for(setting), setting.options).run(hooks);
+  const SafeTensors good = last_checkpoint(setting);
   const auto refused = [&](auto change, TrainOptions options) -> std::string {
     SafeTensors content = good;
     change(content);
-    nn::Mlp other = small_network(4, 1, 1, torch::kFloat32);
-    const auto before = test::parameters_of(other);
-    Trainer trainer(other, data_for(setting), options);
-    try {
-      trainer.restore(content);
-    } catch (const InvalidArgument& error) {
-      EXPECT_TRUE(test::same_bits(test::parameters_of(other), before));
-      return error.what();
-    }
-    return "was not refused";
+    Setting other = setting;
+    other.options = options;
+    return refusal_of(content, other);
   };
   EXPECT_THAT(refused([](auto& c) { c.metadata.clear(); }, setting.options),
               HasSubstr("cdt-checkpoint-1"));
