@@ -22,6 +22,7 @@
 #include <cdt/control/spectral.h>
 #include <cdt/control/steering.h>
 #include <cdt/core/check.h>
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>

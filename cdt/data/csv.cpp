@@ -1,18 +1,18 @@
-/// CSV through libcsv: it splits bytes into fields, the reader below gives them to the columns.
+/// CSV files: rows (cdt/data/csv_rows.h) go to the columns as they come, in one pass over the
+/// bytes.
 #include "cdt/data/csv.h"
-
-#include <csv.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <system_error>
 
+#include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
 #include "cdt/data/column_builder.h"
+#include "cdt/data/csv_rows.h"
 
 namespace cdt::data {
 namespace {
@@ -20,51 +20,58 @@ namespace {
 constexpr size_t kChunk = size_t{1} << 18;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-int64_t lines_in(const char* text, size_t size) {
-  if (size == 0 || std::memchr(text, '\n', size) == nullptr) return 0;
-  return std::count(text, text + size, '\n');
+char checked_delimiter(const CsvOptions& options) {
+  const char delimiter = options.delimiter;
+  CDT_REQUIRE(static_cast<unsigned char>(delimiter) < 0x80 && delimiter != ' ' &&
+                  std::strchr("\"\r\n", delimiter) == nullptr,
+              "expected a delimiter such as , or ; but came ", in_quotes({&delimiter, 1}));
+  return delimiter;
 }
 
+/// Takes bytes piece by piece and makes a table of them.
 class Reader {
  public:
-  Reader(std::string file, const CsvOptions& options)
-      : file_(std::move(file)), options_(options), marks_(options.missing_marks) {
-    if (csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL) != 0)
-      throw std::bad_alloc();
-    csv_set_delim(&parser_, static_cast<unsigned char>(options.delimiter));
-    csv_set_blk_size(&parser_, 4096);
-  }
-  ~Reader() { csv_free(&parser_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  Reader(std::string source, const CsvOptions& options)
+      : source_(std::move(source)),
+        options_(options),
+        marks_(options.missing_marks),
+        rows_(checked_delimiter(options)) {}
 
-  void parse(std::string_view bytes) {
-    const void* nul = std::memchr(bytes.data(), '\0', bytes.size());
-    if (nul != nullptr) {
-      bytes = bytes.substr(0, static_cast<size_t>(static_cast<const char*>(nul) - bytes.data()));
+  /// Takes whole rows from the front of `bytes` and returns their length. What is left is the
+  /// beginning of a row, to come again with more behind it. `last`: there is no more.
+  size_t take(std::string_view bytes, bool last) {
+    size_t place = 0;
+    if (!begun_ && bytes.starts_with(kByteOrderMark)) place = kByteOrderMark.size();
+    begun_ = true;
+    const size_t nul = std::min(bytes.find('\0'), bytes.size());
+    const std::string_view text = bytes.substr(0, nul);
+    last = last && nul == bytes.size();
+    while (place < text.size()) {
+      size_t next = place;
+      const CsvRows::Status status = rows_.next(text, last, next);
+      const bool open =
+          status == CsvRows::Status::kIncomplete || status == CsvRows::Status::kOpenQuote;
+      CDT_REQUIRE((open ? text.size() : next) - place <= kLongestCsvRow, source_, ":", line_,
+                  ": expected rows of at most ", kLongestCsvRow >> 20,
+                  " MiB, but the one that begins here is longer; is a quote not closed?");
+      if (status == CsvRows::Status::kIncomplete) break;
+      if (status != CsvRows::Status::kRow && status != CsvRows::Status::kBlank) {
+        refuse(status, text.substr(place, next - place));
+      }
+      if (status == CsvRows::Status::kRow) add_row();
+      ++line_;
+      place = next;
     }
-    const size_t used =
-        csv_parse(&parser_, bytes.data(), bytes.size(), &Reader::on_field, &Reader::on_end, this);
-    if (failure_) std::rethrow_exception(failure_);
-    if (used < bytes.size()) {
-      refuse(
-          "expected quotes only around a field, and doubled inside it, but came a single one "
-          "(or an earlier quote is not closed)");
-    }
-    if (nul != nullptr) {
-      refuse("expected text, but came a NUL byte; is this UTF-16 or a binary file?");
-    }
+    CDT_REQUIRE(nul == bytes.size(), source_, ":", line_ + lines_in(text.substr(place)),
+                ": expected text, but came a NUL byte; is this UTF-16 or a binary file?");
+    return place;
   }
 
   Table finish() {
-    const int status = csv_fini(&parser_, &Reader::on_field, &Reader::on_end, this);
-    if (failure_) std::rethrow_exception(failure_);
-    CDT_REQUIRE(status == 0, file_, ":", line_,
-                ": expected a closing quote, but the field that begins in this line has none");
-    CDT_REQUIRE(ready_, file_, ": expected ", options_.header ? "a header" : "rows",
+    CDT_REQUIRE(ready_, source_, ": expected ", options_.header ? "a header" : "rows",
                 ", but the file is empty");
-    CDT_REQUIRE(!table_.lines.empty(), file_, ": expected rows, but there is only the header");
-    table_.source = file_;
+    CDT_REQUIRE(!table_.lines.empty(), source_, ": expected rows, but there is only the header");
+    table_.source = source_;
     for (auto& builder : builders_) {
       if (builder) table_.columns.push_back(builder->finish());
     }
@@ -72,86 +79,68 @@ class Reader {
   }
 
  private:
-  /// Exceptions must not cross the C library: the first one waits until it has returned.
-  template <typename Work>
-  void guarded(const Work& work) {
-    if (failure_) return;
-    try {
-      work();
-    } catch (...) {
-      failure_ = std::current_exception();
+  static int64_t lines_in(std::string_view text) {
+    return std::count(text.begin(), text.end(), '\n');
+  }
+
+  /// `begun`: the row up to what is wrong with it.
+  [[noreturn]] void refuse(CsvRows::Status status, std::string_view begun) const {
+    const std::string place = c10::str(source_, ":", line_ + lines_in(begun));
+    if (status == CsvRows::Status::kOpenQuote) {
+      throw InvalidArgument(c10::str(
+          place, ": expected a closing quote, but the field that begins in this line has none"));
     }
+    CDT_REQUIRE(status != CsvRows::Status::kTooMany, place, ": expected at most ",
+                CsvRows::kMostFields, " fields in a row, but there are more");
+    throw InvalidArgument(
+        c10::str(place,
+                 ": expected quotes only around a field, and doubled inside it, but came a single "
+                 "one (or an earlier quote is not closed)"));
   }
 
-  static void on_field(void* text, size_t size, void* reader) {
-    auto* self = static_cast<Reader*>(reader);
-    self->guarded([&] { self->field({static_cast<const char*>(text), size}); });
-  }
-
-  static void on_end(int terminator, void* reader) {
-    auto* self = static_cast<Reader*>(reader);
-    self->guarded([&] { self->end_of_line(terminator); });
-  }
-
-  void field(std::string_view text) {
-    if (field_ == 0) row_line_ = line_;
-    if (!ready_) {
-      names_.emplace_back(text);
-      if (!options_.header) first_row_.emplace_back(text, line_);
-    } else if (field_ < builders_.size() && builders_[field_]) {
-      builders_[field_]->add(text, line_);
-    }
-    ++field_;
-    after_return_ = false;
-    line_ += lines_in(text.data(), text.size());  // a field in quotes may span lines
-  }
-
-  void end_of_line(int terminator) {
-    // CR LF comes as two ends.
-    const bool second_half = terminator == '\n' && after_return_;
-    if (field_ > 0) end_of_row();
-    after_return_ = terminator == '\r';
-    if (!second_half) ++line_;
-  }
-
-  void end_of_row() {
+  /// The row that was scanned begins at line_.
+  void add_row() {
+    const auto& cells = rows_.cells();
+    const int64_t line = line_;
     if (!ready_) {
       set_up();
-      if (!options_.header) {
-        for (size_t i = 0; i < first_row_.size(); ++i) {
-          if (builders_[i]) builders_[i]->add(first_row_[i].first, first_row_[i].second);
-        }
-        table_.lines.push_back(row_line_);
+      if (options_.header) {
+        for (const CsvCell& cell : cells) line_ += cell.lines();
+        return;
       }
-    } else {
-      CDT_REQUIRE(field_ == builders_.size(), place(), ": expected ", builders_.size(),
-                  " fields, as in the first line, but came ", field_);
-      table_.lines.push_back(row_line_);
     }
-    field_ = 0;
+    CDT_REQUIRE(cells.size() == builders_.size(), source_, ":", line, ": expected ",
+                builders_.size(), " fields, as in the first line, but came ", cells.size());
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (builders_[i]) builders_[i]->add(cells[i].text(scratch_), line_);
+      line_ += cells[i].lines();
+    }
+    table_.lines.push_back(line);
   }
 
-  /// The columns, once the first line is known.
+  /// The columns, from the first row.
   void set_up() {
+    std::vector<std::string> names;
     std::map<std::string, size_t> seen;
-    for (size_t i = 0; i < names_.size(); ++i) {
-      std::string& name = names_[i];
-      CDT_REQUIRE(!options_.header || is_utf8(name), place(),
+    for (size_t i = 0; i < rows_.cells().size(); ++i) {
+      std::string name(rows_.cells()[i].text(scratch_));
+      CDT_REQUIRE(!options_.header || is_utf8(name), source_, ":", line_,
                   ": expected UTF-8 column names, but column ", i + 1,
                   " has other bytes; convert the file, for example: iconv -f latin1 -t utf-8");
       if (!options_.header || name.empty()) name = "column" + std::to_string(i + 1);
       const auto [it, fresh] = seen.emplace(name, i + 1);
-      CDT_REQUIRE(fresh, place(), ": expected different column names, but columns ", it->second,
-                  " and ", i + 1, " are both ", in_quotes(name));
+      CDT_REQUIRE(fresh, source_, ":", line_, ": expected different column names, but columns ",
+                  it->second, " and ", i + 1, " are both ", in_quotes(name));
+      names.push_back(std::move(name));
     }
     const auto require_known = [&](const std::string& name) {
-      CDT_REQUIRE(seen.count(name) > 0 || contains(options_.keep, name), file_,
+      CDT_REQUIRE(seen.count(name) > 0 || contains(options_.keep, name), source_,
                   ": expected a column ", in_quotes(name), ", but the columns are ",
-                  list_names(names_));
+                  list_names(names));
     };
     for (const auto& [name, type] : options_.types) require_known(name);
     for (const std::string& name : options_.drop) require_known(name);
-    for (const std::string& name : names_) {
+    for (const std::string& name : names) {
       const bool wanted = !contains(options_.drop, name) &&
                           (options_.keep.empty() || contains(options_.keep, name));
       const auto type = options_.types.find(name);
@@ -159,47 +148,29 @@ class Reader {
           wanted
               ? std::make_unique<ColumnBuilder>(
                     name, type == options_.types.end() ? std::nullopt : std::optional(type->second),
-                    file_, marks_)
+                    source_, marks_)
               : nullptr);
     }
     ready_ = true;
   }
 
-  /// The present row's place, for messages.
-  std::string place() const { return c10::str(file_, ":", row_line_); }
-
-  /// Refuses the byte at which the parser stands, maybe some lines into a field.
-  [[noreturn]] void refuse(std::string_view why) {
-    if (csv_error(&parser_) == CSV_ENOMEM) throw std::bad_alloc();
-    const auto* begun = reinterpret_cast<const char*>(parser_.entry_buf);
-    throw InvalidArgument(
-        c10::str(file_, ":", line_ + lines_in(begun, parser_.entry_pos), ": ", why));
-  }
-
-  std::string file_;
+  std::string source_;
   const CsvOptions& options_;
   MissingMarks marks_;
-  csv_parser parser_{};
-  std::exception_ptr failure_;
+  CsvRows rows_;
   Table table_;
-  std::vector<std::string> names_;
-  std::vector<std::pair<std::string, int64_t>> first_row_;
   std::vector<std::unique_ptr<ColumnBuilder>> builders_;  ///< null for columns left out
-  bool ready_ = false;                                    ///< the columns are known
-  bool after_return_ = false;                             ///< the last line ended with CR
-  size_t field_ = 0;                                      ///< fields of the present row so far
-  int64_t line_ = 1;
-  int64_t row_line_ = 1;  ///< where the present row began
+  std::string scratch_;
+  bool begun_ = false;
+  bool ready_ = false;  ///< the columns are known
+  int64_t line_ = 1;    ///< where the next row begins
 };
 
 }  // namespace
 
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   const std::string file = path.string();
-  const char delimiter = options.delimiter;
-  CDT_REQUIRE(static_cast<unsigned char>(delimiter) < 0x80 && delimiter != ' ' &&
-                  std::strchr("\"\r\n", delimiter) == nullptr,
-              "expected a delimiter such as , or ; but came ", in_quotes({&delimiter, 1}));
+  Reader reader(file, options);
   const auto refuse = [&] {
     throw InvalidArgument(
         c10::str("cannot read ", file, ": ", std::generic_category().message(errno)));
@@ -208,19 +179,33 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
                                                                &std::fclose);
   if (!stream) refuse();
   std::setvbuf(stream.get(), nullptr, _IONBF, 0);
-  Reader reader(file, options);
-  std::string chunk(kChunk, '\0');
-  bool first = true;
-  while (true) {
-    const size_t count = std::fread(chunk.data(), 1, chunk.size(), stream.get());
+  Checksum sum;
+  // A row that is not complete stays in front of what is read next; the window grows for long ones.
+  std::string window(kChunk, '\0');
+  size_t left = 0;
+  for (bool last = false; !last;) {
+    if (window.size() - left < kChunk) window.resize(2 * window.size());
+    const size_t wanted = window.size() - left;
+    const size_t count = std::fread(window.data() + left, 1, wanted, stream.get());
     if (std::ferror(stream.get()) != 0) refuse();
-    std::string_view bytes(chunk.data(), count);
-    if (first && bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
-    first = false;
-    reader.parse(bytes);
-    if (count < chunk.size()) break;
+    last = count < wanted;
+    const std::string_view bytes(window.data(), left + count);
+    sum.add(bytes.substr(left));
+    const size_t used = reader.take(bytes, last);
+    left = bytes.size() - used;
+    std::memmove(window.data(), window.data() + used, left);
   }
-  return reader.finish();
+  Table table = reader.finish();
+  table.checksum = sum.text();
+  return table;
+}
+
+Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options) {
+  Reader reader(source, options);
+  reader.take(bytes, /*last=*/true);
+  Table table = reader.finish();
+  table.checksum = checksum(bytes);
+  return table;
 }
 
 std::string csv_field(const std::string& text) {

@@ -27,7 +27,11 @@ struct CsvOptions {
   std::vector<std::string> keep;
 };
 
-/// Reads a CSV file in one pass, so that a pipe will do as well.
+/// Longest row that is read, in bytes: beyond it a quote is open, or it is no table.
+inline constexpr size_t kLongestCsvRow = size_t{1} << 26;
+
+/// Reads a CSV file in one pass, so that a pipe will do as well. Beyond the table it takes the
+/// memory of a row, or of a quarter of a megabyte.
 ///
 /// A column is numeric if each of its cells is a number or missing. Numbers may have a sign, a
 /// decimal point and an exponent; nothing else ("1,000", "0x10" and "5 m" are text). An empty name
@@ -36,9 +40,13 @@ struct CsvOptions {
 /// @throws InvalidArgument, naming file and line, if the file cannot be read, is empty or has no
 ///   rows beyond its header; a row has too few or too many fields; a quote is not closed or stands
 ///   inside a plain field; there is a NUL byte; text is not UTF-8; two columns share a name; a cell
-///   of a column forced to be numeric is no number; a number is infinite; or `types` or `drop` name
-///   a column that is not there.
+///   of a column forced to be numeric is no number; a number is infinite; `types` or `drop` name
+///   a column that is not there; or a row is longer than kLongestCsvRow or has more than a million
+///   fields.
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+
+/// The same from bytes in memory; `source` stands for the file in messages.
+Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options = {});
 
 /// A field as a file wants it: quoted where it must be.
 std::string csv_field(const std::string& text);

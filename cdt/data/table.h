@@ -28,7 +28,8 @@ struct Column {
 };
 
 struct Table {
-  std::string source;  ///< the file, for messages
+  std::string source;    ///< the file, for messages
+  std::string checksum;  ///< of all its bytes (cdt/core/checksum.h)
   std::vector<Column> columns;
   std::vector<int64_t> lines;  ///< [rows] where each row begins in the source, from 1
 

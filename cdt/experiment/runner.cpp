@@ -1,6 +1,5 @@
 #include <ATen/Parallel.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
 #include <cdt/core/speed.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/runner.h>
@@ -84,7 +83,7 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
       study::make_problem(table, plan.data, plan.network, 1, options.device).data.x_val.defined(),
       "a sweep compares validation losses, and no rows are left to validate on");
   Sweep sweep;
-  sweep.checksum = study::checksum(read_file(plan.data.file));
+  sweep.checksum = table.checksum;
   sweep.table_rows = table.rows();
   const Store store(folder, plan, sweep.checksum);
 

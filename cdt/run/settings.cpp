@@ -126,13 +126,15 @@ Setting numbers(const std::string& name, Field field) {
           }};
 }
 
+/// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
 Setting file_setting() {
   return {"file",
           [](const Options& o) -> std::optional<Values> {
             if (o.data.file.empty()) return std::nullopt;
             return Values{std::filesystem::absolute(o.data.file).lexically_normal().string()};
           },
-          [](Options& o, const Values& values) { o.data.file = single(values, "file"); }};
+          [](Options& o, const Values& values) { o.data.file = single(values, "file"); },
+          /*may_change=*/true};
 }
 
 /// Columns of a type that the content does not decide.

@@ -99,7 +99,7 @@ class Session {
     record.defaults = usual_settings(options_);
     record.seed = run_.training.seed;
     record.data = {std::filesystem::absolute(data.file).string(),
-                   problem.checksum,
+                   problem.table.checksum,
                    problem.table.rows(),
                    problem.preprocess.feature_count(),
                    static_cast<int64_t>(problem.split.train.size()),
@@ -117,7 +117,7 @@ class Session {
   void compare_with_saved(bool anew) {
     const RunRecord saved = run_.folder.read_record();
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
-    CDT_REQUIRE(saved.data.checksum == run_.problem.checksum, options_.data.file,
+    CDT_REQUIRE(saved.data.checksum == run_.problem.table.checksum, options_.data.file,
                 ": the file has changed since the run started");
     run_.record.analysis = saved.analysis;
     run_.record.analysis_text = saved.analysis_text;

@@ -1,5 +1,4 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
 #include <cdt/data/conflicts.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
@@ -80,18 +79,11 @@ data::Preprocess fit(const data::Table& table, const DataOptions& options,
 
 }  // namespace
 
-std::string checksum(const std::string& bytes) {
-  uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
-  return fmt::format("{:016x}", hash);
-}
-
 Problem load_problem(const DataOptions& options, const NetworkOptions& network, uint64_t seed,
                      torch::Device device) {
   data::Table table = data::read_csv(options.file, options.csv);
   Problem problem = make_problem(table, options, network, seed, device);
   problem.table = std::move(table);
-  problem.checksum = checksum(read_file(options.file));
   return problem;
 }
 

@@ -20,7 +20,6 @@ struct Problem {
   train::TrainData data;
   nn::Network model;
   std::vector<ConflictingRows> conflicts;
-  std::string checksum;  ///< of the file's bytes
 };
 
 /// Reads the file, draws and splits rows, fits the preprocessing, makes the network.
@@ -34,9 +33,6 @@ Problem make_problem(const data::Table& table, const DataOptions& data,
 
 /// A warning for each class that no training row has.
 std::vector<std::string> classes_without_rows(const Problem& problem);
-
-/// Tells changed files apart, nothing more.
-std::string checksum(const std::string& bytes);
 
 /// Outputs (samples × targets) beyond which a kernel is not computed unasked.
 inline constexpr int64_t kLargestKernel = 4000;

@@ -309,6 +309,22 @@ TEST_F(Training, ResumesOnlyTheSameRun) {
       << "the same, said otherwise";
 }
 
+// A pipe has its bytes once: they are read, checked and learned in one pass.
+TEST_F(Training, DataMayComeFromAPipe) {
+  const std::string options = std::string(kTrain) + "--method gd --lr 0.1 --stop-loss 0 --out ";
+  trained("--method gd --lr 0.1 --stop-loss 0 --out whole --steps 9");
+  ASSERT_EQ(
+      shell("cat homes.csv | " CDT_PROGRAM " train /dev/stdin" + options + "run --steps 3").code,
+      0);
+  EXPECT_EQ(parse("run/run.json")["data"]["checksum"], parse("whole/run.json")["data"]["checksum"]);
+  const std::string resume = "fifo --resume run --steps 9";
+  write("other.csv", homes(kRows + 1));
+  ASSERT_EQ(shell("mkfifo fifo").code, 0);
+  expect_refused(shell("cat other.csv >fifo & " CDT_PROGRAM " train " + resume), "has changed");
+  ASSERT_EQ(shell("cat homes.csv >fifo & " CDT_PROGRAM " train " + resume).code, 0);
+  expect_same_run("whole", "run");
+}
+
 TEST_F(Training, TunesByTheForecastWhatIsNotGiven) {
   const std::string common =
       "train homes.csv --target price --threads 1 --hidden 32 --dtype float64 --method cdt ";

@@ -1,12 +1,15 @@
 // CSV files: what they may contain, what their columns become, and what is refused.
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/data/column_builder.h>
 #include <cdt/data/csv.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "support/temp_folder.h"
 
@@ -16,6 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 class Csv : public testing::Test {
  protected:
@@ -287,6 +291,60 @@ TEST_F(Csv, LargeFilesAndLongFields) {
     ASSERT_EQ(table.lines[i], 2 + 2 * row);
   }
   EXPECT_EQ(table.columns[1].categories.back(), longest);
+}
+
+// A pipe can be read once, and ends where its writer does.
+TEST_F(Csv, AFifoIsReadInOnePass) {
+  std::string text = "n,t\n";
+  for (int row = 0; row < 40'000; ++row) text += std::to_string(row) + ",some text\n";
+  const auto path = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path, std::ios::binary) << text; });
+  const Table table = read_csv(path);
+  writer.join();
+  EXPECT_EQ(table.rows(), 40'000);
+  EXPECT_EQ(table.checksum, checksum(text));
+}
+
+TEST_F(Csv, BytesInMemoryAreAsGoodAsAFile) {
+  const std::string text = "\xef\xbb\xbfn,\"t\"\r\n1,\"a \"\"b\"\"\"\r\n\r\n2,\"c\nd\"";
+  const Table table = parse_csv(text, "here");
+  const Table file = read(text);
+  EXPECT_EQ(table.source, "here");
+  EXPECT_EQ(table.lines, file.lines);
+  EXPECT_THAT(table.columns[0].numbers, ElementsAre(1, 2));
+  EXPECT_THAT(cells(table.columns[1]), ElementsAre("a \"b\"", "c\nd"));
+  EXPECT_EQ(table.checksum, file.checksum);
+  // FNV-1a of every byte, as run folders have had it from the beginning.
+  EXPECT_EQ(table.checksum, checksum(text));
+  EXPECT_EQ(checksum(""), "cbf29ce484222325");
+  EXPECT_EQ(checksum("foobar"), "85944171f73967e8");
+  EXPECT_THAT([] { parse_csv("a,b\n1\n", "here"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("here:2: expected 2 fields")));
+}
+
+// An open quote swallows the rest of a file, whatever its size; commas without end are a header.
+TEST_F(Csv, ARowHasALargestSize) {
+  const std::string open = "a,b\n1,2\n3,\"" + std::string(kLongestCsvRow, 'x');
+  expect_refused(open, {"a.csv:3", "64 MiB", "quote"});
+  EXPECT_THROW(parse_csv(open, "here"), InvalidArgument);
+  expect_refused(std::string(1'000'001, ','), {"a.csv:1", "1000000 fields"});
+}
+
+// Wherever a read ends, the table is the same.
+TEST_F(Csv, RowsMayStraddleReads) {
+  for (const size_t size : {262'139u, 262'140u, 262'141u, 262'142u, 262'143u, 262'144u}) {
+    SCOPED_TRACE(size);
+    std::string text = "a,b\r\n";
+    text += "\"" + std::string(size - text.size() - 2, 'x') + "\"";
+    const size_t end = text.size();
+    text += ",\"1\"\"\"\r\ny,\"2\"\r\n";
+    ASSERT_EQ(end, size);
+    const Table table = read(text);
+    EXPECT_EQ(table.checksum, checksum(text));
+    EXPECT_THAT(table.lines, ElementsAre(2, 3));
+    EXPECT_THAT(cells(table.columns[1]), ElementsAre("1\"", "2"));
+  }
 }
 
 // No file may do worse than be refused.

@@ -1,4 +1,5 @@
 // Run folders as a program of one's own writes and reads them.
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/data/houses.h>
@@ -73,7 +74,7 @@ TEST_F(Run, TheFolderHoldsWhatWasDone) {
   const run::RunRecord record = folder.read_record();
   EXPECT_EQ(record.network.shape, "8-16-1");
   EXPECT_EQ(record.data.train, 42);
-  EXPECT_EQ(record.data.checksum, study::checksum(read_file(options_.data.file)));
+  EXPECT_EQ(record.data.checksum, checksum(read_file(options_.data.file)));
   EXPECT_EQ(record.result->steps, done.result.steps);
   EXPECT_EQ(record.result->train_loss, done.result.train_loss);
   EXPECT_EQ(record.result->outcome, done.result.outcome);

@@ -1,4 +1,5 @@
 // A table and a network to findings and predictions, without the program.
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/data/houses.h>
@@ -67,7 +68,7 @@ TEST_F(Study, AProblemIsTheTableAsTensors) {
   EXPECT_EQ(problem.data.y_val.sizes(), (std::vector<int64_t>{18, 1}));
   EXPECT_EQ(problem.model->describe(), "8-24-1");
   EXPECT_EQ(problem.model->parameter_count(), 8 * 24 + 24 + 24 + 1);
-  EXPECT_EQ(problem.checksum, study::checksum(read_file(data.file)));
+  EXPECT_EQ(problem.table.checksum, checksum(read_file(data.file)));
   // From a table that is there already it is the same, but for the table.
   const auto table = data::read_csv(data.file);
   const study::Problem again = study::make_problem(table, data, network, 3, torch::kCPU);

@@ -1,0 +1,80 @@
+#include "cdt/data/csv_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cdt::data {
+
+std::string_view CsvCell::text(std::string& scratch) const {
+  if (!doubled) return bytes;
+  scratch.clear();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    scratch += bytes[i];
+    if (bytes[i] == '"') ++i;
+  }
+  return scratch;
+}
+
+int64_t CsvCell::lines() const { return quoted ? std::count(bytes.begin(), bytes.end(), '\n') : 0; }
+
+CsvRows::CsvRows(char delimiter) : delimiter_(delimiter) {
+  for (const char c : {delimiter, '"', '\r', '\n'}) {
+    ends_plain_[static_cast<unsigned char>(c)] = true;
+  }
+}
+
+CsvRows::Status CsvRows::next(std::string_view bytes, bool last, size_t& place) {
+  cells_.clear();
+  const char* const end = bytes.data() + bytes.size();
+  const char* p = bytes.data() + place;
+  const auto stop = [&](Status status) {
+    place = static_cast<size_t>(p - bytes.data());
+    return status;
+  };
+  const auto skip_blanks = [&] {
+    while (p < end && is_blank(*p)) ++p;
+  };
+  while (true) {
+    if (cells_.size() == kMostFields) return stop(Status::kTooMany);
+    skip_blanks();
+    CsvCell cell;
+    if (p < end && *p == '"') {
+      const char* const begin = p + 1;
+      const char* quote = begin;
+      while (true) {
+        quote = static_cast<const char*>(std::memchr(quote, '"', static_cast<size_t>(end - quote)));
+        if (quote == nullptr) return last ? stop(Status::kOpenQuote) : Status::kIncomplete;
+        if (quote + 1 == end || quote[1] != '"') break;
+        cell.doubled = true;
+        quote += 2;
+      }
+      cell.quoted = true;
+      cell.bytes = {begin, static_cast<size_t>(quote - begin)};
+      p = quote + 1;
+      skip_blanks();
+      if (p < end && *p != delimiter_ && *p != '\r' && *p != '\n') return stop(Status::kStrayQuote);
+    } else {
+      const char* const begin = p;
+      while (p < end && !ends_plain_[static_cast<unsigned char>(*p)]) ++p;
+      if (p < end && *p == '"') return stop(Status::kStrayQuote);
+      const char* stripped = p;
+      while (stripped > begin && is_blank(stripped[-1])) --stripped;
+      cell.bytes = {begin, static_cast<size_t>(stripped - begin)};
+    }
+    if (p == end && !last) return Status::kIncomplete;
+    if (p < end && *p == delimiter_) {
+      cells_.push_back(cell);
+      ++p;
+      continue;
+    }
+    if (p < end) {
+      if (*p == '\r' && p + 1 == end && !last) return Status::kIncomplete;
+      p += *p == '\r' && p + 1 < end && p[1] == '\n' ? 2 : 1;
+    }
+    const bool blank = cells_.empty() && cell.bytes.empty() && !cell.quoted;
+    if (!blank) cells_.push_back(cell);
+    return stop(blank ? Status::kBlank : Status::kRow);
+  }
+}
+
+}  // namespace cdt::data
