@@ -138,18 +138,30 @@ Claim survives(const std::vector<Pair>& pairs) {
                        "pairs where gradient descent loses runs");
 }
 
+/// Runs of the same seed that both converged. Their files may come from anywhere, so they need not
+/// be of as many samples.
+std::vector<std::pair<const CaseRun*, const CaseRun*>> twins(const Row& gd, const Row& cdt) {
+  std::vector<std::pair<const CaseRun*, const CaseRun*>> found;
+  for (const CaseRun* a : gd.runs) {
+    for (const CaseRun* b : cdt.runs) {
+      if (a->what.seed == b->what.seed && a->converged() && b->converged() &&
+          !a->final_error.empty() && a->final_error.size() == b->final_error.size()) {
+        found.emplace_back(a, b);
+      }
+    }
+  }
+  return found;
+}
+
 Claim favours_influential(const std::vector<Pair>& pairs) {
   std::vector<double> correlations;
   for (const auto& [gd, cdt] : pairs) {
-    for (const CaseRun* a : gd->runs) {
-      for (const CaseRun* b : cdt->runs) {
-        if (a->what.seed != b->what.seed || !a->converged() || !b->converged()) continue;
-        std::vector<double> gained;
-        for (size_t i = 0; i < a->final_error.size(); ++i) {
-          gained.push_back(std::abs(a->final_error[i]) - std::abs(b->final_error[i]));
-        }
-        correlations.push_back(rank_correlation(gained, a->row_norm));
+    for (const auto& [a, b] : twins(*gd, *cdt)) {
+      std::vector<double> gained;
+      for (size_t i = 0; i < a->final_error.size(); ++i) {
+        gained.push_back(std::abs(a->final_error[i]) - std::abs(b->final_error[i]));
       }
+      correlations.push_back(rank_correlation(gained, a->row_norm));
     }
   }
   const std::string text =
@@ -218,16 +230,13 @@ std::optional<Claim> samples_closer(const Plan& plan, const Published& published
     if (gd->architecture != plan.samples.architecture || gd->lr != plan.samples.lr) continue;
     std::vector<double> shares;
     std::string first;
-    for (const CaseRun* a : gd->runs) {
-      for (const CaseRun* b : cdt->runs) {
-        if (a->what.seed != b->what.seed || !a->converged() || !b->converged()) continue;
-        int64_t closer = 0;
-        for (size_t i = 0; i < a->final_error.size(); ++i) {
-          closer += std::abs(b->final_error[i]) < std::abs(a->final_error[i]) ? 1 : 0;
-        }
-        shares.push_back(static_cast<double>(closer) / static_cast<double>(a->final_error.size()));
-        if (a->what.seed == 1) first = fmt::format("{} of {}", closer, a->final_error.size());
+    for (const auto& [a, b] : twins(*gd, *cdt)) {
+      int64_t closer = 0;
+      for (size_t i = 0; i < a->final_error.size(); ++i) {
+        closer += std::abs(b->final_error[i]) < std::abs(a->final_error[i]) ? 1 : 0;
       }
+      shares.push_back(static_cast<double>(closer) / static_cast<double>(a->final_error.size()));
+      if (a->what.seed == 1) first = fmt::format("{} of {}", closer, a->final_error.size());
     }
     if (first.empty()) return std::nullopt;
     const auto [mean, spread] = mean_and_spread(shares);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "cdt/core/error.h"
+#include "cdt/core/json.h"
 
 namespace cdt {
 namespace {
@@ -167,13 +168,18 @@ void throw_file_error(std::string_view action, const fs::path& path, int code) {
   throw IoError(message);
 }
 
-std::string read_file(const fs::path& path) {
+std::string read_file(const fs::path& path, size_t longest) {
   Descriptor file;
   struct stat status {};
   if (!file.open(path, O_RDONLY) || ::fstat(file.number(), &status) != 0) {
     throw_file_error("read", path, errno);
   }
   if (S_ISDIR(status.st_mode)) throw_on_folder("read", path);
+  const auto require_short = [&](size_t size) {
+    CDT_REQUIRE(size <= longest, path.string(), ": expected a file of at most ", longest,
+                " bytes, but it is larger");
+  };
+  require_short(static_cast<size_t>(status.st_size));
 
   // The size is a hint: pipes and /proc report zero, and a file may grow as we read. One byte more
   // lets the last read see the end without growing the buffer.
@@ -188,6 +194,7 @@ std::string read_file(const fs::path& path) {
       if (count < 0) throw_file_error("read", path, errno);
       if (count == 0) break;
       used += static_cast<size_t>(count);
+      require_short(used);
     }
   } catch (const std::bad_alloc&) {
     throw_file_error("read", path, ENOMEM);
@@ -196,6 +203,16 @@ std::string read_file(const fs::path& path) {
   }
   bytes.resize(used);
   return bytes;
+}
+
+void require_file_name(std::string_view name, std::string_view what) {
+  constexpr size_t kLongest = 200;  // of 255, which leaves room for endings
+  const auto odd = [](unsigned char c) { return c == '/' || c < ' ' || c == 0x7f; };
+  CDT_REQUIRE(!name.empty() && name.size() <= kLongest && name.front() != '.' &&
+                  std::none_of(name.begin(), name.end(), odd),
+              what, ": expected a name for a file, of 1 to ", kLongest,
+              " bytes, without a slash, a control character or a dot in front, but came ",
+              excerpt(std::string(name)));
 }
 
 void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& pieces) {

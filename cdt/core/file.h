@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,15 @@ namespace cdt {
                                    int code);
 
 /// The bytes of a file.
-/// @throws InvalidArgument, IoError if it cannot be read or is a folder.
-std::string read_file(const std::filesystem::path& path);
+/// @throws InvalidArgument, IoError if it cannot be read, is a folder or has more than `longest`
+/// bytes.
+std::string read_file(const std::filesystem::path& path,
+                      size_t longest = std::numeric_limits<size_t>::max());
+
+/// For names that become files in a folder of ours: none leads out of it.
+/// @throws InvalidArgument, calling it `what`, if the name is empty, longer than 200 bytes, begins
+/// with a dot, or has a slash or a control character.
+void require_file_name(std::string_view name, std::string_view what);
 
 /// Writes `pieces` one after another to a temporary file beside `path`, syncs it, then renames it
 /// over `path`: a reader sees the old file or the new one, never a part, and a failure (full disk,

@@ -9,9 +9,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -19,17 +16,17 @@
 #include "cdt/core/byte_count.h"
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
+#include "cdt/core/json.h"
 
 namespace cdt {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "files and memory share one byte order");
 
-using nlohmann::json;
-
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignment = 8;                  // Of the data, as far as a header can give it.
 constexpr uint64_t kLongestHeader = 100'000'000;  // The format's own limit.
+static_assert(kLongestHeader <= kLongestJson);
 constexpr const char* kMetadata = "__metadata__";
 
 struct Dtype {
@@ -49,13 +46,6 @@ std::string dtype_names() {
   return names;
 }
 
-/// The beginning of a JSON value, fit to be printed.
-std::string excerpt(const json& value) {
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-  if (text.size() > 80) text.replace(77, std::string::npos, "...");
-  return text;
-}
-
 /// One tensor's record in the header; `begin` and `end` count from the first byte of data.
 struct Record {
   std::string name;
@@ -65,68 +55,21 @@ struct Record {
   int64_t end;
 };
 
-/// Parses the header, refusing what the JSON library would let pass: a name that comes twice (the
-/// last would win) and nesting deeper than the format's.
-json parse_header(std::string_view text, const std::string& file) {
-  constexpr int kDeepest = 2;  // {"name": {"shape": [
-  std::array<std::set<std::string>, kDeepest + 2> keys;
-  const auto check = [&](int depth, json::parse_event_t event, const json& value) {
-    if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
-      CDT_REQUIRE(depth <= kDeepest, file,
-                  ": expected a safetensors header of records and lists, but it nests deeper");
-      keys[depth + 1].clear();
-    } else if (event == json::parse_event_t::key) {
-      CDT_REQUIRE(keys[depth].insert(value.get<std::string>()).second, file,
-                  ": expected each name once in the safetensors header, but ", excerpt(value),
-                  " came twice");
-    }
-    return true;
-  };
-  CDT_REQUIRE(text.starts_with('{'), file,
-              ": expected a safetensors header, which starts with '{', but it does not");
-  const size_t zero = text.find('\0');  // Which the JSON library takes for the end of its input.
-  CDT_REQUIRE(zero == std::string_view::npos, file,
-              ": expected a safetensors header in JSON, but it is malformed at byte ", zero + 1);
-  try {
-    return json::parse(text, check);
-  } catch (const json::parse_error& error) {
-    throw InvalidArgument(c10::str(
-        file, ": expected a safetensors header in JSON, but it is malformed at byte ", error.byte));
-  } catch (const json::exception&) {
-    throw InvalidArgument(
-        c10::str(file, ": expected a safetensors header in JSON, but a number in it is too large"));
-  }
-}
-
-std::map<std::string, std::string> read_metadata(const json& value, const std::string& file) {
-  CDT_REQUIRE(value.is_object(), file, ": expected ", kMetadata,
-              " to map strings to strings, but it is ", excerpt(value));
+std::map<std::string, std::string> read_metadata(const JsonValue& value) {
   std::map<std::string, std::string> metadata;
-  for (const auto& [key, text] : value.items()) {
-    CDT_REQUIRE(text.is_string(), file, ": expected ", kMetadata,
-                " to map strings to strings, but ", excerpt(key), " has ", excerpt(text));
-    metadata[key] = text.get<std::string>();
-  }
+  for (const auto& [key, text] : value.members()) metadata[key] = text.text();
   return metadata;
 }
 
-/// `where` is the file and the tensor, for messages.
-int64_t read_size(const json& value, std::string_view what, const std::string& where) {
-  constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  CDT_REQUIRE(value.is_number_unsigned() && value.get<uint64_t>() <= kLargest, where, "expected ",
-              what, " of whole numbers, zero or above, but came ", excerpt(value));
-  return value.get<int64_t>();
-}
-
-Record read_record(const std::string& name, const json& value, const std::string& file) {
+Record read_record(const std::string& name, const JsonValue& value, const std::string& file) {
   const std::string where = c10::str(file, ": tensor ", excerpt(name), ": ");
-  CDT_REQUIRE(value.is_object() && value.size() == 3 && value.contains("dtype") &&
-                  value.contains("shape") && value.contains("data_offsets"),
+  CDT_REQUIRE(value.raw().is_object() && value.raw().size() == 3 && value["dtype"].exists() &&
+                  value["shape"].exists() && value["data_offsets"].exists(),
               where, "expected a record of dtype, shape and data_offsets, but came ",
-              excerpt(value));
+              excerpt(value.raw()));
   Record record{name, {}, {}, 0, 0};
 
-  const json& dtype = value["dtype"];
+  const auto& dtype = value["dtype"].raw();
   const auto known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& candidate) {
     return dtype.is_string() && dtype.get_ref<const std::string&>() == candidate.name;
   });
@@ -134,19 +77,14 @@ Record read_record(const std::string& name, const json& value, const std::string
               ", but came ", excerpt(dtype));
   record.dtype = known->type;
 
-  const json& shape = value["shape"];
-  CDT_REQUIRE(shape.is_array(), where, "expected a shape as a list, but came ", excerpt(shape));
-  for (const json& size : shape) record.shape.push_back(read_size(size, "a shape", where));
-
-  const json& offsets = value["data_offsets"];
-  CDT_REQUIRE(offsets.is_array() && offsets.size() == 2, where,
-              "expected data_offsets as a list of two, but came ", excerpt(offsets));
-  record.begin = read_size(offsets[0], "data_offsets", where);
-  record.end = read_size(offsets[1], "data_offsets", where);
+  record.shape = value["shape"].counts();
+  const auto offsets = value["data_offsets"].counts(2);
+  record.begin = offsets[0];
+  record.end = offsets[1];
   const int64_t needed = byte_count(record.dtype, record.shape, where);
   CDT_REQUIRE(record.end - record.begin == needed, where, "expected data_offsets that span ",
               needed, " bytes for shape ", c10::IntArrayRef(record.shape), " of ", known->name,
-              ", but came ", excerpt(offsets));
+              ", but came ", excerpt(value["data_offsets"].raw()));
   return record;
 }
 
@@ -205,10 +143,13 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
 
   SafeTensors content;
   std::vector<Record> records;
-  const json header = parse_header(text, file);
-  for (const auto& [name, value] : header.items()) {
+  constexpr int kDeepest = 3;  // {"name": {"shape": [
+  CDT_REQUIRE(text.starts_with('{'), file,
+              ": expected a safetensors header, which starts with '{', but it does not");
+  const JsonValue header = parse_json(text, file + ": the safetensors header", kDeepest);
+  for (const auto& [name, value] : header.members()) {
     if (name == kMetadata) {
-      content.metadata = read_metadata(value, file);
+      content.metadata = read_metadata(value);
     } else {
       records.push_back(read_record(name, value, file));
     }
@@ -260,13 +201,7 @@ void save_safetensors(const std::filesystem::path& path, const SafeTensors& cont
     parts.emplace_back(static_cast<const char*>(piece.values.data_ptr()), end - offset);
     offset = end;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception&) {
-    throw InvalidArgument(
-        c10::str(file, ": expected names and metadata in UTF-8, but came other bytes"));
-  }
+  std::string text = dump_exactly(header, file + ": the safetensors header");
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   const uint64_t length = text.size();
   CDT_REQUIRE(length <= kLongestHeader, file, ": expected a header of at most ", kLongestHeader,

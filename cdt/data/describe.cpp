@@ -6,11 +6,11 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "cdt/core/error.h"
 #include "cdt/core/format.h"
+#include "cdt/core/json.h"
 
 namespace cdt::data {
 namespace {
@@ -261,14 +261,13 @@ std::string to_json(const Description& d) {
       gaps[d.targets[t]] = number_or_null(conflict.gaps[t]);
     conflicts.push_back({{"rows", conflict.rows}, {"lines", conflict.lines}, {"gaps", gaps}});
   }
-  return Json{{"file", d.source},
-              {"rows", d.rows},
-              {"columns", columns},
-              {"duplicate_columns", d.duplicate_columns},
-              {"duplicate_rows", d.duplicate_rows},
-              {"targets", d.targets},
-              {"conflicts", conflicts}}
-      .dump(2);
+  return dump_readably({{"file", d.source},
+                        {"rows", d.rows},
+                        {"columns", columns},
+                        {"duplicate_columns", d.duplicate_columns},
+                        {"duplicate_rows", d.duplicate_rows},
+                        {"targets", d.targets},
+                        {"conflicts", conflicts}});
 }
 
 }  // namespace cdt::data

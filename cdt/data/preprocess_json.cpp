@@ -1,19 +1,20 @@
 /// preprocess.json, and the names of options in files and on the command line.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "cdt/core/error.h"
+#include "cdt/core/json.h"
 #include "cdt/data/preprocess.h"
 
 namespace cdt::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "cdt-preprocess-1";
 
 template <typename Enum, size_t count>
 using Names = std::array<std::pair<Enum, const char*>, count>;
@@ -50,49 +51,56 @@ Enum parse_name(const Names<Enum, count>& names, const std::string& text, const 
 
 Json scale_json(const Scale& scale) { return {{"offset", scale.offset}, {"scale", scale.scale}}; }
 
-Scale parse_scale(const Json& json, bool may_be_constant) {
-  const Scale scale{json.at("offset"), json.at("scale")};
-  CDT_REQUIRE(std::isfinite(scale.offset) && std::isfinite(scale.scale) &&
-                  (scale.scale > 0 || (may_be_constant && scale.scale == 0)),
-              "expected a finite offset and a positive scale, but came ", scale.offset, " and ",
-              scale.scale);
+Scale parse_scale(const JsonValue& json, bool may_be_constant) {
+  const Scale scale{json["offset"].number(), json["scale"].number()};
+  if (scale.scale < 0 || (scale.scale == 0 && !may_be_constant)) {
+    json["scale"].refuse("a positive number");
+  }
   return scale;
 }
 
-FeatureColumn parse_feature(const Json& json, Encoding encoding) {
+ColumnType parse_column_type(const std::string& name) {
+  return parse_name(kColumnTypes, name, "a column's type");
+}
+
+FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
   FeatureColumn feature;
-  feature.name = json.at("name");
-  feature.type = parse_name(kColumnTypes, json.at("type"), "a column's type");
+  feature.name = json["name"].text();
+  feature.type = json["type"].name(parse_column_type);
   size_t width = 1;
   if (feature.type == ColumnType::kNumeric) {
-    feature.fill = json.at("missing_as");
+    feature.fill = json["missing_as"].number();
   } else {
-    feature.categories = json.at("categories").get<std::vector<std::string>>();
-    feature.missing_seen = json.at("missing_seen");
+    feature.categories = json["categories"].texts();
+    feature.missing_seen = json["missing_seen"].flag();
     const auto& names = feature.categories;
     CDT_REQUIRE(
         std::adjacent_find(names.begin(), names.end(), std::greater_equal<>()) == names.end(),
-        "expected the categories of ", in_quotes(feature.name), " sorted and each once");
+        json.where(), ": expected the categories of ", in_quotes(feature.name),
+        " sorted and each once");
     if (encoding == Encoding::kOneHot) width = names.size() + (feature.missing_seen ? 1 : 0);
   }
-  for (const Json& scale : json.at("features")) feature.scales.push_back(parse_scale(scale, true));
-  CDT_REQUIRE(feature.scales.size() == width, "expected ", width, " features of column ",
-              in_quotes(feature.name), ", but came ", feature.scales.size());
+  for (const JsonValue& scale : json["features"].list()) {
+    feature.scales.push_back(parse_scale(scale, true));
+  }
+  CDT_REQUIRE(feature.scales.size() == width, json.where(), ": expected ", width,
+              " features of column ", in_quotes(feature.name), ", but came ",
+              feature.scales.size());
   return feature;
 }
 
-TargetColumn parse_target(const Json& json) {
+TargetColumn parse_target(const JsonValue& json) {
   TargetColumn target;
-  target.name = json.at("name");
-  if (!json.contains("classes")) {
+  target.name = json["name"].text();
+  if (!json["classes"].exists()) {
     target.scale = parse_scale(json, false);
     return target;
   }
-  target.type = parse_name(kColumnTypes, json.at("type"), "a target's type");
-  target.classes = json.at("classes").get<std::vector<std::string>>();
+  target.type = json["type"].name(parse_column_type);
+  target.classes = json["classes"].texts();
   const std::set<std::string> once(target.classes.begin(), target.classes.end());
-  CDT_REQUIRE(once.size() >= 2 && once.size() == target.classes.size(),
-              "expected two classes or more of ", in_quotes(target.name), ", each once");
+  CDT_REQUIRE(once.size() >= 2 && once.size() == target.classes.size(), json.where(),
+              ": expected two classes or more of ", in_quotes(target.name), ", each once");
   return target;
 }
 
@@ -123,46 +131,40 @@ std::string to_json(const Preprocess& preprocess) {
     }
     targets.push_back(std::move(entry));
   }
-  return Json{{"format", "cdt-preprocess-1"},
-              {"csv",
-               {{"delimiter", std::string(1, preprocess.csv.delimiter)},
-                {"header", preprocess.csv.header},
-                {"missing_marks", preprocess.csv.missing_marks}}},
-              {"encoding", to_string(preprocess.encoding)},
-              {"unknown_category", to_string(preprocess.unknown_category)},
-              {"columns", features},
-              {"targets", targets}}
-      .dump(2);
+  return dump_exactly({{"format", kFormat},
+                       {"csv",
+                        {{"delimiter", std::string(1, preprocess.csv.delimiter)},
+                         {"header", preprocess.csv.header},
+                         {"missing_marks", preprocess.csv.missing_marks}}},
+                       {"encoding", to_string(preprocess.encoding)},
+                       {"unknown_category", to_string(preprocess.unknown_category)},
+                       {"columns", features},
+                       {"targets", targets}},
+                      "preprocess.json", 2);
 }
 
 Preprocess parse_preprocess(const std::string& text, const std::string& file) {
-  try {
-    const Json json = Json::parse(text);
-    const std::string format = json.at("format");
-    CDT_REQUIRE(format == "cdt-preprocess-1", "expected the format cdt-preprocess-1, but came ",
-                in_quotes(format));
-    Preprocess out;
-    const Json& csv = json.at("csv");
-    const std::string delimiter = csv.at("delimiter");
-    CDT_REQUIRE(delimiter.size() == 1, "expected a delimiter of one byte, but came ",
-                in_quotes(delimiter));
-    out.csv.delimiter = delimiter[0];
-    out.csv.header = csv.at("header");
-    out.csv.missing_marks = csv.at("missing_marks").get<std::vector<std::string>>();
-    out.encoding = parse_encoding(json.at("encoding"));
-    out.unknown_category = parse_unknown_category(json.at("unknown_category"));
-    for (const Json& column : json.at("columns"))
-      out.features.push_back(parse_feature(column, out.encoding));
-    for (const Json& target : json.at("targets")) out.targets.push_back(parse_target(target));
-    CDT_REQUIRE(out.has_classes() || std::all_of(out.targets.begin(), out.targets.end(),
-                                                 [](auto& t) { return t.classes.empty(); }),
-                "expected a single target to be a class, but there are ", out.targets.size());
-    return out;
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(c10::str(file, ": expected a preprocessing record, but ", error.what()));
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(c10::str(file, ": ", error.what()));
+  const JsonValue json = parse_json(text, file);
+  json.require_format(kFormat);
+  Preprocess out;
+  const JsonValue csv = json["csv"];
+  const std::string delimiter = csv["delimiter"].text();
+  if (delimiter.size() != 1) csv["delimiter"].refuse("a delimiter of one byte");
+  out.csv.delimiter = delimiter[0];
+  out.csv.header = csv["header"].flag();
+  out.csv.missing_marks = csv["missing_marks"].texts();
+  out.encoding = json["encoding"].name(parse_encoding);
+  out.unknown_category = json["unknown_category"].name(parse_unknown_category);
+  for (const JsonValue& column : json["columns"].list()) {
+    out.features.push_back(parse_feature(column, out.encoding));
   }
+  for (const JsonValue& target : json["targets"].list()) {
+    out.targets.push_back(parse_target(target));
+  }
+  CDT_REQUIRE(out.has_classes() || std::all_of(out.targets.begin(), out.targets.end(),
+                                               [](auto& t) { return t.classes.empty(); }),
+              file, ": expected a single target to be a class, but there are ", out.targets.size());
+  return out;
 }
 
 std::string to_string(Scaling scaling) { return name_of(kScalings, scaling); }

@@ -1,4 +1,6 @@
+#include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
 #include <cdt/experiment/plan.h>
 #include <fmt/format.h>
 
@@ -53,13 +55,18 @@ void require_sound(const Plan& plan) {
   CDT_REQUIRE(
       !plan.architectures.empty() && !plan.lrs.empty() && !plan.methods.empty() && plan.seeds > 0,
       "a sweep needs at least one architecture, learning rate, method and seed");
+  CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, not ", plan.steps);
+  for (const double lr : plan.lrs) require_positive(lr, "a learning rate");
   for (const std::string& method : plan.methods) {
     if (method != kGdBest) train::parse_method(method);
   }
   require_distinct(plan.lrs, "learning rates");
   require_distinct(plan.methods, "methods");
   std::vector<std::string> names;
-  for (const Architecture& each : plan.architectures) names.push_back(each.name);
+  for (const Architecture& each : plan.architectures) {
+    require_file_name(each.name, "the name of an architecture");  // it begins those of its runs
+    names.push_back(each.name);
+  }
   require_distinct(names, "architectures");
 }
 

@@ -12,11 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-using run::count_in;
-using run::field;
-using run::number_of;
 using run::shown;
-using run::text_of;
 
 ordered_json describe_rows(const std::vector<Row>& rows) {
   ordered_json list = ordered_json::array();
@@ -111,29 +107,31 @@ ordered_json describe_timings(const Sweep& sweep) {
           {"runs_made_now", sweep.made}};
 }
 
-ordered_json list_of(const ordered_json& results, const char* name) {
-  const ordered_json list = field(results, name);
-  CDT_REQUIRE(list.is_null() || list.is_array(), name, ": expected a list, but came ",
-              list.dump().substr(0, 60));
-  return list.is_null() ? ordered_json::array() : list;
+std::vector<JsonValue> list_in(const JsonValue& results, const char* name) {
+  const JsonValue list = results[name];
+  return list.exists() ? list.list() : std::vector<JsonValue>();
 }
 
-std::optional<bool> flag_in(const ordered_json& object, const char* name) {
-  const ordered_json value = field(object, name);
-  return value.is_boolean() ? std::optional(value.get<bool>()) : std::nullopt;
+std::optional<bool> flag_in(const JsonValue& object, const char* name) {
+  const JsonValue value = object[name];
+  return value.exists() ? std::optional(value.flag()) : std::nullopt;
 }
 
-report::MeanLoss loss_in(const ordered_json& object) {
-  return {number_of(object, "val_mse_mean"), number_of(object, "val_mse_std")};
+std::optional<int64_t> count_in(const JsonValue& object, const char* name) {
+  const JsonValue value = object[name];
+  return value.exists() ? std::optional(value.count()) : std::nullopt;
 }
 
-report::SweepTableRow row_of(const ordered_json& content) {
-  CDT_REQUIRE(content.is_object(), "rows: expected a list of objects, but came ", content.dump());
+report::MeanLoss loss_in(const JsonValue& object) {
+  return {object["val_mse_mean"].number_or_nan(), object["val_mse_std"].number_or_nan()};
+}
+
+report::SweepTableRow row_of(const JsonValue& content) {
   report::SweepTableRow row;
-  row.architecture = shown(field(content, "architecture"));
-  row.shape = text_of(content, "shape");
-  row.lr = number_of(content, "lr");
-  row.method = text_of(content, "method");
+  row.architecture = shown(content["architecture"]);
+  row.shape = content["shape"].text_or("");
+  row.lr = content["lr"].number_or_nan();
+  row.method = content["method"].text_or("");
   row.reachable = flag_in(content, "reachable");
   row.reachable_runs = count_in(content, "reachable_runs");
   row.strictly_contracting = flag_in(content, "strictly_contracting");
@@ -141,50 +139,11 @@ report::SweepTableRow row_of(const ordered_json& content) {
   row.converged = count_in(content, "converged");
   row.runs = count_in(content, "runs");
   row.validation = loss_in(content);
-  row.train_mean = number_of(content, "train_mse_mean");
-  row.seconds = number_of(content, "seconds");
-  if (const auto published = field(content, "published"); !published.is_null()) {
-    row.published = loss_in(published);
-  }
-  row.difference = number_of(content, "difference");
+  row.train_mean = content["train_mse_mean"].number_or_nan();
+  row.seconds = content["seconds"].number_or_nan();
+  if (content["published"].exists()) row.published = loss_in(content["published"]);
+  row.difference = content["difference"].number_or_nan();
   return row;
-}
-
-report::SweepRecord record_of(const ordered_json& results) {
-  report::SweepRecord record;
-  for (const auto& row : list_of(results, "rows")) record.rows.push_back(row_of(row));
-  CDT_REQUIRE(!record.rows.empty(), "expected results, but its list of rows is empty");
-  if (field(results, "title").is_string()) record.title = text_of(results, "title");
-  record.complete = field(results, "complete") != false;
-  for (const auto& text : list_of(results, "summary")) {
-    record.summary.push_back(text.get<std::string>());
-  }
-  for (const auto& claim : list_of(results, "claims")) {
-    record.claims.push_back(
-        {shown(field(claim, "claim")), flag_in(claim, "held"), text_of(claim, "evidence")});
-  }
-  for (const auto& text : list_of(results, "preflight")) {
-    record.preflight.push_back({text_of(text, "title"), text_of(text, "text")});
-  }
-  for (const auto& setting : list_of(results, "settings")) {
-    record.settings.push_back({shown(field(setting, "name")), shown(field(setting, "value")),
-                               shown(field(setting, "source")), text_of(setting, "note")});
-  }
-  record.data = run::shown_fields(field(results, "data"));
-  record.machine = run::shown_fields(field(results, "machine"));
-  record.timings = run::shown_fields(field(results, "timings"));
-  record.version = text_of(results, "version");
-  record.revision = text_of(results, "revision");
-  return record;
-}
-
-report::SweepRecord parse_results(const ordered_json& results, const std::string& source) {
-  run::require_format(results, "cdt-results-1", source);
-  try {
-    return record_of(results);
-  } catch (const std::exception& error) {
-    throw InvalidArgument(c10::str(source, ": ", error.what()));
-  }
 }
 
 }  // namespace
@@ -209,7 +168,7 @@ std::string to_json(const Results& results) {
                              {"rows", describe_rows(results.rows)},
                              {"claims", describe_claims(results.claims)},
                              {"preflight", describe_preflight(plan, sweep.runs)}};
-  return content.dump(2);
+  return dump_readably(content);
 }
 
 std::string write_results(const fs::path& folder, const Results& results) {
@@ -227,15 +186,39 @@ std::string write_results(const fs::path& folder, const Results& results) {
 }
 
 report::SweepRecord parse_results(const std::string& json, const std::string& source) {
-  return parse_results(run::parse_json(json, source), source);
+  const JsonValue results = parse_json(json, source);
+  results.require_format("cdt-results-1");
+  report::SweepRecord record;
+  for (const JsonValue& row : list_in(results, "rows")) record.rows.push_back(row_of(row));
+  CDT_REQUIRE(!record.rows.empty(), source, ": expected results, but its list of rows is empty");
+  record.title = results["title"].text_or(record.title);
+  record.complete = results["complete"].flag_or(true);
+  if (results["summary"].exists()) record.summary = results["summary"].texts();
+  for (const JsonValue& claim : list_in(results, "claims")) {
+    record.claims.push_back(
+        {shown(claim["claim"]), flag_in(claim, "held"), claim["evidence"].text_or("")});
+  }
+  for (const JsonValue& text : list_in(results, "preflight")) {
+    record.preflight.push_back({text["title"].text_or(""), text["text"].text_or("")});
+  }
+  for (const JsonValue& setting : list_in(results, "settings")) {
+    record.settings.push_back({shown(setting["name"]), shown(setting["value"]),
+                               shown(setting["source"]), setting["note"].text_or("")});
+  }
+  record.data = run::shown_fields(results["data"]);
+  record.machine = run::shown_fields(results["machine"]);
+  record.timings = run::shown_fields(results["timings"]);
+  record.version = results["version"].text_or("");
+  record.revision = results["revision"].text_or("");
+  return record;
 }
 
 report::SweepRecord read_results(const fs::path& folder) {
   const fs::path results = folder / "results.json";
   const fs::path figures = folder / "figures.json";
-  report::SweepRecord record = parse_results(read_file(results), results.string());
+  report::SweepRecord record = parse_results(read_file(results, kLongestJson), results.string());
   if (path_exists(figures)) {
-    record.figures = report::parse_figures(read_file(figures), figures.string());
+    record.figures = report::parse_figures(read_file(figures, kLongestJson), figures.string());
   }
   return record;
 }

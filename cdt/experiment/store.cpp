@@ -1,12 +1,11 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
+#include <cdt/core/json.h>
 #include <cdt/experiment/store.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 namespace cdt::experiment {
@@ -15,22 +14,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kSweepFormat = "cdt-sweep-1";
 
 ordered_json list(const std::vector<double>& values) {
   ordered_json array = ordered_json::array();
   for (const double value : values) array.push_back(number_or_null(value));
   return array;
-}
-
-double number(const ordered_json& value) {
-  return value.is_null() ? kUnknown : value.get<double>();
-}
-
-std::vector<double> numbers(const ordered_json& array) {
-  std::vector<double> values;
-  for (const auto& value : array) values.push_back(number(value));
-  return values;
 }
 
 ordered_json to_json(const CaseRun& run) {
@@ -83,52 +72,55 @@ ordered_json to_json(const CaseRun& run) {
   return content;
 }
 
-/// @throws nlohmann::json::exception if the content is something else.
-CaseRun parse_run(const ordered_json& content) {
+/// @throws InvalidArgument if the content is something else.
+CaseRun parse_run(const JsonValue& content) {
   CaseRun run;
-  run.what.architecture = content.at("architecture");
-  run.what.method = content.at("method");
-  run.what.lr = content.at("asked_lr");
-  run.what.p = content.at("p");
-  run.what.seed = content.at("seed");
-  run.what.steps = content.at("asked_steps");
-  run.shape = content.at("shape");
-  run.outcome = content.at("outcome");
-  run.steps = content.at("steps");
-  run.lr = number(content.at("lr"));
-  run.train_loss = number(content.at("train_loss"));
-  run.val_loss = number(content.at("val_loss"));
-  run.linearizations = content.at("linearizations");
-  run.rejected = content.at("rejected");
-  run.seconds = content.at("seconds");
-  run.operations = content.at("operations");
-  run.lambda_max = content.at("lambda_max");
-  run.lr_max = number(content.at("lr_max"));
-  run.reachable = content.at("reachable");
-  run.strictly_contracting = content.at("strictly_contracting");
-  const ordered_json& curve = content.at("curve");
-  run.step = curve.at("step").get<std::vector<int64_t>>();
-  run.train = numbers(curve.at("train"));
-  run.val = numbers(curve.at("val"));
-  run.refreshed = curve.at("refreshed").get<std::vector<int64_t>>();
-  run.rejections = curve.at("rejected").get<std::vector<int64_t>>();
-  run.final_error = numbers(content.at("final_error"));
-  run.row_norm = numbers(content.at("row_norm"));
-  if (content.contains("details")) {
-    const ordered_json& details = content.at("details");
+  run.what.architecture = content["architecture"].text();
+  run.what.method = content["method"].text();
+  run.what.lr = content["asked_lr"].number();
+  run.what.p = content["p"].number();
+  run.what.seed = content["seed"].seed();
+  run.what.steps = content["asked_steps"].count();
+  run.shape = content["shape"].text();
+  run.outcome = train::to_string(content["outcome"].name(train::parse_outcome));
+  run.steps = content["steps"].count();
+  run.lr = content["lr"].number_or_nan();
+  run.train_loss = content["train_loss"].number_or_nan();
+  run.val_loss = content["val_loss"].number_or_nan();
+  run.linearizations = content["linearizations"].count();
+  run.rejected = content["rejected"].count();
+  run.seconds = content["seconds"].number();
+  run.operations = content["operations"].number();
+  run.lambda_max = content["lambda_max"].number();
+  run.lr_max = content["lr_max"].number_or_nan();
+  run.reachable = content["reachable"].flag();
+  run.strictly_contracting = content["strictly_contracting"].flag();
+  const JsonValue curve = content["curve"];
+  run.step = curve["step"].counts();
+  const size_t points = run.step.size();
+  if (points == 0) curve["step"].refuse("the steps of a curve");
+  run.train = curve["train"].numbers(points);
+  run.val = curve["val"].numbers(points);
+  run.refreshed = curve["refreshed"].counts(points);
+  run.rejections = curve["rejected"].counts(points);
+  run.final_error = content["final_error"].numbers();
+  run.row_norm = content["row_norm"].numbers(run.final_error.size());
+  if (const JsonValue details = content["details"]; details.exists()) {
     run.what.details = true;
-    run.preflight = details.at("preflight");
-    run.eigenvalues = numbers(details.at("eigenvalues"));
-    run.gain = numbers(details.at("gain"));
-    run.factor_gd = numbers(details.at("factor_gd"));
-    run.factor_cdt = numbers(details.at("factor_cdt"));
+    run.preflight = details["preflight"].text();
+    run.eigenvalues = details["eigenvalues"].numbers();
+    const size_t modes = run.eigenvalues.size();
+    run.gain = details["gain"].numbers(modes);
+    run.factor_gd = details["factor_gd"].numbers(modes);
+    run.factor_cdt = details["factor_cdt"].numbers(modes);
   }
-  if (content.contains("traces")) {
+  if (const JsonValue traces = content["traces"]; traces.exists()) {
     run.what.traces = true;
-    run.trace_step = content.at("traces").at("step").get<std::vector<int64_t>>();
-    for (const auto& trace : content.at("traces").at("samples")) {
-      run.traces.push_back({trace.at("sample"), trace.at("label"), numbers(trace.at("outputs")),
-                            numbers(trace.at("augmented"))});
+    run.trace_step = traces["step"].counts();
+    const size_t steps = run.trace_step.size();
+    for (const JsonValue& trace : traces["samples"].list()) {
+      run.traces.push_back({trace["sample"].count(), trace["label"].number(),
+                            trace["outputs"].numbers(steps), trace["augmented"].numbers(steps)});
     }
   }
   return run;
@@ -149,13 +141,13 @@ ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
 }
 
 /// An architecture that only one of them names is no difference.
-void require_same(const ordered_json& saved, const ordered_json& settings, const fs::path& folder) {
+void require_same(const JsonValue& saved, const ordered_json& settings, const fs::path& folder) {
   ordered_json known = settings;
-  for (const auto& [name, value] : saved.items()) known.emplace(name, "");
+  for (const auto& [name, value] : saved.members()) known.emplace(name, "");
   for (const auto& [name, value] : known.items()) {
     const bool axis = name.starts_with("architecture ");
-    if (axis && !(settings.contains(name) && saved.contains(name))) continue;
-    const std::string before = saved.value(name, "");
+    if (axis && !(settings.contains(name) && saved[name].exists())) continue;
+    const std::string before = saved[name].text_or("");
     const std::string now = value.get<std::string>();
     CDT_REQUIRE(before == now, folder.string(), ": its runs were made with ", name, " \"", before,
                 "\", not \"", now, "\"; take another folder");
@@ -172,13 +164,30 @@ ordered_json to_json(const Session& session) {
           {"gemm_gflops", session.gemm_gflops}};
 }
 
-Session parse_session(const ordered_json& content) {
-  return {content.at("runs"),       content.at("wall_seconds"), content.at("gflop"),
-          content.at("jobs"),       content.at("device"),       content.at("libtorch"),
-          content.at("gemm_gflops")};
+std::vector<Session> parse_sessions(const JsonValue& saved) {
+  std::vector<Session> sessions;
+  if (!saved.exists()) return sessions;
+  for (const JsonValue& each : saved.list()) {
+    sessions.push_back({each["runs"].count(), each["wall_seconds"].number(), each["gflop"].number(),
+                        each["jobs"].count(), each["device"].text(), each["libtorch"].text(),
+                        each["gemm_gflops"].number()});
+  }
+  return sessions;
+}
+
+fs::path sweep_file(const fs::path& folder) { return folder / "sweep.json"; }
+
+/// All of it has been looked at: what is damaged shows before the runs are made, not after.
+JsonValue read_sweep(const fs::path& path) {
+  const JsonValue content = read_json(path);
+  content.require_format(kSweepFormat);
+  for (const auto& [name, value] : content["settings"].members()) static_cast<void>(value.text());
+  parse_sessions(content["sessions"]);
+  return content;
 }
 
 fs::path run_file(const fs::path& folder, const Case& what) {
+  require_file_name(what.key(), "the key of a run");
   return folder / "runs" / (what.key() + ".json");
 }
 
@@ -188,53 +197,46 @@ Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
     : folder_(std::move(folder)) {
   make_folders(folder_ / "runs");
   const ordered_json settings = shared_settings(plan, checksum);
-  const fs::path path = folder_ / "sweep.json";
-  ordered_json saved;
+  const fs::path path = sweep_file(folder_);
+  ordered_json content{{"format", kSweepFormat}, {"settings", ordered_json::object()}};
   if (path_exists(path)) {
-    try {
-      saved = ordered_json::parse(read_file(path));
-    } catch (const nlohmann::json::exception&) {
-      throw InvalidArgument(c10::str(path.string(), ": expected JSON; the file is damaged"));
-    }
-    CDT_REQUIRE(saved.value("format", "") == "cdt-sweep-1", path.string(),
-                ": expected the format cdt-sweep-1, but came '", saved.value("format", ""), "'");
+    const JsonValue saved = read_sweep(path);
     require_same(saved["settings"], settings, folder_);
+    content = saved.raw();
   }
-  saved["format"] = "cdt-sweep-1";
-  saved["settings"].update(settings);
-  write_file_atomically(path, {saved.dump(2), "\n"});
+  content["settings"].update(settings);
+  write_file_atomically(path, {dump_exactly(content, path.string(), 2), "\n"});
 }
 
 std::optional<CaseRun> Store::load(const Case& what) const {
   const fs::path path = run_file(folder_, what);
   if (!path_exists(path)) return std::nullopt;
   try {
-    CaseRun run = parse_run(ordered_json::parse(read_file(path)));
+    CaseRun run = parse_run(read_json(path));
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||
         (what.traces && !run.what.traces)) {
       return std::nullopt;
     }
     run.what = what;  // it may hold more than is wanted
     return run;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const InvalidArgument&) {
     return std::nullopt;
   }
 }
 
 void Store::save(const CaseRun& run) const {
-  write_file_atomically(run_file(folder_, run.what), {to_json(run).dump(), "\n"});
+  write_file_atomically(run_file(folder_, run.what), {dump_readably(to_json(run), -1), "\n"});
 }
 
 std::vector<Session> Store::add(const Session& session) const {
-  const fs::path path = folder_ / "sweep.json";
-  ordered_json content = ordered_json::parse(read_file(path));
-  if (!content.contains("sessions")) content["sessions"] = ordered_json::array();
-  if (session.runs > 0) {
-    content["sessions"].push_back(to_json(session));
-    write_file_atomically(path, {content.dump(2), "\n"});
-  }
-  std::vector<Session> sessions;
-  for (const auto& each : content["sessions"]) sessions.push_back(parse_session(each));
+  const fs::path path = sweep_file(folder_);
+  const JsonValue saved = read_sweep(path);
+  std::vector<Session> sessions = parse_sessions(saved["sessions"]);
+  if (session.runs == 0) return sessions;
+  sessions.push_back(session);
+  ordered_json content = saved.raw();
+  content["sessions"].push_back(to_json(session));
+  write_file_atomically(path, {dump_exactly(content, path.string(), 2), "\n"});
   return sessions;
 }
 

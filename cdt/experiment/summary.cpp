@@ -36,8 +36,10 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   const auto ranks = [](const std::vector<double>& values) {
     std::vector<size_t> order(values.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(),
-              [&](size_t i, size_t j) { return values[i] < values[j]; });
+    // What is unknown comes last: without a place, std::sort may do anything.
+    std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
+      return values[i] < values[j] || (std::isnan(values[j]) && !std::isnan(values[i]));
+    });
     std::vector<double> rank(values.size());
     for (size_t first = 0; first < order.size();) {  // equal values share their mean rank
       size_t last = first;

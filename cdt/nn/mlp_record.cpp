@@ -1,10 +1,10 @@
 // The MLP as an entry of the table of architectures: from options, and from a file.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/json.h>
 #include <cdt/nn/mlp.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 namespace cdt::nn {
 namespace {
@@ -28,47 +28,41 @@ Json to_json(const MlpOptions& options) {
 }
 
 /// A misspelt key would otherwise stand for its default, unseen.
-void require_known_keys(const Json& json) {
+void require_known_keys(const JsonValue& record) {
   const Json known = to_json({});
   std::string names;
   for (const auto& [name, unused] : known.items()) names += (names.empty() ? "" : ", ") + name;
-  for (const auto& [name, unused] : json.items()) {
-    CDT_REQUIRE(known.contains(name), "the architecture record has no '", name, "'; it may have ",
-                names);
+  for (const auto& [name, unused] : record.members()) {
+    CDT_REQUIRE(known.contains(name), record.where(), " has no '", name, "'; it may have ", names);
   }
 }
 
-int64_t whole(const Json& value, std::string_view name) {
-  CDT_REQUIRE(
-      value.is_number_integer() && value >= 1 && value <= std::numeric_limits<int32_t>::max(),
-      "the architecture record's ", name, " must be a whole number from 1 to 2147483647, not ",
-      value.dump());
-  return value;
-}
-
-MlpOptions parse_mlp(const std::string& record) {
-  const Json json = Json::parse(record);
-  CDT_REQUIRE(json.contains("inputs"), "the architecture record lacks 'inputs'");
-  require_known_keys(json);
-  const MlpOptions defaults;
+MlpOptions parse_mlp(const std::string& text) {
+  const JsonValue record = parse_json(text, "the architecture record");
+  require_known_keys(record);
+  const auto width = [](const JsonValue& value) {
+    return value.whole(1, std::numeric_limits<int32_t>::max());
+  };
+  const auto width_or = [&](const JsonValue& value, int64_t otherwise) {
+    return value.exists() ? width(value) : otherwise;
+  };
   MlpOptions options;
-  options.inputs = whole(json["inputs"], "inputs");
-  const Json hidden = json.value("hidden", Json(defaults.hidden));
-  CDT_REQUIRE(hidden.is_array(), "the architecture record's hidden must be a list, not ",
-              hidden.dump());
-  options.hidden.clear();
-  for (const Json& width : hidden) {
-    options.hidden.push_back(whole(width, "hidden widths"));
+  options.inputs = width(record["inputs"]);
+  if (const JsonValue hidden = record["hidden"]; hidden.exists()) {
+    options.hidden.clear();
+    for (const JsonValue& each : hidden.list()) options.hidden.push_back(width(each));
   }
-  options.outputs = whole(json.value("outputs", Json(defaults.outputs)), "outputs");
-  options.activation = parse_activation(json.value("activation", to_string(defaults.activation)));
-  options.parametrization =
-      parse_parametrization(json.value("parametrization", to_string(defaults.parametrization)));
-  options.sigma_w = json.value("sigma_w", defaults.sigma_w);
-  options.sigma_b = json.value("sigma_b", defaults.sigma_b);
-  options.width_factor =
-      whole(json.value("width_factor", Json(defaults.width_factor)), "width_factor");
-  options.bias = json.value("bias", defaults.bias);
+  options.outputs = width_or(record["outputs"], options.outputs);
+  if (const JsonValue name = record["activation"]; name.exists()) {
+    options.activation = name.name(parse_activation);
+  }
+  if (const JsonValue name = record["parametrization"]; name.exists()) {
+    options.parametrization = name.name(parse_parametrization);
+  }
+  options.sigma_w = record["sigma_w"].number_or(options.sigma_w);
+  options.sigma_b = record["sigma_b"].number_or(options.sigma_b);
+  options.width_factor = width_or(record["width_factor"], options.width_factor);
+  options.bias = record["bias"].flag_or(options.bias);
   return options;
 }
 

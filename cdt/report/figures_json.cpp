@@ -1,10 +1,8 @@
 // figures.json: figures as a sweep leaves them for its report and for other programs.
 #include <cdt/core/format.h>
+#include <cdt/core/json.h>
 #include <cdt/core/names.h>
 #include <cdt/report/page.h>
-
-#include <limits>
-#include <nlohmann/json.hpp>
 
 namespace cdt::report {
 namespace {
@@ -27,42 +25,38 @@ ordered_json to_json(const Axis& axis) {
   return {{"label", axis.label}, {"logarithmic", axis.logarithmic}};
 }
 
-std::vector<double> numbers(const ordered_json& list) {
-  std::vector<double> values;
-  for (const auto& value : list) {
-    values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                                     : value.get<double>());
-  }
-  return values;
+Axis parse_axis(const JsonValue& axis) {
+  return {axis["label"].text_or(""), axis["logarithmic"].flag_or(false)};
 }
 
-Axis parse_axis(const ordered_json& figure, const char* name) {
-  if (!figure.contains(name)) return {};
-  const auto& axis = figure.at(name);
-  return {axis.value("label", ""), axis.value("logarithmic", false)};
-}
-
-Series parse_series(const ordered_json& content) {
+Series parse_series(const JsonValue& content) {
   Series series;
-  series.name = content.at("name").get<std::string>();
-  series.x = numbers(content.at("x"));
-  series.y = numbers(content.at("y"));
-  if (content.contains("low")) series.low = numbers(content.at("low"));
-  if (content.contains("high")) series.high = numbers(content.at("high"));
-  series.style = parse_name(kStyles, content.value("style", "line"), "the style of a series");
-  series.second_axis = content.value("second_axis", false);
+  series.name = content["name"].text();
+  series.x = content["x"].numbers();
+  series.y = content["y"].numbers(series.x.size());
+  if (content["low"].exists() || content["high"].exists()) {
+    series.low = content["low"].numbers(series.x.size());
+    series.high = content["high"].numbers(series.x.size());
+  }
+  if (const JsonValue style = content["style"]; style.exists()) {
+    series.style = style.name(
+        [](const std::string& name) { return parse_name(kStyles, name, "the style of a series"); });
+  }
+  series.second_axis = content["second_axis"].flag_or(false);
   return series;
 }
 
-Figure parse_figure(const ordered_json& content) {
+Figure parse_figure(const JsonValue& content) {
   Figure figure;
-  figure.id = content.at("id").get<std::string>();
-  figure.title = content.at("title").get<std::string>();
-  figure.caption = content.value("caption", "");
-  figure.x = parse_axis(content, "x");
-  figure.y = parse_axis(content, "y");
-  figure.y2 = parse_axis(content, "y2");
-  for (const auto& series : content.at("series")) figure.series.push_back(parse_series(series));
+  figure.id = content["id"].text();
+  figure.title = content["title"].text();
+  figure.caption = content["caption"].text_or("");
+  figure.x = parse_axis(content["x"]);
+  figure.y = parse_axis(content["y"]);
+  figure.y2 = parse_axis(content["y2"]);
+  for (const JsonValue& series : content["series"].list()) {
+    figure.series.push_back(parse_series(series));
+  }
   return figure;
 }
 
@@ -90,25 +84,15 @@ std::string to_json(const std::vector<Figure>& figures) {
     one["series"] = std::move(all);
     list.push_back(std::move(one));
   }
-  return ordered_json{{"format", kFormat}, {"figures", std::move(list)}}.dump();
+  return dump_readably({{"format", kFormat}, {"figures", std::move(list)}}, -1);
 }
 
 std::vector<Figure> parse_figures(const std::string& json, const std::string& source) {
-  ordered_json content;
-  try {
-    content = ordered_json::parse(json);
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(c10::str(source, ": is not JSON: ", error.what()));
-  }
-  const bool named = content.is_object() && content.contains("format");
-  CDT_REQUIRE(named && content["format"] == kFormat, source, ": expected the format \"", kFormat,
-              "\", but came ", named ? content["format"].dump() : "a file without a format");
+  const JsonValue content = parse_json(json, source);
+  content.require_format(kFormat);
   std::vector<Figure> figures;
-  try {
-    for (const auto& figure : content.at("figures")) figures.push_back(parse_figure(figure));
-  } catch (const std::exception& error) {
-    throw InvalidArgument(
-        c10::str(source, ": figure ", figures.size() + 1, " cannot be read: ", error.what()));
+  for (const JsonValue& figure : content["figures"].list()) {
+    figures.push_back(parse_figure(figure));
   }
   return figures;
 }

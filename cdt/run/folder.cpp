@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/json.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/run_page.h>
 #include <cdt/run/folder.h>
@@ -67,7 +68,7 @@ void RunFolder::write_record(const RunRecord& record) const {
 RunRecord RunFolder::read_record() const {
   CDT_REQUIRE(holds_run(), path_.string(),
               ": expected the folder of a run, but it has no run.json");
-  return parse_record(read_file(run()), run().string());
+  return parse_record(read_file(run(), kLongestJson), run().string());
 }
 
 void RunFolder::write_history(const std::vector<train::StepRecord>& rows) const {
@@ -83,7 +84,7 @@ void RunFolder::write_preprocess(const data::Preprocess& fitted) const {
 }
 
 data::Preprocess RunFolder::read_preprocess() const {
-  return data::parse_preprocess(read_file(preprocess()), preprocess().string());
+  return data::parse_preprocess(read_file(preprocess(), kLongestJson), preprocess().string());
 }
 
 void RunFolder::write_predictions(const study::Problem& problem) const {

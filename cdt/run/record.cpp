@@ -1,9 +1,9 @@
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
-#include <cdt/run/json_fields.h>
+#include <cdt/core/json.h>
 #include <cdt/run/record.h>
 
-#include <cmath>
+#include <limits>
 
 namespace cdt::run {
 namespace {
@@ -22,15 +22,17 @@ ordered_json settings_json(const Settings& settings) {
   return json;
 }
 
-Settings parse_settings(const ordered_json& json) {
+Settings parse_settings(const JsonValue& json) {
   Settings settings;
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_boolean()) {
-      if (value.get<bool>()) settings.push_back({name, {}});
-    } else if (value.is_array()) {
-      settings.push_back({name, value.get<std::vector<std::string>>()});
+  for (const auto& [name, value] : json.members()) {
+    const ordered_json& raw = value.raw();
+    if (raw.is_boolean()) {
+      if (value.flag()) settings.push_back({name, {}});
+    } else if (raw.is_array()) {
+      settings.push_back({name, value.texts()});
     } else {
-      settings.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
+      if (!raw.is_string() && !raw.is_number()) value.refuse("a setting, or a list of texts");
+      settings.push_back({name, {raw.is_string() ? value.text() : raw.dump()}});
     }
   }
   return settings;
@@ -54,17 +56,32 @@ ordered_json errors_json(const study::Errors& errors) {
   return json;
 }
 
-study::Errors parse_errors(const ordered_json& json) {
+study::ClassErrors parse_class_errors(const JsonValue& json) {
+  study::ClassErrors errors{json["accuracy"].number(),
+                            json["cross_entropy"].number_or_nan(),
+                            json["classes"].texts(),
+                            {}};
+  const size_t classes = errors.classes.size();
+  for (const JsonValue& row : json["confusion"].list()) {
+    errors.confusion.push_back(row.counts(classes));
+  }
+  if (errors.confusion.size() != classes) {
+    json["confusion"].refuse(c10::str("a row for each of the ", classes, " classes"));
+  }
+  return errors;
+}
+
+study::Errors parse_errors(const JsonValue& json) {
   study::Errors errors;
-  for (const auto& [target, value] : json.items()) {
-    if (value.contains("rmse")) {
-      study::NumberErrors number{value.at("rmse"), value.at("mae"), std::nullopt};
-      if (!value.at("r2").is_null()) number.r2 = value.at("r2").get<double>();
-      errors.push_back({target, number});
-    } else {
-      errors.push_back({target, study::ClassErrors{value.at("accuracy"), value.at("cross_entropy"),
-                                                   value.at("classes"), value.at("confusion")}});
+  for (const auto& [target, value] : json.members()) {
+    if (value["classes"].exists()) {
+      errors.push_back({target, parse_class_errors(value)});
+      continue;
     }
+    study::NumberErrors number{value["rmse"].number_or_nan(), value["mae"].number_or_nan(),
+                               std::nullopt};
+    if (value["r2"].exists()) number.r2 = value["r2"].number();
+    errors.push_back({target, number});
   }
   return errors;
 }
@@ -83,19 +100,18 @@ ordered_json result_json(const train::TrainResult& result, const std::string& in
           {"seconds", result.seconds}};
 }
 
-train::TrainResult parse_result(const ordered_json& json) {
+train::TrainResult parse_result(const JsonValue& json) {
   train::TrainResult result;
-  result.outcome = train::parse_outcome(json.at("outcome").get<std::string>());
-  result.steps = json.at("steps");
-  result.learning_rate = number_of(json, "lr");
-  result.train_loss = number_of(json, "train_loss");
-  result.val_loss = number_of(json, "val_loss");
-  const double best = number_of(json, "best_step");
-  result.best_step = std::isnan(best) ? -1 : static_cast<int64_t>(best);
-  result.best_val_loss = number_of(json, "best_val_loss");
-  result.linearizations = json.value("linearizations", int64_t{0});
-  result.rejected = json.value("rejected", int64_t{0});
-  result.seconds = json.value("seconds", 0.0);
+  result.outcome = json["outcome"].name(train::parse_outcome);
+  result.steps = json["steps"].count();
+  result.learning_rate = json["lr"].number_or_nan();
+  result.train_loss = json["train_loss"].number_or_nan();
+  result.val_loss = json["val_loss"].number_or_nan();
+  result.best_step = json["best_step"].count_or(-1);
+  result.best_val_loss = json["best_val_loss"].number_or_nan();
+  result.linearizations = json["linearizations"].count_or(0);
+  result.rejected = json["rejected"].count_or(0);
+  result.seconds = json["seconds"].number_or(0);
   return result;
 }
 
@@ -106,55 +122,13 @@ ordered_json tuning_json(const study::Tuning& tuning) {
           {"val_loss", tuning.validation_loss}};
 }
 
-study::Tuning parse_tuning(const ordered_json& json) {
+study::Tuning parse_tuning(const JsonValue& json) {
   study::Tuning tuning;
-  tuning.learning_rate = json.at("lr");
-  if (!json.at("p").is_null()) tuning.p = json.at("p").get<double>();
-  tuning.steps = json.at("steps");
-  tuning.validation_loss = number_of(json, "val_loss");
+  tuning.learning_rate = json["lr"].number();
+  if (json["p"].exists()) tuning.p = json["p"].number();
+  tuning.steps = json["steps"].count();
+  tuning.validation_loss = json["val_loss"].number_or_nan();
   return tuning;
-}
-
-RunRecord parse_fields(const ordered_json& json) {
-  RunRecord record;
-  record.version = json.value("version", "");
-  record.revision = json.value("revision", "");
-  record.settings = parse_settings(json.at("settings"));
-  if (json.contains("defaults")) record.defaults = parse_settings(json.at("defaults"));
-  record.seed = json.value("seed", uint64_t{0});
-  if (const auto data = json.find("data"); data != json.end()) {
-    record.data = {data->value("file", ""),          data->value("checksum", ""),
-                   data->value("rows", int64_t{0}),  data->value("features", int64_t{0}),
-                   data->value("train", int64_t{0}), data->value("validation", int64_t{0})};
-  }
-  if (const auto network = json.find("network"); network != json.end()) {
-    record.network = {network->value("shape", ""), network->value("parameters", int64_t{0})};
-  }
-  if (const auto machine = json.find("machine"); machine != json.end()) {
-    record.machine = {machine->value("device", ""), machine->value("threads", 0),
-                      machine->value("libtorch", "")};
-  }
-  const auto there = [&](const char* name) { return json.contains(name) && !json[name].is_null(); };
-  if (there("tuned")) record.tuned = parse_tuning(json.at("tuned"));
-  if (there("analysis")) record.analysis = json.at("analysis").dump(2);
-  record.analysis_text = json.value("analysis_text", "");
-  if (there("result")) {
-    record.result = parse_result(json.at("result"));
-    record.in_words = json.at("result").value("in_words", "");
-  }
-  if (there("errors")) {
-    const ordered_json& errors = json.at("errors");
-    record.errors.emplace().train = parse_errors(errors.at("train"));
-    if (!errors.at("validation").is_null()) {
-      record.errors->validation = parse_errors(errors.at("validation"));
-    }
-  }
-  if (there("seconds")) {
-    const ordered_json& seconds = json.at("seconds");
-    record.seconds = {seconds.value("load", 0.0), seconds.value("analysis", 0.0),
-                      seconds.value("training", 0.0), seconds.value("total", 0.0)};
-  }
-  return record;
 }
 
 }  // namespace
@@ -183,10 +157,11 @@ std::string to_json(const RunRecord& record) {
                      {"threads", record.machine.threads},
                      {"libtorch", record.machine.libtorch}};
   if (record.tuned) json["tuned"] = tuning_json(*record.tuned);
-  if (!record.analysis.empty()) json["analysis"] = ordered_json::parse(record.analysis);
+  if (!record.analysis.empty())
+    json["analysis"] = parse_json(record.analysis, "the analysis of a run").raw();
   if (!record.analysis_text.empty()) json["analysis_text"] = record.analysis_text;
   json["result"] = nullptr;
-  if (!record.result) return json.dump(2);
+  if (!record.result) return dump_exactly(json, "run.json", 2);
   json["result"] = result_json(*record.result, record.in_words);
   json["errors"] = nullptr;
   if (record.errors) {
@@ -201,20 +176,52 @@ std::string to_json(const RunRecord& record) {
                        {"training", record.seconds->training},
                        {"total", record.seconds->total}};
   }
-  return json.dump(2);
+  return dump_exactly(json, "run.json", 2);
 }
 
 RunRecord parse_record(const std::string& text, const std::string& file) {
-  const ordered_json json = parse_json(text, file);
-  require_format(json, kFormat, file);
-  try {
-    return parse_fields(json);
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(c10::str(file, ": cannot be read: ", error.what()));
+  const JsonValue json = parse_json(text, file);
+  json.require_format(kFormat);
+  RunRecord record;
+  record.version = json["version"].text_or("");
+  record.revision = json["revision"].text_or("");
+  record.settings = parse_settings(json["settings"]);
+  if (json["defaults"].exists()) record.defaults = parse_settings(json["defaults"]);
+  if (json["seed"].exists()) record.seed = json["seed"].seed();
+  const JsonValue data = json["data"];
+  record.data = {data["file"].text_or(""),  data["checksum"].text_or(""),
+                 data["rows"].count_or(0),  data["features"].count_or(0),
+                 data["train"].count_or(0), data["validation"].count_or(0)};
+  const JsonValue network = json["network"];
+  record.network = {network["shape"].text_or(""), network["parameters"].count_or(0)};
+  const JsonValue machine = json["machine"];
+  record.machine.device = machine["device"].text_or("");
+  if (machine["threads"].exists()) {
+    record.machine.threads =
+        static_cast<int>(machine["threads"].whole(0, std::numeric_limits<int>::max()));
   }
+  record.machine.libtorch = machine["libtorch"].text_or("");
+  if (json["tuned"].exists()) record.tuned = parse_tuning(json["tuned"]);
+  if (json["analysis"].exists()) record.analysis = json["analysis"].raw().dump(2);
+  record.analysis_text = json["analysis_text"].text_or("");
+  if (const JsonValue result = json["result"]; result.exists()) {
+    record.result = parse_result(result);
+    record.in_words = result["in_words"].text_or("");
+  }
+  if (const JsonValue errors = json["errors"]; errors.exists()) {
+    record.errors.emplace().train = parse_errors(errors["train"]);
+    if (errors["validation"].exists()) {
+      record.errors->validation = parse_errors(errors["validation"]);
+    }
+  }
+  if (const JsonValue seconds = json["seconds"]; seconds.exists()) {
+    record.seconds = {seconds["load"].number_or(0), seconds["analysis"].number_or(0),
+                      seconds["training"].number_or(0), seconds["total"].number_or(0)};
+  }
+  return record;
 }
 
-std::string to_json(const study::Errors& errors) { return errors_json(errors).dump(); }
+std::string to_json(const study::Errors& errors) { return dump_readably(errors_json(errors), -1); }
 
 Options options_of(const RunRecord& record) {
   Options options;

@@ -59,9 +59,11 @@ struct RunRecord {
 };
 
 /// The text of run.json (docs/formats.md).
+/// @throws InvalidArgument, with the field, if a text in it is not UTF-8: the name of a file, say.
 std::string to_json(const RunRecord& record);
 /// Reads what any version has written; fields that it lacks keep their defaults.
-/// @throws InvalidArgument, naming `file`, if it is not JSON, of another format, or damaged.
+/// @throws InvalidArgument, naming `file`, if it is not JSON, of another format, or damaged: the
+/// message has the field.
 RunRecord parse_record(const std::string& json, const std::string& file = "run.json");
 
 /// The part "errors" of one set of rows: by target, with the names of docs/formats.md.

@@ -107,6 +107,7 @@ class Session {
     record.network = {problem.model->describe(), problem.model->parameter_count()};
     record.machine = {options_.device.str(), torch::get_num_threads(), TORCH_VERSION};
     record.seconds.emplace().load = seconds_since(start_);
+    static_cast<void>(to_json(record));  // what it cannot hold shows before anything is written
   }
 
   void make(std::optional<train::Trainer>& trainer) const {

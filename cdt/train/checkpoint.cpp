@@ -1,9 +1,9 @@
 // The trainer's state as one safetensors file, and back: tensors by name, the rest as JSON.
 #include <cdt/core/error.h>
+#include <cdt/core/json.h>
 #include <cdt/train/trainer.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace cdt::train {
 namespace {
@@ -25,20 +25,22 @@ json to_json(const SavedState& state) {
   return text;
 }
 
-SavedState from_json(const json& text) {
+/// Numbers, switches and lists of such; what else there may be belongs to nobody.
+SavedState from_json(const JsonValue& text) {
   SavedState state;
-  for (const auto& [name, value] : text.items()) {
-    if (value.is_boolean()) {
-      state.values[name] = value.get<bool>();
-    } else if (value.is_number_integer()) {
-      state.values[name] = value.get<int64_t>();
-    } else if (value.is_number()) {
-      state.values[name] = value.get<double>();
-    } else if (value.is_null()) {
+  for (const auto& [name, value] : text.members()) {
+    const auto& raw = value.raw();
+    if (raw.is_boolean()) {
+      state.values[name] = value.flag();
+    } else if (raw.is_number_integer()) {
+      state.values[name] = value.whole();
+    } else if (raw.is_number()) {
+      state.values[name] = value.number();
+    } else if (raw.is_null()) {
       state.values[name] = kUnknown;
-    } else if (value.is_array()) {
+    } else if (raw.is_array()) {
       auto& list = state.lists[name];
-      for (const json& item : value) list.push_back(from_json(item));
+      for (const JsonValue& item : value.list()) list.push_back(from_json(item));
     }
   }
   return state;
@@ -75,15 +77,9 @@ void Trainer::restore(const SafeTensors& content) {
   CDT_REQUIRE(format != content.metadata.end() && format->second == kFormat &&
                   content.metadata.contains("state") && content.metadata.contains("history"),
               "expected a checkpoint of the format ", kFormat);
-  SavedState state;
-  std::string method;
-  try {
-    const json text = json::parse(content.metadata.at("state"));
-    method = text.at("method").get<std::string>();
-    state = from_json(text);
-  } catch (const json::exception& error) {
-    throw InvalidArgument(c10::str("the checkpoint's state cannot be read: ", error.what()));
-  }
+  const JsonValue text = parse_json(content.metadata.at("state"), "the checkpoint's state");
+  const std::string method = text["method"].text();
+  SavedState state = from_json(text);
   const Method own = setup_->options.method;
   CDT_REQUIRE(method == to_string(own), "the checkpoint is of method ", method, ", not ",
               to_string(own));

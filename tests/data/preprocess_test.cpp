@@ -413,6 +413,11 @@ TEST(Preprocess, RefusesRecordsThatAreNone) {
   refuse([](json& r) { r["columns"][0]["features"] = json::array(); }, "1 features");
   refuse([](json& r) { r["columns"][1]["categories"] = {"b", "a"}; }, "sorted");
   refuse([](json& r) { r["columns"][0]["type"] = "date"; }, "numeric, text");
+  refuse([](json& r) { r["columns"][0]["name"] = 3; },
+         "columns[0].name: expected text, but came 3");
+  refuse([](json& r) { r["csv"] = "x"; }, "csv: expected an object");
+  refuse([](json& r) { r["targets"] = nullptr; }, "targets: expected a list");
+  expect_refused([] { parse_preprocess(std::string(100'000, '['), "p.json"); }, {"nests deeper"});
 }
 
 TEST(Preprocess, NamesOfOptions) {

@@ -72,9 +72,14 @@ TEST(SweepPages, SaysWhatIsWrongWithASweep) {
   refused([](ordered_json& r) { r["rows"] = ordered_json::array(); }, "its list of rows is empty");
   refused([](ordered_json& r) { r.erase("rows"); }, "its list of rows is empty");
   refused([](ordered_json& r) { r["rows"] = "many"; }, "rows: expected a list, but came \"many\"");
-  refused([](ordered_json& r) { r["rows"][0] = 3; },
-          "rows: expected a list of objects, but came 3");
-  refused([](ordered_json& r) { r["summary"] = {1}; }, "must be string");
+  refused([](ordered_json& r) { r["rows"][0] = 3; }, "rows[0]: expected an object, but came 3");
+  refused([](ordered_json& r) { r["summary"] = {1}; }, "summary[0]: expected text, but came 1");
+  refused([](ordered_json& r) { r["rows"][0]["lr"] = "fast"; },
+          "rows[0].lr: expected a finite number, but came \"fast\"");
+  refused([](ordered_json& r) { r["rows"][0]["runs"] = -1; }, "rows[0].runs: expected a whole");
+  refused([](ordered_json& r) { r["complete"] = "yes"; }, "complete: expected true or false");
+  refused([](ordered_json& r) { r["machine"] = 1; }, "machine: expected an object");
+  expect_refused([] { parse_results(std::string(100'000, '['), "results.json"); }, "nests deeper");
 }
 
 TEST(SweepPages, SaysWhatIsNoJson) {

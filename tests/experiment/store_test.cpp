@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "experiment/sample_plan.h"
 #include "support/temp_folder.h"
@@ -81,6 +82,63 @@ TEST_F(StoreTest, WhatIsDamagedOrTooLittleIsToBeRunAgain) {
   EXPECT_FALSE(store.load(what));
   std::ofstream(file) << "{}";
   EXPECT_FALSE(store.load(what));
+  std::ofstream(file) << std::string(100'000, '[');
+  EXPECT_FALSE(store.load(what));
+}
+
+TEST_F(StoreTest, ListsThatDoNotFitEachOtherAreRunAgain) {
+  const Store store(folder(), sample_plan(), "12");
+  const Case what{"small", "cdt", 0.1, 0.1, 1, 6, true, true};
+  CaseRun run = made_up(what, 1);
+  run.eigenvalues = {3, 1};
+  run.gain = run.factor_gd = run.factor_cdt = {0.5, 0.25};
+  run.trace_step = {0, 2};
+  run.traces = {{4, 0.5, {0.1, 0.2}, {0.5, 0.75}}};
+  store.save(run);
+  ASSERT_TRUE(store.load(what));
+  const auto file = folder() / "runs" / (what.key() + ".json");
+  const auto whole = nlohmann::ordered_json::parse(read_file(file));
+  for (const std::string place :
+       {"/curve/step", "/curve/train", "/curve/val", "/curve/refreshed", "/curve/rejected",
+        "/final_error", "/row_norm", "/details/eigenvalues", "/details/gain", "/details/factor_gd",
+        "/details/factor_cdt", "/traces/step", "/traces/samples/0/outputs",
+        "/traces/samples/0/augmented"}) {
+    SCOPED_TRACE(place);
+    for (const char* other : {"[]", "[1]", "[1, 2, 3, 4]", "null", "3", "[\"a\", \"b\", \"c\"]"}) {
+      auto damaged = whole;
+      damaged[nlohmann::ordered_json::json_pointer(place)] = nlohmann::ordered_json::parse(other);
+      std::ofstream(file) << damaged;
+      EXPECT_FALSE(store.load(what)) << other;
+    }
+  }
+  auto empty = whole;  // of one length, but no curve
+  for (auto& [name, list] : empty["curve"].items()) list = nlohmann::ordered_json::array();
+  std::ofstream(file) << empty;
+  EXPECT_FALSE(store.load(what));
+  auto other = whole;
+  other["outcome"] = "elsewhere";
+  std::ofstream(file) << other;
+  EXPECT_FALSE(store.load(what));
+}
+
+TEST_F(StoreTest, ArchitecturesNameFilesOfTheFolderAlone) {
+  Plan plan = sample_plan();
+  for (const std::string name : {"../../x", "/tmp/x", "..", "", "a/b", "a\nb"}) {
+    SCOPED_TRACE(name);
+    plan.architectures = {{name, {6}}};
+    EXPECT_THROW(require_sound(plan), InvalidArgument);
+    const Store store(folder(), sample_plan(), "12");
+    const Case what{"../../x", "cdt", 0.1, 0.1, 1, 6};
+    EXPECT_THROW(store.save(made_up(what, 1)), InvalidArgument);
+    EXPECT_THROW(store.load(what), InvalidArgument);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x-cdt-lr0.1-p0.1-seed1-steps6.json"));
+}
+
+TEST_F(StoreTest, SettingsAreUtf8) {
+  Plan plan = sample_plan();
+  plan.settings.push_back({"drop", "caf\xe9", "given", ""});
+  expect_refused(plan, "12", "sweep.json: settings.drop: expected UTF-8 text");
 }
 
 TEST_F(StoreTest, RunsOfAFolderShareTheirSettings) {
@@ -100,10 +158,24 @@ TEST_F(StoreTest, RunsOfAFolderShareTheirSettings) {
   plan.architectures = {{"large", {5}}};
   expect_refused(plan, "12", "with architecture large \"12,12\", not \"5\"");
 
-  std::ofstream(folder() / "sweep.json") << "{";
-  expect_refused(sample_plan(), "12", "sweep.json: expected JSON; the file is damaged");
-  std::ofstream(folder() / "sweep.json") << "{\"format\": \"cdt-sweep-9\"}";
-  expect_refused(sample_plan(), "12", "expected the format cdt-sweep-1, but came 'cdt-sweep-9'");
+  const auto refused = [&](const std::string& content, const std::string& message) {
+    SCOPED_TRACE(content.substr(0, 60));
+    std::ofstream(folder() / "sweep.json") << content;
+    expect_refused(sample_plan(), "12", "sweep.json: " + message);
+  };
+  refused("{", "is not JSON");
+  refused("[]", "expected the format \"cdt-sweep-1\", but came a file without a format");
+  refused(R"({"format": "cdt-sweep-9"})", "expected the format \"cdt-sweep-1\", but came");
+  refused(R"({"format": 3})", "expected the format \"cdt-sweep-1\", but came 3");
+  refused(R"({"format": "cdt-sweep-1", "settings": 1})", "settings: expected an object");
+  refused(R"({"format": "cdt-sweep-1"})", "settings: expected an object, but there is none");
+  refused(R"({"format": "cdt-sweep-1", "settings": {"file": 12}})", "settings.file: expected text");
+  refused(R"({"format": "cdt-sweep-1", "settings": {}, "sessions": {}})",
+          "sessions: expected a list");
+  refused(R"({"format": "cdt-sweep-1", "settings": {}, "sessions": [{"runs": "3"}]})",
+          "sessions[0].runs: expected a whole number");
+  refused(R"({"format": "cdt-sweep-1", "settings": )" + std::string(100'000, '['),
+          "expected at most 32 lists and objects within each other");
   std::ofstream(folder_ / "file") << "";
   EXPECT_THROW(Store(folder_ / "file", sample_plan(), "12"), InvalidArgument);
 }

@@ -239,15 +239,17 @@ TEST_F(SavedModel, SaysWhatIsWrongWithAFile) {
   write(R"({"type": "mlp", "inputs": 3, "parametrisation": "ntk"})", good);
   refused("has no 'parametrisation'");
   write(R"({"type": "mlp", "inputs": 3.7})", good);
-  refused("inputs must be a whole number from 1 to 2147483647, not 3.7");
+  refused(
+      "the architecture record: inputs: expected a whole number from 1 to 2147483647, but came "
+      "3.7");
   write(R"({"type": "mlp", "inputs": 3, "hidden": [4.9]})", good);
-  refused("hidden widths must be a whole number");
+  refused("hidden[0]: expected a whole number");
   write(R"({"type": "mlp", "inputs": 3, "hidden": 4})", good);
-  refused("hidden must be a list");
+  refused("hidden: expected a list");
   write(R"({"type": "mlp", "inputs": 3, "width_factor": 1.9})", good);
-  refused("width_factor must be a whole number");
+  refused("width_factor: expected a whole number");
   write(R"({"type": "mlp", "inputs": 1180591620717411303424})", good);
-  refused("inputs must be a whole number");
+  refused("inputs: expected a whole number");
   write(R"({"type": "mlp", "inputs": 3, "activation": "step"})", good);
   refused("activation");
   auto tensors = good;
