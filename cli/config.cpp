@@ -1,26 +1,24 @@
 // --config and --resume: options from a file stand before those of the command line, which win.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
 #include <cdt/run/folder.h>
-#include <toml++/toml.h>
 
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/toml_file.h"
 
 namespace cdt::cli {
 namespace {
 
 /// By the names of the options, without their dashes.
-using Settings = std::map<std::string, nlohmann::json>;
+using Settings = std::map<std::string, nlohmann::ordered_json>;
 
 /// Options that are no settings.
 constexpr std::array kOfOneCall{"config", "resume", "help"};
 
 /// A value as the command line would spell it; lists with commas between.
-std::string spell_option(const nlohmann::json& value, const std::string& where) {
+std::string spell_option(const nlohmann::ordered_json& value, const std::string& where) {
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float() && value == std::floor(value.get<double>()) &&
@@ -28,21 +26,10 @@ std::string spell_option(const nlohmann::json& value, const std::string& where) 
     return std::to_string(value.get<int64_t>());  // 1e3 steps
   }
   if (value.is_number()) return value.dump();
-  CDT_REQUIRE(value.is_array(), where, ": expected a value or a list of values");
+  CDT_REQUIRE(value.is_array(), where, ": expected a value or a list of values, but came ",
+              excerpt(value));
   std::string list;
   for (const auto& item : value) list += (list.empty() ? "" : ",") + spell_option(item, where);
-  return list;
-}
-
-nlohmann::json to_json(const toml::node& node, const std::string& where) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* whole = node.as_integer()) return whole->get();
-  if (const auto* real = node.as_floating_point()) return real->get();
-  if (const auto* flag = node.as_boolean()) return flag->get();
-  const auto* array = node.as_array();
-  CDT_REQUIRE(array != nullptr, where, ": expected a value or a list of values");
-  nlohmann::json list = nlohmann::json::array();
-  for (const toml::node& item : *array) list.push_back(to_json(item, where));
   return list;
 }
 
@@ -62,47 +49,50 @@ bool is_place(const CLI::Option& option) { return option.get_lnames().empty(); }
 /// at the top that only they have, are skipped.
 Settings read_config(const std::string& path, const CLI::App& command,
                      const std::vector<const CLI::App*>& commands) {
-  toml::table table;
-  try {
-    table = toml::parse(read_file(path), path);
-  } catch (const toml::parse_error& error) {
-    throw InvalidArgument(c10::str(path, ", line ", error.source().begin.line, ": ",
-                                   std::string(error.description())));
-  }
+  const JsonValue table = read_toml(path);
   Settings settings;
-  const auto take = [&](const toml::table& values, bool top) {
-    for (const auto& [key, node] : values) {
-      std::string name(key.str());
+  const auto take = [&](const JsonValue& values, bool top) {
+    for (const auto& [key, value] : values.members()) {
+      std::string name = key;
       const auto any = [&](auto&& holds) {
         return std::any_of(commands.begin(), commands.end(), holds);
       };
-      CDT_REQUIRE(!node.is_table() ||
-                      (top && any([&](const CLI::App* each) { return each->get_name() == name; })),
-                  path, ": the table [", name, "] belongs to no command");
-      if (node.is_table()) continue;
+      const bool is_table = value.raw().is_object();
+      CDT_REQUIRE(
+          !is_table || (top && any([&](const CLI::App* each) { return each->get_name() == name; })),
+          path, ": the table [", name, "] belongs to no command");
+      if (is_table) continue;
       std::replace(name.begin(), name.end(), '_', '-');
       const bool others =
           find_option(command, name) == nullptr && top &&
           any([&](const CLI::App* each) { return find_option(*each, name) != nullptr; });
-      if (!others) settings[name] = to_json(node, c10::str(path, ", ", name));
+      if (!others) settings[name] = value.raw();
     }
   };
   take(table, true);
-  if (const auto* own = table[command.get_name()].as_table()) take(*own, false);
+  const JsonValue own = table[command.get_name()];
+  if (own.raw().is_object()) take(own, false);
   return settings;
 }
 
-Settings read_run(const std::filesystem::path& folder) {
+/// Only what run.json is there to hold: a folder from elsewhere must not choose what is written.
+Settings read_run(const std::filesystem::path& path) {
+  const run::RunFolder folder(path);
   Settings settings;
-  for (const auto& [name, values] : run::RunFolder(folder).read_record().settings) {
-    settings[name] = values.empty() ? nlohmann::json(true) : nlohmann::json(values);
+  for (const auto& [name, values] : folder.read_record().settings) {
+    const auto& known = run::all_settings();
+    CDT_REQUIRE(
+        std::any_of(known.begin(), known.end(),
+                    [&, &name = name](const run::Setting& each) { return each.name == name; }),
+        folder.run().string(), ": settings.", name, ": there is no such setting of a run");
+    settings[name] = values.empty() ? nlohmann::ordered_json(true) : nlohmann::ordered_json(values);
   }
   return settings;
 }
 
 /// The argument that says `name` = `value`; empty if it need not be said.
 std::string to_argument(const CLI::App& command, const std::string& name,
-                        const nlohmann::json& value, const std::string& source) {
+                        const nlohmann::ordered_json& value, const std::string& source) {
   const CLI::Option* option = find_option(command, name);
   CDT_REQUIRE(option != nullptr, source, ": there is no setting '", name, "'; cdt ",
               command.get_name(), " --help lists them");
@@ -113,7 +103,9 @@ std::string to_argument(const CLI::App& command, const std::string& name,
     return text == "true" ? "--" + name : "";
   }
   CDT_REQUIRE(!text.empty() || value.is_array(), source, ": ", name, " has no value");
-  return text.empty() || is_place(*option) ? text : c10::str("--", name, "=", text);
+  // A file's name, even if it begins like a flag.
+  if (is_place(*option)) return text.starts_with('-') ? "./" + text : text;
+  return text.empty() ? text : c10::str("--", name, "=", text);
 }
 
 /// What the command line itself gives: names of options and their values; "" stands for places.

@@ -1,12 +1,11 @@
 // cdt data: makes a data set, describes a CSV file.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/json.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/describe.h>
 #include <cdt/data/houses.h>
 #include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/study_options.h"
 
@@ -32,11 +31,10 @@ int make(const MakeOptions& options) {
   write_file_atomically(options.out, {text});
   options.output.text(fmt::format("{}: {} row{}, target price\n", options.out, options.rows,
                                   options.rows == 1 ? "" : "s"));
-  options.output.write_json(nlohmann::ordered_json{
-      {"file", options.out},
-      {"rows", options.rows},
-      {"seed", options.seed},
-      {"targets", {"price"}}}.dump(2));
+  options.output.write_json(dump_readably({{"file", options.out},
+                                           {"rows", options.rows},
+                                           {"seed", options.seed},
+                                           {"targets", nlohmann::ordered_json::array({"price"})}}));
   return 0;
 }
 

@@ -4,11 +4,10 @@
 #include <cdt/control/general.h>
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
+#include <cdt/core/json.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
 #include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 
@@ -92,7 +91,7 @@ int run_design(const DesignCommand& options) {
     }
     save(controller.gain_matrix(),
          options.steering.empty() ? torch::Tensor() : controller.steering_matrix());
-    json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
+    json = parse_json(analysis::to_json(preflight), "the analysis").raw();
     json["solver"] = "spectral";
   } else {
     const int64_t n = spectrum.size();
@@ -106,7 +105,7 @@ int run_design(const DesignCommand& options) {
     preflight.riccati_residual = controller.relative_residual;
     preflight.radius_cdt = controller.closed_loop_radius;
     save(controller.K, controller.steering);
-    json = nlohmann::ordered_json::parse(analysis::to_json(preflight));
+    json = parse_json(analysis::to_json(preflight), "the analysis").raw();
     json["margin_cdt"] = number_or_null(analysis::kernel_margins(controller, step_scale).cdt);
     // Closed forms of Q = qI, R = pI, which these weights are not.
     for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
@@ -117,7 +116,7 @@ int run_design(const DesignCommand& options) {
   json["gain"] = options.out;
   json["gradient_factor"] = dynamics::gradient_factor(settings.loss, spectrum.size());
   options.output.text(describe_design(options, settings, preflight, json, spectrum));
-  options.output.write_json(json.dump(2));
+  options.output.write_json(dump_readably(json));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // cdt info: versions, BLAS, threads, devices, and how fast this machine multiplies matrices.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <cdt/core/json.h>
 #include <cdt/core/speed.h>
 #include <cdt/core/version.h>
 #include <dlfcn.h>
@@ -8,7 +9,6 @@
 #include <torch/version.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/command.h"
@@ -65,7 +65,7 @@ int run_info(const InfoCommand& options) {
         "libopenblas0-openmp.\n";
   }
   options.output.text(text);
-  options.output.write_json(json.dump(2));
+  options.output.write_json(dump_readably(json));
   return 0;
 }
 

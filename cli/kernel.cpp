@@ -1,8 +1,7 @@
 // cdt kernel: writes Θ as .npy.
+#include <cdt/core/json.h>
 #include <cdt/core/npy.h>
 #include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 
@@ -31,15 +30,13 @@ int run_kernel(const KernelCommand& options) {
   if (!options.outputs.empty()) save_npy(options.outputs, ntk.outputs);
   options.output.text(fmt::format("{}: {} × {}, {}\n", options.out, ntk.theta.size(0),
                                   ntk.theta.size(1), ntk.brief_report()));
-  options.output.write_json(nlohmann::ordered_json{
-      {"kernel", options.out},
-      {"rows", ntk.theta.size(0)},
-      {"columns", ntk.theta.size(1)},
-      {"samples", ntk.outputs.size(0)},
-      {"outputs", ntk.outputs.size(1)},
-      {"self_check", ntk.self_check},
-      {"report",
-       ntk.brief_report()}}.dump(2));
+  options.output.write_json(dump_readably({{"kernel", options.out},
+                                           {"rows", ntk.theta.size(0)},
+                                           {"columns", ntk.theta.size(1)},
+                                           {"samples", ntk.outputs.size(0)},
+                                           {"outputs", ntk.outputs.size(1)},
+                                           {"self_check", ntk.self_check},
+                                           {"report", ntk.brief_report()}}));
   return 0;
 }
 

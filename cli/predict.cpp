@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
+#include <cdt/core/json.h>
 #include <cdt/run/folder.h>
 #include <fmt/format.h>
 
@@ -57,11 +58,11 @@ int run_predict(const PredictCommand& options) {
     json["errors"] = nlohmann::ordered_json::object();
   }
   if (found.errors) {
-    json["errors"] = nlohmann::ordered_json::parse(run::to_json(*found.errors));
+    json["errors"] = parse_json(run::to_json(*found.errors), "errors").raw();
     for (const auto& [name, value] : *found.errors) text += error_line(name, value);
   }
   if (!to_stdout) options.output.text(text);
-  options.output.write_json(json.dump(2));
+  options.output.write_json(dump_readably(json));
   return 0;
 }
 

@@ -1,11 +1,10 @@
 // cdt report: folders of runs, or of a sweep → one self-contained HTML page.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/json.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/run/page_input.h>
 #include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/browser.h"
 #include "cli/command.h"
@@ -57,7 +56,7 @@ int run_report(const ReportCommand& options) {
       }
     }
   }
-  options.output.write_json(json.dump(2));
+  options.output.write_json(dump_readably(json));
   return 0;
 }
 

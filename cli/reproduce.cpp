@@ -3,10 +3,12 @@
 #include <cdt/core/file.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
+
+#include <limits>
 
 #include "cli/experiments.h"
 #include "cli/sweep.h"
+#include "cli/toml_file.h"
 
 namespace cdt::cli {
 namespace {
@@ -22,168 +24,127 @@ struct ReproduceCommand {
   const CLI::App* app = nullptr;
 };
 
-/// The content of an experiment file, with messages that name it.
-class Experiment {
- public:
-  Experiment(const std::string& text, std::string source) : source_(std::move(source)) {
-    try {
-      table_ = toml::parse(text, source_);
-    } catch (const toml::parse_error& error) {
-      throw InvalidArgument(c10::str(source_, ", line ", error.source().begin.line, ": ",
-                                     std::string(error.description())));
-    }
-  }
-
-  const toml::table& table() const { return table_; }
-
-  /// The value at `path`, as "settings.rows.value".
-  template <class T>
-  T get(const std::string& path) const {
-    const auto value = table_.at_path(path).value<T>();
-    CDT_REQUIRE(value.has_value(), source_, ": expected a value at ", path);
-    return *value;
-  }
-  template <class T>
-  T get_or(const std::string& path, T otherwise) const {
-    return table_.at_path(path).value<T>().value_or(otherwise);
-  }
-  template <class T>
-  std::vector<T> list(const std::string& path) const {
-    return to_list<T>(table_.at_path(path).as_array(), path);
-  }
-  template <class T>
-  std::vector<T> to_list(const toml::array* array, const std::string& path) const {
-    CDT_REQUIRE(array != nullptr, source_, ": expected a list at ", path);
-    std::vector<T> values;
-    for (const auto& item : *array) {
-      const auto value = item.value<T>();
-      CDT_REQUIRE(value.has_value(), source_, ": ", path, " holds something else than expected");
-      values.push_back(*value);
-    }
-    return values;
-  }
-  const std::string& source() const { return source_; }
-
- private:
-  toml::table table_;
-  std::string source_;
-};
-
-std::string spell(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* whole = node.as_integer()) return fmt::format("{}", whole->get());
-  if (const auto* real = node.as_floating_point()) return fmt::format("{}", real->get());
+std::string spell(const JsonValue& value) {
+  const auto& raw = value.raw();
+  if (raw.is_string()) return value.text();
+  if (raw.is_number_integer()) return fmt::format("{}", value.whole());
+  if (raw.is_number()) return fmt::format("{}", value.number());
   std::string list;
-  if (const auto* array = node.as_array()) {
-    for (const auto& item : *array) list += (list.empty() ? "" : ", ") + spell(item);
+  if (raw.is_array()) {
+    for (const JsonValue& item : value.list()) list += (list.empty() ? "" : ", ") + spell(item);
   }
   return list;
 }
 
-paper::Published read_published(const Experiment& experiment) {
+int64_t positive_count(const JsonValue& value) { return value.whole(1); }
+
+double positive_number(const JsonValue& value) {
+  if (!(value.number() > 0)) value.refuse("a number above 0");
+  return value.number();
+}
+
+/// What `read` makes of each entry of a list that has some.
+template <class Read>
+auto filled_list(const JsonValue& list, Read read) {
+  std::vector<decltype(read(list))> values;
+  for (const JsonValue& each : list.list()) values.push_back(read(each));
+  if (values.empty()) list.refuse("a list that is not empty");
+  return values;
+}
+
+std::vector<double> rates_of(const JsonValue& list) { return filled_list(list, positive_number); }
+
+std::vector<std::string> methods_of(const JsonValue& list) {
+  return filled_list(list, [](const JsonValue& each) {
+    return each.name([](const std::string& name) {
+      if (name != experiment::kGdBest) train::parse_method(name);
+      return name;
+    });
+  });
+}
+
+paper::Published read_published(const JsonValue& experiment) {
   paper::Published published;
-  published.note = experiment.get_or<std::string>("published.note", "");
-  published.closer = experiment.get_or<int64_t>("samples.published_closer", 0);
-  published.of_samples = experiment.get_or<int64_t>("samples.published_samples", 0);
-  const toml::array* array = experiment.table().at_path("published.rows").as_array();
-  if (array == nullptr) return published;
-  for (const auto& item : *array) {
-    const toml::table* row = item.as_table();
-    CDT_REQUIRE(row != nullptr, experiment.source(), ": published rows must be tables");
-    const auto architecture = (*row)["architecture"].value<std::string>();
-    const auto lr = (*row)["lr"].value<double>();
-    const auto method = (*row)["method"].value<std::string>();
-    CDT_REQUIRE(architecture && lr && method, experiment.source(),
-                ": published rows need architecture and method as text, and lr as a number");
-    const auto loss = [&](const char* key) { return (*row)[key].value_or(report::kNotKnown); };
+  published.note = experiment["published"]["note"].text_or("");
+  published.closer = experiment["samples"]["published_closer"].count_or(0);
+  published.of_samples = experiment["samples"]["published_samples"].count_or(0);
+  const JsonValue rows = experiment["published"]["rows"];
+  if (!rows.exists()) return published;
+  for (const JsonValue& row : rows.list()) {
     published.rows.push_back(
-        {*architecture,
-         *lr,
-         *method,
-         {{loss("val_mse_mean"), loss("val_mse_std")}, (*row)["converged"].value_or(int64_t{0})}});
+        {row["architecture"].text(),
+         positive_number(row["lr"]),
+         row["method"].text(),
+         {{row["val_mse_mean"].number_or_nan(), row["val_mse_std"].number_or_nan()},
+          row["converged"].count_or(0)}});
   }
   return published;
 }
 
-std::vector<experiment::Architecture> read_architectures(const Experiment& experiment) {
-  const toml::array* array = experiment.table()["architectures"].as_array();
-  CDT_REQUIRE(array != nullptr && !array->empty(), experiment.source(),
-              ": expected [[architectures]]");
-  std::vector<experiment::Architecture> architectures;
-  for (const auto& item : *array) {
-    const toml::table* each = item.as_table();
-    CDT_REQUIRE(each != nullptr && (*each)["name"].is_string(), experiment.source(),
-                ": an architecture needs a name");
-    architectures.push_back(
-        {*(*each)["name"].value<std::string>(),
-         experiment.to_list<int64_t>((*each)["hidden"].as_array(), "architectures.hidden")});
+experiment::Architecture read_architecture(const JsonValue& each) {
+  experiment::Architecture architecture;
+  architecture.name = each["name"].name([](const std::string& name) {
+    require_file_name(name, "the name of an architecture");
+    return name;
+  });
+  for (const JsonValue& width : each["hidden"].list()) {
+    architecture.hidden.push_back(width.whole(1, std::numeric_limits<int32_t>::max()));
   }
-  return architectures;
+  return architecture;
 }
 
-experiment::Plan read_plan(const Experiment& experiment) {
+experiment::Plan read_plan(const JsonValue& experiment) {
   experiment::Plan plan;
   plan.kind = "reproduce";
-  plan.title = experiment.get<std::string>("title");
-  const auto text = [&](const std::string& name) {
-    return experiment.get<std::string>("settings." + name + ".value");
-  };
-  const auto number = [&](const std::string& name) {
-    return experiment.get<double>("settings." + name + ".value");
-  };
-  const auto whole = [&](const std::string& name) {
-    return experiment.get<int64_t>("settings." + name + ".value");
-  };
-  plan.data.targets = {text("target")};
-  plan.data.csv.drop = experiment.list<std::string>("settings.drop.value");
-  plan.data.rows = whole("rows");
-  plan.data.train_rows = whole("train-rows");
-  plan.data.encoding = data::parse_encoding(text("categories"));
-  plan.data.missing_number = data::parse_missing_number(text("missing-numbers"));
-  plan.data.scaling = data::parse_scaling(text("scale"));
-  plan.data.target_scaling = data::parse_scaling(text("target-scale"));
-  plan.data.fit = study::parse_fit(text("fit"));
-  plan.network.activation = nn::parse_activation(text("activation"));
-  plan.network.parametrization = nn::parse_parametrization(text("parametrization"));
-  plan.network.sigma_w = number("sigma-w");
-  plan.network.sigma_b = number("sigma-b");
-  plan.network.dtype = study::parse_dtype(text("dtype"));
-  plan.loss = dynamics::parse_loss(text("loss"));
-  plan.schedule.kind = train::parse_schedule(text("schedule"));
-  plan.schedule.decay = number("decay");
-  plan.q = number("q");
-  plan.p = number("p");
-  plan.steps = whole("steps");
-  plan.seeds = whole("seeds");
-  plan.validate_every = whole("validate-every");
-  plan.lrs = experiment.list<double>("settings.lrs.value");
-  plan.methods = experiment.list<std::string>("settings.methods.value");
-  plan.architectures = read_architectures(experiment);
-  if (experiment.table().contains("rates")) {
-    plan.further.lrs = experiment.list<double>("rates.lrs");
-    plan.further.methods = experiment.list<std::string>("rates.methods");
-    plan.further.seeds = experiment.get<int64_t>("rates.seeds");
-    plan.further.steps = experiment.get<int64_t>("rates.steps");
+  plan.title = experiment["title"].text();
+  const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
+  plan.data.targets = {setting("target").text()};
+  plan.data.csv.drop = setting("drop").texts();
+  plan.data.rows = setting("rows").count();
+  plan.data.train_rows = setting("train-rows").count();
+  plan.data.encoding = setting("categories").name(data::parse_encoding);
+  plan.data.missing_number = setting("missing-numbers").name(data::parse_missing_number);
+  plan.data.scaling = setting("scale").name(data::parse_scaling);
+  plan.data.target_scaling = setting("target-scale").name(data::parse_scaling);
+  plan.data.fit = setting("fit").name(study::parse_fit);
+  plan.network.activation = setting("activation").name(nn::parse_activation);
+  plan.network.parametrization = setting("parametrization").name(nn::parse_parametrization);
+  plan.network.sigma_w = setting("sigma-w").number();
+  plan.network.sigma_b = setting("sigma-b").number();
+  plan.network.dtype = setting("dtype").name(study::parse_dtype);
+  plan.loss = setting("loss").name(dynamics::parse_loss);
+  plan.schedule.kind = setting("schedule").name(train::parse_schedule);
+  plan.schedule.decay = setting("decay").number();
+  plan.q = positive_number(setting("q"));
+  plan.p = positive_number(setting("p"));
+  plan.steps = positive_count(setting("steps"));
+  plan.seeds = positive_count(setting("seeds"));
+  plan.validate_every = positive_count(setting("validate-every"));
+  plan.lrs = rates_of(setting("lrs"));
+  plan.methods = methods_of(setting("methods"));
+  plan.architectures = filled_list(experiment["architectures"], read_architecture);
+  if (const JsonValue rates = experiment["rates"]; rates.exists()) {
+    plan.further.lrs = rates_of(rates["lrs"]);
+    plan.further.methods = methods_of(rates["methods"]);
+    plan.further.seeds = positive_count(rates["seeds"]);
+    plan.further.steps = positive_count(rates["steps"]);
   }
-  if (experiment.table().contains("weights")) {
-    plan.weights.p = experiment.list<double>("weights.p");
-    plan.weights.architecture = experiment.get<std::string>("weights.architecture");
-    plan.weights.lr = experiment.get<double>("weights.lr");
-    plan.weights.seeds = experiment.get<int64_t>("weights.seeds");
+  if (const JsonValue weights = experiment["weights"]; weights.exists()) {
+    plan.weights.p = rates_of(weights["p"]);
+    plan.weights.architecture = weights["architecture"].text();
+    plan.weights.lr = positive_number(weights["lr"]);
+    plan.weights.seeds = positive_count(weights["seeds"]);
   }
-  if (experiment.table().contains("samples")) {
-    plan.samples.architecture = experiment.get<std::string>("samples.architecture");
-    plan.samples.lr = experiment.get<double>("samples.lr");
+  if (const JsonValue samples = experiment["samples"]; samples.exists()) {
+    plan.samples.architecture = samples["architecture"].text();
+    plan.samples.lr = positive_number(samples["lr"]);
   }
-  const toml::table* settings = experiment.table()["settings"].as_table();
-  for (const auto& [key, node] : *settings) {
-    const toml::table* setting = node.as_table();
-    const toml::node* value = setting != nullptr ? setting->get("value") : nullptr;
-    CDT_REQUIRE(value != nullptr, experiment.source(), ": the setting ", std::string(key.str()),
-                " needs a value: { value = …, source = \"ours\" }");
-    plan.settings.push_back({std::string(key.str()), spell(*value),
-                             (*setting)["source"].value_or(std::string("ours")),
-                             (*setting)["note"].value_or(std::string())});
+  for (const auto& [name, each] : experiment["settings"].members()) {
+    if (!each["value"].exists()) {
+      each["value"].refuse("a value: { value = …, source = \"ours\" }");
+    }
+    plan.settings.push_back(
+        {name, spell(each["value"]), each["source"].text_or("ours"), each["note"].text_or("")});
   }
   return plan;
 }
@@ -233,9 +194,8 @@ int run_reproduce(ReproduceCommand& options) {
   CDT_REQUIRE(options.name == "ames", "expected an experiment, ames, but came '", options.name,
               "'");
   const bool own = !options.experiment_file.empty();
-  const Experiment experiment(
-      own ? read_file(options.experiment_file) : std::string(kAmesExperiment),
-      own ? options.experiment_file : "experiments/ames.toml");
+  const JsonValue experiment = own ? read_toml(options.experiment_file)
+                                   : parse_toml(kAmesExperiment, "experiments/ames.toml");
   experiment::Plan plan = read_plan(experiment);
   const paper::Published published = read_published(experiment);
   plan.data.file = options.data;

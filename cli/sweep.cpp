@@ -1,5 +1,6 @@
 #include "cli/sweep.h"
 
+#include <cdt/core/error.h>
 #include <cdt/core/speed.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
@@ -69,7 +70,10 @@ int run_sweep(const experiment::Plan& plan, const paper::Published& published,
               << " runs done; the same command continues\n";
   }
   auto rows = experiment::collect_rows(plan, sweep.runs);
-  if (rows.empty()) return kInterrupted;
+  if (rows.empty()) {
+    CDT_REQUIRE(!sweep.complete, plan.title, ": there was nothing to run");
+    return kInterrupted;
+  }
   paper::add_published(published, rows);
   experiment::Results results{plan, sweep, rows, {}, {}};
   results.claims = paper::check_claims(plan, published, rows, sweep.runs);

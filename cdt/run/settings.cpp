@@ -1,10 +1,14 @@
 #include <cdt/core/error.h>
+#include <cdt/core/json.h>
 #include <cdt/run/settings.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace cdt::run {
 namespace {
@@ -17,18 +21,28 @@ const std::string& single(const Values& values, const std::string& name) {
 }
 
 template <class T>
-T parse_number(const std::string& text, const std::string& name) {
+T parse_number(const std::string& text, const std::string& name,
+               T highest = std::numeric_limits<T>::max()) {
+  using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
+                                  std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>>;
   char* end = nullptr;
-  T value{};
+  Wide value{};
+  errno = 0;
   if constexpr (std::is_floating_point_v<T>) {
     value = std::strtod(text.c_str(), &end);
+    if (std::abs(value) < 1) errno = 0;  // as near to zero as doubles come
   } else if constexpr (std::is_unsigned_v<T>) {
     value = std::strtoull(text.c_str(), &end, 0);
+    if (text.find('-') != std::string::npos) errno = ERANGE;
   } else {
-    value = static_cast<T>(std::strtoll(text.c_str(), &end, 0));
+    value = std::strtoll(text.c_str(), &end, 0);
+    if (value < std::numeric_limits<T>::min()) errno = ERANGE;
   }
-  CDT_REQUIRE(!text.empty() && *end == '\0', name, ": expected a number, but came '", text, "'");
-  return value;
+  CDT_REQUIRE(!text.empty() && end == text.c_str() + text.size(), name,
+              ": expected a number, but came ", excerpt(text));
+  const bool fits = errno != ERANGE && (std::is_floating_point_v<T> || value <= Wide{highest});
+  CDT_REQUIRE(fits, name, ": expected a number within ", sizeof(T) * 8, " bits, but came ", text);
+  return static_cast<T>(value);
 }
 
 /// Lists of numbers may stand in one text with commas between, as defaults do. (Names of columns
@@ -227,8 +241,9 @@ Setting memory() {
   return {"memory",
           [](const Options& o) { return Values{fmt::format("{}", o.training.memory_bytes >> 20)}; },
           [](Options& o, const Values& values) {
-            o.training.memory_bytes = parse_number<int64_t>(single(values, "memory"), "memory")
-                                      << 20;
+            constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 20;
+            o.training.memory_bytes =
+                parse_number<int64_t>(single(values, "memory"), "memory", kMost) << 20;
           },
           /*may_change=*/true};
 }
@@ -381,7 +396,7 @@ void apply(const Settings& settings, Options& options) {
 void require_same_run(const Options& now, const Settings& decided, const Settings& usual,
                       const std::string& where) {
   Options saved;
-  for (const SettingValue& each : decided) saved.given.insert(each.name);
+  for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
   // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
   apply_in_order(usual, saved);
   apply_in_order(decided, saved);

@@ -46,7 +46,7 @@ void apply(const Settings& settings, Options& options);
 
 /// A resumed run must be the same run, in values: "0.10" is "0.1". `decided` and `usual` are those
 /// of the saved run, `where` is for the message.
-/// @throws InvalidArgument, naming setting and values, if it is another.
+/// @throws InvalidArgument, naming setting and values, if it is another, or one is unknown.
 void require_same_run(const Options& now, const Settings& decided, const Settings& usual,
                       const std::string& where);
 

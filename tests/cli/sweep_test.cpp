@@ -253,7 +253,7 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
                  "broken.toml, line 1");
   std::ofstream(folder_ / "empty.toml") << "title = 'x'\n";
   expect_refused(cdt("reproduce ames --data homes.csv --experiment empty.toml"),
-                 "empty.toml: expected a value at settings.target.value");
+                 "empty.toml: settings.target.value: expected text, but there is none");
   const std::string published = R"(architecture = "1", lr = 0.1, method = "cdt")";
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string text = kExperiment;
@@ -262,9 +262,9 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
     return cdt("reproduce ames --data homes.csv --experiment changed.toml");
   };
   expect_refused(changed(published, R"(architecture = 1, lr = 0.1, method = "cdt")"),
-                 "published rows need architecture and method as text");
+                 "changed.toml: published.rows[0].architecture: expected text, but came 1");
   expect_refused(changed("[weights]", "strange = { source = \"ours\" }\n[weights]"),
-                 "the setting strange needs a value");
+                 "changed.toml: settings.strange.value: expected a value");
   expect_refused(reproduce("--lrs 0.1,0.1"), "learning rates: expected each one once");
   const std::string compare = "compare homes.csv --target price --archs 8 --seeds 1 --steps 5 ";
   expect_refused(cdt(compare + "--train-fraction 1"), "no rows are left to validate on");
@@ -286,7 +286,69 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
   expect_refused(reproduce("--out small --archs 1 --methods gd --lrs 0.1 --seeds 1"),
                  "its runs were made with fit \"all\", not \"train\"");
   std::ofstream(folder_ / "small/sweep.json") << "{\"format\": \"cdt-sweep-9\"}";
-  expect_refused(reproduce("--out small"), "expected the format cdt-sweep-1, but came");
+  expect_refused(reproduce("--out small"), "expected the format \"cdt-sweep-1\", but came");
+}
+
+TEST_F(Sweeping, RefusesExperimentsWithTheKeyThatIsWrong) {
+  const auto refused = [&](const std::string& key, const std::string& value,
+                           const std::string& message) {
+    SCOPED_TRACE(key + " = " + value);
+    std::string text = kExperiment;
+    const size_t start = text.find("\n" + key + " = ") + 1;
+    text.replace(start, text.find('\n', start) - start, key + " = " + value);
+    std::ofstream(folder_ / "changed.toml") << text;
+    expect_refused(cdt("reproduce ames --data homes.csv --experiment changed.toml --out deep/er"),
+                   "changed.toml: " + message);
+  };
+  const auto setting = [](const std::string& value) { return "{ value = " + value + " }"; };
+  refused("rows", setting("-5"),
+          "settings.rows.value: expected a whole number, 0 or above, but came -5");
+  refused("train-rows", setting("-1"), "settings.train-rows.value: expected a whole number");
+  refused("steps", setting("0"), "settings.steps.value: expected a whole number, 1 or above");
+  refused("seeds", setting("\"2\""), "settings.seeds.value: expected a whole number, 1 or above");
+  refused("dtype", setting("\"float99\""),
+          "settings.dtype.value: dtype must be one of float32, float64, not 'float99'");
+  refused("lrs", setting("[]"), "settings.lrs.value: expected a list that is not empty");
+  refused("lrs", setting("[0.1, -0.1]"), "settings.lrs.value[1]: expected a number above 0");
+  refused("sigma-w", setting("inf"), "settings.sigma-w.value: expected a finite number");
+  refused("hidden", "[64, -3]", "architectures[0].hidden[1]: expected a whole number from 1 to");
+  refused("name", "\"../../x\"", "architectures[0].name: the name of an architecture: expected a");
+  refused("p", "3", "settings.p: expected an object, but came 3");
+  EXPECT_FALSE(fs::exists(folder_ / "deep")) << "nothing was written";
+
+  // What the parser would take down by recursion.
+  std::string parts = "a";
+  for (int i = 0; i < 100'000; ++i) parts += ".a";
+  for (const std::string& text :
+       {parts + " = 1\n", "[" + parts + "]\n", "x = { " + parts + " = 1 }\n",
+        "x = " + std::string(17, '[') + std::string(17, ']') + "\n"}) {
+    std::ofstream(folder_ / "deep.toml") << "# a.b\nnote = '[[[['\n" << text;
+    const std::string message = "deep.toml, line 3: expected at most 16 lists and tables";
+    expect_refused(cdt("train homes.csv --config deep.toml"), message);
+  }
+  expect_refused(cdt("reproduce ames --data homes.csv --experiment deep.toml"), "line 3: expected");
+  std::ofstream(folder_ / "long.toml") << std::string(1'000'001, '\n');
+  expect_refused(cdt("train homes.csv --config long.toml"),
+                 "long.toml: expected a file of at most");
+}
+
+TEST_F(Sweeping, ADamagedRunIsMadeAgain) {
+  const std::string compare =
+      "compare homes.csv --target price --archs 8 --seeds 1 --steps 5 --lrs 0.1 --methods gd,cdt "
+      "--out cmp --quiet";
+  ASSERT_EQ(cdt(compare).code, 0);
+  const std::string whole = slurp("cmp/results.csv");
+  for (const auto& file : fs::directory_iterator(folder_ / "cmp/runs")) {
+    json run = json::parse(std::ifstream(file.path()));
+    run["curve"]["train"] = json::array();
+    std::ofstream(file.path()) << run;
+  }
+  ASSERT_EQ(cdt(compare).code, 0);
+  EXPECT_EQ(parse("cmp/results.json")["timings"]["runs_made_now"], 2);
+  write("cmp/sweep.json", "[1]");
+  const Result result = cdt(compare);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("cmp/sweep.json: expected the format"));
 }
 
 }  // namespace

@@ -325,6 +325,59 @@ TEST_F(Training, DataMayComeFromAPipe) {
   expect_same_run("whole", "run");
 }
 
+TEST_F(Training, AFolderDoesNotChooseWhatIsWritten) {
+  trained("--method gd --lr 0.1 --steps 3 --out run");
+  const json whole = parse("run/run.json");
+  write("victim", "precious");
+  const auto resumed = [&](const std::string& name, const json& value) {
+    json run = whole;
+    run["settings"][name] = value;
+    write("run/run.json", run.dump());
+    const Result result = cdt("train --resume run --steps 9");
+    EXPECT_EQ(slurp("victim"), "precious") << name;
+    EXPECT_FALSE(exists("elsewhere")) << name;
+    return result;
+  };
+  for (const char* name : {"json", "out", "config", "resume", "help"}) {
+    expect_refused(resumed(name, name == std::string("json") ? "victim" : "elsewhere"),
+                   std::string("run/run.json: settings.") + name + ": there is no such setting");
+  }
+  for (const char* name : {"overwrite", "quiet"}) {
+    expect_refused(resumed(name, true), std::string("settings.") + name + ": there is no such");
+  }
+  // A value that looks like a flag is still a value.
+  expect_refused(resumed("file", "--json=victim"), "--json=victim");
+  expect_refused(resumed("lr", "0.1 --json=victim"), "lr");
+  expect_refused(resumed("steps", {{"a", 1}}), "run/run.json: settings.steps: expected a setting");
+  write("c.toml", "file = '--json=victim'\ntarget = 'price'\n");
+  expect_refused(cdt("train --config c.toml --out elsewhere"), "--json=victim");
+  EXPECT_EQ(slurp("victim"), "precious");
+}
+
+TEST_F(Training, NamesThatAreNotUtf8) {
+  const std::string odd = "h\xff.csv";
+  write(odd, homes(kRows));
+  expect_refused("--steps 2", "run.json: settings.file: expected UTF-8 text, but came", odd);
+  // What is not read again shows them as well as JSON can.
+  trained("--steps 2 --out run");
+  const std::string shown = "h\xEF\xBF\xBD.csv";
+  for (Text command : {"data describe " + odd + " --target price --json -",
+                       "predict run " + odd + " --out p.csv --json p.json && cat p.json"}) {
+    const Result result = cdt(command);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(shown)) << command;
+  }
+  fs::rename(folder_ / "run", folder_ / "run\xff");
+  EXPECT_EQ(cdt("report run\xff --json report.json").code, 0);
+  EXPECT_EQ(cdt("data make made\xff.csv --rows 20 --json made.json").code, 0);
+  EXPECT_EQ(cdt("compare " + odd +
+                " --target price --archs 4 --lrs 0.1 --methods gd --seeds 1 "
+                "--steps 2 --out cmp\xff --json cmp.json")
+                .code,
+            0);
+  EXPECT_THAT(slurp("cmp.json"), HasSubstr(shown));
+}
+
 TEST_F(Training, TunesByTheForecastWhatIsNotGiven) {
   const std::string common =
       "train homes.csv --target price --threads 1 --hidden 32 --dtype float64 --method cdt ";

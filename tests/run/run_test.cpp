@@ -119,9 +119,53 @@ TEST_F(Run, DamagedRecordsAreRefused) {
   };
   refuse("{", "is not JSON");
   refuse(R"({"format": "cdt-run-9"})", "expected the format \"cdt-run-1\"");
-  refuse(R"({"format": "cdt-run-1"})", "settings");
+  refuse(R"({"format": "cdt-run-1"})", "settings: expected an object, but there is none");
+  const auto damaged = [&](const std::string& fields, const std::string& message) {
+    refuse(R"({"format": "cdt-run-1", "settings": {}, )" + fields + "}", "x/run.json: " + message);
+  };
+  damaged(R"("result": {"outcome": "steps", "steps": "x"})",
+          "result.steps: expected a whole number, 0 or above, but came \"x\"");
+  damaged(R"("result": {"outcome": "elsewhere"})", "result.outcome: ");
+  damaged(R"("seed": -1)", "seed: expected a whole number");
+  damaged(R"("data": [1])", "data: expected an object, but came [1]");
+  damaged(R"("machine": {"threads": 1e10})", "machine.threads: expected a whole number");
+  damaged(R"("errors": {"train": {"kind": {"accuracy": 1, "classes": ["a", "b"],
+              "confusion": [[1, 2], [3]]}}})",
+          "errors.train.kind.confusion[1]: expected a list of 2 whole numbers, but came [3]");
+  damaged(R"("analysis": )" + std::string(100'000, '['), "");
+  refuse(R"({"format": "cdt-run-1", "settings": {"hidden": [1, 2]}})",
+         "settings.hidden[0]: expected text, but came 1");
   EXPECT_THAT([&] { run::RunFolder(folder_.path()).read_record(); },
               ThrowsMessage<InvalidArgument>(HasSubstr("it has no run.json")));
+}
+
+TEST_F(Run, SettingsOutOfRangeAreRefused) {
+  const auto refused = [](const char* name, const std::string& value) {
+    run::Options options;
+    EXPECT_THAT(
+        [&] {
+          run::apply({{name, {value}}}, options);
+        },
+        ThrowsMessage<InvalidArgument>(HasSubstr(std::string(name) + ": expected a number")))
+        << value;
+  };
+  refused("seed", "18446744073709551616");
+  refused("seed", "-1");
+  refused("threads", "4294967297");
+  refused("steps", "9223372036854775808");
+  refused("steps", "1e3");
+  refused("memory", "9223372036854775807");
+  refused("lr", "1e999");
+  refused("lr", std::string("1\0 2", 4));
+  run::Options options;
+  run::apply({{"seed", {"18446744073709551615"}}, {"lr", {"1e-320"}}}, options);
+  EXPECT_EQ(options.training.seed, ~uint64_t{0});
+  EXPECT_EQ(options.training.learning_rate, 1e-320);
+  EXPECT_THAT(
+      [&] {
+        run::apply({{"json", {"x"}}}, options);
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("there is no setting 'json'")));
 }
 
 TEST_F(Run, EverySettingGoesToTextAndBack) {
