@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace cdt::experiment {
 namespace {
@@ -252,8 +253,12 @@ std::optional<Figure> guard_figure(const Plan& plan, const std::vector<CaseRun>&
 std::vector<Figure> draw_figures(const Plan& plan, const std::vector<Row>& rows,
                                  const std::vector<CaseRun>& runs) {
   std::vector<Figure> figures;
+  std::set<std::string> ids;  // names that differ in other characters alone share one
   const auto add = [&](Figure figure) {
-    if (!figure.series.empty()) figures.push_back(std::move(figure));
+    if (figure.series.empty()) return;
+    const std::string id = figure.id;
+    for (int n = 2; !ids.insert(figure.id).second; ++n) figure.id = fmt::format("{}-{}", id, n);
+    figures.push_back(std::move(figure));
   };
   for (const Architecture& each : plan.architectures) add(relative_figure(plan, rows, each.name));
   for (const Architecture& each : plan.architectures) add(rates_figure(plan, runs, each.name));

@@ -48,6 +48,16 @@ TEST(Claims, HoldOrDoNot) {
   }
 }
 
+TEST(Claims, RunsOfOtherSamplesSayNothing) {
+  const Plan plan = experiment::test::sample_plan();
+  auto runs = runs_with(plan, 0.4, 0.2);
+  for (CaseRun& run : runs) {
+    if (run.what.method == "cdt") run.final_error = run.row_norm = {0.5};
+  }
+  const auto rows = experiment::collect_rows(plan, runs);
+  EXPECT_EQ(held(check_claims(plan, {}, rows, runs), "Influential samples"), std::nullopt);
+}
+
 TEST(Claims, NeedBothMethods) {
   Plan plan = experiment::test::sample_plan();
   plan.methods = {"cdt"};

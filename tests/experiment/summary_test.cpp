@@ -129,6 +129,17 @@ TEST(Figures, OnlyThoseThatHaveSomethingToShow) {
   EXPECT_FALSE(ids.contains("sample-1")) << "no traces were made up";
 }
 
+TEST(Figures, HaveIdsOfTheirOwn) {
+  Plan plan = sample_plan();
+  plan.architectures = {{"a b", {6}}, {"a-b", {12}}, {"a_b", {3}}};
+  const auto runs = made_up_runs(plan);
+  std::set<std::string> ids;
+  for (const auto& figure : draw_figures(plan, collect_rows(plan, runs), runs)) {
+    EXPECT_TRUE(ids.insert(figure.id).second) << figure.id;
+  }
+  EXPECT_TRUE(ids.contains("rates-a-b-3"));
+}
+
 TEST(ResultsFile, ComesBackAsThePageShowsIt) {
   const Plan plan = sample_plan();
   Sweep sweep;
