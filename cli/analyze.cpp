@@ -35,6 +35,9 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   study::DataOptions data = options.data;
   data.classes = settings.loss == dynamics::Loss::kCrossEntropy;
   const study::Problem problem = study::load_problem(data, options.network, options.seed, device);
+  if (!options.output.quiet) {
+    for (const std::string& text : data::warnings_of(problem.table)) warn(text);
+  }
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
   settings.p = options.design.p;
   settings.q = options.design.q;

@@ -43,6 +43,9 @@ std::function<int()> setup_train(CLI::App& app);
 /// @throws InvalidArgument if the file cannot be read or names an option that the command lacks.
 std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments);
 
+/// --csv-safe.
+void add_csv_safe(CLI::App& app, bool& csv_safe);
+
 /// Type names of options that name files, by which main knows them.
 inline constexpr const char* kInputFile = "FILE";
 inline constexpr const char* kOutputFile = "OUTFILE";
@@ -156,6 +159,11 @@ torch::Tensor load_inputs(const std::string& path, const nn::Network& model);
 
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
+
+/// "cdt: " and the text on standard error, without anything that steers the terminal.
+void complain(const std::string& text);
+/// "cdt: warning: " and the text.
+void warn(const std::string& text);
 
 /// While it lives, the first Ctrl-C, SIGTERM or SIGHUP asks to stop, the second one kills.
 class InterruptScope {

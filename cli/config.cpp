@@ -17,7 +17,7 @@ using Settings = std::map<std::string, nlohmann::ordered_json>;
 /// Options that are no settings.
 constexpr std::array kOfOneCall{"config", "resume", "help"};
 
-/// A value as the command line would spell it; lists with commas between.
+/// A value as the command line would spell it.
 std::string spell_option(const nlohmann::ordered_json& value, const std::string& where) {
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_string()) return value.get<std::string>();
@@ -26,10 +26,21 @@ std::string spell_option(const nlohmann::ordered_json& value, const std::string&
     return std::to_string(value.get<int64_t>());  // 1e3 steps
   }
   if (value.is_number()) return value.dump();
-  CDT_REQUIRE(value.is_array(), where, ": expected a value or a list of values, but came ",
-              excerpt(value));
+  throw InvalidArgument(
+      c10::str(where, ": expected a value or a list of values, but came ", excerpt(value)));
+}
+
+/// The same of a list: a line of CSV. An option that takes one value gets it as it is.
+std::string spell_option(const nlohmann::ordered_json& value, const CLI::Option& option,
+                         const std::string& where) {
+  if (!value.is_array()) return spell_option(value, where);
+  if (value.size() == 1 && option.get_items_expected_max() == 1) {
+    return spell_option(value[0], where);
+  }
   std::string list;
-  for (const auto& item : value) list += (list.empty() ? "" : ",") + spell_option(item, where);
+  for (const auto& item : value) {
+    list += (list.empty() ? "" : ",") + data::csv_field(spell_option(item, where));
+  }
   return list;
 }
 
@@ -96,7 +107,7 @@ std::string to_argument(const CLI::App& command, const std::string& name,
   const CLI::Option* option = find_option(command, name);
   CDT_REQUIRE(option != nullptr, source, ": there is no setting '", name, "'; cdt ",
               command.get_name(), " --help lists them");
-  const std::string text = spell_option(value, source);
+  const std::string text = spell_option(value, *option, source);
   if (option->get_items_expected_max() == 0) {
     CDT_REQUIRE(text == "true" || text == "false", source, ": ", name,
                 " must be true or false, not ", value.dump());

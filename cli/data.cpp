@@ -39,8 +39,11 @@ int make(const MakeOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
-  const auto description =
-      data::describe(data::read_csv(options.file, options.csv), options.targets);
+  const data::Table table = data::read_csv(options.file, options.csv);
+  if (!options.output.quiet) {
+    for (const std::string& text : data::warnings_of(table)) warn(text);
+  }
+  const auto description = data::describe(table, options.targets);
   options.output.text(data::to_text(description));
   options.output.write_json(data::to_json(description));
   return 0;
@@ -67,11 +70,8 @@ std::function<int()> setup_make(CLI::App& app) {
 std::function<int()> setup_describe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
   add_csv_options(app, options->file, options->csv);
-  app.add_option("--target", options->targets,
-                 "columns to learn, with commas between: finds equal rows that differ in them")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("COLUMN");
+  add_columns(app, "--target", options->targets,
+              "columns to learn, with commas between: finds equal rows that differ in them");
   options->output.add_to(app);
   app.footer("Example:\n  cdt data describe houses.csv --target price");
   return [options] { return describe(*options); };

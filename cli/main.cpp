@@ -1,5 +1,6 @@
 // The program cdt: a table of commands, and one place where errors become exit codes.
 #include <cdt/core/error.h>
+#include <cdt/core/text.h>
 #include <cdt/core/version.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <string_view>
 
 #include "cli/command.h"
@@ -67,7 +69,7 @@ void let_writes_fail() {
 /// The exit code of work that is done, unless its results did not reach standard output.
 int written(int code) {
   if (std::cout.flush()) return code;
-  std::cerr << "cdt: cannot write to standard output\n";
+  complain("cannot write to standard output");
   return code == 0 ? kFailed : code;
 }
 
@@ -95,7 +97,7 @@ int main(int argc, char** argv) {
     return std::string_view(command.name) == argv[1];
   };
   if (argc > 1 && argv[1][0] != '-' && std::none_of(kCommands.begin(), kCommands.end(), named)) {
-    std::cerr << "cdt: there is no command '" << argv[1] << "'; cdt --help lists them\n";
+    complain(c10::str("there is no command '", argv[1], "'; cdt --help lists them"));
     return kWrongUsage;
   }
   try {
@@ -107,17 +109,21 @@ int main(int argc, char** argv) {
     require_distinct_files(*command);
     return written(chosen());
   } catch (const CLI::ParseError& error) {
-    return written(app.exit(error) == 0 ? 0 : kWrongUsage);
+    std::ostringstream help, complaint;
+    const int code = app.exit(error, help, complaint);
+    std::cout << help.str();
+    std::cerr << printable(complaint.str());
+    return written(code == 0 ? 0 : kWrongUsage);
   } catch (const InvalidArgument& error) {
-    std::cerr << "cdt: " << error.what() << "\n";
+    complain(error.what());
     return kWrongUsage;
   } catch (const std::filesystem::filesystem_error& error) {
-    std::cerr << "cdt: " << error.path1().string() << ": " << error.code().message() << "\n";
+    complain(c10::str(error.path1().string(), ": ", error.code().message()));
     return kWrongUsage;
   } catch (const c10::Error& error) {
-    std::cerr << "cdt: " << error.what_without_backtrace() << "\n";
+    complain(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    std::cerr << "cdt: " << error.what() << "\n";
+    complain(error.what());
   }
   return kFailed;
 }

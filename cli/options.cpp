@@ -43,6 +43,12 @@ CLI::Validator non_negative() {
   return number_check("a number, 0 or more", [](double value) { return value >= 0; });
 }
 
+void add_csv_safe(CLI::App& app, bool& csv_safe) {
+  app.add_flag("--csv-safe", csv_safe,
+               "names and classes that a spreadsheet would take for a formula get an apostrophe in "
+               "front in the predictions");
+}
+
 void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))

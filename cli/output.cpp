@@ -1,5 +1,6 @@
 // Where text, JSON and progress go.
 #include <cdt/core/file.h>
+#include <cdt/core/text.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,12 +22,16 @@ void OutputOptions::add_to(CLI::App& app) {
 }
 
 void OutputOptions::text(const std::string& text) const {
-  if (!quiet && json != "-") std::cout << text << std::flush;
+  if (!quiet && json != "-") std::cout << printable(text) << std::flush;
 }
+
+void complain(const std::string& text) { std::cerr << "cdt: " + printable(text) + "\n"; }
+void warn(const std::string& text) { complain("warning: " + text); }
 
 void OutputOptions::write_json(const std::string& json_text) const {
   if (json == "-") {
-    std::cout << json_text << "\n" << std::flush;
+    std::cout << (isatty(STDOUT_FILENO) == 1 ? printable(json_text) : json_text) << "\n"
+              << std::flush;
   } else if (!json.empty()) {
     write_file_atomically(json, {json_text, "\n"});
   }
@@ -49,7 +54,7 @@ Progress progress(const std::string& what, const std::string& unit, bool quiet) 
     const std::string left =
         done > 0 ? fmt::format("  {:.0f} s left", seconds * (1 - share) / share) : "";
     const std::string line = fmt::format("{} {:3.0f} %  {}{:.1f} {}/s{}", what, 100 * share,
-                                         detail.empty() ? "" : detail + "  ",
+                                         detail.empty() ? "" : printable(detail) + "  ",
                                          static_cast<double>(done) / seconds, unit, left);
     if (terminal) {
       constexpr int kWidth = 30;

@@ -3,8 +3,10 @@
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
+#include <cdt/core/text.h>
 #include <cdt/run/folder.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <iostream>
 
@@ -17,6 +19,7 @@ struct PredictCommand {
   std::string run;
   std::string file;
   std::string out;
+  bool csv_safe = false;
   MachineOptions machine;
   OutputOptions output;
 };
@@ -40,9 +43,9 @@ int run_predict(const PredictCommand& options) {
   const bool to_stdout = options.out == "-";
   CDT_REQUIRE(!to_stdout || options.output.json != "-",
               "--out - and --json - cannot share standard output");
-  const std::string csv = run::to_csv(trained, found);
+  const std::string csv = run::to_csv(trained, found, options.csv_safe);
   if (to_stdout) {
-    std::cout << csv << std::flush;
+    std::cout << (isatty(STDOUT_FILENO) == 1 ? printable(csv) : csv) << std::flush;
   } else {
     write_file_atomically(options.out, {csv});
   }
@@ -54,12 +57,14 @@ int run_predict(const PredictCommand& options) {
   std::string text =
       fmt::format("{}: predictions for {}\n", options.out, count_of(table.rows(), "row"));
   if (!found.unmeasured.empty()) {
-    std::cerr << "cdt: warning: errors were not measured: " << found.unmeasured << "\n";
+    warn("errors were not measured: " + found.unmeasured);
     json["errors"] = nlohmann::ordered_json::object();
   }
   if (found.errors) {
     json["errors"] = parse_json(run::to_json(*found.errors), "errors").raw();
-    for (const auto& [name, value] : *found.errors) text += error_line(name, value);
+    for (const auto& [name, value] : *found.errors) {
+      text += error_line(printable_name(name), value);
+    }
   }
   if (!to_stdout) options.output.text(text);
   options.output.write_json(dump_readably(json));
@@ -78,6 +83,7 @@ std::function<int()> setup_predict(CLI::App& app) {
                  "where to write the predictions, CSV; - for standard output")
       ->required()
       ->type_name(kOutputFile);
+  add_csv_safe(app, options->csv_safe);
   options->machine.add_to(app);
   options->output.add_to(app);
   app.footer("Example:\n  cdt predict run1 new.csv --out prices.csv");

@@ -7,48 +7,62 @@
 namespace cdt::cli {
 namespace {
 
-CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std::string>& columns,
-                         const std::string& text) {
-  return app.add_option(flag, columns, text)
-      ->delimiter(',')
+/// A flag that takes lists, each a line of CSV; `take` gets the items of all.
+template <class Take>
+CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const std::string& text,
+                      const std::string& type) {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [take, flag](const std::vector<std::string>& lists) {
+            std::vector<std::string> items;
+            for (const std::string& list : lists) {
+              for (std::string& item : data::csv_list(list, flag)) items.push_back(std::move(item));
+            }
+            take(items);
+          },
+          text)
       ->allow_extra_args(false)
-      ->type_name("COLUMN");
+      ->type_name(type);
 }
 
 /// Columns whose type the content shall not decide.
 void add_typed_columns(CLI::App& app, const std::string& flag, data::CsvOptions& csv,
                        data::ColumnType type, const std::string& text) {
-  app.add_option_function<std::vector<std::string>>(
-         flag,
-         [&csv, type](const std::vector<std::string>& names) {
-           for (const std::string& name : names) {
-             const auto [known, fresh] = csv.types.emplace(name, type);
-             CDT_REQUIRE(fresh || known->second == type, "expected column ", data::in_quotes(name),
-                         " in --numeric or --text, but came in both");
-           }
-         },
-         text)
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("COLUMN");
+  add_list(
+      app, flag,
+      [&csv, type](const std::vector<std::string>& names) {
+        for (const std::string& name : names) {
+          const auto [known, fresh] = csv.types.emplace(name, type);
+          CDT_REQUIRE(fresh || known->second == type, "expected column ", data::in_quotes(name),
+                      " in --numeric or --text, but came in both");
+        }
+      },
+      text, "COLUMN");
 }
 
 }  // namespace
 
+CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std::string>& columns,
+                         const std::string& text) {
+  return add_list(
+      app, flag, [&columns](const std::vector<std::string>& names) { columns = names; }, text,
+      "COLUMN");
+}
+
 void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bool required) {
   app.add_option("FILE", file, "a CSV file")->required(required);
-  add_columns(app, "--drop", csv.drop, "columns to leave out, with commas between");
+  add_columns(app, "--drop", csv.drop,
+              "columns to leave out, with commas between; a name with a comma in double quotes");
   add_typed_columns(app, "--numeric", csv, data::ColumnType::kNumeric,
                     "columns that must be numbers, whatever they look like");
   add_typed_columns(app, "--text", csv, data::ColumnType::kText,
                     "columns that are text, even if they look like numbers");
-  app.add_option_function<std::vector<std::string>>(
-         "--missing", [&csv](const std::vector<std::string>& marks) { csv.missing_marks = marks; },
-         "marks of missing values besides the empty cell, with commas between; "
-         "default NA,?,nan")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("MARK");
+  add_list(
+      app, "--missing",
+      [&csv](const std::vector<std::string>& marks) { csv.missing_marks = marks; },
+      "marks of missing values besides the empty cell, with commas between; default NA,?,nan",
+      "MARK");
   app.add_flag_callback(
       "--no-header", [&csv] { csv.header = false; },
       "the first line is data; columns are column1, column2, ...");
@@ -60,8 +74,8 @@ void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bo
                        data::in_quotes(text));
            csv.delimiter = between[0];
          },
-         "between fields; \\t for a tab")
-      ->default_str(",")
+         "between fields; \\t for a tab. Default: a comma, or what the first line has instead: ; | "
+         "or tabs")
       ->type_name("CHAR");
 }
 

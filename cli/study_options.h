@@ -9,6 +9,10 @@
 
 namespace cdt::cli {
 
+/// A flag that takes names of columns as a line of CSV: area,"price, net".
+CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std::string>& columns,
+                         const std::string& text);
+
 /// FILE, --drop, --numeric, --text, --missing, --no-header, --delimiter: a CSV file and how to read
 /// it. `required`: whether the command can do without FILE.
 void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bool required = true);

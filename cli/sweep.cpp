@@ -7,8 +7,6 @@
 #include <cdt/train/options.h>
 #include <fmt/format.h>
 
-#include <iostream>
-
 namespace cdt::cli {
 
 void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
@@ -60,14 +58,15 @@ int run_sweep(const experiment::Plan& plan, const paper::Published& published,
     options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
                                     runs, known, jobs));
   };
+  if (!options.output.quiet) how.on_warning = warn;
   how.progress = progress("sweep", "runs", options.output.quiet);
   const experiment::Sweep sweep = [&] {
     const InterruptScope interrupts;
     return experiment::run(plan, folder, how);
   }();
   if (!sweep.complete) {
-    std::cerr << "cdt: interrupted with " << sweep.runs.size() << " of " << total
-              << " runs done; the same command continues\n";
+    complain(fmt::format("interrupted with {} of {} runs done; the same command continues",
+                         sweep.runs.size(), total));
   }
   auto rows = experiment::collect_rows(plan, sweep.runs);
   if (rows.empty()) {

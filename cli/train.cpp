@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <iostream>
-
 #include "cli/study_options.h"
 #include "cli/train_summary.h"
 
@@ -33,10 +31,9 @@ std::set<std::string> given_settings(const CLI::App& app) {
   return names;
 }
 
-void warn(const std::string& text) { std::cerr << "cdt: warning: " << text << "\n"; }
-
 void warn_of_data(const study::Problem& problem) {
   constexpr size_t kShown = 5;
+  for (const std::string& text : data::warnings_of(problem.table)) warn(text);
   for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
     const study::ConflictingRows& rows = problem.conflicts[i];
     warn(fmt::format("{}: lines {} are equal in every feature, but {}", problem.table.source,
@@ -75,9 +72,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     if (!std::isnan(row.train_loss)) last = row.train_loss;
     show(row.step, steps, fmt::format("loss {:.3e}", last));
   };
-  hooks.on_note = [](const std::string& text) {
-    std::cerr << "cdt: " << text << " (--batch decides)\n";
-  };
+  hooks.on_note = [](const std::string& text) { complain(text + " (--batch decides)"); };
   hooks.on_warning = warn;
   return hooks;
 }
@@ -121,6 +116,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "take rate, p and stopping step from the forecast of the analysis, where they are not "
       "given");
   app.add_flag("--no-analysis", command->no_analysis, "train without the pre-flight report");
+  add_csv_safe(app, options.csv_safe);
   app.add_option("--out", command->out, "folder of the run; default: run1, run2, …")
       ->type_name("DIR");
   app.add_flag("--overwrite", options.overwrite, "replace a run that --out holds already");

@@ -1,6 +1,7 @@
 #include "cli/train_summary.h"
 
 #include <cdt/core/format.h>
+#include <cdt/core/text.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -41,9 +42,9 @@ std::string class_lines(const std::string& target, const study::ClassErrors& tra
   text += fmt::format("\n  {} rows, by class (down) and prediction (across):\n  {:16}",
                       validated ? "validation" : "training", "");
   const auto cell = [](const std::string& word) { return fmt::format("{:>10.9}", word); };
-  for (const std::string& column : shown.classes) text += cell(column);
+  for (const std::string& column : shown.classes) text += cell(printable_name(column));
   for (size_t i = 0; i < shown.classes.size(); ++i) {
-    text += fmt::format("\n  {:16.15}", shown.classes[i]);
+    text += fmt::format("\n  {:16.15}", printable_name(shown.classes[i]));
     for (const int64_t count : shown.confusion[i]) text += cell(std::to_string(count));
   }
   return text + "\n";
@@ -70,7 +71,8 @@ std::string summarize(const run::TrainedRun& run) {
   text += line(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets"),
                result.train_loss, result.val_loss);
   for (size_t i = 0; i < errors->train.size(); ++i) {
-    const auto& [target, value] = errors->train[i];
+    const auto& [name, value] = errors->train[i];
+    const std::string target = printable_name(name);
     const auto* other = errors->validation.empty() ? nullptr : &errors->validation[i].value;
     if (const auto* number = std::get_if<study::NumberErrors>(&value)) {
       text +=

@@ -23,7 +23,7 @@ ALLOWED = {
 # The modules of cdt::cdt, and those of their headers that are details
 UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")
 DETAILS = {
-    "core": {"byte_count", "format", "json", "names", "speed"},
+    "core": {"byte_count", "format", "json", "names", "speed", "text"},
     "control": {"doubling"},
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "jacobian", "parameter_scope",

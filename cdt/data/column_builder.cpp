@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "cdt/core/error.h"
+#include "cdt/core/text.h"
 
 namespace cdt::data {
 namespace {
@@ -25,22 +26,35 @@ bool parse_number(std::string_view text, double& value) {
   return !std::isnan(value);
 }
 
-/// Whether printing the number gives `text` again: plain decimals of at most 15 digits without
-/// superfluous zeros or signs.
-bool prints_as_written(std::string_view text) {
+/// Reads a number that prints as it is written: a plain decimal without superfluous zeros or signs.
+/// Of at most 15 digits, so that the quotient of whole numbers below is the nearest double.
+bool parse_plain(std::string_view text, double& value) {
   constexpr size_t kDigits = std::numeric_limits<double>::digits10;
-  if (text[0] == '-') text.remove_prefix(1);
+  static constexpr std::array kPowers{1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6, 1e7,
+                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
+  const bool negative = text[0] == '-';
+  if (negative) text.remove_prefix(1);
   if (text.empty() || text.size() > kDigits) return false;
+  int64_t digits = 0;
   size_t i = 0;
-  const auto skip_digits = [&] {
+  const auto read_digits = [&] {
     const size_t begin = i;
-    while (i < text.size() && text[i] >= '0' && text[i] <= '9') ++i;
-    return i > begin;
+    for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
+      digits = 10 * digits + (text[i] - '0');
+    }
+    return i - begin;
   };
-  if (!skip_digits() || (text[0] == '0' && i > 1)) return false;
-  if (i == text.size()) return true;
-  if (text[i++] != '.') return false;
-  return skip_digits() && i == text.size() && text.back() != '0';
+  const size_t whole = read_digits();
+  if (whole == 0 || (text[0] == '0' && whole > 1)) return false;
+  size_t decimals = 0;
+  if (i < text.size()) {
+    if (text[i++] != '.') return false;
+    decimals = read_digits();
+    if (decimals == 0 || i < text.size() || text.back() == '0') return false;
+  }
+  value = static_cast<double>(digits) / kPowers[decimals];
+  if (negative) value = -value;
+  return true;
 }
 
 std::string_view print(double value, std::array<char, 64>& buffer) {
@@ -72,18 +86,18 @@ ColumnBuilder::ColumnBuilder(std::string name, std::optional<ColumnType> type,
 void ColumnBuilder::add(std::string_view text, int64_t line) {
   if (column_.type == ColumnType::kText) return add_text(text, line);
   double value = std::numeric_limits<double>::quiet_NaN();
-  if (!marks_.contains(text)) {
+  if (!marks_.contains(text) && !parse_plain(text, value)) {
     if (!parse_number(text, value)) {
       CDT_REQUIRE(!forced_, file_, ":", line, ": expected a number in column ",
                   in_quotes(column_.name), ", but came ", in_quotes(text));
-      become_text(line);
+      become_text(text, line);
       return add_text(text, line);
     }
     if (std::isinf(value) && infinite_line_ == 0) {
       infinite_ = text;
       infinite_line_ = line;
     }
-    if (!forced_ && !prints_as_written(text)) {
+    if (!forced_) {
       spelled_ += text;
       spellings_.push_back({column_.numbers.size(), spelled_.size()});
     }
@@ -103,13 +117,15 @@ void ColumnBuilder::add_text(std::string_view text, int64_t line) {
                 "iconv -f latin1 -t utf-8");
     CDT_REQUIRE(codes_.size() < std::numeric_limits<int32_t>::max(), file_, ": column ",
                 in_quotes(column_.name), " has more distinct values than can be counted");
-    it = codes_.emplace(text, static_cast<int32_t>(codes_.size())).first;
+    it = codes_.emplace(names_.emplace_back(text), static_cast<int32_t>(codes_.size())).first;
   }
   column_.codes.push_back(it->second);
 }
 
-void ColumnBuilder::become_text(int64_t line) {
+void ColumnBuilder::become_text(std::string_view text, int64_t line) {
   column_.type = ColumnType::kText;
+  column_.not_numeric.emplace().line = line;
+  column_.not_numeric->text = text;
   column_.codes.reserve(column_.numbers.size() + 1);
   std::array<char, 64> buffer;
   size_t begin = 0;
@@ -130,6 +146,19 @@ void ColumnBuilder::become_text(int64_t line) {
   spelled_ = {};
 }
 
+/// How many cells would have been numbers, once their texts are known: each text is tried once.
+void ColumnBuilder::count_numbers() {
+  std::vector<int64_t> cells(names_.size(), 0);
+  for (const int32_t code : column_.codes) {
+    if (code >= 0) ++cells[static_cast<size_t>(code)];
+  }
+  double value = 0;
+  for (size_t code = 0; code < cells.size(); ++code) {
+    NotNumeric& why = *column_.not_numeric;
+    (parse_number(names_[code], value) ? why.numbers : why.others) += cells[code];
+  }
+}
+
 Column ColumnBuilder::finish() {
   if (column_.type == ColumnType::kNumeric) {
     CDT_REQUIRE(infinite_line_ == 0, file_, ":", infinite_line_,
@@ -137,45 +166,19 @@ Column ColumnBuilder::finish() {
                 in_quotes(infinite_));
     return std::move(column_);
   }
+  if (column_.not_numeric) count_numbers();
   // Codes count in order of appearance so far.
-  std::vector<std::string> names(codes_.size());
-  for (const auto& [name, code] : codes_) names[static_cast<size_t>(code)] = name;
-  std::vector<size_t> order(names.size());
+  std::vector<size_t> order(names_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return names[a] < names[b]; });
-  std::vector<int32_t> rank(names.size());
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return names_[a] < names_[b]; });
+  std::vector<int32_t> rank(names_.size());
   for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<int32_t>(i);
   for (int32_t& code : column_.codes) {
     if (code >= 0) code = rank[static_cast<size_t>(code)];
   }
-  column_.categories.reserve(names.size());
-  for (const size_t i : order) column_.categories.push_back(std::move(names[i]));
+  column_.categories.reserve(names_.size());
+  for (const size_t i : order) column_.categories.push_back(std::move(names_[i]));
   return std::move(column_);
-}
-
-bool is_utf8(std::string_view bytes) {
-  for (size_t i = 0; i < bytes.size();) {
-    const auto byte = [&](size_t k) { return static_cast<unsigned char>(bytes[k]); };
-    const unsigned char lead = byte(i);
-    const size_t length = lead < 0x80             ? 1
-                          : (lead & 0xe0) == 0xc0 ? 2
-                          : (lead & 0xf0) == 0xe0 ? 3
-                          : (lead & 0xf8) == 0xf0 ? 4
-                                                  : 0;
-    if (length == 0 || i + length > bytes.size()) return false;
-    uint32_t point = length == 1 ? lead : lead & (0xffu >> (length + 1));
-    for (size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return false;
-      point = point << 6 | (byte(i + k) & 0x3f);
-    }
-    // Neither longer than needed, nor half of a UTF-16 pair, nor beyond Unicode.
-    constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
-    if (point < kSmallest[length] || (point >= 0xd800 && point < 0xe000) || point > 0x10ffff) {
-      return false;
-    }
-    i += length;
-  }
-  return true;
 }
 
 }  // namespace cdt::data

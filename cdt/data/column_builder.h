@@ -9,6 +9,7 @@
 #include <cdt/data/table.h>
 
 #include <array>
+#include <deque>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -43,10 +44,6 @@ class ColumnBuilder {
   Column finish();
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
   /// A number whose text does not follow from its value.
   struct Spelling {
     size_t row;
@@ -54,7 +51,8 @@ class ColumnBuilder {
   };
 
   void add_text(std::string_view text, int64_t line);
-  void become_text(int64_t line);
+  void become_text(std::string_view text, int64_t line);
+  void count_numbers();
 
   Column column_;
   bool forced_;
@@ -64,10 +62,8 @@ class ColumnBuilder {
   std::string spelled_;
   std::string infinite_;  ///< the first infinite number
   int64_t infinite_line_ = 0;
-  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> codes_;
+  std::unordered_map<std::string_view, int32_t> codes_;  ///< views into names_
+  std::deque<std::string> names_;                        ///< by code
 };
-
-/// Whether the bytes are valid UTF-8: names and categories go into JSON files.
-bool is_utf8(std::string_view bytes);
 
 }  // namespace cdt::data

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
+#include "cdt/core/text.h"
 #include "cdt/data/column_builder.h"
 #include "cdt/data/csv_rows.h"
 
@@ -20,22 +22,22 @@ namespace {
 constexpr size_t kChunk = size_t{1} << 18;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-char checked_delimiter(const CsvOptions& options) {
-  const char delimiter = options.delimiter;
+void require_delimiter(char delimiter) {
   CDT_REQUIRE(static_cast<unsigned char>(delimiter) < 0x80 && delimiter != ' ' &&
                   std::strchr("\"\r\n", delimiter) == nullptr,
               "expected a delimiter such as , or ; but came ", in_quotes({&delimiter, 1}));
-  return delimiter;
 }
 
 /// Takes bytes piece by piece and makes a table of them.
 class Reader {
  public:
   Reader(std::string source, const CsvOptions& options)
-      : source_(std::move(source)),
-        options_(options),
-        marks_(options.missing_marks),
-        rows_(checked_delimiter(options)) {}
+      : source_(std::move(source)), options_(options), marks_(options.missing_marks) {
+    if (!options.delimiter) return;
+    require_delimiter(*options.delimiter);
+    rows_.emplace(*options.delimiter);
+    table_.delimiter = *options.delimiter;
+  }
 
   /// Takes whole rows from the front of `bytes` and returns their length. What is left is the
   /// beginning of a row, to come again with more behind it. `last`: there is no more.
@@ -46,9 +48,10 @@ class Reader {
     const size_t nul = std::min(bytes.find('\0'), bytes.size());
     const std::string_view text = bytes.substr(0, nul);
     last = last && nul == bytes.size();
+    if (!rows_) find_delimiter(text.substr(place), last);
     while (place < text.size()) {
       size_t next = place;
-      const CsvRows::Status status = rows_.next(text, last, next);
+      const auto status = rows_ ? rows_->next(text, last, next) : CsvRows::Status::kIncomplete;
       const bool open =
           status == CsvRows::Status::kIncomplete || status == CsvRows::Status::kOpenQuote;
       CDT_REQUIRE((open ? text.size() : next) - place <= kLongestCsvRow, source_, ":", line_,
@@ -83,6 +86,13 @@ class Reader {
     return std::count(text.begin(), text.end(), '\n');
   }
 
+  void find_delimiter(std::string_view text, bool last) {
+    const auto found = detect_delimiter(text, last);
+    if (!found) return;
+    rows_.emplace(*found);
+    table_.delimiter = *found;
+  }
+
   /// `begun`: the row up to what is wrong with it.
   [[noreturn]] void refuse(CsvRows::Status status, std::string_view begun) const {
     const std::string place = c10::str(source_, ":", line_ + lines_in(begun));
@@ -100,7 +110,7 @@ class Reader {
 
   /// The row that was scanned begins at line_.
   void add_row() {
-    const auto& cells = rows_.cells();
+    const auto& cells = rows_->cells();
     const int64_t line = line_;
     if (!ready_) {
       set_up();
@@ -110,7 +120,8 @@ class Reader {
       }
     }
     CDT_REQUIRE(cells.size() == builders_.size(), source_, ":", line, ": expected ",
-                builders_.size(), " fields, as in the first line, but came ", cells.size());
+                builders_.size(), " fields, as in the first line, but came ", cells.size(),
+                delimiter_hint());
     for (size_t i = 0; i < cells.size(); ++i) {
       if (builders_[i]) builders_[i]->add(cells[i].text(scratch_), line_);
       line_ += cells[i].lines();
@@ -122,8 +133,8 @@ class Reader {
   void set_up() {
     std::vector<std::string> names;
     std::map<std::string, size_t> seen;
-    for (size_t i = 0; i < rows_.cells().size(); ++i) {
-      std::string name(rows_.cells()[i].text(scratch_));
+    for (size_t i = 0; i < rows_->cells().size(); ++i) {
+      std::string name(rows_->cells()[i].text(scratch_));
       CDT_REQUIRE(!options_.header || is_utf8(name), source_, ":", line_,
                   ": expected UTF-8 column names, but column ", i + 1,
                   " has other bytes; convert the file, for example: iconv -f latin1 -t utf-8");
@@ -134,12 +145,16 @@ class Reader {
       names.push_back(std::move(name));
     }
     const auto require_known = [&](const std::string& name) {
-      CDT_REQUIRE(seen.count(name) > 0 || contains(options_.keep, name), source_,
-                  ": expected a column ", in_quotes(name), ", but the columns are ",
-                  list_names(names));
+      if (seen.count(name) == 0 && !contains(options_.keep, name)) {
+        refuse_column(source_, name, names, table_.delimiter);
+      }
     };
     for (const auto& [name, type] : options_.types) require_known(name);
     for (const std::string& name : options_.drop) require_known(name);
+    const auto kept = [&](const std::string& name) { return seen.count(name) > 0; };
+    if (!options_.keep.empty() && std::none_of(options_.keep.begin(), options_.keep.end(), kept)) {
+      refuse_column(source_, options_.keep.front(), names, table_.delimiter);
+    }
     for (const std::string& name : names) {
       const bool wanted = !contains(options_.drop, name) &&
                           (options_.keep.empty() || contains(options_.keep, name));
@@ -154,10 +169,20 @@ class Reader {
     ready_ = true;
   }
 
+  /// Where nobody gave a delimiter and it is not the usual one, or a row has none.
+  std::string delimiter_hint() const {
+    if (options_.delimiter ||
+        (table_.delimiter == ',' && builders_.size() > 1 && rows_->cells().size() > 1)) {
+      return "";
+    }
+    return c10::str("; fields end at ", in_quotes({&table_.delimiter, 1}),
+                    ", by the first line: is the delimiter another?");
+  }
+
   std::string source_;
   const CsvOptions& options_;
   MissingMarks marks_;
-  CsvRows rows_;
+  std::optional<CsvRows> rows_;  ///< once the delimiter is known
   Table table_;
   std::vector<std::unique_ptr<ColumnBuilder>> builders_;  ///< null for columns left out
   std::string scratch_;
@@ -165,6 +190,15 @@ class Reader {
   bool ready_ = false;  ///< the columns are known
   int64_t line_ = 1;    ///< where the next row begins
 };
+
+bool looks_like_formula(const std::string& text) {
+  if (text.empty() || std::strchr("=+-@\t\r", text[0]) == nullptr) return false;
+  const std::string_view digits = std::string_view(text).substr(text[0] == '+' ? 1 : 0);
+  double value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  return stop != end || error == std::errc::invalid_argument;
+}
 
 }  // namespace
 
@@ -208,11 +242,29 @@ Table parse_csv(std::string_view bytes, const std::string& source, const CsvOpti
   return table;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n ") == std::string::npos) return text;
+std::string csv_field(const std::string& text, bool for_spreadsheets) {
+  if (for_spreadsheets && looks_like_formula(text)) return csv_field("'" + text);
+  if (text.find_first_of(",\"\r\n\t ") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
+}
+
+std::vector<std::string> csv_list(std::string_view line, const std::string& source) {
+  std::vector<std::string> items;
+  if (line.empty()) return items;
+  CsvRows rows(',');
+  size_t place = 0;
+  const CsvRows::Status status = rows.next(line, /*last=*/true, place);
+  const bool whole = status == CsvRows::Status::kRow || status == CsvRows::Status::kBlank;
+  CDT_REQUIRE(whole && place == line.size(), source, ": expected names with commas between, one ",
+              "that has a comma or a quote in double quotes (its own doubled), but came ",
+              in_quotes(line));
+  std::string scratch;
+  for (const CsvCell& cell : rows.cells()) {
+    if (!cell.bytes.empty()) items.emplace_back(cell.text(scratch));
+  }
+  return items;
 }
 
 }  // namespace cdt::data

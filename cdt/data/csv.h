@@ -10,11 +10,14 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 
 namespace cdt::data {
 
 struct CsvOptions {
-  char delimiter = ',';
+  /// Between fields. Without one the first line decides: a comma, unless it has none and has `;`,
+  /// tabs or `|`, one kind alone.
+  std::optional<char> delimiter;
   /// Whether the first line names the columns. Otherwise they are column1, column2, …
   bool header = true;
   /// Cells that are missing values, besides the empty one; matched to the letter.
@@ -48,7 +51,14 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {}
 /// The same from bytes in memory; `source` stands for the file in messages.
 Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options = {});
 
-/// A field as a file wants it: quoted where it must be.
-std::string csv_field(const std::string& text);
+/// A field as a file wants it: quoted where it must be. `for_spreadsheets`: what those take for a
+/// formula (it begins with = + - @, a tab or CR, and is no number) has an apostrophe in front.
+std::string csv_field(const std::string& text, bool for_spreadsheets = false);
+
+/// The fields of a line of CSV, empty ones left out: how a list of columns is written, so that a
+/// name may have commas. csv_field makes the items of one.
+/// @throws InvalidArgument, naming `source`, if a quote is not closed or stands inside a plain
+/// item.
+std::vector<std::string> csv_list(std::string_view line, const std::string& source);
 
 }  // namespace cdt::data

@@ -77,4 +77,30 @@ CsvRows::Status CsvRows::next(std::string_view bytes, bool last, size_t& place) 
   }
 }
 
+std::optional<char> detect_delimiter(std::string_view bytes, bool last) {
+  constexpr std::string_view kOthers = ";|\t";
+  std::string found;
+  bool quoted = false, begun = false, tab = false;
+  for (const char c : bytes) {
+    if (c == '"') quoted = !quoted;
+    if (quoted || c == ' ') {
+      begun = begun || quoted;
+    } else if (c == '\t') {
+      tab = begun;  // a blank, unless text stands on both sides of it
+    } else if (c != '\n' && c != '\r') {
+      begun = true;
+      for (const char mark : {tab ? '\t' : c, c}) {
+        const bool separates = mark == ',' || kOthers.find(mark) != std::string_view::npos;
+        if (separates && found.find(mark) == std::string::npos) found += mark;
+      }
+      tab = false;
+    } else if (begun) {
+      last = true;
+      break;
+    }
+  }
+  if (!last) return std::nullopt;
+  return found.size() == 1 ? found[0] : ',';
+}
+
 }  // namespace cdt::data

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,5 +53,10 @@ class CsvRows {
   std::array<bool, 256> ends_plain_{};  ///< bytes at which a field without quotes ends
   std::vector<CsvCell> cells_;
 };
+
+/// The delimiter that the first line (blank ones aside) shows: a comma, unless it has none and has
+/// `;`, tabs or `|`, one kind alone. Quoted fields do not count. Nothing if the line goes on beyond
+/// the bytes; `last`: nothing comes after them.
+std::optional<char> detect_delimiter(std::string_view bytes, bool last);
 
 }  // namespace cdt::data

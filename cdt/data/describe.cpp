@@ -11,6 +11,7 @@
 #include "cdt/core/error.h"
 #include "cdt/core/format.h"
 #include "cdt/core/json.h"
+#include "cdt/core/text.h"
 
 namespace cdt::data {
 namespace {
@@ -100,8 +101,7 @@ Conflict find_conflict(const std::vector<const Column*>& targets, const std::vec
   return conflict;
 }
 
-template <typename T>
-std::string list(const std::vector<T>& items) {
+std::string list(const std::vector<int64_t>& items) {
   constexpr size_t kShown = 8;
   std::string text;
   for (size_t i = 0; i < std::min(items.size(), kShown); ++i)
@@ -144,9 +144,7 @@ Description describe(const Table& table, const std::vector<std::string>& targets
   std::vector<const Column*> target_columns, features;
   for (const std::string& name : targets) {
     const Column& column = table.at(name);
-    CDT_REQUIRE(column.type == ColumnType::kNumeric, table.source, ": expected the target ",
-                in_quotes(name), " to be numeric, but it is text, for example ",
-                in_quotes(column.categories.empty() ? "" : column.categories.front()));
+    require_numeric(table, column, "the target");
     target_columns.push_back(&column);
   }
   for (const Column& column : table.columns) {
@@ -211,7 +209,7 @@ std::string to_text(const Description& d) {
   }
   text += "\n";
   for (const auto& names : d.duplicate_columns)
-    text += fmt::format("Columns with the same values: {}\n", list(names));
+    text += fmt::format("Columns with the same values: {}\n", list_names(names));
   if (d.duplicate_rows > 0) {
     text += fmt::format(
         "{} an earlier one{}\n",
@@ -225,8 +223,8 @@ std::string to_text(const Description& d) {
     const Conflict& conflict = d.conflicts[i];
     std::string gaps;
     for (size_t t = 0; t < d.targets.size(); ++t) {
-      gaps +=
-          fmt::format("{}{} up to {:g} apart", t > 0 ? ", " : "", d.targets[t], conflict.gaps[t]);
+      gaps += fmt::format("{}{} up to {:g} apart", t > 0 ? ", " : "", printable_name(d.targets[t]),
+                          conflict.gaps[t]);
     }
     text += fmt::format("Conflict: lines {} are the same but for {}\n", list(conflict.lines), gaps);
   }

@@ -283,6 +283,7 @@ Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
   out.encoding = options.encoding;
   out.unknown_category = options.unknown_category;
   out.csv = csv;
+  out.csv.delimiter = table.delimiter;
   if (options.classes) out.targets.push_back(fit_classes(table, options.targets[0], sorted));
   for (const std::string& name : options.targets) {
     if (options.classes) break;

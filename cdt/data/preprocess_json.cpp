@@ -133,7 +133,7 @@ std::string to_json(const Preprocess& preprocess) {
   }
   return dump_exactly({{"format", kFormat},
                        {"csv",
-                        {{"delimiter", std::string(1, preprocess.csv.delimiter)},
+                        {{"delimiter", std::string(1, preprocess.csv.delimiter.value_or(','))},
                          {"header", preprocess.csv.header},
                          {"missing_marks", preprocess.csv.missing_marks}}},
                        {"encoding", to_string(preprocess.encoding)},

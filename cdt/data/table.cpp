@@ -3,8 +3,20 @@
 #include <algorithm>
 
 #include "cdt/core/error.h"
+#include "cdt/core/text.h"
 
 namespace cdt::data {
+namespace {
+
+/// "2,5" or "1,000": digits, a comma, digits.
+bool has_number_with_comma(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  const size_t comma = text.find(',');
+  return comma != std::string_view::npos && comma > 0 && comma + 1 < text.size() &&
+         text.find_first_not_of("0123456789,.") == std::string_view::npos;
+}
+
+}  // namespace
 
 const Column* Table::find(std::string_view name) const {
   const auto it = std::find_if(columns.begin(), columns.end(),
@@ -18,8 +30,55 @@ const Column& Table::at(std::string_view name) const {
   std::vector<std::string> names;
   names.reserve(columns.size());
   for (const Column& other : columns) names.push_back(other.name);
+  refuse_column(source, name, names, delimiter);
+}
+
+void refuse_column(const std::string& source, std::string_view name,
+                   const std::vector<std::string>& names, char delimiter) {
+  std::string hint;
+  const auto has = [&](std::string_view marks) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& each) {
+      return each.find_first_of(marks) != std::string::npos;
+    });
+  };
+  if (names.size() == 1 && has(",;\t|")) {
+    hint = c10::str("; fields end at ", in_quotes({&delimiter, 1}), ": is the delimiter another?");
+  } else if (has(",")) {
+    hint = "; in a list, a name that has a comma stands in double quotes";
+  }
   throw InvalidArgument(c10::str(source, ": expected a column ", in_quotes(name),
-                                 ", but the columns are ", list_names(names)));
+                                 ", but the columns are ", list_names(names), hint));
+}
+
+void require_numeric(const Table& table, const Column& column, std::string_view role,
+                     std::string_view advice) {
+  if (column.type == ColumnType::kNumeric) return;
+  const auto& why = column.not_numeric;
+  CDT_REQUIRE(why, table.source, ": expected ", role, " ", in_quotes(column.name),
+              " to be numeric, but it was read as text", advice);
+  throw InvalidArgument(
+      c10::str(table.source, ":", why->line, ": expected ", role, " ", in_quotes(column.name),
+               " to be numeric, but came ", in_quotes(why->text),
+               why->others > 1
+                   ? c10::str(" (", why->others, " cells are no numbers, ", why->numbers, " are)")
+                   : "",
+               advice));
+}
+
+std::vector<std::string> warnings_of(const Table& table) {
+  std::vector<std::string> warnings;
+  for (const Column& column : table.columns) {
+    const auto& why = column.not_numeric;
+    if (!why) continue;
+    const bool comma = has_number_with_comma(why->text);
+    if (!comma && why->numbers < 2 * why->others) continue;
+    warnings.push_back(
+        c10::str(table.source, ":", why->line, ": column ", in_quotes(column.name),
+                 " is text, because here came ", in_quotes(why->text),
+                 "; cells that are no numbers: ", why->others, ", that are: ", why->numbers,
+                 comma ? " (write 2.5 and 1000 for numbers, not 2,5 or 1,000)" : ""));
+  }
+  return warnings;
 }
 
 std::string to_string(ColumnType type) { return type == ColumnType::kNumeric ? "numeric" : "text"; }
@@ -31,16 +90,7 @@ std::string in_quotes(std::string_view text) {
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
     --end;
   }
-  std::string shown = "\"";
-  for (const char c : text.substr(0, end)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      shown += c;
-    } else {
-      shown += {'\\', 'x', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-    }
-  }
-  return shown + (end < text.size() ? "...\"" : "\"");
+  return "\"" + printable_name(text.substr(0, end)) + (end < text.size() ? "...\"" : "\"");
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,14 @@ namespace cdt::data {
 
 enum class ColumnType { kNumeric, kText };
 
+/// Why a column is text, if its cells decided that.
+struct NotNumeric {
+  int64_t line = 0;     ///< of the first cell that is no number
+  std::string text;     ///< of that cell
+  int64_t others = 0;   ///< cells that are neither numbers nor missing, that one included
+  int64_t numbers = 0;  ///< cells that are numbers
+};
+
 /// One column. Numeric ones fill `numbers`, text ones `codes` and `categories`.
 struct Column {
   std::string name;
@@ -17,6 +26,7 @@ struct Column {
   std::vector<double> numbers;  ///< [rows]; NaN is a missing value, all others are finite
   std::vector<int32_t> codes;   ///< [rows]; index into `categories`, −1 is a missing value
   std::vector<std::string> categories;  ///< the distinct values, sorted by their bytes
+  std::optional<NotNumeric> not_numeric;
 
   int64_t rows() const {
     return static_cast<int64_t>(type == ColumnType::kNumeric ? numbers.size() : codes.size());
@@ -30,6 +40,7 @@ struct Column {
 struct Table {
   std::string source;    ///< the file, for messages
   std::string checksum;  ///< of all its bytes (cdt/core/checksum.h)
+  char delimiter = ',';  ///< between its fields
   std::vector<Column> columns;
   std::vector<int64_t> lines;  ///< [rows] where each row begins in the source, from 1
 
@@ -39,6 +50,20 @@ struct Table {
   /// @throws InvalidArgument if there is none; the message lists the columns that there are.
   const Column& at(std::string_view name) const;
 };
+
+/// Says that there is no such column, which there are, and what may be behind it.
+/// @throws InvalidArgument
+[[noreturn]] void refuse_column(const std::string& source, std::string_view name,
+                                const std::vector<std::string>& names, char delimiter);
+
+/// `role` is what it is for: "the target"; `advice` ends the message.
+/// @throws InvalidArgument, naming the first cell that is no number, if the column is text.
+void require_numeric(const Table& table, const Column& column, std::string_view role,
+                     std::string_view advice = "");
+
+/// What is odd about the table, in words: columns that are text because of a few cells, while at
+/// least twice as many are numbers, or because of commas in numbers.
+std::vector<std::string> warnings_of(const Table& table);
 
 /// "numeric" or "text".
 std::string to_string(ColumnType type);

@@ -47,10 +47,8 @@ std::string label_of(const Table& table, const Column& column, int64_t row) {
 std::vector<double> target_values(const Table& table, const std::string& name,
                                   const std::vector<int64_t>& rows) {
   const Column& column = table.at(name);
-  CDT_REQUIRE(column.type == ColumnType::kNumeric, table.source, ": expected the target ",
-              in_quotes(name), " to be numeric, but it is text, for example ",
-              in_quotes(column.categories.empty() ? "" : column.categories.front()),
-              "; text is learned as classes, with the loss cross-entropy");
+  require_numeric(table, column, "the target",
+                  "; text is learned as classes, with the loss cross-entropy");
   require_present(table, column, rows);
   std::vector<double> values;
   values.reserve(rows.size());

@@ -94,6 +94,9 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
   int64_t jobs = options.jobs > 0           ? options.jobs
                  : options.device.is_cuda() ? 1
                                             : std::max(1U, std::thread::hardware_concurrency());
+  for (const std::string& text : data::warnings_of(table)) {
+    if (options.on_warning) options.on_warning(text);
+  }
   if (options.on_start) options.on_start(total, known, jobs);
   jobs = std::clamp<int64_t>(total - known, 1, jobs);
 

@@ -45,6 +45,8 @@ struct RunnerOptions {
   /// Called once, before the first run: how many runs there are, how many of them are there
   /// already, and how many go at a time.
   std::function<void(int64_t runs, int64_t known, int64_t jobs)> on_start;
+  /// Called before that, with what is odd about the table.
+  std::function<void(const std::string& text)> on_warning;
   /// Called after each run, by one thread at a time: how many are done.
   std::function<void(int64_t done, int64_t total, const std::string& key)> progress;
 };

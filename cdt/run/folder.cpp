@@ -14,10 +14,11 @@ using torch::Tensor;
 namespace fs = std::filesystem;
 
 /// ",P(kind=flat),P(kind=house)": a column of probabilities for each class.
-std::string probability_columns(const data::Preprocess& preprocess) {
+std::string probability_columns(const data::Preprocess& preprocess, bool for_spreadsheets) {
   std::string columns;
   for (const std::string& name : preprocess.classes()) {
-    columns += "," + data::csv_field(fmt::format("P({}={})", preprocess.targets[0].name, name));
+    columns += "," + data::csv_field(fmt::format("P({}={})", preprocess.targets[0].name, name),
+                                     for_spreadsheets);
   }
   return columns;
 }
@@ -87,14 +88,16 @@ data::Preprocess RunFolder::read_preprocess() const {
   return data::parse_preprocess(read_file(preprocess(), kLongestJson), preprocess().string());
 }
 
-void RunFolder::write_predictions(const study::Problem& problem) const {
+void RunFolder::write_predictions(const study::Problem& problem, bool for_spreadsheets) const {
+  const auto field = [&](const std::string& text) {
+    return data::csv_field(text, for_spreadsheets);
+  };
   std::string csv = "row,split";
   for (const auto& target : problem.preprocess.targets) {
-    csv += fmt::format(",{},{}", data::csv_field(target.name),
-                       data::csv_field(target.name + " predicted"));
+    csv += fmt::format(",{},{}", field(target.name), field(target.name + " predicted"));
   }
   const bool classes = problem.preprocess.has_classes();
-  if (classes) csv += probability_columns(problem.preprocess);
+  if (classes) csv += probability_columns(problem.preprocess, for_spreadsheets);
   csv += "\n";
   const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
     if (rows.empty()) return;
@@ -110,7 +113,7 @@ void RunFolder::write_predictions(const study::Problem& problem) const {
       csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
       if (classes) {
         const auto at = static_cast<size_t>(i);
-        csv += fmt::format(",{},{}{}\n", data::csv_field(names[at]), data::csv_field(guesses[at]),
+        csv += fmt::format(",{},{}{}\n", field(names[at]), field(guesses[at]),
                            value_cells(guessed, i));
         continue;
       }
@@ -187,15 +190,19 @@ Predictions predict(const TrainedModel& trained, const data::Table& table) {
   return found;
 }
 
-std::string to_csv(const TrainedModel& trained, const Predictions& predictions) {
+std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
+                   bool for_spreadsheets) {
+  const auto field = [&](const std::string& text) {
+    return data::csv_field(text, for_spreadsheets);
+  };
   std::string csv = "row";
-  for (const auto& target : trained.preprocess.targets) csv += "," + data::csv_field(target.name);
+  for (const auto& target : trained.preprocess.targets) csv += "," + field(target.name);
   const bool classes = trained.preprocess.has_classes();
-  if (classes) csv += probability_columns(trained.preprocess);
+  if (classes) csv += probability_columns(trained.preprocess, for_spreadsheets);
   csv += "\n";
   for (int64_t row = 0; row < predictions.values.size(0); ++row) {
     csv += std::to_string(row + 1);
-    if (classes) csv += "," + data::csv_field(predictions.classes[static_cast<size_t>(row)]);
+    if (classes) csv += "," + field(predictions.classes[static_cast<size_t>(row)]);
     csv += value_cells(predictions.values, row) + "\n";
   }
   return csv;

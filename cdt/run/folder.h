@@ -37,7 +37,8 @@ class RunFolder {
   void write_preprocess(const data::Preprocess& preprocess) const;
   data::Preprocess read_preprocess() const;
   /// predictions.csv: targets and predictions of the rows that trained and validated.
-  void write_predictions(const study::Problem& problem) const;
+  /// `for_spreadsheets`: as data::csv_field has it.
+  void write_predictions(const study::Problem& problem, bool for_spreadsheets = false) const;
   /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
   /// of controlled descent does to them at the rate of the analysis.
   void write_spectrum(const study::Findings& findings) const;
@@ -70,6 +71,7 @@ struct Predictions {
 Predictions predict(const TrainedModel& trained, const data::Table& table);
 /// A row per row of the table: its number from 1, a column per target; of classes a column of
 /// probabilities each.
-std::string to_csv(const TrainedModel& trained, const Predictions& predictions);
+std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
+                   bool for_spreadsheets = false);
 
 }  // namespace cdt::run

@@ -23,6 +23,7 @@ struct Options {
   bool analysis = true;                             ///< the pre-flight, before training
   /// Takes rate, p and stopping step from the forecast of the analysis, where they are not decided.
   bool tune = false;
+  bool csv_safe = false;  ///< predictions.csv for spreadsheets, see data::csv_field
   torch::Device device = torch::kCPU;
   int threads = 0;  ///< for the record alone; torch::set_num_threads sets them
 

@@ -1,4 +1,6 @@
+#include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/data/csv_rows.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/page_input.h>
 
@@ -43,46 +45,30 @@ struct CsvFile {
   }
 };
 
-/// @throws InvalidArgument, naming `source` and the line, if a row has too few or too many cells.
-CsvFile parse_csv(const std::string& text, const std::string& source) {
+/// @throws InvalidArgument, naming `source` and the line, if quotes are wrong or a row has too few
+/// or too many cells.
+CsvFile parse_cells(const std::string& text, const std::string& source) {
+  using Status = data::CsvRows::Status;
   CsvFile file;
-  std::vector<std::string> row(1);
-  bool quoted = false;
-  size_t line = 1;
-  const auto finish_row = [&] {
+  data::CsvRows rows(',');
+  std::string scratch;
+  int64_t line = 1;
+  for (size_t place = 0; place < text.size(); ++line) {
+    const Status status = rows.next(text, /*last=*/true, place);
+    if (status == Status::kBlank) continue;
+    CDT_REQUIRE(status == Status::kRow, source, ", line ", line,
+                ": a quote is not closed, or stands alone");
+    const auto& cells = rows.cells();
     if (file.columns.empty()) {
-      file.columns = row;
-      file.cells.resize(row.size());
-    } else {
-      CDT_REQUIRE(row.size() == file.columns.size(), source, ", line ", line, ": expected ",
-                  file.columns.size(), " cells, but came ", row.size());
-      for (size_t i = 0; i < row.size(); ++i) file.cells[i].push_back(std::move(row[i]));
+      for (const data::CsvCell& cell : cells) file.columns.emplace_back(cell.text(scratch));
+      file.cells.resize(cells.size());
+      continue;
     }
-    row.assign(1, "");
-  };
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c != '"') {
-        row.back() += c;
-      } else if (i + 1 < text.size() && text[i + 1] == '"') {
-        row.back() += text[++i];
-      } else {
-        quoted = false;
-      }
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == ',') {
-      row.emplace_back();
-    } else if (c == '\n') {
-      finish_row();
-    } else if (c != '\r') {
-      row.back() += c;
-    }
-    if (c == '\n') ++line;
+    CDT_REQUIRE(cells.size() == file.columns.size(), source, ", line ", line, ": expected ",
+                file.columns.size(), " cells, but came ", cells.size());
+    for (size_t i = 0; i < cells.size(); ++i) file.cells[i].emplace_back(cells[i].text(scratch));
+    for (const data::CsvCell& cell : cells) line += cell.lines();
   }
-  CDT_REQUIRE(!quoted, source, ": a quote is not closed");
-  if (row.size() > 1 || !row[0].empty()) finish_row();
   return file;
 }
 
@@ -233,7 +219,7 @@ report::RunRecord read_record(const fs::path& folder) {
   const RunRecord run = RunFolder(folder).read_record();
   const auto csv = [&](const char* name) {
     const fs::path path = folder / name;
-    return path_exists(path) ? parse_csv(read_file(path), path.string()) : CsvFile{};
+    return path_exists(path) ? parse_cells(read_file(path), path.string()) : CsvFile{};
   };
   report::RunRecord record = page_of(run);
   const fs::path whole = fs::absolute(folder).lexically_normal();

@@ -179,7 +179,7 @@ Setting missing_marks() {
 Setting delimiter() {
   return {"delimiter",
           [](const Options& o) {
-            const char c = o.data.csv.delimiter;
+            const char c = o.data.csv.delimiter.value_or(',');
             return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
           },
           [](Options& o, const Values& values) {
@@ -326,6 +326,7 @@ std::vector<Setting> make_settings() {
       number("seed", FIELD(training.seed)),
       toggle("tune", FIELD(tune)),
       toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
+      toggle("csv-safe", FIELD(csv_safe), /*on=*/true, kMayChange),
       device(),
       number("threads", FIELD(threads), kMayChange),
   };

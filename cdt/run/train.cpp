@@ -76,6 +76,7 @@ class Session {
     data.classes = run_.training.loss == dynamics::Loss::kCrossEntropy;
     run_.problem = study::load_problem(data, options_.network, run_.training.seed, options_.device);
     const study::Problem& problem = run_.problem;
+    options_.data.csv.delimiter = problem.table.delimiter;  // as it was found
     if (!is_decided(options_, "batch")) {
       run_.training.batch = study::usual_batch(problem, run_.training.method);
       if (run_.training.batch > 0) {
@@ -200,7 +201,7 @@ class Session {
       std::filesystem::remove(folder.predictions(), absent);
     } else {
       nn::save_model(folder.model(), run_.problem.model);
-      folder.write_predictions(run_.problem);
+      folder.write_predictions(run_.problem, options_.csv_safe);
       record.errors = measure_errors(run_.problem);
     }
     record.seconds->total = seconds_since(start_);
@@ -212,7 +213,7 @@ class Session {
     }
   }
 
-  const Options& options_;
+  Options options_;
   const Hooks& hooks_;
   const Clock::time_point start_ = Clock::now();
   TrainedRun run_;

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/text.h>
 #include <cdt/data/conflicts.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
@@ -22,9 +23,11 @@ std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
     ConflictingRows found;
     found.difference =
         problem.preprocess.has_classes()
-            ? fmt::format("their {} differs; at best its frequencies are learned", targets[0].name)
+            ? fmt::format("their {} differs; at best its frequencies are learned",
+                          printable_name(targets[0].name))
             : fmt::format("their {} differs by up to {:.6g}; at best its mean is learned",
-                          targets[static_cast<size_t>(largest - conflict.gaps.begin())].name,
+                          printable_name(
+                              targets[static_cast<size_t>(largest - conflict.gaps.begin())].name),
                           *largest);
     for (const int64_t sample : conflict.rows) {
       const int64_t source = problem.split.train[static_cast<size_t>(sample)];
@@ -41,8 +44,7 @@ std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
 Tensor read_weights(const data::Table& table, const std::string& name,
                     const std::vector<int64_t>& rows) {
   const data::Column& column = table.at(name);
-  CDT_REQUIRE(column.type == data::ColumnType::kNumeric, table.source, ": the weights in column ",
-              data::in_quotes(name), " must be numbers");
+  data::require_numeric(table, column, "the weights in column");
   std::vector<double> weights;
   for (const int64_t row : rows) {
     const double weight = column.numbers[static_cast<size_t>(row)];
@@ -140,7 +142,7 @@ std::vector<std::string> classes_without_rows(const Problem& problem) {
     warnings.push_back(fmt::format(
         "{}: no training row has the class {} of {}; it will hardly be predicted",
         problem.table.source, data::in_quotes(problem.preprocess.classes()[static_cast<size_t>(c)]),
-        problem.preprocess.targets[0].name));
+        printable_name(problem.preprocess.targets[0].name)));
   }
   return warnings;
 }

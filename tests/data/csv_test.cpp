@@ -212,6 +212,96 @@ TEST_F(Csv, WithoutAHeaderAndWithOtherDelimiters) {
   }
 }
 
+TEST_F(Csv, TheFirstLineShowsTheDelimiter) {
+  const auto found = [&](const std::string& text) { return read(text).delimiter; };
+  EXPECT_EQ(found("a,b\n1,2\n"), ',');
+  EXPECT_EQ(found("a;b\n1,5;2\n"), ';');
+  EXPECT_EQ(found("\n \n\"a, b\";\"c\nd\"\n1;2\n"), ';');
+  EXPECT_EQ(found("a\tb c\n1\t2\n"), '\t');
+  EXPECT_EQ(found("\xef\xbb\xbf"
+                  "a|b|c\r\n1|2|3\r\n"),
+            '|');
+  EXPECT_EQ(found("a;b,c\n1,2\n"), ',') << "both";
+  EXPECT_EQ(found("a\n1\n"), ',');
+  EXPECT_EQ(found("\ta\t\n1\n"), ',') << "tabs around a name are blanks";
+  CsvOptions options;
+  options.header = false;
+  EXPECT_EQ(read("1;2\n3;4\n", options).columns.size(), 2u);
+  options.delimiter = ',';
+  EXPECT_EQ(read("1;2\n3;4\n", options).columns.size(), 1u);
+  // Longer than a read.
+  std::string wide = "c0";
+  for (int i = 1; i < 60'000; ++i) wide += ";c" + std::to_string(i);
+  EXPECT_EQ(read(wide + "\n" + std::string(59'999, ';') + "\n").columns.size(), 60'000u);
+  // What cannot be told is asked for.
+  expect_refused("a;b\n1;2\n3\n", {"a.csv:3", "expected 2 fields", "\";\"", "delimiter"});
+  expect_refused("a;b|c\n1,2\n", {"a.csv:2", "expected 1 fields", "\",\"", "delimiter"});
+  options = {};
+  options.drop = {"b"};
+  expect_refused("a;b|c\n1;2|3\n", {"expected a column \"b\"", "delimiter"}, options);
+  options = {};
+  options.delimiter = ',';
+  options.keep = {"a", "b"};
+  expect_refused("a;b\n1;2\n", {"expected a column \"a\"", "\"a;b\"", "delimiter"}, options);
+}
+
+TEST_F(Csv, ACellThatIsNoNumberIsNamed) {
+  const Table table = read("n,t,m,k\n1,x,1,1\n2,5,NA,a\n12k,y,3,2\n4,z,4,b\n-,z,5,\n6,z,6,c\n");
+  EXPECT_FALSE(table.at("m").not_numeric);
+  const auto& why = table.at("n").not_numeric;
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->line, 4);
+  EXPECT_EQ(why->text, "12k");
+  EXPECT_EQ(why->others, 2);
+  EXPECT_EQ(why->numbers, 4);
+  EXPECT_EQ(table.at("t").not_numeric->line, 2);
+  EXPECT_THAT(warnings_of(table),
+              ElementsAre(AllOf(HasSubstr("a.csv:4: column \"n\" is text"), HasSubstr("\"12k\""),
+                                HasSubstr("no numbers: 2, that are: 4"))))
+      << "and nothing about columns that are text through and through";
+  EXPECT_THAT(
+      [&] { require_numeric(table, table.at("n"), "the target"); },
+      ThrowsMessage<InvalidArgument>(
+          AllOf(HasSubstr("a.csv:4: expected the target \"n\" to be numeric"), HasSubstr("12k"))));
+  CsvOptions options;
+  options.types["n"] = ColumnType::kText;
+  EXPECT_THAT(warnings_of(read("n\n1\n2\nx\n", options)), testing::IsEmpty()) << "as was wished";
+  EXPECT_THAT(warnings_of(read("n\n1\n2\nx\n")), testing::SizeIs(1));
+  EXPECT_THAT(warnings_of(read("a;b\n1;2,5\n2;3,5\n")), ElementsAre(HasSubstr("write 2.5")));
+  EXPECT_THAT(warnings_of(read("a\n\"1,000\"\n\"2,000\"\n")), testing::SizeIs(1));
+  EXPECT_THAT(warnings_of(read("a;b\n1;x, y\n2;,\n")), testing::IsEmpty());
+}
+
+TEST_F(Csv, ListsOfNamesMayHaveCommas) {
+  EXPECT_THAT(csv_list("a, b", "--drop"), ElementsAre("a", "b"));
+  EXPECT_THAT(csv_list("\"a, b\",c", "--drop"), ElementsAre("a, b", "c"));
+  EXPECT_THAT(csv_list("", "--drop"), testing::IsEmpty());
+  EXPECT_THAT(csv_list(",a,,", "--drop"), ElementsAre("a"));
+  for (const std::string bad : {"\"a", "a\"b", "\"a\"b", "a\nb"}) {
+    EXPECT_THAT([&] { csv_list(bad, "--drop"); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("--drop: expected names")));
+  }
+  for (const std::string name : {"a", "a, b", "say \"hi\"", "\ta", " ", "two\nlines", "'"}) {
+    EXPECT_THAT(csv_list(csv_field(name) + ",z", ""), ElementsAre(name, "z"));
+  }
+  const Table table = read("\"a, b\",c\n1,2\n");
+  EXPECT_THAT([&] { table.at("a"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("stands in double quotes")));
+}
+
+TEST(CsvField, GuardsFormulasForSpreadsheets) {
+  for (const std::string formula :
+       {"=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"}) {
+    const std::string guarded = csv_field(formula, true);
+    EXPECT_EQ(guarded[guarded[0] == '"' ? 1 : 0], '\'') << formula;
+    EXPECT_THAT(csv_list(guarded, ""), ElementsAre("'" + formula));
+    EXPECT_THAT(csv_list(csv_field(formula), ""), ElementsAre(formula)) << "unless told";
+  }
+  for (const std::string harmless : {"a=1", "-1", "+2.5", "-3e4", "7", "", "x@y"}) {
+    EXPECT_EQ(csv_field(harmless, true), csv_field(harmless));
+  }
+}
+
 TEST_F(Csv, ColumnsCanBeLeftOut) {
   CsvOptions options;
   options.drop = {"b"};
@@ -371,17 +461,9 @@ TEST_F(Csv, SurvivesRandomBytes) {
   EXPECT_GT(read_count, 5);
 }
 
-TEST(Utf8, AcceptsCharactersAndRefusesBytes) {
-  for (const std::string good :
-       {"", "a", "ä", "€", "😀", "\x7f", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
-    EXPECT_TRUE(is_utf8(good)) << good;
-  for (const std::string bad : {"\x80", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80",
-                                "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "a\xff", "\xe2\x82"})
-    EXPECT_FALSE(is_utf8(bad));
-}
-
 TEST(InQuotes, CutsAndEscapes) {
   EXPECT_EQ(in_quotes("a\nb"), "\"a\\x0ab\"");
+  EXPECT_EQ(in_quotes("\x1b[2J\xc2\x9b\xff"), "\"\\x1b[2J\\x9b\\xff\"");
   EXPECT_EQ(in_quotes(std::string(50, 'x')), "\"" + std::string(40, 'x') + "...\"");
   // 39 letters, then a character of two bytes: it does not fit whole.
   EXPECT_EQ(in_quotes(std::string(39, 'x') + "ä-"), "\"" + std::string(39, 'x') + "...\"");

@@ -88,7 +88,7 @@ TEST(Describe, TextAndJson) {
   const Description d = describe(described_table(kText), {"y", "z"});
   const std::string text = to_text(d);
   EXPECT_THAT(
-      text, AllOf(HasSubstr("9 rows × 8 columns"), HasSubstr("x, again"),
+      text, AllOf(HasSubstr("9 rows × 8 columns"), HasSubstr("\"x\", \"again\""),
                   HasSubstr("lines 2, 5, 8"), HasSubstr("y up to 3 apart"), HasSubstr("[constant]"),
                   HasSubstr("5 rows repeat"), HasSubstr("all missing")));
   EXPECT_THAT(

@@ -370,7 +370,7 @@ TEST(Preprocess, RefusesTargetsThatCannotBeLearned) {
   expect_refused([&] { preprocess.transform_targets(gaps); }, {"lines 3, 5"});
   expect_refused([&] { preprocess.transform_targets(gaps, {1}); }, {"line 3"});
   expect_refused([&] { fit_preprocess(table_of("x,y\n1,low\n2,high\n"), options); },
-                 {"\"y\"", "numeric", "high"});
+                 {"a.csv:2", "\"y\"", "numeric", "low"});
 }
 
 TEST(Preprocess, RefusesOptionsThatDoNotFit) {

@@ -221,6 +221,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   training.seed = 18446744073709551615U;
   options.tune = true;
   options.analysis = false;
+  options.csv_safe = true;
   options.threads = 2;
   const run::Settings settings = run::decided_settings(options);
   EXPECT_EQ(settings.size(), run::all_settings().size() - 1) << "all but the device";

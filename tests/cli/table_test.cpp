@@ -1,0 +1,129 @@
+// Tables as people have them: other delimiters, odd names, a cell that is no number.
+#include <gmock/gmock.h>
+
+#include "support/program.h"
+
+namespace cdt {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Tables : public test::Program {
+ protected:
+  /// Rows of three columns under this header, with `mark` between.
+  static std::string rows(const std::string& header, char mark = ',', int count = 30) {
+    std::string text = header + "\n";
+    for (int i = 0; i < count; ++i) {
+      text += std::to_string(i % 7) + mark + std::to_string(i * i % 11) + mark +
+              std::to_string(3 * (i % 7) + i * i % 11) + "\n";
+    }
+    return text;
+  }
+  static constexpr const char* kShort = " --threads 1 --no-analysis --hidden 8 --steps 3 ";
+  void expect_trained(const std::string& arguments) const {
+    const Result result = cdt("train " + arguments + kShort);
+    EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
+  }
+};
+
+TEST_F(Tables, ColumnsWhoseNamesHaveCommas) {
+  write("a.csv", rows("\"x, y\",\"say \"\"hi\"\"\",\"price, net\""));
+  expect_trained("a.csv --target '\"price, net\"' --drop '\"x, y\"' --out one");
+  EXPECT_EQ(parse("one/run.json")["settings"]["target"], "price, net");
+  EXPECT_EQ(parse("one/run.json")["data"]["features"], 1);
+  // The settings go back through the command line.
+  EXPECT_EQ(cdt("train --resume one --steps 5").code, 0) << slurp("err.txt");
+  expect_trained("a.csv --target '\"price, net\",\"say \"\"hi\"\"\"' --out two");
+  write("c.toml", "target = ['price, net']\nnumeric = ['x, y', 'say \"hi\"']\n");
+  expect_trained("a.csv --config c.toml --out three");
+  EXPECT_EQ(cdt("data describe a.csv --target '\"price, net\"'").code, 0);
+  expect_wrong_usage("data describe a.csv --target 'price, net'", "in double quotes");
+  expect_wrong_usage("data describe a.csv --target '\"price'", "--target: expected names");
+}
+
+TEST_F(Tables, SemicolonsAreFound) {
+  write("a.csv", rows("a;b;price", ';'));
+  expect_trained("a.csv --target price --out run");
+  EXPECT_EQ(parse("run/preprocess.json")["csv"]["delimiter"], ";");
+  EXPECT_EQ(parse("run/run.json")["settings"]["delimiter"], ";");
+  EXPECT_EQ(cdt("train --resume run --steps 5").code, 0) << slurp("err.txt");
+  EXPECT_EQ(cdt("predict run a.csv --out p.csv --threads 1").code, 0) << slurp("err.txt");
+  write("b.csv", rows("a,b,price"));
+  expect_wrong_usage("predict run b.csv --out q.csv --threads 1", "delimiter");
+}
+
+TEST_F(Tables, ACellAmongNumbersIsNamed) {
+  std::string text = rows("a,b,price");
+  text.replace(text.find("\n3,"), 3, "\n3x,");
+  write("a.csv", text);
+  const std::string named = "a.csv:5: column \"a\" is text, because here came \"3x\"";
+  for (const std::string command :
+       {"data describe a.csv",
+        "train a.csv --target price --out run --threads 1 --hidden 8 --steps 2",
+        "analyze a.csv --target price --threads 1 --hidden 8 --trial-steps 0",
+        "compare a.csv --target price --archs 8 --steps 2 --lrs 0.1 --methods gd --seeds 1 --jobs "
+        "1"}) {
+    const Result result = cdt(command);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(named)) << command;
+  }
+  expect_wrong_usage("data describe a.csv --numeric a",
+                     "a.csv:5: expected a number in column \"a\", but came \"3x\"");
+  expect_wrong_usage("train a.csv --target a --out no",
+                     "a.csv:5: expected the target \"a\" to be numeric, but came \"3x\"");
+}
+
+TEST_F(Tables, NamesDoNotSteerTheTerminal) {
+  const std::string evil =
+      "\x1b]0;owned\a\x1b[2J\xc2\x9b"
+      "31m";
+  std::string text = evil + "a," + evil + "b," + evil + "price," + evil + "kind\n";
+  for (int i = 0; i < 30; ++i) {
+    text += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i * i % 11) +
+            "," + evil + "c" + std::to_string(i % 3) + "\n";
+  }
+  write("a.csv", text);
+  const auto tame = AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\xc2\x9b")), Not(HasSubstr("\a")));
+  const auto expect_tame = [&](const std::string& arguments, int code) {
+    const Result result = cdt(arguments);
+    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
+    EXPECT_THAT(result.out, tame) << arguments;
+    EXPECT_THAT(result.err, tame) << arguments;
+    EXPECT_THAT(result.out + result.err, HasSubstr("\\x1b")) << arguments;
+  };
+  const std::string price = "--target '" + evil + "price' ", kind = "--target '" + evil + "kind' ";
+  const std::string network = "--threads 1 --hidden 8 ";
+  expect_tame("data describe a.csv " + price, 0);
+  expect_tame("train a.csv " + price + network + "--steps 3 --out run", 0);
+  expect_tame("train a.csv " + kind + network + "--loss cross-entropy --steps 3 --out classes", 0);
+  expect_tame("predict run a.csv --out p.csv --threads 1", 0);
+  expect_tame("predict classes a.csv --out p.csv --threads 1", 0);
+  expect_tame("train a.csv " + kind + network + "--out no", 2);
+  expect_tame("train a.csv --target '" + evil + "' --out no", 2);
+  expect_tame("train '" + evil + "' --target x --out no", 2);
+  expect_tame("'" + evil + "'", 2);
+  expect_tame("train a.csv --steps '" + evil + "'", 2);
+}
+
+TEST_F(Tables, CsvSafeIsSafeForSpreadsheets) {
+  std::string text = "a,=kind\n";
+  for (int i = 0; i < 30; ++i) text += std::to_string(i % 3) + (i % 3 == 0 ? ",=1+2\n" : ",-x\n");
+  write("a.csv", text);
+  const std::string arguments = "a.csv --target =kind --loss cross-entropy ";
+  expect_trained(arguments + "--out plain");
+  expect_trained(arguments + "--csv-safe --out safe");
+  EXPECT_THAT(slurp("plain/predictions.csv"), AllOf(HasSubstr(",=kind,"), HasSubstr(",=1+2,")));
+  const auto guarded =
+      AllOf(HasSubstr(",'=kind"), HasSubstr(",'-x,"), Not(HasSubstr(",=")), Not(HasSubstr(",-x")));
+  EXPECT_THAT(slurp("safe/predictions.csv"), guarded);
+  EXPECT_EQ(cdt("predict plain a.csv --csv-safe --out p.csv --threads 1").code, 0);
+  EXPECT_THAT(slurp("p.csv"), guarded);
+  EXPECT_EQ(cdt("report safe --out page.html").code, 0) << slurp("err.txt");
+  EXPECT_EQ(cdt("train --resume safe --steps 5").code, 0) << slurp("err.txt");
+  EXPECT_THAT(slurp("safe/predictions.csv"), guarded);
+}
+
+}  // namespace
+}  // namespace cdt
