@@ -219,9 +219,10 @@ std::string_view take_header(std::string_view& rest, const std::string& file) {
 }  // namespace
 
 torch::Tensor load_npy(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  const std::string bytes = read_file(path);
-  std::string_view data = bytes;
+  return parse_npy(read_file(path), path.string());
+}
+
+torch::Tensor parse_npy(std::string_view data, const std::string& file) {
   const Header header = HeaderParser(take_header(data, file), file).parse();
   const auto needed = static_cast<size_t>(byte_count(header.dtype, header.shape, file + ": "));
   CDT_REQUIRE(data.size() == needed, file, ": expected ", needed, " bytes of data for shape ",

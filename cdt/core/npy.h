@@ -4,6 +4,8 @@
 #include <torch/types.h>
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 namespace cdt {
 
@@ -14,6 +16,8 @@ namespace cdt {
 ///   says how to convert it), its header lies about its size, or it has more or fewer bytes than
 ///   its shape needs.
 torch::Tensor load_npy(const std::filesystem::path& path);
+/// The same from the bytes of such a file, which messages call `file`.
+torch::Tensor parse_npy(std::string_view bytes, const std::string& file);
 
 /// Writes a float32 or float64 tensor in C order, atomically. Bool, integer and half tensors are
 /// refused.

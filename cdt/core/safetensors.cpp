@@ -128,8 +128,10 @@ torch::Tensor read_tensor(const Record& record, std::string_view data, const std
 }  // namespace
 
 SafeTensors load_safetensors(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  const std::string bytes = read_file(path);
+  return parse_safetensors(read_file(path), path.string());
+}
+
+SafeTensors parse_safetensors(std::string_view bytes, const std::string& file) {
   CDT_REQUIRE(bytes.size() >= kLengthBytes, file,
               ": expected a safetensors file, which starts with ", kLengthBytes,
               " bytes of header length, but it has ", bytes.size(), " bytes");
@@ -138,8 +140,8 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
   CDT_REQUIRE(length <= kLongestHeader && length <= bytes.size() - kLengthBytes, file,
               ": expected a safetensors header within the file and of at most ", kLongestHeader,
               " bytes, but its length is ", length, " in a file of ", bytes.size(), " bytes");
-  const std::string_view text = std::string_view(bytes).substr(kLengthBytes, length);
-  const std::string_view data = std::string_view(bytes).substr(kLengthBytes + length);
+  const std::string_view text = bytes.substr(kLengthBytes, length);
+  const std::string_view data = bytes.substr(kLengthBytes + length);
 
   SafeTensors content;
   std::vector<Record> records;

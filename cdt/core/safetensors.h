@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace cdt {
 
@@ -21,6 +22,8 @@ struct SafeTensors {
 ///   unknown, or offsets overlap, leave holes, run past the end or disagree with shape and dtype.
 ///   The message names the file and the tensor.
 SafeTensors load_safetensors(const std::filesystem::path& path);
+/// The same from the bytes of such a file, which messages call `file`.
+SafeTensors parse_safetensors(std::string_view bytes, const std::string& file);
 
 /// Writes atomically; tensors are brought to the CPU in C order. The same content gives the same
 /// bytes.

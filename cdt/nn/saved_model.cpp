@@ -1,6 +1,5 @@
 #include <cdt/core/error.h>
 #include <cdt/core/json.h>
-#include <cdt/core/safetensors.h>
 #include <cdt/nn/saved_model.h>
 
 namespace cdt::nn {
@@ -19,15 +18,19 @@ void save_model(const std::filesystem::path& path, const Network& network) {
 }
 
 Network load_model(const std::filesystem::path& path, const Architectures& table) {
-  const SafeTensors file = load_safetensors(path);
-  const auto record = file.metadata.find(kArchitecture);
-  CDT_REQUIRE(record != file.metadata.end(), path.string(),
+  return parse_model(load_safetensors(path), path.string(), table);
+}
+
+Network parse_model(const SafeTensors& content, const std::string& source,
+                    const Architectures& table) {
+  const auto record = content.metadata.find(kArchitecture);
+  CDT_REQUIRE(record != content.metadata.end(), source,
               ": expected a model with its architecture in the metadata, found none");
   try {
     const std::string type = parse_json(record->second, kRecord)["type"].text();
-    return find_architecture(table, type).restore(record->second, file.tensors);
+    return find_architecture(table, type).restore(record->second, content.tensors);
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(c10::str(path.string(), ": ", error.what()));
+    throw InvalidArgument(c10::str(source, ": ", error.what()));
   }
 }
 

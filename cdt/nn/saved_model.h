@@ -7,6 +7,7 @@
 /// architectures have records of their own.
 #pragma once
 
+#include <cdt/core/safetensors.h>
 #include <cdt/nn/architectures.h>
 
 #include <filesystem>
@@ -20,5 +21,8 @@ void save_model(const std::filesystem::path& path, const Network& network);
 ///   a type that is not in the table, a tensor is missing or left over, or has another shape or
 ///   dtype than the record says; non-finite weights are refused.
 Network load_model(const std::filesystem::path& path, const Architectures& table = architectures());
+/// The same from the content of such a file, which messages call `source`.
+Network parse_model(const SafeTensors& content, const std::string& source,
+                    const Architectures& table = architectures());
 
 }  // namespace cdt::nn

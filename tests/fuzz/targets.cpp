@@ -1,0 +1,123 @@
+#include "fuzz/targets.h"
+
+#include <cdt/core/error.h>
+#include <cdt/core/npy.h>
+#include <cdt/core/safetensors.h>
+#include <cdt/data/preprocess.h>
+#include <cdt/experiment/results_file.h>
+#include <cdt/nn/engine.h>
+#include <cdt/nn/mlp.h>
+#include <cdt/nn/saved_model.h>
+#include <cdt/report/page.h>
+#include <cdt/run/record.h>
+#include <cdt/train/trainer.h>
+
+#include <string>
+
+namespace cdt::fuzz {
+namespace {
+
+constexpr const char* kFile = "file";
+
+void read_npy(std::string_view bytes) { parse_npy(bytes, kFile).sum(); }
+
+void read_safetensors(std::string_view bytes) { parse_safetensors(bytes, kFile); }
+
+void read_model(std::string_view bytes) {
+  const nn::Network network = nn::parse_model(parse_safetensors(bytes, kFile), kFile);
+  std::vector<int64_t> shape = network->input_shape();
+  shape.insert(shape.begin(), 2);
+  network->forward(torch::zeros(shape, network->parameters().front().options()));
+}
+
+/// What it says can be said again, and be resumed.
+void read_run(std::string_view bytes) {
+  const run::RunRecord record = run::parse_record(std::string(bytes), kFile);
+  run::options_of(run::parse_record(run::to_json(record), kFile));
+}
+
+void read_preprocess(std::string_view bytes) {
+  const data::Preprocess preprocess = data::parse_preprocess(std::string(bytes), kFile);
+  data::parse_preprocess(data::to_json(preprocess), kFile);
+  preprocess.feature_count();
+  preprocess.output_count();
+}
+
+void read_results(std::string_view bytes) {
+  report::to_html(report::sweep_page(experiment::parse_results(std::string(bytes), kFile)));
+}
+
+void read_figures(std::string_view bytes) {
+  report::to_json(report::parse_figures(std::string(bytes), kFile));
+}
+
+void read_history(std::string_view bytes) {
+  train::to_csv(train::parse_history(std::string(bytes)));
+}
+
+/// Restores it into a trainer of each kind of memory, and takes a step with what came.
+void read_checkpoint(std::string_view bytes) {
+  const SafeTensors content = parse_safetensors(bytes, kFile);
+  static const std::vector<train::Method> kMethods{train::Method::kGuarded,
+                                                   train::Method::kMomentum, train::Method::kAdam,
+                                                   train::Method::kLbfgs};
+  std::string refused;
+  for (const train::Method method : kMethods) {
+    nn::MlpOptions shape;
+    shape.inputs = 2;
+    shape.hidden = {3};
+    const nn::Mlp model(shape, /*seed=*/1);
+    train::TrainData data;
+    data.x = torch::linspace(-1, 1, 8).reshape({4, 2});
+    data.y = torch::linspace(0, 1, 4, torch::kFloat64).reshape({4, 1});
+    train::TrainOptions options;
+    options.method = method;
+    options.steps = 5;
+    train::Trainer trainer(model, data, options);
+    try {
+      trainer.restore(content);
+    } catch (const InvalidArgument& error) {
+      refused = error.what();
+      continue;
+    }
+    trainer.step();
+    return;
+  }
+  throw InvalidArgument(refused);
+}
+
+}  // namespace
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all{
+      {"checkpoint", Shape::kSafetensors, read_checkpoint},
+      {"figures", Shape::kJson, read_figures},
+      {"history", Shape::kBytes, read_history},
+      {"model", Shape::kSafetensors, read_model},
+      {"npy", Shape::kBytes, read_npy},
+      {"preprocess", Shape::kJson, read_preprocess},
+      {"results", Shape::kJson, read_results},
+      {"run", Shape::kJson, read_run},
+      {"safetensors", Shape::kSafetensors, read_safetensors},
+  };
+  return all;
+}
+
+const Target& find_target(std::string_view name) {
+  std::string known;
+  for (const Target& target : targets()) {
+    if (target.name == name) return target;
+    known += (known.empty() ? "" : ", ") + std::string(target.name);
+  }
+  throw InvalidArgument(c10::str("expected one of ", known, ", but came '", name, "'"));
+}
+
+void run(const Target& target, std::string_view bytes) {
+  try {
+    target.read(bytes);
+  } catch (const InvalidArgument&) {
+  } catch (const NumericalError&) {
+  }
+}
+
+}  // namespace cdt::fuzz
