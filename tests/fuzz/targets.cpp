@@ -3,6 +3,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/safetensors.h>
+#include <cdt/data/csv.h>
+#include <cdt/data/describe.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/nn/engine.h>
@@ -28,6 +30,18 @@ void read_model(std::string_view bytes) {
   std::vector<int64_t> shape = network->input_shape();
   shape.insert(shape.begin(), 2);
   network->forward(torch::zeros(shape, network->parameters().front().options()));
+}
+
+/// Once as it is, once as what a user may say about it.
+void read_csv(std::string_view bytes) {
+  data::CsvOptions plain;
+  plain.header = false;
+  plain.delimiter = ';';
+  try {
+    data::parse_csv(bytes, kFile, plain);
+  } catch (const InvalidArgument&) {
+  }
+  data::describe(data::parse_csv(bytes, kFile));
 }
 
 /// What it says can be said again, and be resumed.
@@ -91,6 +105,7 @@ void read_checkpoint(std::string_view bytes) {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all{
       {"checkpoint", Shape::kSafetensors, read_checkpoint},
+      {"csv", Shape::kBytes, read_csv},
       {"figures", Shape::kJson, read_figures},
       {"history", Shape::kBytes, read_history},
       {"model", Shape::kSafetensors, read_model},
