@@ -73,7 +73,7 @@ ordered_json to_json(const CaseRun& run) {
 }
 
 /// @throws InvalidArgument if the content is something else.
-CaseRun parse_run(const JsonValue& content) {
+CaseRun run_of(const JsonValue& content) {
   CaseRun run;
   run.what.architecture = content["architecture"].text();
   run.what.method = content["method"].text();
@@ -212,7 +212,7 @@ std::optional<CaseRun> Store::load(const Case& what) const {
   const fs::path path = run_file(folder_, what);
   if (!path_exists(path)) return std::nullopt;
   try {
-    CaseRun run = parse_run(read_json(path));
+    CaseRun run = run_of(read_json(path));
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||
         (what.traces && !run.what.traces)) {
       return std::nullopt;
@@ -222,6 +222,10 @@ std::optional<CaseRun> Store::load(const Case& what) const {
   } catch (const InvalidArgument&) {
     return std::nullopt;
   }
+}
+
+CaseRun parse_run(std::string_view json, const std::string& source) {
+  return run_of(parse_json(json, source));
 }
 
 void Store::save(const CaseRun& run) const {

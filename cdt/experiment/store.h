@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cdt::experiment {
@@ -55,6 +56,11 @@ struct CaseRun {
 
   bool converged() const { return outcome != "diverged"; }
 };
+
+/// A run of a sweep's folder, from the text of its file, which messages call `source`.
+/// @throws InvalidArgument if the text is something else, or lists that belong together differ in
+///   length.
+CaseRun parse_run(std::string_view json, const std::string& source);
 
 /// What one call that made runs took.
 struct Session {

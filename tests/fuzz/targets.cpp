@@ -7,6 +7,7 @@
 #include <cdt/data/describe.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/experiment/results_file.h>
+#include <cdt/experiment/store.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
@@ -15,6 +16,8 @@
 #include <cdt/train/trainer.h>
 
 #include <string>
+
+#include "cli/toml_file.h"
 
 namespace cdt::fuzz {
 namespace {
@@ -59,6 +62,14 @@ void read_preprocess(std::string_view bytes) {
 
 void read_results(std::string_view bytes) {
   report::to_html(report::sweep_page(experiment::parse_results(std::string(bytes), kFile)));
+}
+
+void read_sweep_run(std::string_view bytes) { experiment::parse_run(bytes, kFile); }
+
+void read_toml(std::string_view bytes) {
+  for (const auto& [name, value] : cli::parse_toml(bytes, kFile).members()) {
+    if (value.exists()) value.raw();
+  }
 }
 
 void read_figures(std::string_view bytes) {
@@ -114,6 +125,8 @@ const std::vector<Target>& targets() {
       {"results", Shape::kJson, read_results},
       {"run", Shape::kJson, read_run},
       {"safetensors", Shape::kSafetensors, read_safetensors},
+      {"sweep_run", Shape::kJson, read_sweep_run},
+      {"toml", Shape::kToml, read_toml},
   };
   return all;
 }
