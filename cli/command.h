@@ -165,7 +165,11 @@ void complain(const std::string& text);
 /// "cdt: warning: " and the text.
 void warn(const std::string& text);
 
-/// While it lives, the first Ctrl-C, SIGTERM or SIGHUP asks to stop, the second one kills.
+/// Refuses whole numbers that do not fit their options, of all commands.
+void check_whole_numbers(CLI::App& app);
+
+/// While it lives, the first Ctrl-C, SIGTERM or SIGHUP asks to stop; the second one kills, and so
+/// do 1.5 seconds in which neither this scope ends nor anybody acknowledges.
 class InterruptScope {
  public:
   InterruptScope();
@@ -174,6 +178,8 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 
   static bool requested();
+  /// Whoever was asked is about to stop, and may take its time to save what it has.
+  static void acknowledge();
 };
 
 /// A progress line on a terminal (rate and time left), plain lines elsewhere; nothing for work

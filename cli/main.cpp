@@ -1,7 +1,9 @@
 // The program cdt: a table of commands, and one place where errors become exit codes.
 #include <cdt/core/error.h>
+#include <cdt/core/memory.h>
 #include <cdt/core/text.h>
 #include <cdt/core/version.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +75,19 @@ int written(int code) {
   return code == 0 ? kFailed : code;
 }
 
+/// LibTorch's "… you tried to allocate 40000000000 bytes. …" for people.
+std::string memory_words(const std::string& text) {
+  constexpr std::string_view kBefore = "tried to allocate ";
+  const size_t at = text.find(kBefore);
+  const std::string asked =
+      at == std::string::npos
+          ? ""
+          : fmt::format(": {:.3g} GB were asked for at once",
+                        std::strtod(text.c_str() + at + kBefore.size(), nullptr) / 1e9);
+  return fmt::format("there is not enough memory{}; {:.3g} GB are left", asked,
+                     static_cast<double>(available_memory()) / 1e9);
+}
+
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') wait_without_spinning(argv);
   keep_freed_memory();
@@ -93,6 +108,7 @@ int main(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->callback([&chosen, action = command.setup(*sub)] { chosen = action; });
   }
+  check_whole_numbers(app);
   const auto named = [&](const Command& command) {
     return std::string_view(command.name) == argv[1];
   };
@@ -121,7 +137,11 @@ int main(int argc, char** argv) {
     complain(c10::str(error.path1().string(), ": ", error.code().message()));
     return kWrongUsage;
   } catch (const c10::Error& error) {
-    complain(error.what_without_backtrace());
+    const std::string text = error.what_without_backtrace();
+    const bool memory = text.find("can't allocate memory") != std::string::npos;
+    complain(memory ? memory_words(text) : text);
+  } catch (const std::bad_alloc&) {
+    complain(memory_words(""));
   } catch (const std::exception& error) {
     complain(error.what());
   }

@@ -6,7 +6,9 @@
 #include <cdt/nn/saved_model.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -24,6 +26,41 @@ CLI::Validator number_check(const std::string& expected, bool (*accepts)(double)
                 CLI::detail::lexical_cast(text, value) && std::isfinite(value) && accepts(value);
             return good ? std::string()
                         : c10::str("expected ", expected, ", but came '", text, "'");
+          },
+          "", ""};
+}
+
+/// More threads than cores only wait for each other; thousands take a minute to start.
+constexpr int kThreadsPerCore = 16;
+
+int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+CLI::Validator thread_count() {
+  return {[](std::string& text) {
+            int64_t count = 0;
+            const int64_t most = int64_t{kThreadsPerCore} * core_count();
+            const bool good = CLI::detail::lexical_cast(text, count) && count >= 0 && count <= most;
+            return good ? std::string()
+                        : c10::str("expected 0 to ", most, " threads, ", kThreadsPerCore,
+                                   " for each of the machine's cores (", core_count(),
+                                   "), but came '", text, "'");
+          },
+          "", ""};
+}
+
+/// A whole number that fits its option: CLI11 takes the nearest one that does.
+CLI::Validator whole_number(bool negative) {
+  return {[negative](std::string& text) {
+            errno = 0;
+            if (negative) {
+              std::strtoll(text.c_str(), nullptr, 0);
+            } else {
+              std::strtoull(text.c_str(), nullptr, 0);
+            }
+            const bool good = errno == 0 && (negative || text.find('-') == std::string::npos);
+            return good ? std::string()
+                        : c10::str("expected a whole number from ", negative ? "−2⁶³" : "0", " to ",
+                                   negative ? "2⁶³" : "2⁶⁴", " − 1, but came '", text, "'");
           },
           "", ""};
 }
@@ -49,18 +86,26 @@ void add_csv_safe(CLI::App& app, bool& csv_safe) {
                "front in the predictions");
 }
 
+void check_whole_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("UINT")) option->check(whole_number(/*negative=*/false));
+    if (type.starts_with("INT") || type == "N") option->check(whole_number(/*negative=*/true));
+  }
+  for (CLI::App* command : app.get_subcommands({})) check_whole_numbers(*command);
+}
+
 void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--threads", threads, "CPU threads; 0 takes all cores")
-      ->check(CLI::Range(0, 4096))
+      ->check(thread_count())
       ->capture_default_str();
 }
 
 torch::Device MachineOptions::apply() const {
-  torch::set_num_threads(
-      threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  torch::set_num_threads(threads > 0 ? threads : core_count());
   CDT_REQUIRE(device != "cuda" || torch::cuda::is_available(),
               "--device cuda was asked for, but this LibTorch finds no CUDA device");
   return {device == "cuda" ? torch::kCUDA : torch::kCPU};

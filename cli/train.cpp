@@ -54,7 +54,11 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     interrupts.reset();
     if (phase == run::Phase::kTraining) interrupts.emplace();
   };
-  hooks.stop_requested = InterruptScope::requested;
+  hooks.stop_requested = [] {
+    const bool stop = InterruptScope::requested();
+    if (stop) InterruptScope::acknowledge();
+    return stop;
+  };
   if (!output.quiet) hooks.on_problem = warn_of_data;
   hooks.on_findings = [&output](const study::Findings& findings) {
     output.text(study::to_text(findings));

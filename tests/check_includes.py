@@ -23,12 +23,12 @@ ALLOWED = {
 # The modules of cdt::cdt, and those of their headers that are details
 UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")
 DETAILS = {
-    "core": {"byte_count", "format", "json", "names", "speed", "text"},
+    "core": {"byte_count", "format", "json", "memory", "names", "speed", "text"},
     "control": {"doubling"},
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "jacobian", "parameter_scope",
                "plan", "precision_scope", "recorder", "rule"},
-    "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "feedback", "guard", "linearizer", "method", "objective",
+    "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "saved_state", "setup", "stopping"},
 }
 # LibTorch's own file formats are programs: nothing that is loaded may execute

@@ -9,14 +9,14 @@ namespace cdt::analysis {
 using torch::Tensor;
 
 double mae_radius(const Tensor& theta, double learning_rate) {
-  require_square(theta, "kernel");
+  require_kernel(theta);
   require_non_negative(learning_rate, "learning_rate");
   return learning_rate / static_cast<double>(theta.size(0)) *
          theta.abs().sum(1).max().item<double>();
 }
 
 double lyapunov_lr_max(const Tensor& theta, const Tensor& gradient, const Tensor& error) {
-  require_square(theta, "kernel");
+  require_kernel(theta);
   for (const auto& [values, name] : {std::pair{gradient, "gradient"}, {error, "error"}}) {
     require_shape(values, {theta.size(0)}, name);
     CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",

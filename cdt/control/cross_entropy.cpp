@@ -138,7 +138,7 @@ CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& log
                                           torch::ScalarType network_dtype) {
   CrossEntropyPlant plant = at_labels(labels, smoothing, theta.options());
   const int64_t n = plant.samples * plant.classes;
-  require_square(theta, "kernel");
+  require_kernel(theta);
   require_shape(theta, {n, n}, "kernel");
   require_logits(logits, plant.samples, plant.classes);
 

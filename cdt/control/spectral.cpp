@@ -14,7 +14,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kResidualColumns = 512;
-constexpr double kLargestStep = 1e150;
+constexpr double kLargestStep = tol::kLargestEntry;
 
 void require_weights(const Tensor& weights, const Tensor& s, std::string_view name) {
   require_shape(weights, s.sizes(), name);
@@ -109,7 +109,7 @@ SpectralController design_spectral(const dynamics::Modes& modes, double step_sca
 SpectralController design_spectral(const Tensor& theta, double step_scale,
                                    const SpectralWeights& weights,
                                    torch::ScalarType network_dtype) {
-  require_square(theta, "kernel");
+  require_kernel(theta);
   const double tolerance = tol::rank_of_computed(theta.size(0), network_dtype);
   return design_spectral(dynamics::decompose(theta, tolerance), step_scale, weights);
 }
@@ -167,7 +167,7 @@ double SpectralController::closed_loop_radius() const {
 }
 
 double riccati_residual(const SpectralController& controller, const Tensor& theta) {
-  require_square(theta, "kernel");
+  require_kernel(theta);
   require_shape(theta, {controller.modes.size(), controller.modes.size()}, "kernel");
   const int64_t rank = controller.modes.rank;
   if (rank == 0) return 0;

@@ -88,6 +88,15 @@ void require_square(const torch::Tensor& tensor, std::string_view name) {
   require_finite(tensor, name);
 }
 
+void require_kernel(const torch::Tensor& theta) {
+  require_square(theta, "kernel");
+  const auto [lowest, highest] = torch::aminmax(theta.detach());
+  const double largest = std::max(-lowest.item<double>(), highest.item<double>());
+  CDT_REQUIRE(largest <= tol::kLargestEntry, "kernel must have no entry beyond ",
+              number(tol::kLargestEntry), ", where squares overflow; its largest is ",
+              number(largest), ". Scale outputs or parameters");
+}
+
 void require_symmetric(const torch::Tensor& tensor, std::string_view name, double tolerance) {
   require_square(tensor, name);
   const torch::Tensor values = tensor.detach();

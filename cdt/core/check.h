@@ -16,6 +16,9 @@ void require_finite(const torch::Tensor& tensor, std::string_view name);
 void require_shape(const torch::Tensor& tensor, c10::IntArrayRef shape, std::string_view name);
 /// A non-empty square matrix of float64 with finite entries.
 void require_square(const torch::Tensor& tensor, std::string_view name);
+/// require_square, and no entry beyond tol::kLargestEntry: products of a kernel with itself and
+/// with vectors must not overflow.
+void require_kernel(const torch::Tensor& theta);
 /// require_square, and ‖X − Xᵀ‖_max ≤ tolerance·‖X‖_max; the message gives the worst pair of
 /// entries.
 void require_symmetric(const torch::Tensor& tensor, std::string_view name, double tolerance);

@@ -51,6 +51,9 @@ inline double parallel(torch::ScalarType dtype) {
 /// Inputs that were scaled to norm 1 in their own precision lie in the unit ball.
 inline double unit_ball(torch::ScalarType dtype) { return 16 * epsilon(dtype); }
 
+/// Kernels and steps with larger entries are refused: their squares overflow.
+inline constexpr double kLargestEntry = 1e150;
+
 /// An error on an unreachable direction below this share of ‖e‖ counts as zero.
 inline constexpr double kUnreachableError = 1e-6;
 

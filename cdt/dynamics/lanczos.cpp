@@ -40,6 +40,9 @@ class Basis {
     CDT_REQUIRE(result.scalar_type() == torch::kFloat64,
                 "the product with a block must be float64, not ", result.scalar_type());
     require_finite(result, "the product with a block");
+    CDT_REQUIRE(result.abs().max().item<double>() <= tol::kLargestEntry,
+                "the product with a block must have no entry beyond ", tol::kLargestEntry,
+                ", where squares overflow");
     products_ += X.size(1);
     return result;
   }

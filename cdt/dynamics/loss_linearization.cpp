@@ -176,7 +176,7 @@ ControlOrientedDynamics control_oriented_dynamics(Loss loss, const Tensor& theta
       "the outputs, so no label augment can steer them. Use a quadratic loss or the cross "
       "entropy");
   require_non_negative(learning_rate, "learning_rate");
-  require_square(theta, "kernel");
+  require_kernel(theta);
   require_outputs(loss, y_hat, y);
   require_shape(theta, {y.numel(), y.numel()}, "kernel");
   const Tensor step = learning_rate * theta;

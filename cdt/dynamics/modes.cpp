@@ -6,6 +6,7 @@
 namespace cdt::dynamics {
 
 Modes decompose(const torch::Tensor& theta, double rank_tolerance, torch::ScalarType precision) {
+  require_kernel(theta);
   require_symmetric(theta, "kernel", tol::symmetry(precision));
   require_non_negative(rank_tolerance, "rank_tolerance");
   CDT_REQUIRE(rank_tolerance < 1, "rank_tolerance must be below 1, not ", rank_tolerance);

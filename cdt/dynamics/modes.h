@@ -40,9 +40,9 @@ struct Modes {
 /// All modes of a symmetric positive semidefinite Θ [n, n], float64. `rank_tolerance` is relative
 /// to λ_max: tol::rank_of_computed for a kernel computed here, tol::rank_of_stored for one from a
 /// file.
-/// @throws InvalidArgument if Θ is not square, finite, symmetric to tol::symmetry(`precision`), or
-/// has an eigenvalue below
-///   −rank_tolerance·λ_max (the message gives it). `precision` is the dtype that Θ once had.
+/// @throws InvalidArgument if Θ is not square, finite, symmetric to tol::symmetry(`precision`), has
+///   an entry beyond tol::kLargestEntry, or an eigenvalue below −rank_tolerance·λ_max (the message
+///   gives it). `precision` is the dtype that Θ once had.
 Modes decompose(const torch::Tensor& theta, double rank_tolerance,
                 torch::ScalarType precision = torch::kFloat64);
 

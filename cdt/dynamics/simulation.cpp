@@ -34,7 +34,7 @@ Trajectory run(const Tensor& S, const Tensor& initial_error, int64_t steps,
 }  // namespace
 
 Tensor step_matrix(const Tensor& theta, double step_scale) {
-  require_square(theta, "kernel");
+  require_kernel(theta);
   require_non_negative(step_scale, "step_scale");
   return theta * step_scale;
 }

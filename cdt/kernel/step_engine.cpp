@@ -1,6 +1,9 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/step_engine.h>
 
+#include <cmath>
+#include <limits>
+
 namespace cdt::kernel {
 namespace {
 
@@ -31,8 +34,9 @@ class GraphPass : public StepPass {
     const auto& parameters = model_.parameters();
     for (size_t i = 0; i < parameters.size(); ++i) {
       Tensor parameter = parameters[i];
-      if (shrink != 0) parameter.mul_(1 - shrink);
-      if (found[i].defined()) parameter.add_(found[i], -rate);
+      const auto dtype = parameter.scalar_type();
+      if (shrink != 0) parameter.mul_(rate_in(dtype, 1 - shrink));
+      if (found[i].defined()) parameter.add_(found[i], -rate_in(dtype, rate));
     }
   }
 
@@ -43,6 +47,14 @@ class GraphPass : public StepPass {
 };
 
 }  // namespace
+
+double rate_in(torch::ScalarType dtype, double rate) {
+  // Optimizers multiply it, Adam's first step by 10.
+  constexpr double kRoom = 16;
+  const double largest = dtype == torch::kFloat64 ? std::numeric_limits<double>::max()
+                                                  : std::numeric_limits<float>::max();
+  return std::abs(rate) > largest / kRoom ? std::copysign(INFINITY, rate) : rate;
+}
 
 std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {
   return std::make_unique<GraphPass>(model_, x);

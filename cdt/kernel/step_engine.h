@@ -24,6 +24,10 @@ class StepPass {
   virtual std::vector<torch::Tensor> gradients(const torch::Tensor& seed) = 0;
 };
 
+/// A rate as a step in `dtype` takes it: infinite where it does not fit. Then parameters are no
+/// longer finite and the run has diverged, as it should, while LibTorch refuses the number.
+double rate_in(torch::ScalarType dtype, double rate);
+
 /// What a pass is for: an engine that moves parameters itself need not be able to hand out their
 /// gradients, and may leave such passes to the graph.
 enum class StepUse { kDescent, kGradients };

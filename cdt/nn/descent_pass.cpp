@@ -1,6 +1,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/step_engine.h>
 #include <cdt/nn/descent_pass.h>
 
 #include <algorithm>
@@ -139,9 +140,11 @@ void DescentPass::descend(const Tensor& seed, double rate, double shrink) {
   CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
               outputs_.sizes(), ", not ", seed.sizes());
   const torch::NoGradGuard no_graph;
-  const double keep = 1 - shrink;
+  const auto dtype = outputs_.scalar_type();
+  const double keep = kernel::rate_in(dtype, 1 - shrink);
+  rate = kernel::rate_in(dtype, rate);
   const bool bias = model_->options().bias;
-  Tensor gradient = seed.to(outputs_.scalar_type()).contiguous();
+  Tensor gradient = seed.to(dtype).contiguous();
   size_t layer = inputs_.size() - 1;
   if (bias) Tensor(model_->bias(layer)).mul_(keep).sub_(gradient.sum(0), rate);
   for (; layer > 0; --layer) {

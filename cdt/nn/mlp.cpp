@@ -1,34 +1,69 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
+#include <cdt/core/memory.h>
 #include <cdt/nn/mlp.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace cdt::nn {
 
 using torch::Tensor;
 
+namespace {
+
+/// Layers beyond this could not be counted.
+constexpr int64_t kWidest = std::numeric_limits<int32_t>::max();
+
+/// Units of each layer, the inputs first.
+/// @throws InvalidArgument if a number is out of its range, or there is no memory for such layers.
+std::vector<int64_t> widths_of(const MlpOptions& options, torch::ScalarType dtype) {
+  const auto require_width = [](int64_t width, std::string_view name) {
+    CDT_REQUIRE(width >= 1 && width <= kWidest, name, " must be from 1 to ", kWidest, ", not ",
+                width);
+  };
+  require_width(options.inputs, "inputs");
+  require_width(options.outputs, "outputs");
+  require_width(options.width_factor, "width factor");
+  std::vector<int64_t> widths{options.inputs};
+  for (const int64_t units : options.hidden) {
+    const std::string name = c10::str("the units of hidden layer ", widths.size());
+    require_width(units, name);
+    widths.push_back(units * options.width_factor);  // both fit 31 bits
+    require_width(widths.back(), c10::str(name, " times the width factor"));
+  }
+  widths.push_back(options.outputs);
+  double parameters = 0, largest = 0;
+  for (size_t layer = 1; layer < widths.size(); ++layer) {
+    const double units = static_cast<double>(widths[layer]);
+    const double weights = units * static_cast<double>(widths[layer - 1]);
+    parameters += weights + (options.bias ? units : 0);
+    largest = std::max(largest, weights);
+  }
+  // Each layer is drawn in float64.
+  const double bytes = parameters * static_cast<double>(c10::elementSize(dtype)) +
+                       largest * static_cast<double>(sizeof(double));
+  require_memory(bytes, c10::str("a network ", c10::Join("-", widths)));
+  return widths;
+}
+
+}  // namespace
+
 MlpImpl::MlpImpl(MlpOptions options, uint64_t seed, torch::ScalarType dtype)
     : options_(std::move(options)) {
-  CDT_REQUIRE(options_.inputs >= 1, "inputs must be 1 or more, not ", options_.inputs);
-  CDT_REQUIRE(options_.outputs >= 1, "outputs must be 1 or more, not ", options_.outputs);
-  CDT_REQUIRE(options_.width_factor >= 1, "width factor must be 1 or more, not ",
-              options_.width_factor);
+  const std::vector<int64_t> widths = widths_of(options_, dtype);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   int64_t base_in = options_.inputs;
   int64_t factor_in = 1;  // the input layer is never widened
   for (size_t layer = 0; layer <= options_.hidden.size(); ++layer) {
     const bool last = layer == options_.hidden.size();
     const int64_t base_out = last ? options_.outputs : options_.hidden[layer];
-    CDT_REQUIRE(base_out >= 1, "hidden layer ", layer + 1, " must have 1 or more units, not ",
-                base_out);
     const int64_t factor_out = last ? 1 : options_.width_factor;
     const LayerScaling scaling =
         layer_scaling(options_.parametrization, {.width = base_in, .factor = factor_in},
                       options_.sigma_w, options_.sigma_b);
-    const int64_t out = base_out * factor_out;
-    weights_.push_back(
-        draw_normal({out, base_in * factor_in}, scaling.weight_std, generator, dtype));
+    const int64_t out = widths[layer + 1];
+    weights_.push_back(draw_normal({out, widths[layer]}, scaling.weight_std, generator, dtype));
     if (options_.bias) {
       biases_.push_back(draw_normal({out}, scaling.bias_std, generator, dtype));
     }

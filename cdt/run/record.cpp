@@ -93,6 +93,7 @@ ordered_json result_json(const train::TrainResult& result, const std::string& in
           {"lr", number_or_null(result.learning_rate)},
           {"train_loss", number_or_null(result.train_loss)},
           {"val_loss", number_or_null(result.val_loss)},
+          {"objective", number_or_null(result.objective)},
           {"best_step", result.best_step < 0 ? ordered_json() : ordered_json(result.best_step)},
           {"best_val_loss", number_or_null(result.best_val_loss)},
           {"linearizations", result.linearizations},
@@ -107,6 +108,7 @@ train::TrainResult parse_result(const JsonValue& json) {
   result.learning_rate = json["lr"].number_or_nan();
   result.train_loss = json["train_loss"].number_or_nan();
   result.val_loss = json["val_loss"].number_or_nan();
+  result.objective = json["objective"].number_or_nan();
   result.best_step = json["best_step"].count_or(-1);
   result.best_val_loss = json["best_val_loss"].number_or_nan();
   result.linearizations = json["linearizations"].count_or(0);

@@ -5,6 +5,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/train.h>
+#include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -90,6 +91,9 @@ class Session {
     CDT_REQUIRE(!options_.tune || dynamics::is_quadratic(run_.training.loss),
                 "tune forecasts quadratic losses only, not ",
                 dynamics::to_string(run_.training.loss));
+    CDT_REQUIRE(!options_.tune || train::traits_of(run_.training.method).follows_forecast,
+                "tune forecasts gradient descent and CDT, so it has no advice for ",
+                train::to_string(run_.training.method), "; it is for gd, cdt and guarded");
     const std::string reason = study::reason_to_skip(problem, run_.training);
     CDT_REQUIRE(!options_.tune || reason.empty(),
                 "tune needs the analysis of all samples at once: ", reason);

@@ -25,7 +25,7 @@ json to_json(const SavedState& state) {
   return text;
 }
 
-/// Numbers, switches and lists of such; what else there may be belongs to nobody.
+/// Numbers, switches and lists of such; the name of the method is the only text.
 SavedState from_json(const JsonValue& text) {
   SavedState state;
   for (const auto& [name, value] : text.members()) {
@@ -41,6 +41,8 @@ SavedState from_json(const JsonValue& text) {
     } else if (raw.is_array()) {
       auto& list = state.lists[name];
       for (const JsonValue& item : value.list()) list.push_back(from_json(item));
+    } else if (name != "method") {
+      value.refuse("a number, true, false or a list");
     }
   }
   return state;
@@ -54,7 +56,8 @@ SafeTensors Trainer::checkpoint() const {
   state.lists["plans"];  // of any method, as the format has it
   method_->save(state);
   rules_.save(state);
-  state.put("parameters", setup_->model.parameters());
+  if (epochs_) epochs_->save(state);
+  state.put("parameters", last_.empty() ? setup_->model.parameters() : last_);
   state.put("best", best_);
   state.values["has_best"] = !best_.empty();
   state.values["step"] = step_;
@@ -101,6 +104,12 @@ void Trainer::restore(const SafeTensors& content) {
   state.list("plans");
   auto restored = traits_of(own).make(setup_);
   restored->restore(state);
+  std::optional<EpochGuard> epochs;
+  if (epochs_) {
+    epochs.emplace(setup_);
+    epochs->restore(state);
+    restored->damp(epochs->damping());
+  }
   StepRecord pending;
   pending.refreshed = state.count("pending_refreshed");
   pending.rejected = state.count("pending_rejected");
@@ -108,12 +117,14 @@ void Trainer::restore(const SafeTensors& content) {
   step_ = step;
   method_ = std::move(restored);
   rules_ = rules;
+  epochs_ = std::move(epochs);
   best_ = std::move(best);
   history_ = std::move(history);
   pending_ = pending;
   earlier_seconds_ = seconds;
   start_.reset();
   next_.reset();
+  last_.clear();
   over_ = false;
   set_parameters(setup_->model, parameters);
 }

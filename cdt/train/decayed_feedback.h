@@ -40,7 +40,6 @@ class DecayedFeedback : public Feedback {
   /// Where no step lowers the objective there is nothing left: errors stay, in favour of small
   /// weights.
   bool settled(const torch::Tensor&, double) const override { return true; }
-  bool weighted() const override { return true; }
   int64_t bytes() const override { return inner_->bytes(); }
   void save(SavedState& state) const override { inner_->save(state); }
 

@@ -43,7 +43,7 @@ class Feedback {
   virtual Proposal propose(const torch::Tensor& state, double rate) const = 0;
   /// The seed alone, by one product with a matrix that is made at the first call.
   virtual Steered steer(const torch::Tensor& outputs) = 0;
-  /// What the guard watches, as far as the outputs decide it.
+  /// What the guard holds against the promise, as far as the outputs decide it.
   virtual double merit(const torch::Tensor& state) const = 0;
   /// The rest of it, at the present parameters.
   virtual double parameter_merit() const { return 0; }
@@ -54,8 +54,6 @@ class Feedback {
   /// Whether nothing is left that labels can move: the state is at rest up to an error `rounding`
   /// of the outputs, or up to the share tol::kUnreachableError.
   virtual bool settled(const torch::Tensor& state, double rounding) const = 0;
-  /// Whether some errors may rise in favour of others.
-  virtual bool weighted() const { return false; }
 
   /// Memory that it needs in use.
   virtual int64_t bytes() const = 0;
@@ -80,7 +78,7 @@ class ModalFeedback : public Feedback {
   virtual torch::Tensor seed_of(const torch::Tensor& modal) const = 0;
   /// G m: the gradient, steered, is the seed of c·G m.
   virtual torch::Tensor steer_modes(const torch::Tensor& modal) const = 0;
-  /// The loss above its minimum, errors out of reach included.
+  /// The loss above its minimum, with its weights, errors out of reach included.
   virtual double loss(const torch::Tensor& state) const = 0;
 
   /// From the next design on, for the kernel with `ridge` added to every eigenvalue.

@@ -11,8 +11,12 @@ namespace cdt::train {
 namespace {
 
 constexpr const char* kHeader =
+    "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds,"
+    "objective";
+constexpr size_t kColumns = 10;
+/// Files of before the objective was recorded.
+constexpr const char* kOldHeader =
     "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds";
-constexpr size_t kColumns = 9;
 
 /// The shortest digits that give the same number again.
 std::string cell(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
@@ -38,9 +42,10 @@ int64_t whole(const std::string& text) {
 std::string to_csv(const std::vector<StepRecord>& history) {
   std::string text = std::string(kHeader) + "\n";
   for (const StepRecord& row : history) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.6f}\n", row.step, cell(row.learning_rate),
+    text += fmt::format("{},{},{},{},{},{},{},{},{:.6f},{}\n", row.step, cell(row.learning_rate),
                         cell(row.train_loss), cell(row.val_loss), cell(row.augment_norm),
-                        cell(row.linearization_error), row.refreshed, row.rejected, row.seconds);
+                        cell(row.linearization_error), row.refreshed, row.rejected, row.seconds,
+                        cell(row.objective));
   }
   return text;
 }
@@ -48,15 +53,16 @@ std::string to_csv(const std::vector<StepRecord>& history) {
 std::vector<StepRecord> parse_history(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
-  CDT_REQUIRE(std::getline(lines, line) && line == kHeader, "history: expected the header '",
-              kHeader, "', but came '", line, "'");
+  CDT_REQUIRE(std::getline(lines, line) && (line == kHeader || line == kOldHeader),
+              "history: expected the header '", kHeader, "', but came '", line, "'");
+  const size_t columns = line == kHeader ? kColumns : kColumns - 1;
   std::vector<StepRecord> history;
   while (std::getline(lines, line)) {
     std::vector<std::string> cells;
     std::istringstream row(line + ",");
     for (std::string text; std::getline(row, text, ',');) cells.push_back(text);
-    CDT_REQUIRE(cells.size() == kColumns, "history: expected ", kColumns, " cells, but came '",
-                line, "'");
+    CDT_REQUIRE(cells.size() == columns, "history: expected ", columns, " cells, but came '", line,
+                "'");
     StepRecord record;
     record.step = whole(cells[0]);
     record.learning_rate = number(cells[1]);
@@ -67,6 +73,7 @@ std::vector<StepRecord> parse_history(const std::string& text) {
     record.refreshed = whole(cells[6]);
     record.rejected = whole(cells[7]);
     record.seconds = number(cells[8]);
+    if (columns == kColumns) record.objective = number(cells[9]);
     history.push_back(record);
   }
   return history;

@@ -22,6 +22,8 @@ struct StepRecord {
   int64_t refreshed = 0;                  ///< linearizations here
   int64_t rejected = 0;                   ///< steps from here that the guard took back
   double seconds = 0;                     ///< since training began, linearizations included
+  double objective = kUnknown;  ///< of all training samples, what training lowers: the loss with
+                                ///< weights, smoothing and weight decay
 };
 
 /// Numbers survive to the last bit.

@@ -23,17 +23,6 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
           traits_of(setup_->options.method).guarded ? Relinearization::Kind::kGuard
                                                     : Relinearization::Kind::kNever})) {}
 
-Tensor Linearizer::weights_at(int64_t step) const {
-  const TrainData& data = setup_->data;
-  const auto ones = [&](int64_t count) { return torch::ones({count}, data.y.options()); };
-  Tensor samples = data.sample_weights.defined() ? data.sample_weights : ones(data.x.size(0));
-  if (const Tensor rows = setup_->batches.rows(step); rows.defined()) {
-    samples = samples.index_select(0, rows.to(samples.device()));
-  }
-  const Tensor outputs = data.output_weights.defined() ? data.output_weights : ones(data.y.size(1));
-  return torch::outer(samples, outputs).reshape({-1});
-}
-
 std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Modes modes) const {
   FeedbackOptions options;
   options.loss = setup_->options.loss;
@@ -41,9 +30,7 @@ std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Mod
   options.p = setup_->options.p;
   options.shape = setup_->options.shape;
   options.steers = options_.steers;
-  if (setup_->data.sample_weights.defined() || setup_->data.output_weights.defined()) {
-    options.weights = weights_at(step);
-  }
+  if (const Tensor weights = setup_->weights(step); weights.defined()) options.weights = weights;
   return std::make_unique<QuadraticFeedback>(std::move(modes), setup_->labels(step).reshape({-1}),
                                              std::move(options));
 }

@@ -74,7 +74,6 @@ class Linearizer {
   Plan saved_plan(const SavedState& saved) const;
   std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
-  torch::Tensor weights_at(int64_t step) const;
   bool watches() const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
   static LocalState local_state(const Plan& plan, const Pass& pass);

@@ -27,6 +27,9 @@ class StepMethod {
   /// first step, of a run with all samples at once and a quadratic loss.
   virtual void adopt(const dynamics::Modes&) {}
 
+  /// From now on at this share of its rates, of a method with a guard.
+  virtual void damp(double) {}
+
   virtual double learning_rate() const = 0;  ///< α at the first step; NaN before
   virtual int64_t linearizations() const { return 0; }
   virtual int64_t rejected() const { return 0; }
@@ -44,6 +47,8 @@ struct MethodTraits {
   bool controlled = false;  ///< steers labels, and so needs the kernel
   bool guarded = false;     ///< judges its steps, so that `Relinearization::Kind::kGuard` means it
   bool optimizer = false;   ///< one of LibTorch's
+  /// Its rate, p and steps may be those that the forecast of gradient descent and CDT finds best.
+  bool follows_forecast = false;
   double start_rate = 0;    ///< α unless told, in units of 1/(c_L λ_max) if `by_curvature`
   bool by_curvature = true;
   kernel::StepUse use = kernel::StepUse::kDescent;

@@ -17,7 +17,11 @@ namespace {
 // unit.
 constexpr auto kGradients = kernel::StepUse::kGradients;
 constexpr std::array kMethods{
-    MethodTraits{.method = Method::kGd, .name = "gd", .start_rate = 0.5, .make = make_gd},
+    MethodTraits{.method = Method::kGd,
+                 .name = "gd",
+                 .follows_forecast = true,
+                 .start_rate = 0.5,
+                 .make = make_gd},
     MethodTraits{.method = Method::kGdMatched,
                  .name = "gd-matched",
                  .start_rate = 0.5,
@@ -25,12 +29,14 @@ constexpr std::array kMethods{
     MethodTraits{.method = Method::kCdt,
                  .name = "cdt",
                  .controlled = true,
+                 .follows_forecast = true,
                  .start_rate = 0.5,
                  .make = make_steered},
     MethodTraits{.method = Method::kGuarded,
                  .name = "guarded",
                  .controlled = true,
                  .guarded = true,
+                 .follows_forecast = true,
                  .start_rate = 1e4,
                  .make = make_guarded},
     MethodTraits{.method = Method::kMomentum,

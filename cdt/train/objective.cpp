@@ -10,18 +10,27 @@ Tensor Objective::smoothed(const Tensor& labels) const {
   return (1 - smoothing_) * labels + smoothing_ / static_cast<double>(labels.size(1));
 }
 
-Assessment Objective::assess(const Tensor& outputs, const Tensor& labels) const {
+Assessment Objective::assess(const Tensor& outputs, const Tensor& labels,
+                             const Tensor& weights) const {
   if (loss_ == Loss::kCrossEntropy) {
     const auto r = static_cast<double>(labels.size(0));
     const Tensor log_p = torch::log_softmax(outputs, 1);
     const Tensor targets = smoothed(labels);
-    return {-(labels * log_p).sum().item<double>() / r,
-            (torch::xlogy(targets, targets) - targets * log_p).sum().item<double>() / r};
+    const Tensor least = torch::xlogy(targets, targets);  // −, of each label
+    const double misfit = (least - targets * log_p).sum().item<double>() / r;
+    return {-(labels * log_p).sum().item<double>() / r, misfit,
+            misfit - least.sum().item<double>() / r};
   }
   const Tensor error = (outputs - labels).reshape({-1});
   const double square = torch::dot(error, error).item<double>();
-  if (loss_ == Loss::kMae) return {error.abs().mean().item<double>(), square};
-  return {curvature(labels.size(0), labels.size(1)) * square / 2, square};  // ½ c_L ‖e‖²
+  if (loss_ == Loss::kMae) {
+    const double loss = error.abs().mean().item<double>();
+    return {loss, square, loss};
+  }
+  const double c = curvature(labels.size(0), labels.size(1));  // the loss is ½ c_L ‖e‖²
+  const double misfit =
+      weights.defined() ? torch::dot(error, weights * error).item<double>() : square;
+  return {c * square / 2, misfit, c * misfit / 2};
 }
 
 Tensor Objective::gradient(const Tensor& outputs, const Tensor& labels) const {

@@ -9,10 +9,13 @@ namespace cdt::train {
 /// What a forward pass tells of outputs; not finite where they are not.
 struct Assessment {
   double loss = 0;    ///< L, against the true labels
-  double misfit = 0;  ///< ‖e‖²; for the cross entropy the smoothed loss above its minimum
+  double misfit = 0;  ///< Σ w e²; for the cross entropy the smoothed loss above its minimum
+  /// What training lowers, but for weight decay: the loss with its weights w, or the smoothed one.
+  double objective = 0;
 };
 
-/// Outputs ŷ and labels y are [b, n_L], float64.
+/// Outputs ŷ and labels y are [b, n_L], float64; weights w [b·n_L] of quadratic losses, undefined:
+/// all 1.
 class Objective {
  public:
   /// `smoothing` ε: the cross entropy is trained on (1 − ε)y + ε/C.
@@ -21,8 +24,9 @@ class Objective {
   dynamics::Loss loss() const { return loss_; }
   double smoothing() const { return smoothing_; }
 
-  Assessment assess(const torch::Tensor& outputs, const torch::Tensor& labels) const;
-  /// ∂L/∂ŷ [b, n_L] of the smoothed loss. At a kink of the absolute error it is 0.
+  Assessment assess(const torch::Tensor& outputs, const torch::Tensor& labels,
+                    const torch::Tensor& weights = {}) const;
+  /// ∂L/∂ŷ [b, n_L] of the smoothed loss, without weights. At a kink of the absolute error it is 0.
   torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& labels) const;
   /// The smoothed loss [] with the graph of `outputs`, which may have another dtype.
   torch::Tensor graph(const torch::Tensor& outputs, const torch::Tensor& labels) const;

@@ -98,7 +98,9 @@ double QuadraticFeedback::merit(const Tensor& modal) const {
 }
 
 double QuadraticFeedback::loss(const Tensor& modal) const {
-  return gradient_factor_ / 2 * torch::dot(modal, modal).item<double>();
+  const Tensor error = options_.weights ? modes_.vectors.mv(modal) : modal;
+  const Tensor weighted = options_.weights ? *options_.weights * error : error;
+  return gradient_factor_ / 2 * torch::dot(error, weighted).item<double>();
 }
 
 double QuadraticFeedback::distance(const Tensor& modal) const { return norm_of(reachable(modal)); }
@@ -106,7 +108,8 @@ double QuadraticFeedback::distance(const Tensor& modal) const { return norm_of(r
 bool QuadraticFeedback::settled(const Tensor& modal, double rounding) const {
   const double left = distance(modal);
   const double whole = norm_of(modal);
-  return weighted() || left <= rounding || left * left <= tol::kUnreachableError * whole * whole;
+  return options_.weights || left <= rounding ||
+         left * left <= tol::kUnreachableError * whole * whole;
 }
 
 int64_t QuadraticFeedback::bytes() const {

@@ -37,7 +37,6 @@ class QuadraticFeedback : public ModalFeedback {
   /// With weights the loop contracts so only in the long run.
   double distance(const torch::Tensor& state) const override;
   bool settled(const torch::Tensor& state, double rounding) const override;
-  bool weighted() const override { return cost_.defined(); }
 
   double gradient_factor() const override { return gradient_factor_; }
   torch::Tensor moved_state(const torch::Tensor& outputs) const override;

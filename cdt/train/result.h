@@ -25,7 +25,8 @@ struct TrainResult {
   int64_t steps = 0;
   double train_loss = kUnknown;  ///< of the weights that the model now has
   double val_loss = kUnknown;
-  int64_t best_step = -1;  ///< with the lowest validation loss seen; −1: none
+  double objective = kUnknown;  ///< likewise; under a guard no higher than in the first row
+  int64_t best_step = -1;       ///< with the lowest validation loss seen; −1: none
   double best_val_loss = kUnknown;
   int64_t linearizations = 0;
   int64_t rejected = 0;

@@ -18,6 +18,14 @@ Tensor rows_of(const Tensor& all, const Tensor& rows) {
   return rows.defined() ? all.index_select(0, rows.to(all.device())) : all;
 }
 
+Tensor weights_of(const TrainData& data, const Tensor& rows) {
+  if (!data.sample_weights.defined() && !data.output_weights.defined()) return {};
+  const auto ones = [&](int64_t count) { return torch::ones({count}, data.y.options()); };
+  const Tensor samples = data.sample_weights.defined() ? data.sample_weights : ones(data.x.size(0));
+  const Tensor outputs = data.output_weights.defined() ? data.output_weights : ones(data.y.size(1));
+  return torch::outer(rows_of(samples, rows), outputs).reshape({-1});
+}
+
 }  // namespace
 
 Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_,
@@ -32,6 +40,8 @@ Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_
 Tensor Setup::inputs(int64_t step) const { return rows_of(data.x, batches.rows(step)); }
 Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(step)); }
 
+Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows(step)); }
+
 Pass Setup::forward(int64_t step) const {
   Pass pass;
   pass.batch = batches.id(step);
@@ -44,8 +54,21 @@ Pass Setup::forward(int64_t step) const {
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
               "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
   pass.values = outputs.reshape(shape).to(torch::kFloat64);
-  pass.found = objective.assess(pass.values, pass.labels);
+  pass.found = objective.assess(pass.values, pass.labels, weights_of(data, rows));
+  pass.objective = pass.found.objective + penalty();
   return pass;
+}
+
+double Setup::penalty() const {
+  const double decay = options.weight_decay;
+  return decay > 0 ? decay / 2 * parameter_square(model) : 0;
+}
+
+Whole Setup::whole() const {
+  const torch::NoGradGuard no_graph;
+  const Tensor outputs = engine->evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
+  const Assessment found = objective.assess(outputs, data.y, weights_of(data, {}));
+  return {found.loss, found.objective + penalty()};
 }
 
 double Setup::loss_of(const Tensor& x, const Tensor& y) const {

@@ -5,6 +5,7 @@
 #include <cdt/kernel/step_engine.h>
 #include <cdt/train/batches.h>
 #include <cdt/train/data.h>
+#include <cdt/train/history.h>
 #include <cdt/train/objective.h>
 
 namespace cdt::train {
@@ -17,6 +18,7 @@ struct Pass {
   torch::Tensor values;  ///< ŷ [b, n_L], float64
   torch::Tensor labels;  ///< y [b, n_L], float64
   Assessment found;
+  double objective = 0;  ///< of these samples, weights, smoothing and weight decay included
 
   /// θ ← (1 − shrink) θ − rate·Jᵀ seed, seed [b·n_L] in any shape; once.
   void descend(const torch::Tensor& seed, double rate, double shrink = 0) {
@@ -26,6 +28,12 @@ struct Pass {
   std::vector<torch::Tensor> gradients(const torch::Tensor& seed) {
     return step->gradients(seed.reshape(step->outputs().sizes()));
   }
+};
+
+/// Of all training samples.
+struct Whole {
+  double loss = kUnknown;
+  double objective = kUnknown;  ///< what training lowers: weights, smoothing, decay included
 };
 
 struct Setup {
@@ -38,9 +46,14 @@ struct Setup {
   /// @throws InvalidArgument if the model's outputs are not shaped like the labels.
   Pass forward(int64_t step) const;
   double loss_of(const torch::Tensor& x, const torch::Tensor& y) const;
+  Whole whole() const;
+  /// ½·decay·‖θ‖²
+  double penalty() const;
   /// Inputs and labels of the samples that step k sees.
   torch::Tensor inputs(int64_t step) const;
   torch::Tensor labels(int64_t step) const;
+  /// Of the errors of these samples [b·n_L]; undefined if all weigh the same.
+  torch::Tensor weights(int64_t step) const;
   /// The schedule's α_k/α.
   double factor(int64_t step) const { return options.schedule.factor(step, options.steps); }
 

@@ -11,7 +11,9 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options,
     : setup_(
           std::make_shared<Setup>(std::move(model), std::move(data), options, std::move(engine))),
       method_(traits_of(options.method).make(setup_)),
-      rules_(options) {}
+      rules_(options) {
+  if (traits_of(options.method).guarded && !setup_->batches.all()) epochs_.emplace(setup_);
+}
 
 void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
   CDT_REQUIRE(modes.size() == setup_->data.y.numel(), "the kernel must have ",
@@ -26,19 +28,41 @@ void Trainer::observe(const Pass& pass, StepRecord& row) const {
   const bool last = step_ >= setup_->options.steps;
   if (setup_->batches.all()) {
     row.train_loss = pass.found.loss;
-  } else if (last || step_ % setup_->batches.per_epoch() == 0) {
-    row.train_loss = setup_->loss_of(data.x, data.y);
+    row.objective = pass.objective;
+  } else if (last || starts_epoch()) {
+    const Whole whole = setup_->whole();
+    row.train_loss = whole.loss;
+    row.objective = whole.objective;
   }
-  if (data.x_val.defined() && (last || step_ % setup_->options.validate_every == 0)) {
+  const bool judged = epochs_ && starts_epoch();
+  if (data.x_val.defined() && (last || judged || step_ % setup_->options.validate_every == 0)) {
     row.val_loss = setup_->loss_of(data.x_val, data.y_val);
   }
+}
+
+/// Under a guard with batches: what the last epoch did to all samples.
+void Trainer::look_back(Pass& pass, StepRecord& row) {
+  // A batch whose outputs another one has driven out of all bounds does not wait for the end.
+  const bool lost = !std::isfinite(pass.found.loss);
+  if (!epochs_ || !(lost || starts_epoch())) return;
+  const int64_t before = epochs_->rejected();
+  Whole here;
+  if (!lost) here = {row.train_loss, row.objective};
+  const bool kept = epochs_->accept(step_, here);
+  method_->damp(epochs_->damping());
+  if (kept) return;
+  pending_.rejected += epochs_->rejected() - before;
+  pass = setup_->forward(step_);
+  row = {.step = step_};
+  observe(pass, row);
 }
 
 StoppingRules::Verdict Trainer::ask_rules(const Pass& pass, const StepRecord& row) {
   Seen seen{.step = step_,
             .batch_loss = pass.found.loss,
             .train_loss = row.train_loss,
-            .val_loss = row.val_loss,
+            // Within an epoch that may yet be taken back there is no best.
+            .val_loss = epochs_ && !starts_epoch() ? kUnknown : row.val_loss,
             .seconds = seconds()};
   if (setup_->batches.all() && setup_->objective.smoothing() > 0) seen.misfit = pass.found.misfit;
   const auto verdict = rules_.check(seen);
@@ -51,16 +75,19 @@ StepResult Trainer::step() {
   if (!start_) start_ = Clock::now();
   if (over_) history_.pop_back();
   over_ = false;
+  if (!last_.empty()) set_parameters(setup_->model, std::exchange(last_, {}));
   Pass pass = next_ && next_->batch == setup_->batches.id(step_) ? std::move(*next_)
                                                                  : setup_->forward(step_);
   next_.reset();
   StepRecord row;
   row.step = step_;
   observe(pass, row);
+  look_back(pass, row);
+  row.refreshed = std::exchange(pending_.refreshed, 0);
+  row.rejected = std::exchange(pending_.rejected, 0);
   auto outcome = ask_rules(pass, row).outcome;
+  if (!outcome && epochs_ && epochs_->exhausted()) outcome = Outcome::kStuck;
   if (!outcome) {
-    row.refreshed = std::exchange(pending_.refreshed, 0);
-    row.rejected = std::exchange(pending_.rejected, 0);
     Advance advance = method_->advance(step_, pass, row);
     outcome = advance.end;
     next_ = std::move(advance.next);
@@ -106,23 +133,45 @@ TrainResult Trainer::finish(Outcome outcome) {
   result.best_step = rules_.best_step();
   result.best_val_loss = rules_.best_val_loss();
   result.linearizations = method_->linearizations();
-  result.rejected = method_->rejected();
+  result.rejected = method_->rejected() + (epochs_ ? epochs_->rejected() : 0);
   result.learning_rate = method_->learning_rate();
   result.seconds = seconds();
-  if (outcome != Outcome::kInterrupted) {
+  result.history = history_;
+  const bool ended = outcome != Outcome::kInterrupted;
+  const auto end_with = [&](const std::vector<torch::Tensor>& parameters) {
+    copy_parameters(setup_->model, last_);
+    set_parameters(setup_->model, parameters);
+  };
+  if (ended) {
     result.train_loss = history_.back().train_loss;
     result.val_loss = history_.back().val_loss;
-    if (rules_.prefers_best(step_)) {
-      set_parameters(setup_->model, best_);
-      result.train_loss = kUnknown;
-      result.val_loss = rules_.best_val_loss();
-    }
+    result.objective = history_.back().objective;
   }
-  if (std::isnan(result.train_loss)) result.train_loss = setup_->loss_of(data.x, data.y);
+  if (ended && rules_.prefers_best(step_)) {
+    end_with(best_);
+    result.train_loss = kUnknown;
+    result.val_loss = rules_.best_val_loss();
+    result.objective = history_[static_cast<size_t>(rules_.best_step())].objective;
+  } else if (epochs_ && !epochs_->holds(setup_->whole())) {
+    end_with(epochs_->start());
+    result.train_loss = epochs_->at_start().loss;
+    result.objective = epochs_->at_start().objective;
+    result.val_loss = kUnknown;
+  }
+  if (std::isnan(result.train_loss) || std::isnan(result.objective)) {
+    const Whole whole = setup_->whole();
+    result.train_loss = whole.loss;
+    if (std::isnan(result.objective)) result.objective = whole.objective;
+  }
   if (std::isnan(result.val_loss) && data.x_val.defined()) {
     result.val_loss = setup_->loss_of(data.x_val, data.y_val);
   }
-  result.history = history_;
+  if (over_ && !rules_.prefers_best(step_)) {  // the row of the end is of the end's parameters
+    StepRecord& row = result.history.back();
+    if (!std::isnan(row.train_loss)) row.train_loss = result.train_loss;
+    if (!std::isnan(row.objective)) row.objective = result.objective;
+    if (!std::isnan(row.val_loss)) row.val_loss = result.val_loss;
+  }
   earlier_seconds_ = seconds();
   start_.reset();
   return result;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cdt/core/safetensors.h>
+#include <cdt/train/epoch_guard.h>
 #include <cdt/train/method.h>
 #include <cdt/train/stopping.h>
 
@@ -48,7 +49,9 @@ class Trainer {
   /// @throws NumericalError if the kernel cannot be computed.
   StepResult step();
 
-  /// Steps to the end, or until asked to stop, then takes the best weights if patience wants them.
+  /// Steps to the end, or until asked to stop, then takes the best weights if patience wants them,
+  /// or those that an epoch under the guard began with, if it raised the objective; a longer run
+  /// goes on from where it was.
   /// @throws NumericalError as step.
   TrainResult run(const TrainHooks& hooks = {});
 
@@ -61,7 +64,10 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// Whether all samples are looked at before this step, and an epoch begins.
+  bool starts_epoch() const { return step_ % setup_->batches.per_epoch() == 0; }
   void observe(const Pass& pass, StepRecord& row) const;
+  void look_back(Pass& pass, StepRecord& row);
   StoppingRules::Verdict ask_rules(const Pass& pass, const StepRecord& row);
   TrainResult finish(Outcome outcome);
   double seconds() const;
@@ -69,12 +75,14 @@ class Trainer {
   std::shared_ptr<const Setup> setup_;
   std::unique_ptr<StepMethod> method_;
   StoppingRules rules_;
+  std::optional<EpochGuard> epochs_;  ///< of a guarded run by batches
   int64_t step_ = 0;
   std::vector<StepRecord> history_;
   bool over_ = false;   ///< the last row is of the end, where no step was taken
   StepRecord pending_;  ///< its counts, which the step that goes on from there takes over
   std::vector<torch::Tensor> best_;  ///< parameters with the lowest validation loss
   std::optional<Pass> next_;         ///< the pass that judged the last step
+  std::vector<torch::Tensor> last_;  ///< parameters of the last step, if the end took others
   double earlier_seconds_ = 0;
   std::optional<Clock::time_point> start_;
 };

@@ -128,6 +128,13 @@ TEST(Check, SquareNamesShapeDtypeAndEntry) {
   EXPECT_THROW(cdt::require_square({}, "A"), InvalidArgument);
 }
 
+TEST(Check, KernelsMustNotOverflow) {
+  const auto eye = torch::eye(3, torch::kFloat64);
+  EXPECT_NO_THROW(cdt::require_kernel(1e150 * eye));
+  EXPECT_THROW(cdt::require_kernel(1e151 * eye), cdt::InvalidArgument);
+  EXPECT_THROW(cdt::require_kernel(-1e307 * eye), cdt::InvalidArgument);
+}
+
 TEST(Check, SymmetricNamesTheWorstPair) {
   auto x = torch::eye(4, torch::kFloat64) * 2;
   x[0][1] = 1e-3;

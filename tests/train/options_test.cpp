@@ -226,7 +226,7 @@ TEST(Guard, RecognisesTheFloor) {
 
 TEST(History, SurvivesItsFile) {
   std::vector<StepRecord> history(3);
-  history[1] = {7, 0.1, 1.0 / 3, 2e-300, 5, kUnknown, 2, 3, 1.25};
+  history[1] = {7, 0.1, 1.0 / 3, 2e-300, 5, kUnknown, 2, 3, 1.25, 0.5};
   history[2].train_loss = std::numeric_limits<double>::infinity();
   const auto again = parse_history(to_csv(history));
   ASSERT_EQ(again.size(), 3U);
@@ -236,11 +236,19 @@ TEST(History, SurvivesItsFile) {
   EXPECT_EQ(again[1].refreshed, 2);
   EXPECT_EQ(again[1].rejected, 3);
   EXPECT_EQ(again[1].seconds, 1.25);
+  EXPECT_EQ(again[1].objective, 0.5);
   EXPECT_TRUE(std::isinf(again[2].train_loss));
   EXPECT_EQ(to_csv(again), to_csv(history));
   EXPECT_THAT(refusal([] { parse_history("a,b\n1,2\n"); }), HasSubstr("header"));
   const std::string csv = to_csv(history);
-  EXPECT_THAT(refusal([&] { parse_history(csv + "1,2\n"); }), HasSubstr("9 cells"));
+  EXPECT_THAT(refusal([&] { parse_history(csv + "1,2\n"); }), HasSubstr("10 cells"));
+  // Files of before the objective was recorded.
+  const auto old = parse_history(
+      "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds\n"
+      "0,0.1,2,,,,1,0,0.5\n");
+  ASSERT_EQ(old.size(), 1U);
+  EXPECT_EQ(old[0].seconds, 0.5);
+  EXPECT_TRUE(std::isnan(old[0].objective));
 }
 
 TEST(BatchesTest, CoverEverySampleOnceAnEpoch) {

@@ -14,6 +14,9 @@ using torch::Tensor;
 /// the error that they must remove together.
 constexpr std::array kEscapeRates{1e2, 1e4, 1.0, 1e-2};
 constexpr double kEscapeGain = 1e-6;
+/// Rates of a plain step, each a quarter of the one before.
+constexpr int kPlainTries = 10;
+constexpr double kPlainShrink = 4;
 /// A promised descent below this share of the objective is rounding.
 constexpr double kNothing = 1e-15;
 /// Rounding of a whole forward pass in units of the last place of its outputs: a deep network loses
@@ -50,6 +53,7 @@ class Guarded : public StepMethod {
   double learning_rate() const override { return linearizer_.learning_rate(); }
   int64_t linearizations() const override { return linearizer_.linearizations(); }
   int64_t rejected() const override { return rejected_; }
+  void damp(double share) override { damping_ = share; }
   void save(SavedState& state) const override {
     linearizer_.save(state);
     state.values["rejected"] = rejected_;
@@ -68,10 +72,14 @@ class Guarded : public StepMethod {
   Judged try_step(int64_t step, Plan& plan, Pass& pass, const Tensor& state, double before,
                   StepRecord& row);
   std::optional<Pass> escape(int64_t step, const Pass& pass, StepRecord& row);
+  std::optional<Pass> descend_plainly(int64_t step, const Pass& pass, const Plan& plan,
+                                      StepRecord& row);
+  double rate_of(const Plan& plan) const { return plan.guard.rate * damping_; }
 
   std::shared_ptr<const Setup> setup_;
   Linearizer linearizer_;
   int64_t rejected_ = 0;
+  double damping_ = 1;         ///< the trainer's, which keeps it
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
 };
 
@@ -80,7 +88,7 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
                                   double before, StepRecord& row) {
   using Kind = Relinearization::Kind;
   const Feedback& feedback = *plan.feedback;
-  const double rate = plan.guard.rate * setup_->factor(step);
+  const double rate = rate_of(plan) * setup_->factor(step);
   const Proposal proposal = feedback.propose(state, rate);
   Trial trial(setup_->model, saved_);
   pass.descend(proposal.seed, 1, proposal.shrink);
@@ -88,8 +96,9 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
   const double rest = feedback.parameter_merit();
   const double promised = before - (feedback.merit(proposal.prediction) + rest);
   const double gained = before - (feedback.merit(feedback.state(next.values)) + rest);
-  // Errors out of reach may not rise either, unless weights allow it.
-  const bool rose = !feedback.weighted() && next.found.misfit > pass.found.misfit;
+  // The objective may not rise, errors out of reach included, whatever the local model thinks.
+  const bool rose = setup_->options.weight_decay > 0 ? next.objective > pass.objective
+                                                     : next.found.misfit > pass.found.misfit;
   const Kind policy = linearizer_.policy().kind;
   const bool fresh = plan.step == step || policy == Kind::kNever;
   const double eta = gained > 0 && promised > 0 && !rose ? gained / promised : -1;
@@ -111,7 +120,7 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
   for (;;) {
     Plan& plan = linearizer_.plan_for(step, pass, row);
     Feedback& feedback = *plan.feedback;
-    if (feedback.rate() != plan.guard.rate) feedback.design(plan.guard.rate);
+    if (feedback.rate() != rate_of(plan)) feedback.design(rate_of(plan));
     const Tensor state = feedback.state(pass.values);
     const double before = feedback.merit(state) + feedback.parameter_merit();
     if (before == 0) return {.end = Outcome::kFloor, .next = {}};
@@ -120,6 +129,9 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
       return {.end = {}, .next = std::move(judged.next)};
     }
     pass = setup_->forward(step);
+    if (auto next = descend_plainly(step, pass, plan, row)) {
+      return {.end = {}, .next = std::move(next)};
+    }
     if (judged.verdict == Verdict::kFloor) {
       // Converged if rounding, or nothing within reach, is all that is left.
       const double rounding =
@@ -132,6 +144,30 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
     ++rejected_;
     plan.stale = judged.verdict == Verdict::kRejectAndRefresh;
   }
+}
+
+/// The controller of weighted errors may let their sum rise for a while, and the guard does not:
+/// where a fresh kernel finds no step even at a low rate, the gradient of that sum does.
+std::optional<Pass> Guarded::descend_plainly(int64_t step, const Pass& pass, const Plan& plan,
+                                             StepRecord& row) {
+  const Tensor weights = setup_->weights(step);
+  const double unit = plan.feedback->unit_rate();
+  if (!weights.defined() || plan.step != step || rate_of(plan) >= unit) return std::nullopt;
+  const Tensor seed = setup_->objective.gradient(pass.values, pass.labels).reshape({-1}) * weights;
+  double rate = unit / weights.max().item<double>();
+  for (int i = 0; i < kPlainTries; ++i, rate /= kPlainShrink) {
+    Trial trial(setup_->model, saved_);
+    setup_->forward(step).descend(seed, rate, rate * setup_->options.weight_decay);
+    Pass next = setup_->forward(step);
+    if (!(next.objective < pass.objective * (1 - kEscapeGain))) continue;
+    row.learning_rate = rate;
+    row.augment_norm = 0;
+    ++row.rejected;
+    ++rejected_;
+    trial.keep();
+    return next;
+  }
+  return std::nullopt;
 }
 
 /// At a kink of the network (ReLU) no short step descends: what is behind it looks different. So

@@ -39,7 +39,8 @@ class Optimizer : public StepMethod {
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
     row.learning_rate = rate_.at(*setup_, pass) * setup_->factor(step);
-    for (auto& group : optimizer_->param_groups()) group.options().set_lr(row.learning_rate);
+    const double rate = kernel::rate_in(setup_->model.dtype(), row.learning_rate);
+    for (auto& group : optimizer_->param_groups()) group.options().set_lr(rate);
     take_step(pass);
     for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
     return {};

@@ -1,0 +1,69 @@
+#include <cdt/train/epoch_guard.h>
+
+#include <algorithm>
+
+namespace cdt::train {
+namespace {
+
+/// Down by more than up, so that few epochs are lost: from the usual rate of 10⁴ units four bring
+/// it to where every batch takes a plain gradient step.
+constexpr double kDamp = 16;
+constexpr double kRelease = 2;
+constexpr int64_t kGoodEpochs = 2;
+/// 16¹⁰ ≈ 10¹²
+constexpr int64_t kMaxFailures = 10;
+
+}  // namespace
+
+bool EpochGuard::holds(const Whole& here) const {
+  return step_ < 0 || here.objective <= at_start_.objective;  // not NaN, either
+}
+
+bool EpochGuard::exhausted() const { return failures_ > kMaxFailures; }
+
+bool EpochGuard::accept(int64_t step, Whole& here) {
+  if (step == step_) return true;
+  const bool held = holds(here);
+  if (held) {
+    if (step_ >= 0 && ++good_ >= kGoodEpochs) {
+      damping_ = std::min(1.0, damping_ * kRelease);
+      good_ = 0;
+    }
+    failures_ = 0;
+    at_start_ = here;
+    copy_parameters(setup_->model, start_);
+  } else {
+    damping_ /= kDamp;
+    good_ = 0;
+    ++failures_;
+    rejected_ += step - step_;
+    here = at_start_;
+    set_parameters(setup_->model, start_);
+  }
+  step_ = step;
+  return held;
+}
+
+void EpochGuard::save(SavedState& state) const {
+  state.values["epoch_step"] = step_;
+  state.values["epoch_loss"] = at_start_.loss;
+  state.values["epoch_objective"] = at_start_.objective;
+  state.values["epoch_damping"] = damping_;
+  state.values["epoch_good"] = good_;
+  state.values["epoch_failures"] = failures_;
+  state.values["epoch_rejected"] = rejected_;
+  state.put("epoch", start_);
+}
+
+void EpochGuard::restore(const SavedState& state) {
+  if (!state.values.contains("epoch_step")) return;
+  step_ = state.count("epoch_step", -1);
+  at_start_ = {state.number("epoch_loss"), state.number("epoch_objective")};
+  damping_ = state.positive("epoch_damping");
+  good_ = state.count("epoch_good");
+  failures_ = state.count("epoch_failures");
+  rejected_ = state.count("epoch_rejected");
+  if (step_ >= 0) start_ = state.tensors_like("epoch", setup_->model.parameters());
+}
+
+}  // namespace cdt::train
