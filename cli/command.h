@@ -37,6 +37,7 @@ std::function<int()> setup_predict(CLI::App& app);
 std::function<int()> setup_report(CLI::App& app);
 std::function<int()> setup_reproduce(CLI::App& app);
 std::function<int()> setup_train(CLI::App& app);
+std::function<int()> setup_verify(CLI::App& app);
 
 /// Puts the options of --config FILE, or of the run that --resume names, before those of the
 /// command line, unless it gives them itself. `arguments` starts with the command.
@@ -49,8 +50,12 @@ void add_csv_safe(CLI::App& app, bool& csv_safe);
 /// Type names of options that name files, by which main knows them.
 inline constexpr const char* kInputFile = "FILE";
 inline constexpr const char* kOutputFile = "OUTFILE";
-/// Of the options that were given; "-" and devices are no files.
-/// @throws InvalidArgument if a file that is to be written is also read, or written twice.
+/// And of those that name the folder where a run or a sweep goes.
+inline constexpr const char* kOutputFolder = "DIR";
+/// Of the options that were given; "-" and devices are no files. Clears up what writers that died
+/// have left beside the files to be written.
+/// @throws InvalidArgument if a file that is to be written is also read, is written twice, or
+///   belongs to the folder of a run or a sweep.
 void require_distinct_files(const CLI::App& command);
 
 /// Checks of numbers whose messages say what was expected and what came.

@@ -36,6 +36,7 @@ constexpr std::array kCommands{
     Command{"reproduce", "the paper's tables and figures beside the published values",
             setup_reproduce},
     Command{"train", "a CSV file → a trained network, plainly or controlled", setup_train},
+    Command{"verify", "is a run or a sweep as it was written?", setup_verify},
 };
 
 /// OpenMP's threads spin for a millisecond while they wait for each other. On a machine that others

@@ -1,9 +1,12 @@
 // Options that several commands share, and the files behind them.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/experiment/store.h>
 #include <cdt/nn/saved_model.h>
+#include <cdt/run/folder.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "cli/command.h"
@@ -18,6 +22,8 @@
 namespace cdt::cli {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 CLI::Validator number_check(const std::string& expected, bool (*accepts)(double)) {
   return {[expected, accepts](std::string& text) {
@@ -69,6 +75,36 @@ CLI::Validator whole_number(bool negative) {
 bool is_file(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   return type == kInputFile || type == kOutputFile || option.get_name() == kInputFile;
+}
+
+fs::path place_of(const std::string& path) {
+  std::error_code failed;
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const fs::path found = fs::weakly_canonical(whole, failed);
+  return failed ? whole : found;
+}
+
+/// Where a run or a sweep goes by this call.
+std::set<fs::path> written_folders(const CLI::App& command) {
+  std::set<fs::path> folders;
+  for (const CLI::Option* option : command.get_options()) {
+    const bool folder = option->get_type_name() == kOutputFolder && option->count() > 0;
+    if (folder && !option->results().empty()) folders.insert(place_of(option->results().back()));
+  }
+  return folders;
+}
+
+/// Whether the file is one of a run or a sweep that is there, or comes into `folders`: training and
+/// sweeps alone write those.
+bool is_kept(const fs::path& file, const std::set<fs::path>& folders) {
+  const auto has = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), file.filename().string()) != names.end();
+  };
+  const fs::path folder = file.parent_path();
+  const bool comes = folders.contains(folder);
+  return ((comes || run::RunFolder(folder).holds_run()) && has(run::RunFolder::file_names())) ||
+         ((comes || experiment::holds_sweep(folder)) && has(experiment::sweep_files())) ||
+         (folder.filename() == "runs" && experiment::holds_sweep(folder.parent_path()));
 }
 
 }  // namespace
@@ -215,30 +251,26 @@ dynamics::Modes decompose(const LoadedKernel& kernel) {
 }
 
 void require_distinct_files(const CLI::App& command) {
-  namespace fs = std::filesystem;
-  const auto place = [](const std::string& path) {
-    std::error_code failed;
-    const fs::path whole = fs::absolute(path).lexically_normal();
-    const fs::path found = fs::weakly_canonical(whole, failed);
-    return failed ? whole : found;
-  };
-  const auto is_device = [](const std::string& path) {
-    std::error_code absent;
-    return fs::is_other(path, absent);
-  };
   auto given = command.get_options(
       [&](const CLI::Option* option) { return option->count() > 0 && is_file(*option); });
   // Those that are read come first: who writes is to blame.
   std::stable_partition(given.begin(), given.end(), [](const CLI::Option* option) {
     return option->get_type_name() != kOutputFile;
   });
+  const std::set<fs::path> folders = written_folders(command);
   std::map<fs::path, std::string> taken;
   for (const CLI::Option* option : given) {
     const std::string path = option->results().back();
-    if (path.empty() || path == "-" || is_device(path)) continue;
-    const auto [other, is_new] = taken.emplace(place(path), option->get_name());
-    CDT_REQUIRE(is_new || option->get_type_name() != kOutputFile, option->get_name(), " and ",
-                other->second, " name the same file, ", path);
+    std::error_code absent;
+    if (path.empty() || path == "-" || fs::is_other(path, absent)) continue;
+    const fs::path whole = place_of(path);
+    const auto [other, is_new] = taken.emplace(whole, option->get_name());
+    if (option->get_type_name() != kOutputFile) continue;
+    CDT_REQUIRE(is_new, option->get_name(), " and ", other->second, " name the same file, ", path);
+    CDT_REQUIRE(!is_kept(whole, folders), option->get_name(), ": ", path,
+                " belongs to the run or the sweep in ", whole.parent_path().string(),
+                "; choose another name");
+    remove_leftovers(whole.parent_path());
   }
 }
 

@@ -15,7 +15,7 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
       ->check(positive());
   app.add_option("--out", out, "folder of the results; runs that it holds are not repeated")
       ->capture_default_str()
-      ->type_name("DIR");
+      ->type_name(kOutputFolder);
   app.add_option("--device", machine.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

@@ -122,7 +122,7 @@ std::function<int()> setup_train(CLI::App& app) {
   app.add_flag("--no-analysis", command->no_analysis, "train without the pre-flight report");
   add_csv_safe(app, options.csv_safe);
   app.add_option("--out", command->out, "folder of the run; default: run1, run2, …")
-      ->type_name("DIR");
+      ->type_name(kOutputFolder);
   app.add_flag("--overwrite", options.overwrite, "replace a run that --out holds already");
   app.add_option("--resume", command->resume,
                  "continue an interrupted run, or a finished one with more --steps; its own "

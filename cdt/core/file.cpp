@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
 #include "cdt/core/json.h"
 
@@ -213,6 +214,20 @@ void require_file_name(std::string_view name, std::string_view what) {
               what, ": expected a name for a file, of 1 to ", kLongest,
               " bytes, without a slash, a control character or a dot in front, but came ",
               excerpt(std::string(name)));
+}
+
+std::string checksum_of_file(const fs::path& path) {
+  Descriptor file;
+  if (!file.open(path, O_RDONLY)) throw_file_error("read", path, errno);
+  Checksum sum;
+  std::string block(size_t{1} << 20, '\0');
+  while (true) {
+    const ssize_t count =
+        uninterrupted([&] { return ::read(file.number(), block.data(), block.size()); });
+    if (count < 0) throw_file_error("read", path, errno);
+    if (count == 0) return sum.text();
+    sum.add(std::string_view(block).substr(0, static_cast<size_t>(count)));
+  }
 }
 
 void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& pieces) {

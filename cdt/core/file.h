@@ -35,6 +35,10 @@ void require_file_name(std::string_view name, std::string_view what);
 void write_file_atomically(const std::filesystem::path& path,
                            const std::vector<std::string_view>& pieces);
 
+/// The checksum (core/checksum.h) of a file of any size.
+/// @throws InvalidArgument, IoError if it cannot be read.
+std::string checksum_of_file(const std::filesystem::path& path);
+
 /// Whether there is something at `path`, or a folder. Unlike std::filesystem's these never call
 /// what cannot be told absent.
 /// @throws InvalidArgument, IoError if it cannot be told: a folder on the way may not be searched,

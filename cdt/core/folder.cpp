@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -56,12 +57,17 @@ void forget_staged(const fs::path& folder) {
 void roll_forward(const fs::path& folder) {
   const fs::path committed = folder / kCommitted;
   if (!path_exists(committed)) return;
-  for (const std::string& name : files_in(committed)) {
-    if (name.ends_with(kGone)) {
-      remove_file(folder / name.substr(0, name.size() - kGone.size()));
-      remove_file(committed / name);
-    } else if (::rename((committed / name).c_str(), (folder / name).c_str()) != 0) {
-      throw_file_error("write", folder / name, errno);
+  // What goes goes first: a file may be removed and then be there anew.
+  std::vector<std::string> names = files_in(committed);
+  const auto news = std::stable_partition(
+      names.begin(), names.end(), [](const std::string& name) { return name.ends_with(kGone); });
+  for (auto name = names.begin(); name != news; ++name) {
+    remove_file(folder / name->substr(0, name->size() - kGone.size()));
+    remove_file(committed / *name);
+  }
+  for (auto name = news; name != names.end(); ++name) {
+    if (::rename((committed / *name).c_str(), (folder / *name).c_str()) != 0) {
+      throw_file_error("write", folder / *name, errno);
     }
   }
   if (::rmdir(committed.c_str()) != 0) throw_file_error("remove", committed, errno);
@@ -142,7 +148,7 @@ std::string lock_holder(const fs::path& folder) {
 FolderUpdate::FolderUpdate(const FolderLock& lock)
     : folder_(lock.folder()), staged_(folder_ / kStaged) {
   roll_forward(folder_);
-  forget_staged(folder_);
+  for (const std::string& name : files_in(staged_)) remove_file(staged_ / name);
   make_folders(staged_);
 }
 

@@ -43,12 +43,15 @@ class FolderUpdate {
   FolderUpdate(const FolderUpdate&) = delete;
   FolderUpdate& operator=(const FolderUpdate&) = delete;
 
-  /// Where to write the new file `name`.
+  /// Where to write the new files, and one of them.
+  const std::filesystem::path& path() const { return staged_; }
   std::filesystem::path operator/(const std::string& name) const { return staged_ / name; }
-  /// The file shall be gone afterwards; it need not be there.
+  /// The file shall go, before a new one of its name comes; it need not be there.
   void remove(const std::string& name) const;
-  /// All of it, or, if this throws before the rename, nothing.
+  /// If it throws, nothing has changed, unless committed() says that the folder is as good as new:
+  /// then the next lock or reader finishes it.
   void commit();
+  bool committed() const { return committed_; }
 
  private:
   std::filesystem::path folder_;

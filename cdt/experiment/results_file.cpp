@@ -1,4 +1,6 @@
+#include <cdt/core/checksum.h>
 #include <cdt/core/file.h>
+#include <cdt/core/folder.h>
 #include <cdt/core/format.h>
 #include <cdt/core/version.h>
 #include <cdt/experiment/figures.h>
@@ -148,40 +150,47 @@ report::SweepTableRow row_of(const JsonValue& content) {
 
 }  // namespace
 
-std::string to_json(const Results& results) {
+std::string to_json(const Results& results, const std::map<std::string, std::string>& files) {
   const Plan& plan = results.plan;
   const Sweep& sweep = results.sweep;
-  const ordered_json content{{"format", "cdt-results-1"},
-                             {"version", kVersion},
-                             {"revision", kRevision},
-                             {"kind", plan.kind},
-                             {"title", plan.title},
-                             {"complete", sweep.complete},
-                             {"summary", results.summary},
-                             {"data",
-                              {{"file", fs::path(plan.data.file).filename().string()},
-                               {"checksum", sweep.checksum},
-                               {"rows", sweep.table_rows}}},
-                             {"settings", describe_settings(plan.settings)},
-                             {"machine", describe_machine(sweep.sessions)},
-                             {"timings", describe_timings(sweep)},
-                             {"rows", describe_rows(results.rows)},
-                             {"claims", describe_claims(results.claims)},
-                             {"preflight", describe_preflight(plan, sweep.runs)}};
+  ordered_json content{{"format", "cdt-results-1"},
+                       {"version", kVersion},
+                       {"revision", kRevision},
+                       {"kind", plan.kind},
+                       {"title", plan.title},
+                       {"complete", sweep.complete},
+                       {"summary", results.summary},
+                       {"data",
+                        {{"file", fs::path(plan.data.file).filename().string()},
+                         {"checksum", sweep.checksum},
+                         {"rows", sweep.table_rows}}},
+                       {"settings", describe_settings(plan.settings)},
+                       {"machine", describe_machine(sweep.sessions)},
+                       {"timings", describe_timings(sweep)},
+                       {"rows", describe_rows(results.rows)},
+                       {"claims", describe_claims(results.claims)},
+                       {"preflight", describe_preflight(plan, sweep.runs)}};
+  if (!files.empty()) content["files"] = files;
   return dump_readably(content);
 }
 
 std::string write_results(const fs::path& folder, const Results& results) {
   const Plan& plan = results.plan;
-  std::string json = to_json(results);
-  write_file_atomically(folder / "results.json", {json, "\n"});
-  write_file_atomically(folder / "results.csv", {to_csv(results.rows)});
-  write_file_atomically(folder / "results.md",
-                        {to_markdown(plan.title, results.rows, results.claims)});
-  report::SweepRecord record = parse_results(json, "results.json");
+  report::SweepRecord record = parse_results(to_json(results), "results.json");
   record.figures = draw_figures(plan, results.rows, results.sweep.runs);
-  write_file_atomically(folder / "figures.json", {report::to_json(record.figures), "\n"});
-  write_file_atomically(folder / "report.html", {report::to_html(report::sweep_page(record))});
+  const std::map<std::string, std::string> texts{
+      {"results.csv", to_csv(results.rows)},
+      {"results.md", to_markdown(plan.title, results.rows, results.claims)},
+      {"figures.json", report::to_json(record.figures) + "\n"}};
+  std::map<std::string, std::string> checksums;
+  for (const auto& [name, text] : texts) checksums[name] = cdt::checksum(text);
+  std::string json = to_json(results, checksums);
+  const FolderLock lock(folder);
+  FolderUpdate update(lock);
+  for (const auto& [name, text] : texts) write_file_atomically(update / name, {text});
+  write_file_atomically(update / "results.json", {json, "\n"});
+  write_file_atomically(update / "report.html", {report::to_html(report::sweep_page(record))});
+  update.commit();
   return json;
 }
 
@@ -213,7 +222,17 @@ report::SweepRecord parse_results(const std::string& json, const std::string& so
   return record;
 }
 
+std::map<std::string, std::string> read_checksums(const fs::path& folder) {
+  const fs::path path = folder / "results.json";
+  std::map<std::string, std::string> checksums;
+  const JsonValue files = read_json(path)["files"];
+  if (!files.exists()) return checksums;
+  for (const auto& [name, sum] : files.members()) checksums[name] = sum.text();
+  return checksums;
+}
+
 report::SweepRecord read_results(const fs::path& folder) {
+  finish_update(folder);
   const fs::path results = folder / "results.json";
   const fs::path figures = folder / "figures.json";
   report::SweepRecord record = parse_results(read_file(results, kLongestJson), results.string());

@@ -1,5 +1,7 @@
 #include <ATen/Parallel.h>
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/core/folder.h>
 #include <cdt/core/speed.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/runner.h>
@@ -78,6 +80,11 @@ std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vecto
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options) {
   // What is wrong with the settings shows before any run starts.
   require_sound(plan);
+  for (const std::string& name : sweep_files()) {
+    CDT_REQUIRE(!is_same_file(folder / name, plan.data.file), plan.data.file, ": is ", name,
+                " of the folder ", folder.string(),
+                ", which the sweep writes; choose another folder, or copy the file");
+  }
   const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
   CDT_REQUIRE(
       study::make_problem(table, plan.data, plan.network, 1, options.device).data.x_val.defined(),
@@ -85,6 +92,8 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
   Sweep sweep;
   sweep.checksum = table.checksum;
   sweep.table_rows = table.rows();
+  make_folders(folder);
+  const FolderLock lock(folder);
   const Store store(folder, plan, sweep.checksum);
 
   const std::vector<Case> cases = cases_of(plan);

@@ -64,7 +64,8 @@ struct Sweep {
 
 /// Makes the runs that `folder` does not hold yet.
 /// @throws InvalidArgument if the plan is not sound, the table cannot be read or leaves no rows to
-///   validate on, or the folder holds a sweep with other settings.
+///   validate on, the folder holds a sweep with other settings, or another process writes to it.
+/// @throws IoError if the machine refuses to write, as on a full disk.
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options);
 
 }  // namespace cdt::experiment

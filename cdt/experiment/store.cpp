@@ -1,3 +1,4 @@
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
@@ -186,6 +187,27 @@ JsonValue read_sweep(const fs::path& path) {
   return content;
 }
 
+/// The last member of a run's file: the checksum of all that stands before it.
+constexpr std::string_view kSeal = ",\"checksum\":\"";
+
+std::string add_seal(std::string text) {
+  text.pop_back();  // the brace
+  const std::string sum = cdt::checksum(text);
+  return text.append(kSeal).append(sum).append("\"}");
+}
+
+/// Whether there is one; files of earlier versions have none.
+/// @throws InvalidArgument, naming the file, if it is of another text.
+bool require_seal(const std::string& text, const fs::path& file) {
+  const size_t end = text.rfind(kSeal);
+  if (end == std::string::npos) return false;
+  const std::string expected = text.substr(end + kSeal.size(), 16);
+  const std::string came = cdt::checksum(std::string_view(text).substr(0, end));
+  CDT_REQUIRE(came == expected, file.string(), ": is damaged: expected the checksum ", expected,
+              ", but came ", came);
+  return true;
+}
+
 fs::path run_file(const fs::path& folder, const Case& what) {
   require_file_name(what.key(), "the key of a run");
   return folder / "runs" / (what.key() + ".json");
@@ -193,9 +215,20 @@ fs::path run_file(const fs::path& folder, const Case& what) {
 
 }  // namespace
 
+const std::vector<std::string>& sweep_files() {
+  static const std::vector<std::string> names{"sweep.json", "results.json", "results.csv",
+                                              "results.md", "figures.json"};
+  return names;
+}
+
+bool holds_sweep(const fs::path& folder) {
+  return path_exists(folder / "sweep.json") || path_exists(folder / "results.json");
+}
+
 Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
     : folder_(std::move(folder)) {
   make_folders(folder_ / "runs");
+  remove_leftovers(folder_ / "runs");
   const ordered_json settings = shared_settings(plan, checksum);
   const fs::path path = sweep_file(folder_);
   ordered_json content{{"format", kSweepFormat}, {"settings", ordered_json::object()}};
@@ -212,7 +245,9 @@ std::optional<CaseRun> Store::load(const Case& what) const {
   const fs::path path = run_file(folder_, what);
   if (!path_exists(path)) return std::nullopt;
   try {
-    CaseRun run = run_of(read_json(path));
+    const std::string text = read_file(path, kLongestJson);
+    require_seal(text, path);
+    CaseRun run = parse_run(text, path.string());
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||
         (what.traces && !run.what.traces)) {
       return std::nullopt;
@@ -229,7 +264,17 @@ CaseRun parse_run(std::string_view json, const std::string& source) {
 }
 
 void Store::save(const CaseRun& run) const {
-  write_file_atomically(run_file(folder_, run.what), {dump_readably(to_json(run), -1), "\n"});
+  write_file_atomically(run_file(folder_, run.what),
+                        {add_seal(dump_readably(to_json(run), -1)), "\n"});
+}
+
+bool require_intact(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / name;
+  if (path == sweep_file(folder)) return read_sweep(path).exists();
+  const std::string text = read_file(path, kLongestJson);
+  const bool sealed = require_seal(text, path);
+  parse_run(text, path.string());
+  return sealed;
 }
 
 std::vector<Session> Store::add(const Session& session) const {

@@ -73,6 +73,15 @@ struct Session {
   double gemm_gflops = 0;  ///< rate of all jobs together, measured before each run
 };
 
+/// Names of the files of a sweep beside runs/, but for the report, which anybody may make anew.
+const std::vector<std::string>& sweep_files();
+bool holds_sweep(const std::filesystem::path& folder);
+
+/// Whether sweep.json or runs/KEY.json (`name` within the folder) carries a checksum; runs of
+/// earlier versions do not.
+/// @throws InvalidArgument if it cannot be read, or is not as it was written.
+bool require_intact(const std::filesystem::path& folder, const std::string& name);
+
 /// Any thread may load and save runs.
 class Store {
  public:

@@ -6,6 +6,9 @@
 #include <cdt/run/folder.h>
 #include <cdt/run/page_input.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 
 namespace cdt::run {
 namespace {
@@ -33,17 +36,20 @@ std::string value_cells(const Tensor& predictions, int64_t i) {
 
 }  // namespace
 
-void RunFolder::create(bool overwrite) const {
-  CDT_REQUIRE(overwrite || !holds_run(), path_.string(),
-              ": holds a run already; resume it, overwrite it, or choose another folder");
-  make_folders(path_);
+const std::vector<std::string>& RunFolder::file_names() {
+  static const std::vector<std::string> names{
+      "run.json",        "history.csv",  "model.safetensors",     "preprocess.json",
+      "predictions.csv", "spectrum.csv", "checkpoint.safetensors"};
+  return names;
 }
 
 bool RunFolder::holds_run() const { return path_exists(run()); }
 
-void RunFolder::forget_results() const {
-  for (const auto& file : {history(), model(), predictions(), spectrum(), checkpoint(), report()}) {
-    remove_file(file);
+void RunFolder::require_apart(const fs::path& input) const {
+  for (const std::string& name : file_names()) {
+    CDT_REQUIRE(!is_same_file(path_ / name, input), input.string(), ": is ", name,
+                " of the folder ", path_.string(),
+                ", which training writes; choose another folder, or copy the file");
   }
 }
 
@@ -55,10 +61,11 @@ void RunFolder::require_run() const {
   }
 }
 
-fs::path next_free_folder() {
+fs::path make_free_folder() {
   for (int number = 1;; ++number) {
     fs::path path = fmt::format("run{}", number);
-    if (!path_exists(path)) return path;
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) throw_file_error("create", path, errno);
   }
 }
 
@@ -67,9 +74,19 @@ void RunFolder::write_record(const RunRecord& record) const {
 }
 
 RunRecord RunFolder::read_record() const {
+  finish_update(path_);
   CDT_REQUIRE(holds_run(), path_.string(),
               ": expected the folder of a run, but it has no run.json");
   return parse_record(read_file(run(), kLongestJson), run().string());
+}
+
+void RunFolder::require_intact(const RunRecord& record, const fs::path& file) const {
+  const auto known = record.files.find(file.filename().string());
+  if (known == record.files.end()) return;
+  const std::string found = checksum_of_file(file);
+  CDT_REQUIRE(found == known->second, file.string(),
+              ": is damaged, or of another run: expected the checksum ", known->second,
+              " of run.json, but came ", found);
 }
 
 void RunFolder::write_history(const std::vector<train::StepRecord>& rows) const {
@@ -154,7 +171,14 @@ void RunFolder::write_report() const {
 }
 
 TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
+  finish_update(folder.path());
   folder.require_run();
+  if (folder.holds_run()) {
+    const RunRecord record = folder.read_record();
+    for (const auto& file : {folder.preprocess(), folder.model()}) {
+      folder.require_intact(record, file);
+    }
+  }
   TrainedModel trained{folder.read_preprocess(), nn::load_model(folder.model())};
   trained.model->to(device);
   const auto& [preprocess, model] = trained;

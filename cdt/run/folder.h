@@ -1,6 +1,7 @@
 /// The folder of a run (docs/formats.md): what is in it, how it is written and read.
 #pragma once
 
+#include <cdt/core/folder.h>
 #include <cdt/run/record.h>
 
 #include <filesystem>
@@ -11,11 +12,13 @@ class RunFolder {
  public:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Creates the folder. @throws InvalidArgument if it holds a run already, unless `overwrite`.
-  void create(bool overwrite) const;
+  /// Names of the files that training writes, but for the report, which anybody may make anew.
+  static const std::vector<std::string>& file_names();
+
   bool holds_run() const;
-  /// Removes what an earlier run left: history, model, predictions, spectrum, checkpoint, report.
-  void forget_results() const;
+  /// @throws InvalidArgument if `input` is one of the folder's files, by whatever name: training
+  ///   would write over what it reads.
+  void require_apart(const std::filesystem::path& input) const;
   /// @throws InvalidArgument unless it holds a finished run.
   void require_run() const;
 
@@ -32,6 +35,9 @@ class RunFolder {
   void write_record(const RunRecord& record) const;
   /// @throws InvalidArgument if there is none, or it is damaged.
   RunRecord read_record() const;
+  /// @throws InvalidArgument if a file is not the one that run.json describes: it was damaged or
+  ///   exchanged. Runs of earlier versions have no checksums.
+  void require_intact(const RunRecord& record, const std::filesystem::path& file) const;
   void write_history(const std::vector<train::StepRecord>& history) const;
   std::vector<train::StepRecord> read_history() const;
   void write_preprocess(const data::Preprocess& preprocess) const;
@@ -49,8 +55,8 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
-/// The first of run1, run2, … that does not exist.
-std::filesystem::path next_free_folder();
+/// Makes the first of run1, run2, … that does not exist.
+std::filesystem::path make_free_folder();
 
 /// What predicts: the network of a finished run and how it wants its features.
 struct TrainedModel {

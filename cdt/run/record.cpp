@@ -162,6 +162,7 @@ std::string to_json(const RunRecord& record) {
   if (!record.analysis.empty())
     json["analysis"] = parse_json(record.analysis, "the analysis of a run").raw();
   if (!record.analysis_text.empty()) json["analysis_text"] = record.analysis_text;
+  json["files"] = record.files;
   json["result"] = nullptr;
   if (!record.result) return dump_exactly(json, "run.json", 2);
   json["result"] = result_json(*record.result, record.in_words);
@@ -219,6 +220,9 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
   if (const JsonValue seconds = json["seconds"]; seconds.exists()) {
     record.seconds = {seconds["load"].number_or(0), seconds["analysis"].number_or(0),
                       seconds["training"].number_or(0), seconds["total"].number_or(0)};
+  }
+  if (const JsonValue files = json["files"]; files.exists()) {
+    for (const auto& [name, sum] : files.members()) record.files[name] = sum.text();
   }
   return record;
 }

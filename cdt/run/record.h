@@ -5,6 +5,8 @@
 #include <cdt/study/findings.h>
 #include <cdt/study/predictions.h>
 
+#include <map>
+
 namespace cdt::run {
 
 /// How far the trained network's predictions lie from the targets.
@@ -56,6 +58,7 @@ struct RunRecord {
   std::string in_words;             ///< how it ended
   std::optional<RunErrors> errors;  ///< none while the run lasts, and if training diverged
   std::optional<Seconds> seconds;
+  std::map<std::string, std::string> files;  ///< checksums of the folder's files, by name
 };
 
 /// The text of run.json (docs/formats.md).

@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/format.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/version.h>
 #include <cdt/nn/engine.h>
@@ -40,13 +41,10 @@ class Session {
   Session(const Options& options, const Hooks& hooks)
       : options_(options),
         hooks_(hooks),
-        run_{RunFolder(options.folder.empty() ? next_free_folder() : options.folder),
-             {},
-             {},
-             options.training,
-             {}} {}
+        run_{RunFolder(options.folder), {}, {}, options.training, {}} {}
 
   TrainedRun run() {
+    lock_known_folder();
     load();
     std::optional<train::Trainer> trainer;
     make(trainer);  // refuses bad options
@@ -57,12 +55,14 @@ class Session {
       compare_with_saved(anew);
       if (run_.record.tuned) make(trainer);
       if (!anew) restore(*trainer);
-    } else {
-      run_.folder.create(options_.overwrite);
     }
-    run_.folder.write_record(run_.record);
-    run_.folder.write_preprocess(run_.problem.preprocess);
-    if (!options_.resume) run_.folder.forget_results();
+    try {
+      if (!lock_) claim_folder();
+      if (anew) begin();
+    } catch (...) {
+      leave_no_empty_folder();
+      throw;
+    }
     call(hooks_.on_problem, run_.problem);
     if (options_.analysis && anew) analyze(trainer);
     train(*trainer);
@@ -71,6 +71,86 @@ class Session {
   }
 
  private:
+  void require_free() const {
+    CDT_REQUIRE(options_.overwrite || !run_.folder.holds_run(), run_.folder.path().string(),
+                ": holds a run already; resume it, overwrite it, or choose another folder");
+  }
+
+  /// Before anything is read: nobody else may change what is to go on or to be replaced.
+  void lock_known_folder() {
+    const RunFolder& folder = run_.folder;
+    CDT_REQUIRE(!options_.resume || !options_.folder.empty(), "resume needs the folder of the run");
+    if (options_.folder.empty()) return;
+    folder.require_apart(options_.data.file);
+    if (options_.resume) {
+      CDT_REQUIRE(folder.holds_run(), folder.path().string(),
+                  ": expected the folder of a run, but it has no run.json");
+    } else {
+      require_free();
+    }
+    if (folder.holds_run()) lock_.emplace(folder.path());
+  }
+
+  void claim_folder() {
+    if (options_.folder.empty()) {
+      run_.folder = RunFolder(make_free_folder());
+      made_folder_ = true;
+    } else {
+      made_folder_ = !folder_exists(run_.folder.path());
+      make_folders(run_.folder.path());
+    }
+    lock_.emplace(run_.folder.path());
+    require_free();  // another process may have been faster
+  }
+
+  /// Writes files together with the run.json that knows them. A run that the folder holds stays
+  /// until the new one has something to show: then it wants to `commit`.
+  void update(bool commit, const std::function<void(const RunFolder&, RunRecord&)>& write) {
+    if (!update_) update_.emplace(*lock_);
+    const RunFolder staged(update_->path());
+    RunRecord next = run_.record;
+    try {
+      write(staged, next);
+      for (const std::string& name : RunFolder::file_names()) {
+        if (staged.path() / name == staged.run() || !path_exists(staged.path() / name)) continue;
+        next.files[name] = checksum_of_file(staged.path() / name);
+      }
+      staged.write_record(next);
+      if (commit) update_->commit();
+    } catch (...) {
+      if (update_->committed()) {
+        run_.record = next;
+        replaces_ = false;
+      }
+      if (!replaces_) update_.reset();
+      throw;
+    }
+    run_.record = std::move(next);
+    if (!commit) return;
+    update_.reset();
+    replaces_ = false;
+  }
+
+  void begin() {
+    replaces_ = run_.folder.holds_run();
+    update(!replaces_, [&](const RunFolder& staged, RunRecord& record) {
+      record.files.clear();
+      staged.write_preprocess(run_.problem.preprocess);
+      // run.json is replaced, never gone: by it a folder is known to hold a run.
+      for (const std::string& name : RunFolder::file_names()) {
+        if (run_.folder.path() / name != run_.folder.run()) update_->remove(name);
+      }
+      update_->remove(run_.folder.report().filename());
+    });
+  }
+
+  void leave_no_empty_folder() {
+    update_.reset();
+    lock_.reset();
+    std::error_code not_empty;
+    if (made_folder_) std::filesystem::remove(run_.folder.path(), not_empty);
+  }
+
   void load() {
     call(hooks_.on_phase, Phase::kLoading);
     study::DataOptions data = options_.data;
@@ -125,9 +205,18 @@ class Session {
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
     CDT_REQUIRE(saved.data.checksum == run_.problem.table.checksum, options_.data.file,
                 ": the file has changed since the run started");
-    run_.record.analysis = saved.analysis;
-    run_.record.analysis_text = saved.analysis_text;
-    if (!options_.tune || anew) return;
+    if (anew) return;
+    run_.folder.require_intact(saved, run_.folder.checkpoint());
+    RunRecord& record = run_.record;
+    record.analysis = saved.analysis;
+    record.analysis_text = saved.analysis_text;
+    if (saved.seconds) record.seconds->analysis = saved.seconds->analysis;
+    // Of the model that the folder has, until it has another.
+    record.result = saved.result;
+    record.in_words = saved.in_words;
+    record.errors = saved.errors;
+    record.files = saved.files;
+    if (!options_.tune) return;
     CDT_REQUIRE(saved.tuned, run_.folder.path().string(),
                 ": cannot be resumed; it was tuned, and its run.json does not say to what");
     run_.record.tuned = saved.tuned;
@@ -159,14 +248,13 @@ class Session {
       take_advice(*run_.record.tuned, options_, run_.training);
       make(trainer);
     }
-    if (!findings.classes) {
-      trainer->adopt(findings.modes, findings.kernel_seconds);
-      run_.folder.write_spectrum(findings);
-    }
-    run_.record.analysis = study::to_json(findings);
-    run_.record.analysis_text = study::to_text(findings);
-    run_.record.seconds->analysis = seconds_since(began);
-    run_.folder.write_record(run_.record);
+    if (!findings.classes) trainer->adopt(findings.modes, findings.kernel_seconds);
+    update(!replaces_, [&](const RunFolder& staged, RunRecord& record) {
+      if (!findings.classes) staged.write_spectrum(findings);
+      record.analysis = study::to_json(findings);
+      record.analysis_text = study::to_text(findings);
+      record.seconds->analysis = seconds_since(began);
+    });
     call(hooks_.on_findings, findings);
   }
 
@@ -181,7 +269,9 @@ class Session {
     }
     hooks.checkpoint = [this](const SafeTensors& content) {
       try {
-        save_safetensors(run_.folder.checkpoint(), content);
+        update(true, [&](const RunFolder& staged, RunRecord&) {
+          save_safetensors(staged.checkpoint(), content);
+        });
       } catch (const std::exception& error) {
         call(hooks_.on_warning,
              fmt::format("no checkpoint could be written, training goes on: {}", error.what()));
@@ -193,25 +283,32 @@ class Session {
 
   void write() {
     call(hooks_.on_phase, Phase::kWriting);
-    const RunFolder& folder = run_.folder;
-    folder.write_history(run_.result.history);
-    RunRecord& record = run_.record;
-    record.in_words = run_.result.in_words();
-    record.result = run_.result;
-    record.result->history.clear();
-    if (run_.result.diverged()) {
-      std::error_code absent;  // a resumed run has a model from before it diverged
-      std::filesystem::remove(folder.model(), absent);
-      std::filesystem::remove(folder.predictions(), absent);
-    } else {
-      nn::save_model(folder.model(), run_.problem.model);
-      folder.write_predictions(run_.problem, options_.csv_safe);
-      record.errors = measure_errors(run_.problem);
+    const auto describe = [this](RunRecord& record) {
+      record.in_words = run_.result.in_words();
+      record.result = run_.result;
+      record.result->history.clear();
+      record.errors.reset();
+      record.seconds->total = seconds_since(start_);
+    };
+    if (run_.result.diverged() && run_.record.result && path_exists(run_.folder.model())) {
+      call(hooks_.on_warning,
+           fmt::format("{} keeps the model and the results that it had after {}",
+                       run_.folder.path().string(), count_of(run_.record.result->steps, "step")));
+      describe(run_.record);
+      return;
     }
-    record.seconds->total = seconds_since(start_);
-    folder.write_record(record);
+    update(true, [&](const RunFolder& staged, RunRecord& record) {
+      describe(record);
+      staged.write_history(run_.result.history);
+      staged.write_preprocess(run_.problem.preprocess);
+      update_->remove(run_.folder.report().filename());
+      if (run_.result.diverged()) return;
+      nn::save_model(staged.model(), run_.problem.model);
+      staged.write_predictions(run_.problem, options_.csv_safe);
+      record.errors = measure_errors(run_.problem);
+    });
     try {
-      folder.write_report();
+      run_.folder.write_report();
     } catch (const std::exception& error) {
       call(hooks_.on_warning, fmt::format("the run has no report: {}", error.what()));
     }
@@ -221,6 +318,11 @@ class Session {
   const Hooks& hooks_;
   const Clock::time_point start_ = Clock::now();
   TrainedRun run_;
+  std::optional<FolderLock> lock_;
+  std::optional<FolderUpdate>
+      update_;  ///< lives longer than a call while there is a run to replace
+  bool replaces_ = false;
+  bool made_folder_ = false;
 };
 
 }  // namespace

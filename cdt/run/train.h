@@ -12,7 +12,7 @@ enum class Phase { kLoading, kAnalysis, kTraining, kWriting };
 /// What a caller may want to see and decide while it runs; all may be empty.
 struct Hooks {
   std::function<void(Phase)> on_phase;
-  /// The problem is there, and the folder holds its run.json.
+  /// The problem is there, and so is the folder.
   std::function<void(const study::Problem&)> on_problem;
   /// The pre-flight; not of a resumed run, which has it already.
   std::function<void(const study::Findings&)> on_findings;
@@ -36,9 +36,13 @@ struct TrainedRun {
 };
 
 /// Trains and writes the folder. An interrupted run has a checkpoint there; with `resume` the same
-/// options (more steps apart) go on from it to the same bits as an uninterrupted run.
+/// options (more steps apart) go on from it to the same bits as an uninterrupted run. Whatever
+/// fails and whenever the process is killed, the folder holds one run as a whole: with `overwrite`
+/// the old one until the new one has a checkpoint or has ended. A finished run that diverges as it
+/// goes on stays as it was.
 /// @throws InvalidArgument if an option or the file is wrong, the folder holds a run already, or
-///   none to resume, or another.
+///   none to resume, or another, or another process writes to it.
+/// @throws IoError if the machine refuses to write, as on a full disk.
 /// @throws NumericalError if the kernel cannot be computed.
 TrainedRun train(const Options& options, const Hooks& hooks = {});
 

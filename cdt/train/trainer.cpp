@@ -115,7 +115,7 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
   while (!(hooks.stop_requested && hooks.stop_requested())) {
     if (seconds() - last_checkpoint >= setup_->options.checkpoint_seconds) save();
     const StepResult done = step();
-    if (done.outcome) save();
+    if (done.outcome && *done.outcome != Outcome::kDiverged) save();  // nothing goes on from there
     if (hooks.on_step) hooks.on_step(done.record);
     if (!done.outcome) continue;
     outcome = *done.outcome;

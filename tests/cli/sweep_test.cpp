@@ -351,5 +351,38 @@ TEST_F(Sweeping, ADamagedRunIsMadeAgain) {
   EXPECT_THAT(result.err, HasSubstr("cmp/sweep.json: expected the format"));
 }
 
+TEST_F(Sweeping, KeepsItsFilesAndKnowsThemAgain) {
+  const std::string compare =
+      "compare homes.csv --target price --archs 8 --lrs 0.1 --methods gd --seeds 2 --steps 3 "
+      "--quiet --out a";
+  ASSERT_EQ(cdt(compare).code, 0);
+  const std::string results = slurp("a/results.csv");
+  expect_refused(cdt("compare a/results.csv --target seconds --out a"), "is results.csv of");
+  for (const std::string name : {"results.json", "results.csv", "sweep.json", "runs/x.json"}) {
+    expect_refused(cdt("data describe homes.csv --json a/" + name),
+                   "belongs to the run or the sweep");
+    expect_refused(cdt("report a --out a/" + name), "belongs to the run or the sweep");
+  }
+  EXPECT_EQ(slurp("a/results.csv"), results);
+  const Result intact = cdt("verify a");
+  EXPECT_EQ(intact.code, 0) << intact.out;
+  EXPECT_THAT(intact.out, testing::StartsWith("a: a sweep, intact\n"));
+  EXPECT_THAT(intact.out, HasSubstr("2 intact"));
+
+  const fs::path run = fs::directory_iterator(folder_ / "a/runs")->path();
+  const std::string name = "a/runs/" + run.filename().string();
+  std::string text = slurp(name);
+  const size_t digit = text.find("\"lambda_max\":") + 14;
+  text[digit] = text[digit] == '1' ? '2' : '1';  // still a run, but not the one that was made
+  write(name, text);
+  fs::remove(folder_ / "a/figures.json");
+  const Result damaged = cdt("verify a --json v.json");
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_THAT(damaged.out, HasSubstr(run.filename().string()));
+  EXPECT_FALSE(parse("v.json")["intact"]);
+  ASSERT_EQ(cdt(compare).code, 0) << "what is damaged is made again";
+  EXPECT_EQ(cdt("verify a").code, 0);
+}
+
 }  // namespace
 }  // namespace cdt

@@ -432,8 +432,52 @@ TEST_F(Training, AFullDiskLeavesNoHalfFiles) {
               "; " CDT_PROGRAM " train homes.csv --hidden 64,64 --out run --overwrite" + kTrain);
     EXPECT_EQ(result.code, 1) << "the machine's fault, not the caller's";
     EXPECT_THAT(result.err, HasSubstr("cannot write run/"));
-    for (const auto& file : files_in("run")) EXPECT_FALSE(file.first.ends_with(".tmp"));
+    EXPECT_EQ(exists("run"), blocks == "12") << "nothing to show, no folder";
+    if (!exists("run")) continue;
+    for (const auto& file : files_in("run")) EXPECT_FALSE(file.first.starts_with(".cdt-"));
+    EXPECT_FALSE(exists("run/model.safetensors"));
   }
+  ASSERT_EQ(cdt("train --resume run").code, 0) << "with room again";
+  EXPECT_TRUE(exists("run/model.safetensors"));
+}
+
+TEST_F(Training, NothingIsWrittenOverWhatARunKeeps) {
+  trained("--steps 2 --out run");
+  const auto before = files_in("run");
+  for (const std::string name : {"run.json", "model.safetensors", "preprocess.json", "history.csv",
+                                 "predictions.csv", "checkpoint.safetensors"}) {
+    SCOPED_TRACE(name);
+    const std::string message = "run/" + name + " belongs to the run or the sweep in ";
+    expect_wrong_usage("predict run homes.csv --out run/" + name, message);
+    expect_wrong_usage("predict run homes.csv --out p.csv --json run/" + name, message);
+    expect_wrong_usage("report run --out run/" + name, message);
+    expect_wrong_usage("data describe homes.csv --json run/../run/" + name, message);
+  }
+  fs::create_symlink("run/model.safetensors", folder_ / "link");
+  expect_wrong_usage("predict run homes.csv --out link", "belongs to the run");
+  EXPECT_EQ(files_in("run"), before);
+  // A folder that is to hold a run, and its own data.
+  expect_wrong_usage("train homes.csv --target price --out . --json history.csv", "belongs to");
+  write("predictions.csv", homes(kRows));
+  expect_wrong_usage("train predictions.csv --target price --out .", "is predictions.csv of");
+  EXPECT_EQ(slurp("predictions.csv"), homes(kRows));
+  EXPECT_FALSE(exists("run.json"));
+  // What is nobody's is written.
+  EXPECT_EQ(cdt("predict run homes.csv --out run/new.csv").code, 0);
+  EXPECT_EQ(cdt("report run --out run/report.html").code, 0);
+}
+
+TEST_F(Training, AFolderBelongsToOneProcess) {
+  const Result result = shell(
+      CDT_PROGRAM " train homes.csv" + std::string(kTrain) +
+      "--out run --method gd --lr 1e-4 --stop-loss 0 --steps 100000000 --max-seconds 30 "
+      "--checkpoint-seconds 0.1 >first.txt 2>&1 & pid=$!; until [ -e "
+      "run/checkpoint.safetensors ] || ! kill -0 $pid; do sleep 0.02; done; echo $pid "
+      ">pid; " CDT_PROGRAM " train --resume run; code=$?; kill -INT $pid; wait $pid; exit $code");
+  EXPECT_EQ(result.code, 2);
+  const std::string pid = slurp("pid").substr(0, slurp("pid").size() - 1);
+  EXPECT_THAT(result.err, testing::StartsWith("cdt: run: is in use by process " + pid + " on "));
+  EXPECT_EQ(parse("run/run.json")["result"]["outcome"], "interrupted");
 }
 
 TEST_F(Training, FoldersThatCannotBeAreRefusedInPlainWords) {
@@ -456,6 +500,29 @@ TEST_F(Training, AClosedPipeDoesNotEndARun) {
   EXPECT_FALSE(parse("run/run.json")["result"].is_null());
 }
 
+TEST_F(Training, VerifyTellsWhatIsDamaged) {
+  trained("--steps 2 --out run");
+  Result result = cdt("verify run --json v.json");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, testing::StartsWith("run: a run, intact\n"));
+  EXPECT_TRUE(parse("v.json")["intact"]);
+  EXPECT_EQ(parse("v.json")["version"], parse("run/run.json")["version"]);
+  std::string bytes = slurp("run/model.safetensors");
+  bytes[bytes.size() - 5] ^= 1;
+  write("run/model.safetensors", bytes);
+  fs::remove(folder_ / "run/history.csv");
+  result = cdt("verify run --json v.json");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("NOT INTACT"));
+  std::map<std::string, std::string> states;
+  for (const json& each : parse("v.json")["files"]) states[each["file"]] = each["state"];
+  EXPECT_EQ(states["model.safetensors"], "damaged");
+  EXPECT_EQ(states["history.csv"], "missing");
+  EXPECT_EQ(states["preprocess.json"], "intact");
+  EXPECT_EQ(predict("run", "homes.csv").code, 2);
+  expect_wrong_usage("verify .", "has neither run.json nor sweep.json");
+}
+
 TEST_F(Training, ARunThatDivergedHasNoModel) {
   const std::string common = "--method gd --lr 1e6 --out run --steps ";
   const Result result = train(common + "50");
@@ -464,8 +531,11 @@ TEST_F(Training, ARunThatDivergedHasNoModel) {
   EXPECT_FALSE(exists("run/model.safetensors"));
   EXPECT_TRUE(exists("run/history.csv"));
   trained(common + "1 --overwrite");
-  EXPECT_EQ(cdt("train --resume run --steps 50").code, 1);
-  EXPECT_FALSE(exists("run/model.safetensors")) << "run.json describes another";
+  const auto before = files_in("run");
+  const Result went_on = cdt("train --resume run --steps 50");
+  EXPECT_EQ(went_on.code, 1);
+  EXPECT_THAT(went_on.err, HasSubstr("run keeps the model and the results that it had"));
+  EXPECT_EQ(files_in("run"), before);
 }
 
 TEST_F(Training, JsonAndQuietKeepStdoutClean) {

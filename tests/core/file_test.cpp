@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
 #include "support/device.h"
 #include "support/temp_folder.h"
@@ -91,6 +92,17 @@ TEST(File, ReadsBackWhatWasWritten) {
   write_file_atomically(folder / "f", {});
   EXPECT_EQ(read_file(folder / "f"), "");
   EXPECT_THAT(names_in(folder.path()), ElementsAre("f"));
+}
+
+TEST(File, ChecksumsAreThoseOfTheBytes) {
+  const TempFolder folder;
+  for (const size_t size : {size_t{0}, size_t{5}, (size_t{1} << 20) + 1}) {
+    const std::string bytes(size, 'x');
+    write_file_atomically(folder / "f", {bytes});
+    EXPECT_EQ(cdt::checksum_of_file(folder / "f"), cdt::checksum(bytes));
+  }
+  EXPECT_EQ(cdt::checksum("a"), "af63dc4c8601ec8c");  // of FNV-1a's authors
+  EXPECT_THROW(cdt::checksum_of_file(folder / "none"), InvalidArgument);
 }
 
 TEST(File, ReadsFilesThatReportNoSize) {

@@ -120,6 +120,7 @@ TEST(FolderUpdate, ChangesEverythingOrNothing) {
   FolderUpdate update(lock);
   put(update / "a", "new");
   put(update / "c", "new");
+  update.remove("a");
   update.remove("b");
   update.remove("none");
   EXPECT_EQ(cdt::read_file(folder / "a"), "old");
