@@ -51,8 +51,8 @@ struct LeadingModes {
 /// The leading modes of Θ [n, n]; `tail_bound` and `residual` (in Frobenius norm, from products
 /// taken anew at the end) are certified as above.
 /// @throws InvalidArgument if an option is out of range, neither the trace nor the norm is given, a
-/// product has another shape or dtype, is not finite or beyond tol::kLargestEntry, or Θ shows a negative eigenvalue or more
-/// trace or norm than was said.
+/// product has another shape or dtype, is not finite or beyond tol::kLargestEntry, or Θ shows a
+/// negative eigenvalue or more trace or norm than was said.
 LeadingModes leading_modes(const KernelProduct& product, int64_t n, const LanczosOptions& options);
 
 }  // namespace cdt::dynamics

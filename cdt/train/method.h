@@ -49,7 +49,7 @@ struct MethodTraits {
   bool optimizer = false;   ///< one of LibTorch's
   /// Its rate, p and steps may be those that the forecast of gradient descent and CDT finds best.
   bool follows_forecast = false;
-  double start_rate = 0;    ///< α unless told, in units of 1/(c_L λ_max) if `by_curvature`
+  double start_rate = 0;  ///< α unless told, in units of 1/(c_L λ_max) if `by_curvature`
   bool by_curvature = true;
   kernel::StepUse use = kernel::StepUse::kDescent;
   std::unique_ptr<StepMethod> (*make)(std::shared_ptr<const Setup> setup) = nullptr;
