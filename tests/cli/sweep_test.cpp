@@ -337,10 +337,10 @@ TEST_F(Sweeping, ADamagedRunIsMadeAgain) {
       "compare homes.csv --target price --archs 8 --seeds 1 --steps 5 --lrs 0.1 --methods gd,cdt "
       "--out cmp --quiet";
   ASSERT_EQ(cdt(compare).code, 0);
-  const std::string whole = slurp("cmp/results.csv");
   for (const auto& file : fs::directory_iterator(folder_ / "cmp/runs")) {
     json run = json::parse(std::ifstream(file.path()));
     run["curve"]["train"] = json::array();
+    run.erase("checksum");
     std::ofstream(file.path()) << run;
   }
   ASSERT_EQ(cdt(compare).code, 0);

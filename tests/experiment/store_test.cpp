@@ -97,7 +97,10 @@ TEST_F(StoreTest, ListsThatDoNotFitEachOtherAreRunAgain) {
   store.save(run);
   ASSERT_TRUE(store.load(what));
   const auto file = folder() / "runs" / (what.key() + ".json");
-  const auto whole = nlohmann::ordered_json::parse(read_file(file));
+  auto whole = nlohmann::ordered_json::parse(read_file(file));
+  whole.erase("checksum");  // whoever changes a file may change that, too, or write none
+  std::ofstream(file) << whole;
+  ASSERT_TRUE(store.load(what));
   for (const std::string place :
        {"/curve/step", "/curve/train", "/curve/val", "/curve/refreshed", "/curve/rejected",
         "/final_error", "/row_norm", "/details/eigenvalues", "/details/gain", "/details/factor_gd",
