@@ -1,10 +1,9 @@
 // cdt verify: is a run or a sweep as it was written?
 #include <cdt/core/error.h>
+#include <cdt/core/json.h>
 #include <cdt/experiment/verify.h>
 #include <cdt/run/folder.h>
 #include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 
@@ -38,14 +37,13 @@ int run_verify(const VerifyCommand& options) {
   if (runs > 0) text += fmt::format("  {:<24}{} intact\n", "runs/", runs);
   for (const std::string& note : found.notes) text += fmt::format("  • {}\n", note);
   options.output.text(text);
-  options.output.write_json(nlohmann::ordered_json{
-      {"folder", options.folder},
-      {"kind", found.kind},
-      {"version", found.version},
-      {"revision", found.revision},
-      {"intact", found.sound()},
-      {"files", files},
-      {"notes", found.notes}}.dump(2));
+  options.output.write_json(dump_readably({{"folder", options.folder},
+                                           {"kind", found.kind},
+                                           {"version", found.version},
+                                           {"revision", found.revision},
+                                           {"intact", found.sound()},
+                                           {"files", files},
+                                           {"notes", found.notes}}));
   return found.sound() ? 0 : kFailed;
 }
 

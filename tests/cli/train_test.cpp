@@ -507,6 +507,11 @@ TEST_F(Training, VerifyTellsWhatIsDamaged) {
   EXPECT_THAT(result.out, testing::StartsWith("run: a run, intact\n"));
   EXPECT_TRUE(parse("v.json")["intact"]);
   EXPECT_EQ(parse("v.json")["version"], parse("run/run.json")["version"]);
+  // A folder's name may be any bytes.
+  EXPECT_EQ(
+      shell("n=$(printf 'r\\377'); cp -r run $n && " CDT_PROGRAM " verify $n --json v.json").code,
+      0)
+      << slurp("err.txt");
   std::string bytes = slurp("run/model.safetensors");
   bytes[bytes.size() - 5] ^= 1;
   write("run/model.safetensors", bytes);
@@ -515,7 +520,8 @@ TEST_F(Training, VerifyTellsWhatIsDamaged) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("NOT INTACT"));
   std::map<std::string, std::string> states;
-  for (const json& each : parse("v.json")["files"]) states[each["file"]] = each["state"];
+  const json found = parse("v.json");  // a temporary would be gone before the loop begins
+  for (const json& each : found["files"]) states[each["file"]] = each["state"];
   EXPECT_EQ(states["model.safetensors"], "damaged");
   EXPECT_EQ(states["history.csv"], "missing");
   EXPECT_EQ(states["preprocess.json"], "intact");
