@@ -256,10 +256,16 @@ Setting dtype() {
 }
 
 Setting device() {
-  return {
-      "device", [](const Options& o) { return Values{o.device.str()}; },
-      [](Options& o, const Values& values) { o.device = torch::Device(single(values, "device")); },
-      /*may_change=*/true};
+  return {"device", [](const Options& o) { return Values{o.device.str()}; },
+          [](Options& o, const Values& values) {
+            const std::string& name = single(values, "device");
+            const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
+                                  name.find_first_not_of("0123456789", 5) == std::string::npos;
+            CDT_REQUIRE(name == "cpu" || name == "cuda" || numbered,
+                        "device: expected cpu, cuda or cuda:N, but came ", excerpt(name));
+            o.device = torch::Device(name);
+          },
+          /*may_change=*/true};
 }
 
 /// One whose usual value would say nothing.

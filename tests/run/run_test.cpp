@@ -163,6 +163,11 @@ TEST_F(Run, SettingsOutOfRangeAreRefused) {
   EXPECT_EQ(options.training.learning_rate, 1e-320);
   EXPECT_THAT(
       [&] {
+        run::apply({{"device", {"x"}}}, options);
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("device: expected cpu, cuda or cuda:N")));
+  EXPECT_THAT(
+      [&] {
         run::apply({{"json", {"x"}}}, options);
       },
       ThrowsMessage<InvalidArgument>(HasSubstr("there is no setting 'json'")));
