@@ -9,6 +9,7 @@
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -147,8 +148,8 @@ class Session {
   void leave_no_empty_folder() {
     update_.reset();
     lock_.reset();
-    std::error_code not_empty;
-    if (made_folder_) std::filesystem::remove(run_.folder.path(), not_empty);
+    // Of folders that are empty alone: where the path is a file, no folder was made.
+    if (made_folder_) ::rmdir(run_.folder.path().c_str());
   }
 
   void load() {
