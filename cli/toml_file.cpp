@@ -32,11 +32,13 @@ size_t end_of_string(std::string_view text, size_t start) {
 }
 
 /// The parser bounds lists, but not the parts of a key, each of which is a table; and what it
-/// builds is taken down again by recursion.
-void require_shallow(std::string_view text, const std::string& source) {
+/// builds is taken down again by recursion. Between values it has no defined behaviour for letters
+/// beyond ASCII, which TOML does not allow there.
+void require_parsable(std::string_view text, const std::string& source) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   int depth = 0;
   int parts = 1;
-  for (size_t i = 0; i < text.size();) {
+  for (size_t i = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; i < text.size();) {
     const char c = text[i];
     if (c == '#') {
       i = std::min(text.find('\n', i), text.size());
@@ -50,10 +52,15 @@ void require_shallow(std::string_view text, const std::string& source) {
     if (c == '[' || c == '{') ++depth;
     if ((c == ']' || c == '}') && depth > 0) --depth;
     if (std::string_view("[]{},=\n").find(c) != std::string_view::npos) parts = 1;
-    CDT_REQUIRE(depth <= kDeepest && parts <= kDeepest, source, ", line ",
-                std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n') + 1,
-                ": expected at most ", kDeepest,
+    const auto place = [&] {
+      return c10::str(
+          source, ", line ",
+          std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n') + 1, ": ");
+    };
+    CDT_REQUIRE(depth <= kDeepest && parts <= kDeepest, place(), "expected at most ", kDeepest,
                 " lists and tables within each other, and parts of a key");
+    CDT_REQUIRE(static_cast<unsigned char>(c) < 0x80, place(),
+                "expected letters beyond ASCII in quotes and comments only");
     ++i;
   }
 }
@@ -86,7 +93,7 @@ ordered_json to_json(const toml::node& node, const std::string& source, const st
 JsonValue parse_toml(std::string_view text, const std::string& source) {
   CDT_REQUIRE(text.size() <= kLongest, source, ": expected TOML of at most ", kLongest,
               " bytes, but came ", text.size());
-  require_shallow(text, source);
+  require_parsable(text, source);
   try {
     return {to_json(toml::parse(text, source), source, ""), source};
   } catch (const toml::parse_error& error) {

@@ -12,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
-
 class Corpus : public testing::TestWithParam<Target> {
  protected:
   static std::vector<fs::path> files() {
