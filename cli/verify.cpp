@@ -32,7 +32,8 @@ int run_verify(const VerifyCommand& options) {
       ++runs;
       continue;
     }
-    text += fmt::format("  {:<24}{:<11}{}\n", each.file, to_string(each.state), each.note);
+    text += fmt::format("  {:<24}{}\n", each.file, to_string(each.state));
+    if (!each.note.empty()) text += fmt::format("    {}\n", each.note);
   }
   if (runs > 0) text += fmt::format("  {:<24}{} intact\n", "runs/", runs);
   for (const std::string& note : found.notes) text += fmt::format("  • {}\n", note);

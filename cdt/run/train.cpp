@@ -97,8 +97,9 @@ class Session {
       run_.folder = RunFolder(make_free_folder());
       made_folder_ = true;
     } else {
-      made_folder_ = !folder_exists(run_.folder.path());
+      const bool there = folder_exists(run_.folder.path());
       make_folders(run_.folder.path());
+      made_folder_ = !there;
     }
     lock_.emplace(run_.folder.path());
     require_free();  // another process may have been faster

@@ -421,6 +421,7 @@ TEST_F(Training, KeepsWhatIsThereUnlessTold) {
   expect_refused(train("--out run --overwrite --target cost"), "cost");
   expect_refused(train("--out homes.csv --overwrite"), "homes.csv");
   expect_refused(train("--out homes.csv/run"), "homes.csv/run");  // root too may not write there
+  EXPECT_EQ(slurp("homes.csv"), homes(kRows));
   EXPECT_EQ(files_in("run"), before);
   trained("--steps 3 --out run --overwrite");
   EXPECT_EQ(history("run", 0).size(), 4u);

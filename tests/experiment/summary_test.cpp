@@ -169,7 +169,9 @@ TEST(ResultsFile, ComesBackAsThePageShowsIt) {
   EXPECT_EQ(record.settings.size(), 2U);
 
   const cdt::test::TempFolder folder;
-  EXPECT_EQ(write_results(folder / "", results), json);
+  const std::string written = write_results(folder / "", results);
+  EXPECT_EQ(read_checksums(folder / "").size(), 3U);
+  EXPECT_EQ(written, to_json(results, read_checksums(folder / "")));
   const report::SweepRecord read = read_results(folder / "");
   EXPECT_EQ(read.rows.size(), rows.size());
   EXPECT_EQ(read.figures.size(), draw_figures(plan, rows, sweep.runs).size());

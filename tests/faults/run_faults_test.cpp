@@ -70,6 +70,16 @@ class RunFaults : public testing::Test {
     return files;
   }
 
+  /// Every byte of every file, left-overs included.
+  static Files all_in(const fs::path& folder) {
+    Files files;
+    if (!fs::exists(folder)) return files;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      files[entry.path().filename()] = entry.is_directory() ? "" : read_file(entry.path());
+    }
+    return files;
+  }
+
   /// What may be tried with a folder, and what comes of it if nothing goes wrong.
   struct Attempt {
     std::string name;
@@ -136,6 +146,7 @@ class RunFaults : public testing::Test {
 
   /// The fault at each call in turn, or each so many; how many calls there were.
   int64_t at_every_call(const Attempt& attempt, Fault fault, int64_t stride) {
+    bool tried_from_before = false;
     for (int64_t at = 1;; at += stride) {
       SCOPED_TRACE(fmt::format("{}, call {}", attempt.name, at));
       const fs::path folder =
@@ -147,7 +158,10 @@ class RunFaults : public testing::Test {
       EXPECT_NE(end, End::kOther);
       expect_one_of_both(attempt, folder);
       if (end == End::kWell) return at;
-      expect_same_in_the_end(attempt, folder);
+      // Nothing has changed, as so often: once more was tried from there already.
+      const bool as_before = all_in(folder) == all_in(attempt.before);
+      if (!as_before || !tried_from_before) expect_same_in_the_end(attempt, folder);
+      tried_from_before = tried_from_before || as_before;
       if (HasFailure()) return at;
     }
   }
