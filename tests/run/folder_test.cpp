@@ -234,6 +234,28 @@ TEST_F(KeptRun, IsVerifiedFileByFile) {
   EXPECT_THROW(run::verify_run(folder_.path()), InvalidArgument);
 }
 
+TEST_F(KeptRun, LeavesAFileAloneThatIsNoFolder) {
+  for (const std::string name : {"houses.csv", "notes.txt"}) {
+    const fs::path file = folder_ / name;
+    if (!fs::exists(file)) write_file_atomically(file, {"mine"});
+    const std::string before = read_file(file);
+    for (const bool overwrite : {false, true}) {
+      options_.overwrite = overwrite;
+      options_.folder = file;
+      expect_refused(options_, "expected a folder, but it is a file");
+      options_.folder = file / "run";
+      expect_refused(options_, "Not a directory");
+    }
+    EXPECT_EQ(read_file(file), before);
+  }
+  // A folder that was there stays, though nothing came of the run.
+  fs::create_directory(folder_ / "empty");
+  options_.folder = folder_ / "empty";
+  options_.data.targets = {"none"};
+  EXPECT_THROW(run::train(options_), InvalidArgument);
+  EXPECT_TRUE(fs::exists(folder_ / "empty"));
+}
+
 TEST_F(KeptRun, TakesTheNextFreeName) {
   const fs::path here = fs::current_path();
   fs::current_path(folder_.path());
