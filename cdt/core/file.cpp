@@ -153,8 +153,8 @@ bool is_abandoned(const fs::path& path, pid_t writer) {
   constexpr time_t kLong = 3600;
   Descriptor file;
   struct stat status {};
-  if (!file.open(path, O_RDONLY) || ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 ||
-      ::fstat(file.number(), &status) != 0) {
+  if (!file.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) ||
+      ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 || ::fstat(file.number(), &status) != 0) {
     return false;
   }
   return (::kill(writer, 0) != 0 && errno == ESRCH) || ::time(nullptr) - status.st_mtime > kLong;

@@ -46,9 +46,19 @@ void sync_folder(const fs::path& folder) {
   if (result != 0 && code != EINVAL) throw_file_error("write", folder, code);
 }
 
+/// A link in the place of a folder of ours would lead to files of others.
+bool is_real_folder(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 /// As far as it goes: what stays is in nobody's way.
 void forget_staged(const fs::path& folder) {
   const fs::path staged = folder / kStaged;
+  if (!is_real_folder(staged)) {
+    ::unlink(staged.c_str());
+    return;
+  }
   for (const std::string& name : files_in(staged)) ::unlink((staged / name).c_str());
   ::rmdir(staged.c_str());
 }
@@ -56,7 +66,7 @@ void forget_staged(const fs::path& folder) {
 /// Moves what was committed to its place; may be repeated from wherever it was cut short.
 void roll_forward(const fs::path& folder) {
   const fs::path committed = folder / kCommitted;
-  if (!path_exists(committed)) return;
+  if (!is_real_folder(committed)) return;
   // What goes goes first: a file may be removed and then be there anew.
   std::vector<std::string> names = files_in(committed);
   const auto news = std::stable_partition(
@@ -105,8 +115,8 @@ bool is_current(int descriptor, const fs::path& path) {
 FolderLock::FolderLock(fs::path folder) : folder_(std::move(folder)) {
   const fs::path path = folder_ / kLockName;
   while (descriptor_ < 0) {
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0) throw_file_error("write", folder_, errno);
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw_file_error("write", errno == ELOOP ? path : folder_, errno);
     const bool busy = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (busy) {
       const std::string holder = read_holder(descriptor);
@@ -137,7 +147,8 @@ FolderLock::~FolderLock() {
 }
 
 std::string lock_holder(const fs::path& folder) {
-  const int descriptor = ::open((folder / kLockName).c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor =
+      ::open((folder / kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return "";
   const bool busy = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   std::string holder = busy ? read_holder(descriptor) : "";
@@ -148,8 +159,12 @@ std::string lock_holder(const fs::path& folder) {
 FolderUpdate::FolderUpdate(const FolderLock& lock)
     : folder_(lock.folder()), staged_(folder_ / kStaged) {
   roll_forward(folder_);
-  for (const std::string& name : files_in(staged_)) remove_file(staged_ / name);
-  make_folders(staged_);
+  if (is_real_folder(staged_)) {
+    for (const std::string& name : files_in(staged_)) remove_file(staged_ / name);
+  } else {
+    remove_file(staged_);
+    make_folders(staged_);
+  }
 }
 
 FolderUpdate::~FolderUpdate() {
@@ -182,7 +197,7 @@ void FolderUpdate::commit() {
 
 void finish_update(const fs::path& folder) noexcept {
   try {
-    if (path_exists(folder / kCommitted)) const FolderLock finishes(folder);
+    if (is_real_folder(folder / kCommitted)) const FolderLock finishes(folder);
   } catch (const std::exception&) {
     return;  // the reader will say what it finds
   }

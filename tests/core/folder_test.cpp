@@ -1,8 +1,10 @@
 /// Locks of folders, and updates that happen as a whole.
 #include "cdt/core/folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +150,30 @@ TEST(FolderUpdate, IsFinishedByWhoComesNext) {
     EXPECT_EQ(cdt::read_file(folder / "a"), "new");
     EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("a", "c"));
   }
+}
+
+/// A folder that came from elsewhere may hold links in the places of ours.
+TEST(FolderUpdate, FollowsNoLinks) {
+  const TempFolder others;
+  put(others / "letter", "mine");
+  const TempFolder folder;
+  fs::create_directory_symlink(others.path(), folder / ".cdt-next");
+  fs::create_directory_symlink(others.path(), folder / ".cdt-new");
+  cdt::finish_update(folder.path());
+  {
+    const FolderLock lock(folder.path());
+    FolderUpdate update(lock);
+    put(update / "a", "new");
+    EXPECT_THAT(entries_of(others.path()), UnorderedElementsAre("letter"));
+  }
+  fs::remove(folder / ".cdt-next");
+  fs::create_symlink(others / "letter", folder / ".cdt-lock");
+  EXPECT_THROW(FolderLock lock(folder.path()), InvalidArgument);
+  EXPECT_EQ(cdt::lock_holder(folder.path()), "");
+  EXPECT_EQ(cdt::read_file(others / "letter"), "mine");
+  fs::remove(folder / ".cdt-lock");
+  ASSERT_EQ(::mkfifo((folder / ".cdt-lock").c_str(), 0600), 0);
+  EXPECT_EQ(cdt::lock_holder(folder.path()), "") << "and it does not wait";
 }
 
 TEST(FolderUpdate, RespectsPermissions) {
