@@ -94,7 +94,7 @@ class RunFaults : public testing::Test {
     const fs::path folder = folder_ / (name + "-whole");
     prepare(made, folder);
     made.options.folder = folder;
-    run::train(made.options);
+    EXPECT_TRUE(test::work_apart([&] { run::train(made.options); }));
     made.whole = results_in(folder);
     return made;
   }
@@ -136,7 +136,7 @@ class RunFaults : public testing::Test {
     run::Options again = attempt.options;
     again.folder = folder;
     again.resume = again.resume || (!again.overwrite && run::RunFolder(folder).holds_run());
-    run::train(again);
+    EXPECT_TRUE(test::work_apart([&] { run::train(again); }));
     EXPECT_EQ(results_in(folder), attempt.whole);
     EXPECT_TRUE(fs::exists(folder / "report.html"));
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -199,7 +199,7 @@ TEST_F(RunFaults, KilledFiftyTimesItEndsWithTheSameBytes) {
   options_.training.steps = 40;
   options_.training.checkpoint_seconds = 0;
   options_.folder = folder_ / "whole";
-  run::train(options_);
+  ASSERT_TRUE(test::work_apart([&] { run::train(options_); }));
   std::mt19937 random(1);
   int kills = 0;
   int finished = 0;
@@ -235,7 +235,7 @@ TEST_F(RunFaults, KilledFiftyTimesItEndsWithTheSameBytes) {
       if (kills >= 50) break;
     }
     options.resume = run.holds_run();
-    run::train(options);
+    ASSERT_TRUE(test::work_apart([&] { run::train(options); }));
     EXPECT_EQ(results_in(run.path()), results_in(folder_ / "whole"));
     ++finished;
   }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 
 #include "cdt/core/error.h"
 
@@ -142,6 +143,11 @@ End work_apart(const std::function<void()>& work, int64_t at, Fault fault) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? static_cast<End>(WEXITSTATUS(status)) : End::kOther;
+}
+
+bool work_apart(const std::function<void()>& work) {
+  constexpr auto kNever = std::numeric_limits<int64_t>::max();
+  return work_apart(work, kNever, Fault::kOnce) == End::kWell;
 }
 
 ClockScope::ClockScope() { clock_readings = 0; }

@@ -24,6 +24,9 @@ enum class End {
 };
 /// Does the work in a process of its own, with the fault at call number `at` (below).
 End work_apart(const std::function<void()>& work, int64_t at, Fault fault);
+/// Likewise without a fault; whether it ended well. (A process in which autograd has run can have
+/// no children that use it, with some builds of LibTorch: so none of it runs in the tests' own.)
+bool work_apart(const std::function<void()>& work);
 
 /// Call number `at`, from 1, of those that create, write, sync, close, rename or remove gets the
 /// fault, for a scope.
