@@ -1,6 +1,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/train/data.h>
+#include <cdt/train/method.h>
 
 namespace cdt::train {
 namespace {
@@ -93,14 +94,17 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
                 data.y.size(1));
     require_distributions(data.y, "training labels");
     if (data.y_val.defined()) require_distributions(data.y_val, "validation labels");
-    CDT_REQUIRE(!data.sample_weights.defined() && !data.output_weights.defined(),
-                "weights of samples or outputs are for quadratic losses, not cross-entropy");
+    CDT_REQUIRE(!data.output_weights.defined(),
+                "weights of outputs are for quadratic losses, not cross-entropy");
+    CDT_REQUIRE(!data.sample_weights.defined() || !is_controlled(options.method),
+                "weights of samples under ", to_string(options.method),
+                " are for quadratic losses, not cross-entropy");
   }
   data.sample_weights =
       prepare_weights(data.sample_weights, data.x.size(0), model, "sample weights");
   data.output_weights =
       prepare_weights(data.output_weights, data.y.size(1), model, "output weights");
-  CDT_REQUIRE(is_controlled(options.method) ||
+  CDT_REQUIRE(traits_of(options.method).weighs ||
                   !(data.sample_weights.defined() || data.output_weights.defined()),
               "weights enter the controller's Q; ", to_string(options.method),
               " has no controller");

@@ -2,21 +2,29 @@
 #include <cdt/train/history.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 namespace cdt::train {
 namespace {
 
-constexpr const char* kHeader =
+constexpr std::string_view kHeader =
     "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds,"
-    "objective";
-constexpr size_t kColumns = 10;
-/// Files of before the objective was recorded.
-constexpr const char* kOldHeader =
-    "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds";
+    "objective,decay,freedom";
+/// Files of before the objective, and of before paths were recorded, end earlier.
+constexpr std::array<size_t, 3> kColumns{12, 10, 9};
+
+/// The first columns of the header.
+std::string_view header_of(size_t columns) {
+  size_t end = 0;
+  for (size_t i = 0; i < columns; ++i) end = std::min(kHeader.find(',', end), kHeader.size()) + 1;
+  return kHeader.substr(0, end - 1);
+}
 
 /// The shortest digits that give the same number again.
 std::string cell(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
@@ -42,10 +50,11 @@ int64_t whole(const std::string& text) {
 std::string to_csv(const std::vector<StepRecord>& history) {
   std::string text = std::string(kHeader) + "\n";
   for (const StepRecord& row : history) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.6f},{}\n", row.step, cell(row.learning_rate),
-                        cell(row.train_loss), cell(row.val_loss), cell(row.augment_norm),
-                        cell(row.linearization_error), row.refreshed, row.rejected, row.seconds,
-                        cell(row.objective));
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{:.6f},{},{},{}\n", row.step, cell(row.learning_rate),
+                    cell(row.train_loss), cell(row.val_loss), cell(row.augment_norm),
+                    cell(row.linearization_error), row.refreshed, row.rejected, row.seconds,
+                    cell(row.objective), cell(row.decay), cell(row.freedom));
   }
   return text;
 }
@@ -53,9 +62,11 @@ std::string to_csv(const std::vector<StepRecord>& history) {
 std::vector<StepRecord> parse_history(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
-  CDT_REQUIRE(std::getline(lines, line) && (line == kHeader || line == kOldHeader),
-              "history: expected the header '", kHeader, "', but came '", line, "'");
-  const size_t columns = line == kHeader ? kColumns : kColumns - 1;
+  std::getline(lines, line);
+  const auto* known = std::ranges::find(kColumns, line, header_of);
+  CDT_REQUIRE(known != kColumns.end(), "history: expected the header '", kHeader, "', but came '",
+              line, "'");
+  const size_t columns = *known;
   std::vector<StepRecord> history;
   while (std::getline(lines, line)) {
     std::vector<std::string> cells;
@@ -73,7 +84,11 @@ std::vector<StepRecord> parse_history(const std::string& text) {
     record.refreshed = whole(cells[6]);
     record.rejected = whole(cells[7]);
     record.seconds = number(cells[8]);
-    if (columns == kColumns) record.objective = number(cells[9]);
+    if (columns > 9) record.objective = number(cells[9]);
+    if (columns > 10) {
+      record.decay = number(cells[10]);
+      record.freedom = number(cells[11]);
+    }
     history.push_back(record);
   }
   return history;

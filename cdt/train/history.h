@@ -24,6 +24,8 @@ struct StepRecord {
   double seconds = 0;                     ///< since training began, linearizations included
   double objective = kUnknown;  ///< of all training samples, what training lowers: the loss with
                                 ///< weights, smoothing and weight decay
+  double decay = kUnknown;      ///< τ of the point of a path that starts here
+  double freedom = kUnknown;    ///< tr Θ(Θ + τI)⁻¹ there, the effective number of parameters
 };
 
 /// Numbers survive to the last bit.

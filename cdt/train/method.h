@@ -27,6 +27,9 @@ class StepMethod {
   /// first step, of a run with all samples at once and a quadratic loss.
   virtual void adopt(const dynamics::Modes&) {}
 
+  /// What it adds to the objective at the present parameters.
+  virtual double penalty() const { return 0; }
+
   /// From now on at this share of its rates, of a method with a guard.
   virtual void damp(double) {}
 
@@ -47,6 +50,7 @@ struct MethodTraits {
   bool controlled = false;  ///< steers labels, and so needs the kernel
   bool guarded = false;     ///< judges its steps, so that `Relinearization::Kind::kGuard` means it
   bool optimizer = false;   ///< one of LibTorch's
+  bool weighs = false;      ///< takes weights of samples: in the controller's Q, or the objective
   /// Its rate, p and steps may be those that the forecast of gradient descent and CDT finds best.
   bool follows_forecast = false;
   double start_rate = 0;  ///< α unless told, in units of 1/(c_L λ_max) if `by_curvature`

@@ -3,6 +3,7 @@
 #include <cdt/train/methods/descent.h>
 #include <cdt/train/methods/guarded.h>
 #include <cdt/train/methods/optimizers.h>
+#include <cdt/train/methods/path.h>
 #include <cdt/train/methods/steered.h>
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr std::array kMethods{
     MethodTraits{.method = Method::kCdt,
                  .name = "cdt",
                  .controlled = true,
+                 .weighs = true,
                  .follows_forecast = true,
                  .start_rate = 0.5,
                  .make = make_steered},
@@ -36,6 +38,7 @@ constexpr std::array kMethods{
                  .name = "guarded",
                  .controlled = true,
                  .guarded = true,
+                 .weighs = true,
                  .follows_forecast = true,
                  .start_rate = 1e4,
                  .make = make_guarded},
@@ -59,6 +62,12 @@ constexpr std::array kMethods{
                  .by_curvature = false,
                  .use = kGradients,
                  .make = make_lbfgs},
+    MethodTraits{.method = Method::kPath,
+                 .name = "path",
+                 .weighs = true,
+                 .start_rate = 0,
+                 .by_curvature = false,
+                 .make = make_path},
 };
 
 }  // namespace

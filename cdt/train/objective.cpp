@@ -17,9 +17,10 @@ Assessment Objective::assess(const Tensor& outputs, const Tensor& labels,
     const Tensor log_p = torch::log_softmax(outputs, 1);
     const Tensor targets = smoothed(labels);
     const Tensor least = torch::xlogy(targets, targets);  // −, of each label
-    const double misfit = (least - targets * log_p).sum().item<double>() / r;
+    const Tensor w = weights.defined() ? weights.view(labels.sizes()) : torch::ones_like(labels);
+    const double misfit = (w * (least - targets * log_p)).sum().item<double>() / r;
     return {-(labels * log_p).sum().item<double>() / r, misfit,
-            misfit - least.sum().item<double>() / r};
+            misfit - (w * least).sum().item<double>() / r};
   }
   const Tensor error = (outputs - labels).reshape({-1});
   const double square = torch::dot(error, error).item<double>();

@@ -14,8 +14,8 @@ struct Assessment {
   double objective = 0;
 };
 
-/// Outputs ŷ and labels y are [b, n_L], float64; weights w [b·n_L] of quadratic losses, undefined:
-/// all 1.
+/// Outputs ŷ and labels y are [b, n_L], float64; weights w [b·n_L], of the cross entropy the same
+/// for all outputs of a sample; undefined: all 1.
 class Objective {
  public:
   /// `smoothing` ε: the cross entropy is trained on (1 − ε)y + ε/C.

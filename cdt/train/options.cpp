@@ -121,6 +121,22 @@ void require_loss(const TrainOptions& options) {
   CDT_REQUIRE(options.shape == 0, "spectral shaping is for quadratic losses, not cross-entropy");
 }
 
+void require_path(const TrainOptions& options) {
+  if (options.method != Method::kPath) return;
+  require_positive(options.path.start, "the path's start");
+  require_positive(options.path.factor, "the path's factor");
+  CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, not ",
+              options.path.factor);
+  CDT_REQUIRE(options.loss != dynamics::Loss::kMae,
+              "a path needs a loss with curvature; the mean absolute error has none");
+  CDT_REQUIRE(options.batch == 0, "a path takes all samples at once, not batches of ",
+              options.batch);
+  CDT_REQUIRE(options.weight_decay == 0,
+              "a path has a decay of its own, towards the start; weight decay must be 0, not ",
+              options.weight_decay);
+  CDT_REQUIRE(!options.learning_rate, "a path has no learning rate");
+}
+
 }  // namespace
 
 void require_valid(const TrainOptions& options) {
@@ -147,6 +163,7 @@ void require_valid(const TrainOptions& options) {
               options.validate_every);
   CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, not ", options.memory_bytes);
   require_loss(options);
+  require_path(options);
   const bool controlled = is_controlled(options.method);
   CDT_REQUIRE(controlled || !options.relinearize, "relinearize belongs to cdt and guarded; ",
               to_string(options.method), " uses no kernel");

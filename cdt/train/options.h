@@ -20,6 +20,7 @@ enum class Method {
   kMomentum,  ///< Nesterov momentum 0.9, LibTorch's
   kAdam,      ///< LibTorch's
   kLbfgs,     ///< LibTorch's, with a strong Wolfe line search; 20 iterations a step
+  kPath,      ///< a path of falling decay towards the start, one guarded step a point
 };
 Method parse_method(std::string_view name);
 /// All of them, as options and files spell them.
@@ -72,6 +73,13 @@ std::string to_string(const Relinearization& policy);
 /// which plain descent does not oscillate, 1/(c_L λ_max) for quadratic losses.
 double start_rate(Method method, double unit);
 
+/// The decays τ of a path: they start at `start` times the mean eigenvalue of the kernel, where the
+/// network has hardly moved, and fall by `factor` with each point.
+struct PathOptions {
+  double start = 10;
+  double factor = 0.6;
+};
+
 struct TrainOptions {
   Method method = Method::kGuarded;
   /// Quadratic, or the cross entropy on logits against labels that are distributions. The absolute
@@ -90,6 +98,7 @@ struct TrainOptions {
   double shape = 0;
   /// Default: guard for `guarded`, never for `cdt`.
   std::optional<Relinearization> relinearize;
+  PathOptions path;         ///< of the method of this name
   double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective
   int64_t batch = 0;        ///< samples a step; 0 takes all
   bool reshuffle = false;  ///< new batches each epoch; otherwise they recur, with their controllers

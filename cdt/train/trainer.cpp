@@ -28,7 +28,7 @@ void Trainer::observe(const Pass& pass, StepRecord& row) const {
   const bool last = step_ >= setup_->options.steps;
   if (setup_->batches.all()) {
     row.train_loss = pass.found.loss;
-    row.objective = pass.objective;
+    row.objective = pass.objective + method_->penalty();
   } else if (last || starts_epoch()) {
     const Whole whole = setup_->whole();
     row.train_loss = whole.loss;

@@ -241,7 +241,7 @@ TEST(History, SurvivesItsFile) {
   EXPECT_EQ(to_csv(again), to_csv(history));
   EXPECT_THAT(refusal([] { parse_history("a,b\n1,2\n"); }), HasSubstr("header"));
   const std::string csv = to_csv(history);
-  EXPECT_THAT(refusal([&] { parse_history(csv + "1,2\n"); }), HasSubstr("10 cells"));
+  EXPECT_THAT(refusal([&] { parse_history(csv + "1,2\n"); }), HasSubstr("12 cells"));
   // Files of before the objective was recorded.
   const auto old = parse_history(
       "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds\n"
