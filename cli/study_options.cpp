@@ -26,6 +26,16 @@ CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const s
       ->type_name(type);
 }
 
+/// A flag of a choice that the goal makes where the flag is not given: `usual`, for the help.
+template <class T, class Parse>
+void add_choice(CLI::App& app, const std::string& flag, std::optional<T>& field, Parse parse,
+                const std::vector<std::string>& names, T usual, const std::string& text) {
+  app.add_option_function<std::string>(
+         flag, [&field, parse](const std::string& name) { field = parse(name); }, text)
+      ->check(CLI::IsMember(names))
+      ->default_str(to_string(usual));
+}
+
 /// Columns whose type the content shall not decide.
 void add_typed_columns(CLI::App& app, const std::string& flag, data::CsvOptions& csv,
                        data::ColumnType type, const std::string& text) {
@@ -86,31 +96,49 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   app.add_option("--rows", data.rows, "rows to draw from the file without replacement; 0 takes all")
       ->check(non_negative())
       ->capture_default_str();
-  app.add_option("--train-fraction", data.train_fraction,
-                 "share of them to train on; the others validate")
+  add_optional(app, "--train-fraction", data.train_fraction,
+               "share of them to train on; the others validate")
       ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      ->default_str(fmt::format("{}", study::train_fraction_of(data)));
   app.add_option("--train-rows", data.train_rows, "rows to train on, instead of the share")
       ->check(positive());
-  add_named(app, "--categories", data.encoding, data::parse_encoding, {"index", "onehot"},
-            "text as the index of its category, or one feature per category");
-  add_named(app, "--missing-numbers", data.missing_number, data::parse_missing_number,
-            {"zero", "median"},
-            "what stands for a missing number; missing text is a category of its own");
-  add_named(app, "--unknown", data.unknown_category, data::parse_unknown_category,
-            {"error", "missing"},
-            "a category in new data that the file did not have: refuse it, or take it as missing");
+  const data::PreprocessOptions usual = study::preprocess_options(data);
+  add_choice(app, "--categories", data.encoding, data::parse_encoding, {"index", "onehot"},
+             usual.encoding, "text as the index of its category, or one feature per category");
+  add_optional(app, "--max-levels", data.max_levels,
+               "categories of a column with features of their own, the most frequent ones; rare "
+               "ones have one together. 0: all")
+      ->check(non_negative())
+      ->default_str(std::to_string(usual.max_levels));
+  add_choice(app, "--missing-numbers", data.missing_number, data::parse_missing_number,
+             {"zero", "median"}, usual.missing_number,
+             "what stands for a missing number; missing text is a category of its own");
+  add_choice(app, "--unknown", data.unknown_category, data::parse_unknown_category,
+             {"error", "missing"}, usual.unknown_category,
+             "a category in new data that the file did not have: refuse it, or take it as missing");
+  add_optional(app, "--quantiles", data.quantiles,
+               "numbers also piece by piece between so many of their quantiles, 3 or more; 0: not")
+      ->check(non_negative())
+      ->default_str(std::to_string(usual.quantiles));
   const std::vector<std::string> scalings{"minmax", "standard", "none"};
-  add_named(app, "--scale", data.scaling, data::parse_scaling, scalings,
-            "features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are");
-  app.add_option_function<std::string>(
-         "--target-scale",
-         [&data](const std::string& name) { data.target_scaling = data::parse_scaling(name); },
-         "targets, likewise; predictions come back in units of the file")
-      ->check(CLI::IsMember(scalings))
-      ->default_str("minmax");
-  add_named(app, "--fit", data.fit, study::parse_fit, {"train", "all"},
-            "fit the scaling on training rows, or on the whole file");
+  add_choice(app, "--scale", data.scaling, data::parse_scaling, scalings, usual.scaling,
+             "features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are");
+  add_optional(app, "--clip", data.clip,
+               "bends scaled features smoothly so that none is beyond ±C; 0: as they are")
+      ->check(non_negative())
+      ->type_name("C")
+      ->default_str(fmt::format("{}", usual.clip));
+  add_choice(app, "--target-scale", data.target_scaling, data::parse_scaling, scalings,
+             usual.target_scaling, "targets, likewise; predictions come back in units of the file");
+  add_choice(app, "--target-transform", data.target_transform, data::parse_target_transform,
+             {"auto", "none", "log"}, usual.target_transform,
+             "learn the logarithm of the targets: where they are above zero and skewed, never, "
+             "always; predictions come back in units of the file");
+  add_choice(
+      app, "--fit", data.fit, study::parse_fit, {"train", "seen", "all"}, study::fit_of(data),
+      "fit the scaling on training rows, on those and validation rows, or on the whole file");
+  add_columns(app, "--keep", data.keep,
+              "columns to learn from, even if they look like identifiers or are constant");
   app.add_option("--sample-weights", data.sample_weights,
                  "column with positive weights of the samples in the controller's Q; no feature")
       ->type_name("COLUMN");

@@ -1,18 +1,23 @@
 #include "cdt/data/preprocess.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "cdt/core/check.h"
 #include "cdt/core/error.h"
+#include "cdt/core/text.h"
+#include "cdt/data/encoding.h"
+#include "cdt/data/statistics.h"
 #include "cdt/data/targets.h"
 
 namespace cdt::data {
 namespace {
 
-/// Of one column: beyond this it is an identifier, and the features would not fit in memory.
-constexpr size_t kMostOneHot = 10000;
+/// More knots than this say no more of a number.
+constexpr int64_t kMostKnots = 1000;
 
 std::vector<int64_t> all_rows(const Table& table) {
   std::vector<int64_t> rows(static_cast<size_t>(table.rows()));
@@ -27,128 +32,6 @@ void require_rows(const Table& table, const std::vector<int64_t>& rows) {
   }
 }
 
-struct Moments {
-  double min, max, mean, deviation;
-};
-
-Moments moments(const std::vector<double>& values) {
-  const auto [min, max] = std::minmax_element(values.begin(), values.end());
-  const double count = static_cast<double>(values.size());
-  // From the smallest, so that a constant has exactly itself as mean and no deviation.
-  double sum = 0;
-  for (const double value : values) sum += value - *min;
-  const double mean = *min + sum / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {*min, *max, mean, std::sqrt(squares / count)};
-}
-
-Scale fit_scale(const std::vector<double>& values, Scaling scaling, const std::string& name) {
-  if (scaling == Scaling::kNone) return {};
-  const Moments m = moments(values);
-  Scale scale{m.mean, scaling == Scaling::kMinMax ? m.max - m.min : m.deviation};
-  if (m.max == m.min) scale.scale = 0;
-  CDT_REQUIRE(std::isfinite(scale.offset) && std::isfinite(scale.scale), "column ", in_quotes(name),
-              ": expected a range that float64 can hold, but its values go from ", m.min, " to ",
-              m.max);
-  return scale;
-}
-
-double median(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return std::midpoint(*std::max_element(values.begin(), middle), *middle);
-}
-
-size_t width_of(const FeatureColumn& feature, Encoding encoding) {
-  if (feature.type == ColumnType::kNumeric || encoding == Encoding::kIndex) return 1;
-  return feature.categories.size() + (feature.missing_seen ? 1 : 0);
-}
-
-/// For each category of the table's column the index of the same among the fitted ones, −1 if there
-/// is none.
-std::vector<int32_t> match_categories(const Column& column, const FeatureColumn& feature) {
-  std::vector<int32_t> index;
-  index.reserve(column.categories.size());
-  for (const std::string& category : column.categories) {
-    const auto it =
-        std::lower_bound(feature.categories.begin(), feature.categories.end(), category);
-    const bool known = it != feature.categories.end() && *it == category;
-    index.push_back(known ? static_cast<int32_t>(it - feature.categories.begin()) : -1);
-  }
-  return index;
-}
-
-/// The column's features before scaling, written to out[row · stride + k].
-void encode(const Preprocess& preprocess, const FeatureColumn& feature, const Table& table,
-            const std::vector<int64_t>& rows, double* out, size_t stride) {
-  const Column& column = table.at(feature.name);
-  CDT_REQUIRE(column.type == feature.type, table.source, ": expected column ",
-              in_quotes(feature.name), " to be ", to_string(feature.type), ", but it is ",
-              to_string(column.type));
-  if (feature.type == ColumnType::kNumeric) {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const double value = column.numbers[static_cast<size_t>(rows[i])];
-      out[i * stride] = std::isnan(value) ? feature.fill : value;
-    }
-    return;
-  }
-  const std::vector<int32_t> known = match_categories(column, feature);
-  const size_t width = width_of(feature, preprocess.encoding);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<size_t>(rows[i]);
-    const int32_t code = column.codes[row];
-    const int32_t index = code < 0 ? -1 : known[static_cast<size_t>(code)];
-    CDT_REQUIRE(code < 0 || index >= 0 || preprocess.unknown_category == UnknownCategory::kMissing,
-                table.source, ":", table.lines[row], ": expected a known category in column ",
-                in_quotes(feature.name), ", but came ",
-                in_quotes(column.categories[static_cast<size_t>(code)]), "; known are ",
-                list_names(feature.categories));
-    double* cell = out + i * stride;
-    if (preprocess.encoding == Encoding::kIndex) {
-      *cell = index;
-      continue;
-    }
-    std::fill(cell, cell + width, 0.0);
-    // Missing without a feature of its own leaves all of them zero.
-    const size_t hot = index >= 0 ? static_cast<size_t>(index) : feature.categories.size();
-    if (hot < width) cell[hot] = 1;
-  }
-}
-
-FeatureColumn fit_feature(const Table& table, const Column& column,
-                          const std::vector<int64_t>& rows, const PreprocessOptions& options,
-                          const Preprocess& preprocess) {
-  FeatureColumn feature;
-  feature.name = column.name;
-  feature.type = column.type;
-  if (column.type == ColumnType::kText) {
-    feature.categories = column.categories;
-    feature.missing_seen =
-        std::find(column.codes.begin(), column.codes.end(), -1) != column.codes.end();
-  } else if (options.missing_number == MissingNumber::kMedian) {
-    std::vector<double> values;
-    values.reserve(rows.size());
-    for (const int64_t row : rows) values.push_back(column.numbers[static_cast<size_t>(row)]);
-    feature.fill = median(std::move(values));
-  }
-  const size_t width = width_of(feature, preprocess.encoding);
-  CDT_REQUIRE(width <= kMostOneHot, table.source, ": expected at most ", kMostOneHot,
-              " categories to encode as one-hot, but column ", in_quotes(column.name), " has ",
-              column.categories.size(), "; drop it, or encode by index");
-  std::vector<double> encoded(rows.size() * width);
-  encode(preprocess, feature, table, rows, encoded.data(), width);
-  std::vector<double> values(rows.size());
-  for (size_t k = 0; k < width; ++k) {
-    for (size_t i = 0; i < rows.size(); ++i) values[i] = encoded[i * width + k];
-    feature.scales.push_back(fit_scale(values, options.scaling, column.name));
-  }
-  return feature;
-}
-
 void require_names(const Table& table, const PreprocessOptions& options) {
   CDT_REQUIRE(!options.targets.empty(), table.source,
               ": expected one target or more, but came none");
@@ -160,12 +43,110 @@ void require_names(const Table& table, const PreprocessOptions& options) {
                 " to be either a target or dropped, but came both");
   }
   for (const std::string& name : options.drop) table.at(name);
+  for (const std::string& name : options.keep) {
+    table.at(name);
+    CDT_REQUIRE(!contains(options.targets, name) && !contains(options.drop, name), "expected ",
+                in_quotes(name), " to be a feature to keep, but it is ",
+                contains(options.drop, name) ? "no feature" : "a target");
+  }
   CDT_REQUIRE(!options.classes || options.targets.size() == 1, table.source,
               ": expected a single target to learn as classes, but came ",
               list_names(options.targets));
 }
 
+void require_ranges(const PreprocessOptions& options) {
+  CDT_REQUIRE(options.quantiles == 0 || (options.quantiles >= 3 && options.quantiles <= kMostKnots),
+              "quantiles: expected 0, or 3 to ", kMostKnots, ", but came ", options.quantiles);
+  CDT_REQUIRE(options.quantile_weight >= 0 && std::isfinite(options.quantile_weight),
+              "the weight of quantiles: expected 0 or above, but came ", options.quantile_weight);
+  CDT_REQUIRE(options.clip >= 0 && std::isfinite(options.clip),
+              "clip: expected 0 or above, but came ", options.clip);
+  CDT_REQUIRE(options.max_levels >= 0 && options.rare_rows >= 0,
+              "categories of their own: expected 0 or more of them, and of rows, but came ",
+              options.max_levels, " and ", options.rare_rows);
+}
+
+/// Ascending, since sums depend on the order in the last bit; without those of weight 0.
+FitRows rows_to_fit(const Table& table, const std::vector<int64_t>& rows,
+                    const std::vector<double>& weights) {
+  CDT_REQUIRE(weights.empty() || weights.size() == rows.size(), "expected a weight for each of ",
+              rows.size(), " rows, but came ", weights.size());
+  std::vector<std::pair<int64_t, double>> pairs;
+  pairs.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double weight = weights.empty() ? 1 : weights[i];
+    CDT_REQUIRE(weight >= 0 && std::isfinite(weight),
+                "expected weights that are finite and 0 or above, but came ", weight);
+    if (weight > 0) pairs.emplace_back(rows[i], weight);
+  }
+  CDT_REQUIRE(!pairs.empty(), table.source, ": expected rows to fit on, but came none",
+              rows.empty() ? "" : " with a weight above zero");
+  std::sort(pairs.begin(), pairs.end());
+  FitRows fit;
+  for (const auto& [row, weight] : pairs) {
+    fit.rows.push_back(row);
+    fit.weights.push_back(weight);
+  }
+  return fit;
+}
+
+/// Whether the target's logarithm shall be learned; says so in the notes, where nobody has.
+bool choose_log(const Table& table, const std::string& name, const std::vector<double>& values,
+                const FitRows& fit, const PreprocessOptions& options, Preprocess& preprocess) {
+  if (options.target_transform == TargetTransform::kNone) return false;
+  const Column& column = table.at(name);
+  // Of all rows: those that are not fitted on will be measured, too.
+  const bool positive = std::all_of(column.numbers.begin(), column.numbers.end(),
+                                    [](double value) { return !(value <= 0); });
+  if (options.target_transform == TargetTransform::kAuto) {
+    if (!positive || !wants_log(values, fit.weights)) return false;
+    preprocess.notes.push_back(fmt::format(
+        "{}: above zero and skewed ({:.2g}), so its logarithm is learned (--target-transform none "
+        "learns it as it is)",
+        printable_name(name), skewness(values, fit.weights)));
+    return true;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    CDT_REQUIRE(values[i] > 0, table.source, ":", table.lines[static_cast<size_t>(fit.rows[i])],
+                ": expected the target ", in_quotes(name),
+                " above zero, since its logarithm is to be learned, but came ", values[i]);
+  }
+  return true;
+}
+
+TargetColumn fit_target(const Table& table, const std::string& name, const FitRows& fit,
+                        const PreprocessOptions& options, Preprocess& preprocess) {
+  std::vector<double> values = target_values(table, name, fit.rows);
+  TargetColumn target;
+  target.name = name;
+  const bool constant = std::all_of(values.begin(), values.end(),
+                                    [&](double value) { return value == values.front(); });
+  CDT_REQUIRE(!constant || options.constant_target || options.target_scaling == Scaling::kNone,
+              table.source, ": expected the target ", in_quotes(name), " to vary, but it is ",
+              values.front(), " in all ", values.size(), " rows fitted on");
+  target.log = choose_log(table, name, values, fit, options, preprocess);
+  if (target.log) {
+    for (double& value : values) value = std::log(value);
+  }
+  target.scale = fit_scale(values, fit.weights, options.target_scaling, name);
+  // Constant, or apart by less than float64 can square.
+  if (target.scale.scale == 0) target.scale.scale = 1;
+  return target;
+}
+
 }  // namespace
+
+bool wants_log(const std::vector<double>& values, const std::vector<double>& weights) {
+  constexpr double kSkewed = 1;
+  std::vector<double> logs;
+  logs.reserve(values.size());
+  for (const double value : values) {
+    if (!(value > 0)) return false;
+    logs.push_back(std::log(value));
+  }
+  const double skew = skewness(values, weights);
+  return skew > kSkewed && std::abs(skewness(logs, weights)) < skew;
+}
 
 int64_t Preprocess::feature_count() const {
   size_t count = 0;
@@ -180,13 +161,7 @@ int64_t Preprocess::output_count() const {
 std::vector<std::string> Preprocess::feature_names() const {
   std::vector<std::string> names;
   for (const FeatureColumn& feature : features) {
-    if (feature.type == ColumnType::kNumeric || encoding == Encoding::kIndex) {
-      names.push_back(feature.name);
-      continue;
-    }
-    for (const std::string& category : feature.categories)
-      names.push_back(feature.name + "=" + category);
-    if (feature.missing_seen) names.push_back(feature.name + "=");
+    for (std::string& name : names_of(feature, encoding)) names.push_back(std::move(name));
   }
   return names;
 }
@@ -198,7 +173,7 @@ CsvOptions Preprocess::csv_options() const {
   options.missing_marks = csv.missing_marks;
   for (const FeatureColumn& feature : features) {
     options.types[feature.name] = feature.type;
-    options.keep.push_back(feature.name);
+    if (!contains(options.keep, feature.name)) options.keep.push_back(feature.name);
   }
   for (const TargetColumn& target : targets) {
     options.types[target.name] = target.type;
@@ -216,13 +191,6 @@ torch::Tensor Preprocess::transform(const Table& table, const std::vector<int64_
   size_t first = 0;
   for (const FeatureColumn& feature : features) {
     encode(*this, feature, table, rows, data + first, stride);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      double* cell = data + i * stride + first;
-      for (size_t k = 0; k < feature.scales.size(); ++k) {
-        const Scale& scale = feature.scales[k];
-        cell[k] = scale.scale > 0 ? (cell[k] - scale.offset) / scale.scale : 0;
-      }
-    }
     first += feature.scales.size();
   }
   require_finite(out, table.source + ", scaled");
@@ -233,8 +201,19 @@ torch::Tensor Preprocess::transform(const Table& table) const {
   return transform(table, all_rows(table));
 }
 
-torch::Tensor Preprocess::transform_targets(const Table& table,
-                                            const std::vector<int64_t>& rows) const {
+std::vector<UnknownTexts> Preprocess::unknown_texts(const Table& table) const {
+  std::vector<UnknownTexts> unknown;
+  for (const FeatureColumn& feature : features) {
+    // The parts of a date know the same texts.
+    if (!unknown.empty() && unknown.back().column == feature.name) continue;
+    UnknownTexts found = unknown_texts_of(feature, table);
+    if (found.rows > 0) unknown.push_back(std::move(found));
+  }
+  return unknown;
+}
+
+torch::Tensor Preprocess::targets_in_units(const Table& table,
+                                           const std::vector<int64_t>& rows) const {
   require_rows(table, rows);
   if (has_classes()) {
     const torch::Tensor indices =
@@ -247,8 +226,25 @@ torch::Tensor Preprocess::transform_targets(const Table& table,
   auto* data = out.data_ptr<double>();
   for (size_t t = 0; t < targets.size(); ++t) {
     const std::vector<double> values = target_values(table, targets[t].name, rows);
-    for (size_t i = 0; i < rows.size(); ++i)
-      data[i * targets.size() + t] = (values[i] - targets[t].scale.offset) / targets[t].scale.scale;
+    for (size_t i = 0; i < rows.size(); ++i) data[i * targets.size() + t] = values[i];
+  }
+  return out;
+}
+
+torch::Tensor Preprocess::transform_targets(const Table& table,
+                                            const std::vector<int64_t>& rows) const {
+  torch::Tensor out = targets_in_units(table, rows);
+  if (has_classes()) return out;
+  auto* value = out.data_ptr<double>();
+  for (const int64_t row : rows) {
+    for (const TargetColumn& target : targets) {
+      CDT_REQUIRE(!target.log || *value > 0, table.source, ":",
+                  table.lines[static_cast<size_t>(row)], ": expected the target ",
+                  in_quotes(target.name), " above zero, since its logarithm is learned, but came ",
+                  *value);
+      const double learned = target.log ? std::log(*value) : *value;
+      *value++ = (learned - target.scale.offset) / target.scale.scale;
+    }
   }
   require_finite(out, table.source + ", scaled targets");
   return out;
@@ -263,44 +259,39 @@ torch::Tensor Preprocess::to_original(const torch::Tensor& scaled) const {
   require_shape(scaled, {-1, output_count()}, "targets");
   torch::Tensor out = scaled.detach().to(torch::kFloat64).clone();
   if (has_classes()) return out;
-  for (size_t t = 0; t < targets.size(); ++t)
-    out.select(1, static_cast<int64_t>(t))
-        .mul_(targets[t].scale.scale)
-        .add_(targets[t].scale.offset);
+  for (size_t t = 0; t < targets.size(); ++t) {
+    torch::Tensor column = out.select(1, static_cast<int64_t>(t));
+    column.mul_(targets[t].scale.scale).add_(targets[t].scale.offset);
+    if (targets[t].log) column.exp_();
+  }
   return out;
 }
 
 Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
-                          const PreprocessOptions& options, const CsvOptions& csv) {
+                          const PreprocessOptions& options, const CsvOptions& csv,
+                          const std::vector<double>& weights) {
   require_names(table, options);
-  CDT_REQUIRE(!rows.empty(), table.source, ": expected rows to fit on, but came none");
+  require_ranges(options);
   require_rows(table, rows);
-  // Sums depend on the order in the last bit.
-  std::vector<int64_t> sorted = rows;
-  std::sort(sorted.begin(), sorted.end());
+  const FitRows fit = rows_to_fit(table, rows, weights);
 
   Preprocess out;
   out.encoding = options.encoding;
   out.unknown_category = options.unknown_category;
+  out.clip = options.clip;
   out.csv = csv;
   out.csv.delimiter = table.delimiter;
-  if (options.classes) out.targets.push_back(fit_classes(table, options.targets[0], sorted));
+  if (options.classes) out.targets.push_back(fit_classes(table, options.targets[0], fit.rows));
   for (const std::string& name : options.targets) {
-    if (options.classes) break;
-    const std::vector<double> values = target_values(table, name, sorted);
-    const bool constant = std::all_of(values.begin(), values.end(),
-                                      [&](double value) { return value == values.front(); });
-    CDT_REQUIRE(!constant || options.target_scaling == Scaling::kNone, table.source,
-                ": expected the target ", in_quotes(name), " to vary, but it is ", values.front(),
-                " in all ", values.size(), " rows fitted on");
-    out.targets.push_back({name, fit_scale(values, options.target_scaling, name), {}});
+    if (!options.classes) out.targets.push_back(fit_target(table, name, fit, options, out));
   }
   for (const Column& column : table.columns) {
     if (contains(options.targets, column.name) || contains(options.drop, column.name)) continue;
-    out.features.push_back(fit_feature(table, column, sorted, options, out));
+    fit_column(table, column, fit, options, out);
   }
   CDT_REQUIRE(!out.features.empty(), table.source,
-              ": expected columns besides targets and dropped ones, but there are none");
+              ": expected columns besides targets and dropped ones, but there are none",
+              out.notes.empty() ? "" : " that say something; " + out.notes.back());
   return out;
 }
 

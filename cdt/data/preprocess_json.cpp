@@ -7,7 +7,7 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/json.h"
-#include "cdt/data/preprocess.h"
+#include "cdt/data/encoding.h"
 
 namespace cdt::data {
 namespace {
@@ -27,6 +27,9 @@ constexpr Names<Encoding, 2> kEncodings{
     {{Encoding::kIndex, "index"}, {Encoding::kOneHot, "onehot"}}};
 constexpr Names<UnknownCategory, 2> kUnknownCategories{
     {{UnknownCategory::kError, "error"}, {UnknownCategory::kMissing, "missing"}}};
+constexpr Names<TargetTransform, 3> kTargetTransforms{{{TargetTransform::kAuto, "auto"},
+                                                       {TargetTransform::kNone, "none"},
+                                                       {TargetTransform::kLog, "log"}}};
 constexpr Names<ColumnType, 2> kColumnTypes{
     {{ColumnType::kNumeric, "numeric"}, {ColumnType::kText, "text"}}};
 
@@ -63,23 +66,60 @@ ColumnType parse_column_type(const std::string& name) {
   return parse_name(kColumnTypes, name, "a column's type");
 }
 
+void require_sorted(const JsonValue& json, const std::vector<std::string>& names,
+                    const FeatureColumn& feature) {
+  CDT_REQUIRE(std::adjacent_find(names.begin(), names.end(), std::greater_equal<>()) == names.end(),
+              json.where(), ": expected the categories of ", in_quotes(feature.name),
+              " sorted and each once");
+}
+
+void parse_number_column(const JsonValue& json, FeatureColumn& feature) {
+  feature.fill = json["missing_as"].number();
+  feature.missing_indicator = json["missing_indicator"].flag_or(false);
+  if (!json["knots"].exists()) return;
+  feature.knots = json["knots"].numbers();
+  const auto& knots = feature.knots;
+  // Null stands for NaN, which does not ascend.
+  const bool ascending = std::adjacent_find(knots.begin(), knots.end(), [](double a, double b) {
+                           return !(a < b);
+                         }) == knots.end();
+  if (knots.size() < 3 || !ascending) json["knots"].refuse("three numbers or more that ascend");
+  feature.piece_weight = json["piece_weight"].number();
+  if (feature.piece_weight <= 0) json["piece_weight"].refuse("a positive number");
+}
+
+void parse_category_column(const JsonValue& json, FeatureColumn& feature) {
+  feature.categories = json["categories"].texts();
+  feature.missing_seen = json["missing_seen"].flag();
+  require_sorted(json, feature.categories, feature);
+  if (feature.part && feature.categories != categories_of(*feature.part)) {
+    json["categories"].refuse("the categories of a part of a date");
+  }
+  if (!json["others"].exists()) return;
+  feature.others = json["others"].texts();
+  feature.other_feature = json["other_feature"].flag();
+  require_sorted(json, feature.others, feature);
+  for (const std::string& other : feature.others) {
+    CDT_REQUIRE(!std::binary_search(feature.categories.begin(), feature.categories.end(), other),
+                json.where(), ": expected the categories of ", in_quotes(feature.name),
+                " either by themselves or among others, but ", in_quotes(other), " is both");
+  }
+}
+
 FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
   FeatureColumn feature;
   feature.name = json["name"].text();
   feature.type = json["type"].name(parse_column_type);
-  size_t width = 1;
-  if (feature.type == ColumnType::kNumeric) {
-    feature.fill = json["missing_as"].number();
-  } else {
-    feature.categories = json["categories"].texts();
-    feature.missing_seen = json["missing_seen"].flag();
-    const auto& names = feature.categories;
-    CDT_REQUIRE(
-        std::adjacent_find(names.begin(), names.end(), std::greater_equal<>()) == names.end(),
-        json.where(), ": expected the categories of ", in_quotes(feature.name),
-        " sorted and each once");
-    if (encoding == Encoding::kOneHot) width = names.size() + (feature.missing_seen ? 1 : 0);
+  if (json["part"].exists()) {
+    if (feature.type != ColumnType::kText) json["type"].refuse("text, of which dates are made");
+    feature.part = json["part"].name(parse_date_part);
   }
+  if (feature.is_number()) {
+    parse_number_column(json, feature);
+  } else {
+    parse_category_column(json, feature);
+  }
+  const size_t width = width_of(feature, encoding);
   for (const JsonValue& scale : json["features"].list()) {
     feature.scales.push_back(parse_scale(scale, true));
   }
@@ -89,11 +129,40 @@ FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
   return feature;
 }
 
+/// Fields beyond name, type and categories only where they say something.
+Json feature_json(const FeatureColumn& feature) {
+  Json entry{{"name", feature.name}, {"type", to_string(feature.type)}};
+  if (feature.part) entry["part"] = to_string(*feature.part);
+  if (feature.is_number()) {
+    entry["missing_as"] = feature.fill;
+    if (feature.missing_indicator) entry["missing_indicator"] = true;
+    if (!feature.knots.empty()) {
+      entry["knots"] = feature.knots;
+      entry["piece_weight"] = feature.piece_weight;
+    }
+  } else {
+    entry["categories"] = feature.categories;
+    entry["missing_seen"] = feature.missing_seen;
+    if (!feature.others.empty()) {
+      entry["others"] = feature.others;
+      entry["other_feature"] = feature.other_feature;
+    }
+  }
+  entry["features"] = Json::array();
+  for (const Scale& scale : feature.scales) entry["features"].push_back(scale_json(scale));
+  return entry;
+}
+
 TargetColumn parse_target(const JsonValue& json) {
   TargetColumn target;
   target.name = json["name"].text();
   if (!json["classes"].exists()) {
     target.scale = parse_scale(json, false);
+    if (json["transform"].exists()) {
+      const auto transform = json["transform"].name(parse_target_transform);
+      if (transform == TargetTransform::kAuto) json["transform"].refuse("none or log");
+      target.log = transform == TargetTransform::kLog;
+    }
     return target;
   }
   target.type = json["type"].name(parse_column_type);
@@ -109,38 +178,32 @@ TargetColumn parse_target(const JsonValue& json) {
 std::string to_json(const Preprocess& preprocess) {
   Json features = Json::array();
   for (const FeatureColumn& feature : preprocess.features) {
-    Json entry{{"name", feature.name}, {"type", to_string(feature.type)}};
-    if (feature.type == ColumnType::kNumeric) {
-      entry["missing_as"] = feature.fill;
-    } else {
-      entry["categories"] = feature.categories;
-      entry["missing_seen"] = feature.missing_seen;
-    }
-    entry["features"] = Json::array();
-    for (const Scale& scale : feature.scales) entry["features"].push_back(scale_json(scale));
-    features.push_back(std::move(entry));
+    features.push_back(feature_json(feature));
   }
   Json targets = Json::array();
   for (const TargetColumn& target : preprocess.targets) {
     Json entry{{"name", target.name}};
     if (target.classes.empty()) {
       entry.update(scale_json(target.scale));
+      if (target.log) entry["transform"] = to_string(TargetTransform::kLog);
     } else {
       entry["type"] = to_string(target.type);
       entry["classes"] = target.classes;
     }
     targets.push_back(std::move(entry));
   }
-  return dump_exactly({{"format", kFormat},
-                       {"csv",
-                        {{"delimiter", std::string(1, preprocess.csv.delimiter.value_or(','))},
-                         {"header", preprocess.csv.header},
-                         {"missing_marks", preprocess.csv.missing_marks}}},
-                       {"encoding", to_string(preprocess.encoding)},
-                       {"unknown_category", to_string(preprocess.unknown_category)},
-                       {"columns", features},
-                       {"targets", targets}},
-                      "preprocess.json", 2);
+  Json json{{"format", kFormat},
+            {"csv",
+             {{"delimiter", std::string(1, preprocess.csv.delimiter.value_or(','))},
+              {"header", preprocess.csv.header},
+              {"missing_marks", preprocess.csv.missing_marks}}},
+            {"encoding", to_string(preprocess.encoding)},
+            {"unknown_category", to_string(preprocess.unknown_category)}};
+  if (preprocess.clip > 0) json["clip"] = preprocess.clip;
+  json["columns"] = std::move(features);
+  json["targets"] = std::move(targets);
+  if (!preprocess.notes.empty()) json["notes"] = preprocess.notes;
+  return dump_exactly(json, "preprocess.json", 2);
 }
 
 Preprocess parse_preprocess(const std::string& text, const std::string& file) {
@@ -155,6 +218,11 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   out.csv.missing_marks = csv["missing_marks"].texts();
   out.encoding = json["encoding"].name(parse_encoding);
   out.unknown_category = json["unknown_category"].name(parse_unknown_category);
+  if (json["clip"].exists()) {
+    out.clip = json["clip"].number();
+    if (out.clip <= 0) json["clip"].refuse("a positive number");
+  }
+  if (json["notes"].exists()) out.notes = json["notes"].texts();
   for (const JsonValue& column : json["columns"].list()) {
     out.features.push_back(parse_feature(column, out.encoding));
   }
@@ -171,6 +239,7 @@ std::string to_string(Scaling scaling) { return name_of(kScalings, scaling); }
 std::string to_string(MissingNumber missing) { return name_of(kMissingNumbers, missing); }
 std::string to_string(Encoding encoding) { return name_of(kEncodings, encoding); }
 std::string to_string(UnknownCategory unknown) { return name_of(kUnknownCategories, unknown); }
+std::string to_string(TargetTransform transform) { return name_of(kTargetTransforms, transform); }
 Scaling parse_scaling(const std::string& name) { return parse_name(kScalings, name, "a scaling"); }
 MissingNumber parse_missing_number(const std::string& name) {
   return parse_name(kMissingNumbers, name, "the treatment of missing numbers");
@@ -180,6 +249,9 @@ Encoding parse_encoding(const std::string& name) {
 }
 UnknownCategory parse_unknown_category(const std::string& name) {
   return parse_name(kUnknownCategories, name, "the treatment of unknown categories");
+}
+TargetTransform parse_target_transform(const std::string& name) {
+  return parse_name(kTargetTransforms, name, "the transform of targets");
 }
 
 }  // namespace cdt::data

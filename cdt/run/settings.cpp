@@ -190,14 +190,25 @@ Setting delimiter() {
           }};
 }
 
-Setting target_scale() {
-  return {"target-scale",
-          [](const Options& o) {
-            return Values{to_string(o.data.target_scaling.value_or(data::Scaling::kMinMax))};
+/// A choice that the goal makes where nobody has: `chosen` says which, of constant options.
+template <class Field, class Parse, class Chosen>
+Setting by_goal(const std::string& name, Field field, Parse parse, Chosen chosen) {
+  return {name,
+          [chosen](const Options& o) {
+            if constexpr (std::is_arithmetic_v<decltype(chosen(o))>) {
+              return Values{fmt::format("{}", chosen(o))};
+            } else {
+              return Values{to_string(chosen(o))};
+            }
           },
-          [](Options& o, const Values& values) {
-            o.data.target_scaling = data::parse_scaling(single(values, "target-scale"));
+          [field, parse, name](Options& o, const Values& values) {
+            field(o) = parse(single(values, name));
           }};
+}
+
+template <class T>
+auto number_of(const std::string& name) {
+  return [name](const std::string& text) { return parse_number<T>(text, name); };
 }
 
 Setting schedule() {
@@ -276,6 +287,7 @@ Setting unlisted(Setting setting) {
 
 #define FIELD(place) \
   [](auto& o) -> auto& { return o.place; }
+#define ENCODED(place) [](const Options& o) { return study::preprocess_options(o.data).place; }
 
 std::vector<Setting> make_settings() {
   constexpr bool kMayChange = true;
@@ -288,15 +300,29 @@ std::vector<Setting> make_settings() {
       toggle("no-header", FIELD(data.csv.header), /*on=*/false),
       delimiter(),
       texts("target", FIELD(data.targets)),
+      named("goal", FIELD(data.goal), study::parse_goal),
       number("rows", FIELD(data.rows)),
-      number("train-fraction", FIELD(data.train_fraction)),
+      by_goal("train-fraction", FIELD(data.train_fraction), number_of<double>("train-fraction"),
+              [](const Options& o) { return study::train_fraction_of(o.data); }),
       unlisted(number("train-rows", FIELD(data.train_rows))),
-      named("categories", FIELD(data.encoding), data::parse_encoding),
-      named("missing-numbers", FIELD(data.missing_number), data::parse_missing_number),
-      named("unknown", FIELD(data.unknown_category), data::parse_unknown_category),
-      named("scale", FIELD(data.scaling), data::parse_scaling),
-      target_scale(),
-      named("fit", FIELD(data.fit), study::parse_fit),
+      by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding)),
+      by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"),
+              ENCODED(max_levels)),
+      by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number,
+              ENCODED(missing_number)),
+      by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category,
+              ENCODED(unknown_category)),
+      by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"),
+              ENCODED(quantiles)),
+      by_goal("scale", FIELD(data.scaling), data::parse_scaling, ENCODED(scaling)),
+      by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)),
+      by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling,
+              ENCODED(target_scaling)),
+      by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform,
+              ENCODED(target_transform)),
+      by_goal("fit", FIELD(data.fit), study::parse_fit,
+              [](const Options& o) { return study::fit_of(o.data); }),
+      texts("keep", FIELD(data.keep)),
       text("sample-weights", FIELD(data.sample_weights)),
       numbers("hidden", FIELD(network.hidden)),
       named("activation", FIELD(network.activation), nn::parse_activation),
@@ -338,6 +364,7 @@ std::vector<Setting> make_settings() {
   };
 }
 
+#undef ENCODED
 #undef FIELD
 
 /// Applied in the order of the table, so that a decay finds its schedule.
@@ -370,7 +397,9 @@ const Setting& find_setting(const std::string& name) {
 
 bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;
-  static const Options usual;
+  Options usual;
+  // The goal's own choices decide nothing.
+  if (name != "goal") usual.data.goal = options.data.goal;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
 }

@@ -4,14 +4,59 @@
 namespace cdt::study {
 namespace {
 
-constexpr Names<Fit, 2> kFits{{{"train", Fit::kTrain}, {"all", Fit::kAll}}};
+constexpr Names<Goal, 2> kGoals{{{"fit", Goal::kFit}, {"predict", Goal::kPredict}}};
+constexpr Names<Fit, 3> kFits{{{"train", Fit::kTrain}, {"seen", Fit::kSeen}, {"all", Fit::kAll}}};
 constexpr Names<torch::ScalarType, 2> kDtypes{
     {{"float32", torch::kFloat32}, {"float64", torch::kFloat64}}};
 
 }  // namespace
 
+Goal parse_goal(std::string_view name) { return parse_name(kGoals, name, "goal"); }
+std::string to_string(Goal goal) { return name_of(kGoals, goal); }
+
 Fit parse_fit(std::string_view name) { return parse_name(kFits, name, "fit"); }
 std::string to_string(Fit fit) { return name_of(kFits, fit); }
+
+data::PreprocessOptions preprocess_options(const DataOptions& options) {
+  using data::Encoding, data::MissingNumber, data::Scaling, data::UnknownCategory;
+  using data::TargetTransform;
+  const bool predict = options.goal == Goal::kPredict;
+  const Scaling scaling = predict ? Scaling::kStandard : Scaling::kMinMax;
+  data::PreprocessOptions wanted;
+  wanted.targets = options.targets;
+  wanted.classes = options.classes;
+  if (!options.sample_weights.empty()) wanted.drop = {options.sample_weights};
+  wanted.encoding = options.encoding.value_or(predict ? Encoding::kOneHot : Encoding::kIndex);
+  wanted.missing_number =
+      options.missing_number.value_or(predict ? MissingNumber::kMedian : MissingNumber::kZero);
+  wanted.unknown_category = options.unknown_category.value_or(predict ? UnknownCategory::kMissing
+                                                                      : UnknownCategory::kError);
+  wanted.scaling = options.scaling.value_or(scaling);
+  wanted.target_scaling = options.target_scaling.value_or(scaling);
+  wanted.target_transform =
+      options.target_transform.value_or(predict ? TargetTransform::kAuto : TargetTransform::kNone);
+  wanted.quantiles = options.quantiles.value_or(predict ? kUsualQuantiles : 0);
+  wanted.quantile_weight = options.quantile_weight;
+  wanted.clip = options.clip.value_or(predict ? kUsualClip : 0);
+  wanted.max_levels = options.max_levels.value_or(predict ? kUsualLevels : 0);
+  wanted.keep = options.keep;
+  if (predict) {
+    wanted.rare_rows = kRareRows;
+    wanted.missing_indicator = true;
+    wanted.dates = true;
+    wanted.select = true;
+    wanted.constant_target = true;
+  }
+  return wanted;
+}
+
+Fit fit_of(const DataOptions& options) {
+  return options.fit.value_or(options.goal == Goal::kPredict ? Fit::kSeen : Fit::kTrain);
+}
+
+double train_fraction_of(const DataOptions& options) {
+  return options.train_fraction.value_or(options.goal == Goal::kPredict ? 0.8 : 0.7);
+}
 
 torch::ScalarType parse_dtype(std::string_view name) { return parse_name(kDtypes, name, "dtype"); }
 std::string dtype_name(torch::ScalarType dtype) { return name_of(kDtypes, dtype); }

@@ -11,31 +11,61 @@
 
 namespace cdt::study {
 
-/// The rows on which scales are fitted: those that train, or the whole table.
-enum class Fit { kTrain, kAll };
-/// "train" or "all".
+/// What a model is for: to fit the rows that train, or to predict others. Choices of encoding that
+/// nobody has made follow from it.
+enum class Goal { kFit, kPredict };
+/// "fit" or "predict".
+/// @throws InvalidArgument on another name.
+Goal parse_goal(std::string_view name);
+std::string to_string(Goal goal);
+
+/// The rows on which scales are fitted: those that train, those that train and validate (all but
+/// the test rows), or the whole table.
+enum class Fit { kTrain, kSeen, kAll };
+/// "train", "seen" or "all".
 /// @throws InvalidArgument on another name.
 Fit parse_fit(std::string_view name);
 std::string to_string(Fit fit);
 
-/// A CSV file and how it becomes samples.
+/// A CSV file and how it becomes samples. What is optional and not there is the goal's choice:
+/// `preprocess_options` and the functions below it know.
 struct DataOptions {
   std::string file;
   data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
-  bool classes = false;              ///< whether the target, then a single one, is a class
-  int64_t rows = 0;                  ///< to draw without replacement; 0 takes all
-  double train_fraction = 0.7;       ///< of them; the others validate
-  int64_t train_rows = 0;            ///< instead of the share; 0: by the share
-  data::Encoding encoding = data::Encoding::kIndex;
-  data::MissingNumber missing_number = data::MissingNumber::kZero;
-  data::UnknownCategory unknown_category = data::UnknownCategory::kError;
-  data::Scaling scaling = data::Scaling::kMinMax;
-  std::optional<data::Scaling> target_scaling;  ///< default: minmax; none for classes
-  Fit fit = Fit::kTrain;
+  Goal goal = Goal::kFit;
+  bool classes = false;                    ///< whether the target, then a single one, is a class
+  int64_t rows = 0;                        ///< to draw without replacement; 0 takes all
+  std::optional<double> train_fraction;    ///< of them, the others validate: 0.7; predict 0.8
+  int64_t train_rows = 0;                  ///< instead of the share; 0: by the share
+  std::optional<data::Encoding> encoding;  ///< index; predict onehot
+  std::optional<data::MissingNumber> missing_number;      ///< zero; predict median
+  std::optional<data::UnknownCategory> unknown_category;  ///< error; predict missing
+  std::optional<data::Scaling> scaling;                   ///< minmax; predict standard
+  std::optional<data::Scaling> target_scaling;            ///< likewise; none for classes
+  std::optional<data::TargetTransform> target_transform;  ///< none; predict auto
+  std::optional<int64_t> quantiles;    ///< knots of a number's pieces: 0; predict kUsualQuantiles
+  double quantile_weight = 0;          ///< of the pieces; 0: 1/√(their number)
+  std::optional<double> clip;          ///< bound of scaled features: 0; predict kUsualClip
+  std::optional<int64_t> max_levels;   ///< one-hot categories: all; predict kUsualLevels
+  std::vector<std::string> keep;       ///< predict: features even if they look like identifiers
+  std::optional<Fit> fit;              ///< train; predict seen
   std::string sample_weights;          ///< a column of positive weights in the controller's Q
   std::vector<double> output_weights;  ///< one per target in the controller's Q; empty: all 1
 };
+
+/// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.
+inline constexpr int64_t kUsualQuantiles = 12;
+inline constexpr double kUsualClip = 4;
+inline constexpr int64_t kUsualLevels = 64;
+inline constexpr int64_t kRareRows = 3;
+
+/// What the options say of encoding and scaling, and the goal where they say nothing. Under predict
+/// also dates, indicators of missing numbers, rare categories, and the choice of columns.
+data::PreprocessOptions preprocess_options(const DataOptions& options);
+/// The rows to fit on, and the share that trains, likewise.
+Fit fit_of(const DataOptions& options);
+double train_fraction_of(const DataOptions& options);
 
 /// A network between the features and the targets: the data say its `input_shape` and `outputs`.
 struct NetworkOptions : nn::NetworkOptions {

@@ -41,8 +41,8 @@ std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
   return conflicts;
 }
 
-Tensor read_weights(const data::Table& table, const std::string& name,
-                    const std::vector<int64_t>& rows) {
+std::vector<double> read_weights(const data::Table& table, const std::string& name,
+                                 const std::vector<int64_t>& rows) {
   const data::Column& column = table.at(name);
   data::require_numeric(table, column, "the weights in column");
   std::vector<double> weights;
@@ -53,30 +53,30 @@ Tensor read_weights(const data::Table& table, const std::string& name,
                 column.is_missing(row) ? "a missing value" : c10::str(weight));
     weights.push_back(weight);
   }
-  return torch::tensor(weights, torch::kFloat64);
+  return weights;
 }
 
 data::Preprocess fit(const data::Table& table, const DataOptions& options,
-                     const std::vector<int64_t>& rows) {
-  data::PreprocessOptions wanted;
-  wanted.targets = options.targets;
-  if (!options.sample_weights.empty()) {
-    CDT_REQUIRE(std::find(options.targets.begin(), options.targets.end(), options.sample_weights) ==
-                    options.targets.end(),
-                "sample weights: expected a column that is no target, but came ",
-                data::in_quotes(options.sample_weights));
-    wanted.drop = {options.sample_weights};
-  }
-  wanted.encoding = options.encoding;
-  wanted.missing_number = options.missing_number;
-  wanted.unknown_category = options.unknown_category;
-  wanted.scaling = options.scaling;
-  wanted.classes = options.classes;
+                     const data::Split& split) {
+  CDT_REQUIRE(!data::contains(options.targets, options.sample_weights),
+              "sample weights: expected a column that is no target, but came ",
+              data::in_quotes(options.sample_weights));
   CDT_REQUIRE(!options.classes || !options.target_scaling,
               "target-scale is for numbers; cross-entropy learns classes, which have no scale");
-  if (options.target_scaling) wanted.target_scaling = *options.target_scaling;
-  return options.fit == Fit::kAll ? data::fit_preprocess(table, wanted, options.csv)
-                                  : data::fit_preprocess(table, rows, wanted, options.csv);
+  CDT_REQUIRE(!options.classes || !options.target_transform,
+              "target-transform is for numbers; cross-entropy learns classes");
+  const data::PreprocessOptions wanted = preprocess_options(options);
+  const Fit on = fit_of(options);
+  if (on == Fit::kAll) return data::fit_preprocess(table, wanted, options.csv);
+  std::vector<int64_t> rows = split.train;
+  if (on == Fit::kSeen) {
+    rows.insert(rows.end(), split.validation.begin(), split.validation.end());
+  }
+  std::vector<double> weights;
+  if (options.goal == Goal::kPredict && !options.sample_weights.empty()) {
+    weights = read_weights(table, options.sample_weights, rows);
+  }
+  return data::fit_preprocess(table, rows, wanted, options.csv, weights);
 }
 
 }  // namespace
@@ -96,14 +96,15 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   CDT_REQUIRE(options.rows >= 0 && options.rows <= available, table.source, ": rows asks for ",
               options.rows, " rows, the file has ", available);
   const int64_t count = options.rows > 0 ? options.rows : available;
-  const auto share =
-      static_cast<int64_t>(std::floor(static_cast<double>(count) * options.train_fraction + 1e-9));
+  const double fraction = train_fraction_of(options);
+  const auto share = static_cast<int64_t>(std::floor(static_cast<double>(count) * fraction + 1e-9));
   const int64_t train = options.train_rows > 0 ? options.train_rows : share;
-  CDT_REQUIRE(train >= 1, "a train fraction of ", options.train_fraction, " of ", count,
+  CDT_REQUIRE(train >= 1, "a train fraction of ", fraction, " of ", count,
               " rows leaves none to train on");
   CDT_REQUIRE(train <= count, "train rows asks for ", train, " of ", count, " rows");
   problem.split = data::split_rows(available, count, train, seed);
-  problem.preprocess = fit(table, options, problem.split.train);
+  problem.preprocess = fit(table, options, problem.split);
+  problem.notes = problem.preprocess.notes;
 
   nn::NetworkOptions layers = network;
   layers.input_shape = {problem.preprocess.feature_count()};
@@ -122,7 +123,8 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
     problem.data.y_val = validation.y.to(device);
   }
   if (!options.sample_weights.empty()) {
-    problem.data.sample_weights = read_weights(table, options.sample_weights, problem.split.train);
+    problem.data.sample_weights = torch::tensor(
+        read_weights(table, options.sample_weights, problem.split.train), torch::kFloat64);
   }
   if (!options.output_weights.empty()) {
     CDT_REQUIRE(options.output_weights.size() == options.targets.size(),

@@ -20,6 +20,8 @@ struct Problem {
   train::TrainData data;
   nn::Network model;
   std::vector<ConflictingRows> conflicts;
+  /// What was chosen on the way, in words: columns left out, logarithms, dates, rows dropped.
+  std::vector<std::string> notes;
 };
 
 /// Reads the file, draws and splits rows, fits the preprocessing, makes the network.
