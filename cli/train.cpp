@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
+
 #include "cli/study_options.h"
 #include "cli/train_summary.h"
 
@@ -29,6 +31,43 @@ std::set<std::string> given_settings(const CLI::App& app) {
     if (app.count(flag) > 0) names.insert(setting.name);
   }
   return names;
+}
+
+/// Flags that say how training rows are to be fitted: whoever gives one means the goal fit.
+constexpr std::array kFlagsOfFit{"--stop-loss",
+                                 "--lr",
+                                 "--weight-decay",
+                                 "--tune",
+                                 "--p",
+                                 "--q",
+                                 "--shape",
+                                 "--relinearize",
+                                 "--schedule",
+                                 "--decay",
+                                 "--decay-period",
+                                 "--smoothing",
+                                 "--batch",
+                                 "--reshuffle",
+                                 "--plateau",
+                                 "--output-weights",
+                                 "--validate-every",
+                                 "--linearization-error",
+                                 "--no-analysis",
+                                 "--max-seconds"};
+
+/// The goal of this call, and in words why it is fit although nobody has said so.
+study::Goal choose_goal(const TrainCommand& command, std::string& why) {
+  const CLI::App& app = *command.app;
+  if (app.count("--goal") > 0) return command.run.data.goal;
+  if (app.count("--resume") > 0) return study::Goal::kFit;  // runs of before there were goals
+  for (const char* flag : kFlagsOfFit) {
+    if (app.count(flag) > 0) why = flag;
+  }
+  const train::Method method = command.run.training.method;
+  if (method != train::Method::kGuarded && method != train::Method::kPath) {
+    why = "--method " + train::to_string(method);
+  }
+  return why.empty() ? study::Goal::kPredict : study::Goal::kFit;
 }
 
 void warn_of_data(const study::Problem& problem) {
@@ -59,7 +98,12 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     if (stop) InterruptScope::acknowledge();
     return stop;
   };
-  if (!output.quiet) hooks.on_problem = warn_of_data;
+  if (!output.quiet) {
+    hooks.on_problem = [](const study::Problem& problem) {
+      warn_of_data(problem);
+      for (const std::string& note : problem.notes) complain(note);
+    };
+  }
   hooks.on_findings = [&output](const study::Findings& findings) {
     output.text(study::to_text(findings));
   };
@@ -76,6 +120,19 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     if (!std::isnan(row.train_loss)) last = row.train_loss;
     show(row.step, steps, fmt::format("loss {:.3e}", last));
   };
+  hooks.on_point = [show = Progress(), shown = std::optional<study::LearnStage>(), &output](
+                       study::LearnStage stage, const train::StepRecord& row,
+                       int64_t points) mutable {
+    const bool selection = stage == study::LearnStage::kSelection;
+    if (shown != stage) {
+      show =
+          progress(selection ? "choosing a point" : "training on all rows", "points", output.quiet);
+    }
+    shown = stage;
+    show(row.step, points,
+         selection ? fmt::format("held-out loss {:.4g}", row.val_loss)
+                   : fmt::format("loss {:.4g}", row.train_loss));
+  };
   hooks.on_note = [](const std::string& text) { complain(text + " (--batch decides)"); };
   hooks.on_warning = warn;
   return hooks;
@@ -89,6 +146,14 @@ int run_train(TrainCommand& command) {
   options.resume = command.app->count("--resume") > 0;
   options.folder = command.resume.empty() ? command.out : command.resume;
   options.given = given_settings(*command.app);
+  std::string why;
+  options.data.goal = choose_goal(command, why);
+  if (!why.empty() && !command.output.quiet) {
+    complain(
+        fmt::format("{} is about fitting the training rows, so --goal fit; --goal predict "
+                    "learns to predict new ones",
+                    why));
+  }
   const std::filesystem::path json(command.output.json);
   CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
                   folder_exists(json.parent_path()),
@@ -115,6 +180,22 @@ std::function<int()> setup_train(CLI::App& app) {
   add_data_options(app, options.data, /*required=*/true);
   add_network_options(app, options.network);
   add_training_options(app, options.training, options.data);
+  add_named(app, "--goal", options.data.goal, study::parse_goal, {"predict", "fit"},
+            "what to train for: small errors on new rows, or on the training rows. Default: "
+            "predict, unless an option is about fitting")
+      ->default_str("predict");
+  app.add_option_function<int64_t>(
+         "--ensemble", [&options](int64_t members) { options.ensemble = members; },
+         "predict: networks whose predictions are averaged. Default: 4 where that takes seconds, "
+         "else 1")
+      ->check(CLI::Range(int64_t{1}, study::kMostMembers));
+  app.add_option("--folds", options.folds,
+                 "predict: parts of the rows, each held out in turn to choose the point of the "
+                 "path. Default: one a member, 4 at least; a single member holds out one part")
+      ->check(CLI::Range(int64_t{2}, int64_t{1000}));
+  app.add_flag_callback(
+      "--no-refit", [&options] { options.refit = false; },
+      "predict: keep the networks that chose the point, instead of training on all rows to it");
   app.add_flag(
       "--tune", options.tune,
       "take rate, p and stopping step from the forecast of the analysis, where they are not "
@@ -134,6 +215,7 @@ std::function<int()> setup_train(CLI::App& app) {
   app.footer(
       "Examples:\n"
       "  cdt train houses.csv --target price --out run1\n"
+      "  cdt train houses.csv --target price --goal fit --stop-loss 1e-6\n"
       "  cdt train houses.csv --target price --method gd --lr 0.1 --steps 2000 --patience 50\n"
       "  cdt train houses.csv --target district --loss cross-entropy --patience 20\n"
       "  cdt train --resume run1 --steps 5000\n"

@@ -50,24 +50,46 @@ std::string class_lines(const std::string& target, const study::ClassErrors& tra
   return text + "\n";
 }
 
+std::string fit_head(const run::TrainedRun& run) {
+  const study::Problem& problem = run.problem;
+  const train::TrainResult& result = run.result;
+  return fmt::format("\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n",
+                     problem.model->describe(), problem.model->parameter_count(),
+                     count_of(static_cast<int64_t>(problem.split.train.size()), "sample"),
+                     train::to_string(run.training.method), result.learning_rate,
+                     count_of(result.steps, "step"), result.seconds, result.in_words());
+}
+
+std::string prediction_head(const run::TrainedRun& run) {
+  const study::Problem& problem = run.problem;
+  const train::TrainResult& result = run.result;
+  const run::RunPrediction& found = *run.record.prediction;
+  const auto rows =
+      static_cast<int64_t>(problem.split.train.size() + problem.split.validation.size());
+  std::string text =
+      fmt::format("\n{} of {} ({} parameters), {} by {}: point {} of {} in {:.2f} s\n",
+                  count_of(found.members, "network"), problem.model->describe(),
+                  problem.model->parameter_count(), count_of(rows, "row"),
+                  train::to_string(run.training.method), found.points, result.history.size() - 1,
+                  result.seconds);
+  for (const study::Expectation& e : found.expected) text += study::to_text(e) + "\n";
+  return text;
+}
+
 }  // namespace
 
 std::string summarize(const run::TrainedRun& run) {
   const study::Problem& problem = run.problem;
   const train::TrainResult& result = run.result;
   const auto& errors = run.record.errors;
-  std::string text =
-      fmt::format("\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n",
-                  problem.model->describe(), problem.model->parameter_count(),
-                  count_of(static_cast<int64_t>(problem.split.train.size()), "sample"),
-                  train::to_string(run.training.method), result.learning_rate,
-                  count_of(result.steps, "step"), result.seconds, result.in_words());
+  std::string text = run.record.prediction ? prediction_head(run) : fit_head(run);
   if (result.outcome == train::Outcome::kInterrupted) {
     text += fmt::format("cdt train --resume {} continues.\n", run.folder.path().string());
   }
   if (!errors) return text;
   const bool classes = problem.preprocess.has_classes();
-  text += fmt::format("\n  {:24}{:>14}{:>14}\n", "", "training", "validation");
+  text += fmt::format("\n  {:24}{:>14}{:>14}\n", "", "training",
+                      run.record.prediction ? "held out" : "validation");
   text += line(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets"),
                result.train_loss, result.val_loss);
   for (size_t i = 0; i < errors->train.size(); ++i) {

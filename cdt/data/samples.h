@@ -72,6 +72,8 @@ class TableSamples : public Samples {
 
   int64_t count() const override { return static_cast<int64_t>(rows_.size()); }
   std::vector<int64_t> feature_shape() const override { return {preprocess_.feature_count()}; }
+  /// Of the table.
+  const std::vector<int64_t>& rows() const { return rows_; }
   int64_t label_count() const override {
     return labels_ == Labels::kNone ? 0 : preprocess_.output_count();
   }

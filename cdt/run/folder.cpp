@@ -16,6 +16,10 @@ namespace {
 using torch::Tensor;
 namespace fs = std::filesystem;
 
+std::string model_name(int64_t member) {
+  return member == 1 ? "model.safetensors" : fmt::format("model-{}.safetensors", member);
+}
+
 /// ",P(kind=flat),P(kind=house)": a column of probabilities for each class.
 std::string probability_columns(const data::Preprocess& preprocess, bool for_spreadsheets) {
   std::string columns;
@@ -37,11 +41,19 @@ std::string value_cells(const Tensor& predictions, int64_t i) {
 }  // namespace
 
 const std::vector<std::string>& RunFolder::file_names() {
-  static const std::vector<std::string> names{
-      "run.json",        "history.csv",  "model.safetensors",     "preprocess.json",
-      "predictions.csv", "spectrum.csv", "checkpoint.safetensors"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{
+        "run.json",        "history.csv",  "model.safetensors",     "preprocess.json",
+        "predictions.csv", "spectrum.csv", "checkpoint.safetensors"};
+    for (int64_t member = 2; member <= study::kMostMembers; ++member) {
+      all.push_back(model_name(member));
+    }
+    return all;
+  }();
   return names;
 }
+
+fs::path RunFolder::model(int64_t member) const { return path_ / model_name(member); }
 
 bool RunFolder::holds_run() const { return path_exists(run()); }
 
@@ -105,33 +117,39 @@ data::Preprocess RunFolder::read_preprocess() const {
   return data::parse_preprocess(read_file(preprocess(), kLongestJson), preprocess().string());
 }
 
-void RunFolder::write_predictions(const study::Problem& problem, bool for_spreadsheets) const {
+void RunFolder::write_predictions(const data::Preprocess& preprocess,
+                                  const std::vector<SplitPredictions>& predictions,
+                                  bool for_spreadsheets) const {
   const auto field = [&](const std::string& text) {
     return data::csv_field(text, for_spreadsheets);
   };
   std::string csv = "row,split";
-  for (const auto& target : problem.preprocess.targets) {
+  for (const auto& target : preprocess.targets) {
     csv += fmt::format(",{},{}", field(target.name), field(target.name + " predicted"));
   }
-  const bool classes = problem.preprocess.has_classes();
-  if (classes) csv += probability_columns(problem.preprocess, for_spreadsheets);
+  const bool classes = preprocess.has_classes();
+  if (classes) csv += probability_columns(preprocess, for_spreadsheets);
   csv += "\n";
-  const auto add = [&](const std::vector<int64_t>& rows, const char* split) {
-    if (rows.empty()) return;
-    const auto [guessed, targets] = study::predict_rows(problem, rows);
-    const auto predicted = guessed.accessor<double, 2>();
-    const auto wanted = targets.accessor<double, 2>();
+  std::map<int64_t, const SplitPredictions*> last;
+  for (const SplitPredictions& each : predictions) {
+    for (const int64_t row : each.rows) last[row] = &each;
+  }
+  for (const SplitPredictions& each : predictions) {
+    const auto predicted = each.values.predicted.accessor<double, 2>();
+    const auto wanted = each.values.wanted.accessor<double, 2>();
     std::vector<std::string> names, guesses;
     if (classes) {
-      names = study::class_names(problem.preprocess, targets);
-      guesses = study::class_names(problem.preprocess, guessed);
+      names = study::class_names(preprocess, each.values.wanted);
+      guesses = study::class_names(preprocess, each.values.predicted);
     }
     for (int64_t i = 0; i < predicted.size(0); ++i) {
-      csv += fmt::format("{},{}", rows[static_cast<size_t>(i)] + 1, split);
+      const int64_t row = each.rows[static_cast<size_t>(i)];
+      if (last.at(row) != &each) continue;
+      csv += fmt::format("{},{}", row + 1, each.split);
       if (classes) {
         const auto at = static_cast<size_t>(i);
         csv += fmt::format(",{},{}{}\n", field(names[at]), field(guesses[at]),
-                           value_cells(guessed, i));
+                           value_cells(each.values.predicted, i));
         continue;
       }
       for (int64_t c = 0; c < predicted.size(1); ++c) {
@@ -139,10 +157,8 @@ void RunFolder::write_predictions(const study::Problem& problem, bool for_spread
       }
       csv += "\n";
     }
-  };
-  add(problem.split.train, "train");
-  add(problem.split.validation, "validation");
-  write_file_atomically(predictions(), {csv});
+  }
+  write_file_atomically(this->predictions(), {csv});
 }
 
 void RunFolder::write_spectrum(const study::Findings& findings) const {
@@ -173,22 +189,38 @@ void RunFolder::write_report() const {
 TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
   finish_update(folder.path());
   folder.require_run();
+  TrainedModel trained;
+  int64_t members = 1;
   if (folder.holds_run()) {
     const RunRecord record = folder.read_record();
-    for (const auto& file : {folder.preprocess(), folder.model()}) {
-      folder.require_intact(record, file);
+    if (record.prediction) {
+      members = record.prediction->members;
+      trained.predictor.temperature = record.prediction->temperature;
+      trained.predictor.targets = record.prediction->targets;
     }
+    folder.require_intact(record, folder.preprocess());
+    for (int64_t m = 1; m <= members; ++m) folder.require_intact(record, folder.model(m));
   }
-  TrainedModel trained{folder.read_preprocess(), nn::load_model(folder.model())};
-  trained.model->to(device);
-  const auto& [preprocess, model] = trained;
-  CDT_REQUIRE(model->input_shape() == std::vector{preprocess.feature_count()} &&
-                  model->output_count() == preprocess.output_count(),
-              folder.path().string(),
-              ": model and preprocessing do not fit each other: the model takes ",
-              c10::IntArrayRef(model->input_shape()), " features and has ", model->output_count(),
-              " outputs, the preprocessing gives ", preprocess.feature_count(), " and wants ",
-              preprocess.output_count());
+  trained.preprocess = folder.read_preprocess();
+  const data::Preprocess& preprocess = trained.preprocess;
+  for (int64_t m = 1; m <= members; ++m) {
+    CDT_REQUIRE(path_exists(folder.model(m)), folder.path().string(), ": expected ", members,
+                " networks, but it has no ", folder.model(m).filename().string());
+    nn::Network model = nn::load_model(folder.model(m));
+    model->to(device);
+    CDT_REQUIRE(model->input_shape() == std::vector{preprocess.feature_count()} &&
+                    model->output_count() == preprocess.output_count(),
+                folder.path().string(),
+                ": model and preprocessing do not fit each other: the model takes ",
+                c10::IntArrayRef(model->input_shape()), " features and has ", model->output_count(),
+                " outputs, the preprocessing gives ", preprocess.feature_count(), " and wants ",
+                preprocess.output_count());
+    trained.predictor.members.push_back(std::move(model));
+  }
+  const size_t calibrated = trained.predictor.targets.size();
+  CDT_REQUIRE(calibrated == 0 || calibrated == preprocess.targets.size(), folder.path().string(),
+              ": run.json calibrates ", calibrated, " targets, the preprocessing has ",
+              preprocess.targets.size());
   return trained;
 }
 
@@ -196,7 +228,7 @@ Predictions predict(const TrainedModel& trained, const data::Table& table) {
   const data::Preprocess& preprocess = trained.preprocess;
   Predictions found;
   const data::TableSamples samples(table, preprocess, data::TableSamples::Labels::kNone);
-  found.values = study::predict_targets(trained.model, preprocess, samples, table.source);
+  found.values = study::predict_targets(trained.predictor, preprocess, samples, table.source);
   if (preprocess.has_classes()) found.classes = study::class_names(preprocess, found.values);
   bool known = true;
   for (const auto& target : preprocess.targets) {
@@ -206,8 +238,8 @@ Predictions predict(const TrainedModel& trained, const data::Table& table) {
   }
   if (!known) return found;
   try {
-    found.errors = study::measure_errors(
-        preprocess, found.values, preprocess.to_original(preprocess.transform_targets(table)));
+    found.errors = study::measure_errors(preprocess, found.values,
+                                         preprocess.targets_in_units(table, samples.rows()));
   } catch (const InvalidArgument& error) {  // predictions need no targets
     found.unmeasured = error.what();
   }

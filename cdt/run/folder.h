@@ -25,7 +25,8 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path run() const { return path_ / "run.json"; }
   std::filesystem::path history() const { return path_ / "history.csv"; }
-  std::filesystem::path model() const { return path_ / "model.safetensors"; }
+  /// Of the first member of an ensemble; the others are model-2.safetensors, …
+  std::filesystem::path model(int64_t member = 1) const;
   std::filesystem::path preprocess() const { return path_ / "preprocess.json"; }
   std::filesystem::path predictions() const { return path_ / "predictions.csv"; }
   std::filesystem::path spectrum() const { return path_ / "spectrum.csv"; }
@@ -42,9 +43,11 @@ class RunFolder {
   std::vector<train::StepRecord> read_history() const;
   void write_preprocess(const data::Preprocess& preprocess) const;
   data::Preprocess read_preprocess() const;
-  /// predictions.csv: targets and predictions of the rows that trained and validated.
-  /// `for_spreadsheets`: as data::csv_field has it.
-  void write_predictions(const study::Problem& problem, bool for_spreadsheets = false) const;
+  /// predictions.csv: targets and predictions of rows, one after the other; a row that comes twice
+  /// is written as it comes last. `for_spreadsheets`: as data::csv_field has it.
+  void write_predictions(const data::Preprocess& preprocess,
+                         const std::vector<SplitPredictions>& predictions,
+                         bool for_spreadsheets = false) const;
   /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
   /// of controlled descent does to them at the rate of the analysis.
   void write_spectrum(const study::Findings& findings) const;
@@ -58,10 +61,10 @@ class RunFolder {
 /// Makes the first of run1, run2, … that does not exist.
 std::filesystem::path make_free_folder();
 
-/// What predicts: the network of a finished run and how it wants its features.
+/// What predicts: the networks of a finished run and how they want their features.
 struct TrainedModel {
   data::Preprocess preprocess;
-  nn::Network model;
+  study::Predictor predictor;
 };
 /// @throws InvalidArgument unless the folder holds a finished run whose files fit each other.
 TrainedModel load_trained(const RunFolder& folder, torch::Device device);

@@ -17,12 +17,16 @@ inline train::TrainOptions usual_training() {
 }
 
 struct Options {
-  study::DataOptions data;  ///< `classes` follows from the loss
+  study::DataOptions data;  ///< `classes` follows from the loss; `goal` says what the run is for
   study::NetworkOptions network;
   train::TrainOptions training = usual_training();  ///< its seed is that of rows and network too
   bool analysis = true;                             ///< the pre-flight, before training
   /// Takes rate, p and stopping step from the forecast of the analysis, where they are not decided.
   bool tune = false;
+  /// Goal predict: networks whose predictions are averaged. Default: study::usual_members.
+  std::optional<int64_t> ensemble;
+  int64_t folds = 0;  ///< likewise: parts of the rows, each held out in turn; 0: study::Learner's
+  bool refit = true;  ///< likewise: train on all rows once held-out ones have picked the point
   bool csv_safe = false;  ///< predictions.csv for spreadsheets, see data::csv_field
   torch::Device device = torch::kCPU;
   int threads = 0;  ///< for the record alone; torch::set_num_threads sets them
@@ -36,5 +40,13 @@ struct Options {
   /// values count without being named.
   std::set<std::string> given;
 };
+
+/// Options with what is usual for a goal and, under predict, a method: a path and few small
+/// weights, or an optimizer's epochs with early stopping.
+Options usual_options(study::Goal goal, train::Method method);
+
+/// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
+/// way to predict.
+Options resolved(Options options);
 
 }  // namespace cdt::run

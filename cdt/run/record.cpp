@@ -3,6 +3,7 @@
 #include <cdt/core/json.h>
 #include <cdt/run/record.h>
 
+#include <cmath>
 #include <limits>
 
 namespace cdt::run {
@@ -133,15 +134,120 @@ study::Tuning parse_tuning(const JsonValue& json) {
   return tuning;
 }
 
+ordered_json estimate_json(const study::Estimate& estimate) {
+  return {{"value", number_or_null(estimate.value)}, {"error", number_or_null(estimate.error)}};
+}
+
+study::Estimate parse_estimate(const JsonValue& json) {
+  return {json["value"].number_or_nan(), json["error"].number_or_nan()};
+}
+
+ordered_json prediction_json(const RunPrediction& prediction) {
+  ordered_json json{{"members", prediction.members},
+                    {"points", prediction.points},
+                    {"decay", number_or_null(prediction.decay)},
+                    {"temperature", prediction.temperature},
+                    {"targets", ordered_json::array()},
+                    {"expected", ordered_json::array()}};
+  for (const study::TargetCalibration& target : prediction.targets) {
+    json["targets"].push_back(
+        {{"low", target.low}, {"high", target.high}, {"factor", target.factor}});
+  }
+  for (const study::Expectation& e : prediction.expected) {
+    ordered_json each{{"target", e.target}, {"rows", e.rows}};
+    if (std::isnan(e.majority_wrong)) {
+      each["rmse"] = estimate_json(e.rmse);
+      each["r2"] = number_or_null(e.r2);
+      each["rmse_of_linear"] = number_or_null(e.linear_rmse);
+      each["rmse_of_mean"] = number_or_null(e.mean_rmse);
+    } else {
+      each["wrong"] = estimate_json(e.wrong);
+      each["log_loss"] = estimate_json(e.log_loss);
+      each["wrong_of_majority"] = e.majority_wrong;
+    }
+    json["expected"].push_back(std::move(each));
+  }
+  return json;
+}
+
+RunPrediction parse_prediction(const JsonValue& json) {
+  RunPrediction prediction;
+  prediction.members = json["members"].whole(1, study::kMostMembers);
+  prediction.points = json["points"].count();
+  prediction.decay = json["decay"].number_or_nan();
+  prediction.temperature = json["temperature"].number_or(1);
+  if (!(prediction.temperature > 0)) json["temperature"].refuse("a number above zero");
+  if (json["targets"].exists()) {
+    for (const JsonValue& target : json["targets"].list()) {
+      prediction.targets.push_back(
+          {target["low"].number(), target["high"].number(), target["factor"].number()});
+    }
+  }
+  if (!json["expected"].exists()) return prediction;
+  for (const JsonValue& each : json["expected"].list()) {
+    study::Expectation e;
+    e.target = each["target"].text();
+    e.rows = each["rows"].count();
+    if (each["rmse"].exists()) {
+      e.rmse = parse_estimate(each["rmse"]);
+      e.r2 = each["r2"].number_or_nan();
+      e.linear_rmse = each["rmse_of_linear"].number_or_nan();
+      e.mean_rmse = each["rmse_of_mean"].number_or_nan();
+    } else {
+      e.wrong = parse_estimate(each["wrong"]);
+      e.log_loss = parse_estimate(each["log_loss"]);
+      e.majority_wrong = each["wrong_of_majority"].number();
+    }
+    prediction.expected.push_back(std::move(e));
+  }
+  return prediction;
+}
+
 }  // namespace
 
-RunErrors measure_errors(const study::Problem& problem) {
-  const auto measure = [&](const std::vector<int64_t>& rows) -> study::Errors {
-    if (rows.empty()) return {};
-    const auto [predicted, wanted] = study::predict_rows(problem, rows);
-    return study::measure_errors(problem.preprocess, predicted, wanted);
+std::vector<SplitPredictions> predict_splits(const study::Problem& problem) {
+  std::vector<SplitPredictions> found;
+  const auto add = [&](const char* split, const std::vector<int64_t>& rows) {
+    if (rows.empty()) return;
+    found.push_back({split, rows, study::predict_rows(problem, problem.model, rows)});
   };
-  return {measure(problem.split.train), measure(problem.split.validation)};
+  add("train", problem.split.train);
+  add("validation", problem.split.validation);
+  return found;
+}
+
+std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
+                                             const study::Predictor& predictor,
+                                             const study::Learned& learned) {
+  const data::Split& split = problem.split;
+  std::vector<int64_t> rows = split.train;
+  rows.insert(rows.end(), split.validation.begin(), split.validation.end());
+  std::vector<SplitPredictions> found;
+  found.push_back({"train", rows, study::predict_rows(problem, predictor, rows)});
+  const torch::Tensor held = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
+  if (held.numel() > 0) {
+    SplitPredictions out{"validation", {}, {}};
+    for (int64_t i = 0; i < held.numel(); ++i) {
+      out.rows.push_back(rows[static_cast<size_t>(held[i].item<int64_t>())]);
+    }
+    out.values = {
+        study::in_units(predictor, problem.preprocess, learned.held_out.index_select(0, held)),
+        problem.preprocess.targets_in_units(problem.table, out.rows)};
+    found.push_back(std::move(out));
+  }
+  return found;
+}
+
+RunErrors measure_errors(const study::Problem& problem,
+                         const std::vector<SplitPredictions>& predictions) {
+  RunErrors errors;
+  for (const SplitPredictions& each : predictions) {
+    study::Errors& place = each.split == "train"        ? errors.train
+                           : each.split == "validation" ? errors.validation
+                                                        : errors.test;
+    place = study::measure_errors(problem.preprocess, each.values.predicted, each.values.wanted);
+  }
+  return errors;
 }
 
 std::string to_json(const RunRecord& record) {
@@ -166,12 +272,14 @@ std::string to_json(const RunRecord& record) {
   json["result"] = nullptr;
   if (!record.result) return dump_exactly(json, "run.json", 2);
   json["result"] = result_json(*record.result, record.in_words);
+  if (record.prediction) json["prediction"] = prediction_json(*record.prediction);
   json["errors"] = nullptr;
   if (record.errors) {
     const bool validated = !record.errors->validation.empty();
     json["errors"] = {
         {"train", errors_json(record.errors->train)},
         {"validation", validated ? errors_json(record.errors->validation) : ordered_json()}};
+    if (!record.errors->test.empty()) json["errors"]["test"] = errors_json(record.errors->test);
   }
   if (record.seconds) {
     json["seconds"] = {{"load", record.seconds->load},
@@ -211,11 +319,15 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
     record.result = parse_result(result);
     record.in_words = result["in_words"].text_or("");
   }
+  if (const JsonValue prediction = json["prediction"]; prediction.exists()) {
+    record.prediction = parse_prediction(prediction);
+  }
   if (const JsonValue errors = json["errors"]; errors.exists()) {
     record.errors.emplace().train = parse_errors(errors["train"]);
     if (errors["validation"].exists()) {
       record.errors->validation = parse_errors(errors["validation"]);
     }
+    if (errors["test"].exists()) record.errors->test = parse_errors(errors["test"]);
   }
   if (const JsonValue seconds = json["seconds"]; seconds.exists()) {
     record.seconds = {seconds["load"].number_or(0), seconds["analysis"].number_or(0),

@@ -3,7 +3,7 @@
 
 #include <cdt/run/settings.h>
 #include <cdt/study/findings.h>
-#include <cdt/study/predictions.h>
+#include <cdt/study/predictor.h>
 
 #include <map>
 
@@ -13,9 +13,34 @@ namespace cdt::run {
 struct RunErrors {
   study::Errors train;
   study::Errors validation;  ///< empty if no row validated
+  study::Errors test;        ///< likewise
 };
-/// Of the rows that trained and validated.
-RunErrors measure_errors(const study::Problem& problem);
+
+/// Some rows of the table, what they are for, and what was predicted for them.
+struct SplitPredictions {
+  std::string split;  ///< "train", "validation" or "test"
+  std::vector<int64_t> rows;
+  study::RowPredictions values;
+};
+/// Of the rows that trained and validated, by the network.
+std::vector<SplitPredictions> predict_splits(const study::Problem& problem);
+/// Of what was learned to predict: rows that were held out, by the walk that had not seen them, as
+/// validation; the others as training rows.
+std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
+                                             const study::Predictor& predictor,
+                                             const study::Learned& learned);
+RunErrors measure_errors(const study::Problem& problem,
+                         const std::vector<SplitPredictions>& predictions);
+
+/// What a run that learned to predict knows about that.
+struct RunPrediction {
+  int64_t members = 1;
+  int64_t points = 0;              ///< that held-out rows have picked
+  double decay = train::kUnknown;  ///< τ of the last of them
+  double temperature = 1;
+  std::vector<study::TargetCalibration> targets;
+  std::vector<study::Expectation> expected;
+};
 
 struct RunRecord {
   struct Data {
@@ -55,8 +80,9 @@ struct RunRecord {
   std::string analysis_text;  ///< the same for people
   /// Without its history, which has a file of its own; none while the run lasts.
   std::optional<train::TrainResult> result;
-  std::string in_words;             ///< how it ended
-  std::optional<RunErrors> errors;  ///< none while the run lasts, and if training diverged
+  std::string in_words;                     ///< how it ended
+  std::optional<RunPrediction> prediction;  ///< under the goal predict, once it has ended
+  std::optional<RunErrors> errors;          ///< none while the run lasts, and if training diverged
   std::optional<Seconds> seconds;
   std::map<std::string, std::string> files;  ///< checksums of the folder's files, by name
 };

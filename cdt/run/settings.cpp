@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/json.h>
 #include <cdt/run/settings.h>
+#include <cdt/study/learn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +13,11 @@
 
 namespace cdt::run {
 namespace {
+
+// Of an optimizer under the goal predict: what early stopping needs to be a fair baseline.
+constexpr int64_t kMostEpochs = 500;
+constexpr int64_t kEpochPatience = 20;
+constexpr int64_t kOptimizerBatch = 32;
 
 using Values = std::vector<std::string>;
 
@@ -81,6 +87,18 @@ Setting optional_number(const std::string& name, Field field) {
           },
           [field, name](Options& o, const Values& values) {
             field(o) = parse_number<double>(single(values, name), name);
+          }};
+}
+
+template <class Field>
+Setting optional_count(const std::string& name, Field field) {
+  return {name,
+          [field](const Options& o) -> std::optional<Values> {
+            if (!field(o)) return std::nullopt;
+            return Values{fmt::format("{}", *field(o))};
+          },
+          [field, name](Options& o, const Values& values) {
+            field(o) = parse_number<int64_t>(single(values, name), name);
           }};
 }
 
@@ -357,6 +375,9 @@ std::vector<Setting> make_settings() {
       number("checkpoint-seconds", FIELD(training.checkpoint_seconds)),
       number("seed", FIELD(training.seed)),
       toggle("tune", FIELD(tune)),
+      optional_count("ensemble", FIELD(ensemble)),
+      unlisted(number("folds", FIELD(folds))),
+      toggle("no-refit", FIELD(refit), /*on=*/false),
       toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
       toggle("csv-safe", FIELD(csv_safe), /*on=*/true, kMayChange),
       device(),
@@ -395,11 +416,46 @@ const Setting& find_setting(const std::string& name) {
   throw InvalidArgument(c10::str("there is no setting '", name, "'"));
 }
 
+Options usual_options(study::Goal goal, train::Method method) {
+  Options usual;
+  usual.data.goal = goal;
+  if (goal == study::Goal::kFit) return usual;
+  train::TrainOptions& training = usual.training;
+  training.stop_loss = 0;
+  const bool path = method == train::Method::kPath || method == train::Method::kGuarded;
+  training.method = train::Method::kPath;
+  training.steps = path ? study::kMostPoints : kMostEpochs;
+  training.patience = path ? study::kPathPatience : kEpochPatience;
+  if (path) {
+    usual.network.sigma_w = study::kPathSigma;
+    usual.network.sigma_b = 0;
+  } else {
+    training.batch = kOptimizerBatch;
+    training.reshuffle = true;
+  }
+  return usual;
+}
+
+Options resolved(Options options) {
+  if (options.data.goal == study::Goal::kFit) return options;
+  Options plain;
+  plain.data.goal = options.data.goal;
+  train::Method& method = options.training.method;
+  if (method == train::Method::kGuarded) method = train::Method::kPath;
+  const Options usual = usual_options(options.data.goal, method);
+  for (const Setting& setting : all_settings()) {
+    if (options.given.contains(setting.name) || setting.name == "method") continue;
+    const auto value = setting.get(usual);
+    if (value && setting.get(options) == setting.get(plain)) setting.set(options, *value);
+  }
+  return options;
+}
+
 bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;
-  Options usual;
   // The goal's own choices decide nothing.
-  if (name != "goal") usual.data.goal = options.data.goal;
+  const Options usual =
+      name == "goal" ? Options() : usual_options(options.data.goal, options.training.method);
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
 }

@@ -40,22 +40,27 @@ void take_advice(const study::Tuning& advice, const Options& options,
 class Session {
  public:
   Session(const Options& options, const Hooks& hooks)
-      : options_(options),
-        hooks_(hooks),
-        run_{RunFolder(options.folder), {}, {}, options.training, {}} {}
+      : options_(resolved(options)), hooks_(hooks), run_{RunFolder(options.folder), {}, {},
+                                                         options_.training,         {}, {}} {}
 
   TrainedRun run() {
     lock_known_folder();
     load();
     std::optional<train::Trainer> trainer;
-    make(trainer);  // refuses bad options
+    std::optional<study::Learner> learner;
+    if (predicts()) {
+      make(learner);
+    } else {
+      make(trainer);  // refuses bad options
+    }
     bool anew = true;
     if (options_.resume) {
       // None yet: it was interrupted before its first step, and starts anew.
       anew = !path_exists(run_.folder.checkpoint());
       compare_with_saved(anew);
       if (run_.record.tuned) make(trainer);
-      if (!anew) restore(*trainer);
+      if (!anew && learner) restore(*learner);
+      if (!anew && trainer) restore(*trainer);
     }
     try {
       if (!lock_) claim_folder();
@@ -65,6 +70,10 @@ class Session {
       throw;
     }
     call(hooks_.on_problem, run_.problem);
+    if (learner) {
+      learn(*learner);
+      return std::move(run_);
+    }
     if (options_.analysis && anew) analyze(trainer);
     train(*trainer);
     write();
@@ -72,6 +81,8 @@ class Session {
   }
 
  private:
+  bool predicts() const { return options_.data.goal == study::Goal::kPredict; }
+
   void require_free() const {
     CDT_REQUIRE(options_.overwrite || !run_.folder.holds_run(), run_.folder.path().string(),
                 ": holds a run already; resume it, overwrite it, or choose another folder");
@@ -160,7 +171,7 @@ class Session {
     run_.problem = study::load_problem(data, options_.network, run_.training.seed, options_.device);
     const study::Problem& problem = run_.problem;
     options_.data.csv.delimiter = problem.table.delimiter;  // as it was found
-    if (!is_decided(options_, "batch")) {
+    if (!predicts() && !is_decided(options_, "batch")) {
       run_.training.batch = study::usual_batch(problem, run_.training.method);
       if (run_.training.batch > 0) {
         call(hooks_.on_note,
@@ -168,6 +179,8 @@ class Session {
                          problem.data.y.numel(), run_.training.batch));
       }
     }
+    CDT_REQUIRE(!options_.tune || !predicts(),
+                "tune forecasts how well training rows are fitted; it belongs to the goal fit");
     CDT_REQUIRE(!options_.tune || options_.analysis,
                 "tune chooses by the analysis, which is switched off");
     CDT_REQUIRE(!options_.tune || dynamics::is_quadratic(run_.training.loss),
@@ -202,6 +215,16 @@ class Session {
     trainer.emplace(problem.model, problem.data, run_.training, nn::make_engine(problem.model));
   }
 
+  void make(std::optional<study::Learner>& learner) const {
+    study::LearnOptions wanted;
+    wanted.training = run_.training;
+    wanted.network = options_.network;
+    wanted.members = options_.ensemble.value_or(study::usual_members(run_.problem, run_.training));
+    wanted.folds = options_.folds;
+    wanted.refit = options_.refit;
+    learner.emplace(run_.problem, wanted);
+  }
+
   void compare_with_saved(bool anew) {
     const RunRecord saved = run_.folder.read_record();
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
@@ -217,6 +240,7 @@ class Session {
     record.result = saved.result;
     record.in_words = saved.in_words;
     record.errors = saved.errors;
+    record.prediction = saved.prediction;
     record.files = saved.files;
     if (!options_.tune) return;
     CDT_REQUIRE(saved.tuned, run_.folder.path().string(),
@@ -225,7 +249,8 @@ class Session {
     take_advice(*saved.tuned, options_, run_.training);
   }
 
-  void restore(train::Trainer& trainer) {
+  template <class Resumable>
+  void restore(Resumable& trainer) {
     try {
       trainer.restore(load_safetensors(run_.folder.checkpoint()));
     } catch (const InvalidArgument& error) {
@@ -260,6 +285,82 @@ class Session {
     call(hooks_.on_findings, findings);
   }
 
+  void save(const SafeTensors& checkpoint) {
+    try {
+      update(true, [&](const RunFolder& staged, RunRecord&) {
+        save_safetensors(staged.checkpoint(), checkpoint);
+      });
+    } catch (const std::exception& error) {
+      call(hooks_.on_warning,
+           fmt::format("no checkpoint could be written, training goes on: {}", error.what()));
+    }
+  }
+
+  /// What there is to say about a run that has ended, or stopped.
+  void describe(RunRecord& record) const {
+    record.in_words = run_.result.in_words();
+    record.result = run_.result;
+    record.result->history.clear();
+    record.errors.reset();
+    record.seconds->total = seconds_since(start_);
+  }
+
+  void report() {
+    try {
+      run_.folder.write_report();
+    } catch (const std::exception& error) {
+      call(hooks_.on_warning, fmt::format("the run has no report: {}", error.what()));
+    }
+  }
+
+  void learn(study::Learner& learner) {
+    call(hooks_.on_phase, Phase::kTraining);
+    study::LearnHooks hooks;
+    hooks.stop_requested = hooks_.stop_requested;
+    hooks.on_point = hooks_.on_point;
+    hooks.checkpoint = [this](const SafeTensors& content) { save(content); };
+    const study::Learned learned = learner.run(hooks);
+    run_.result = learned.result;
+    run_.record.seconds->training = run_.result.seconds;
+    call(hooks_.on_phase, Phase::kWriting);
+    const bool ended = run_.result.outcome != train::Outcome::kInterrupted;
+    update(true, [&](const RunFolder& staged, RunRecord& record) {
+      describe(record);
+      record.prediction.reset();
+      staged.write_history(run_.result.history);
+      staged.write_preprocess(run_.problem.preprocess);
+      update_->remove(run_.folder.report().filename());
+      if (ended) write_predictor(staged, record, learned);
+    });
+    report();
+  }
+
+  void write_predictor(const RunFolder& staged, RunRecord& record, const study::Learned& learned) {
+    study::Problem& problem = run_.problem;
+    run_.predictor = study::calibrate(problem, learned);
+    problem.model = run_.predictor.members.at(0);
+    const auto members = static_cast<int64_t>(run_.predictor.members.size());
+    for (int64_t m = 1; m <= members; ++m) {
+      nn::save_model(staged.model(m), run_.predictor.members[static_cast<size_t>(m - 1)]);
+    }
+    const auto predictions = predict_splits(problem, run_.predictor, learned);
+    staged.write_predictions(problem.preprocess, predictions, options_.csv_safe);
+    record.errors = measure_errors(problem, predictions);
+    RunPrediction& found = record.prediction.emplace();
+    found.members = members;
+    found.points = learned.result.best_step;
+    found.decay = learned.decay;
+    found.temperature = run_.predictor.temperature;
+    found.targets = run_.predictor.targets;
+    for (const SplitPredictions& each : predictions) {
+      if (each.split != "validation") continue;
+      const data::TableSamples samples(problem.table, problem.preprocess, each.rows,
+                                       data::TableSamples::Labels::kNone);
+      found.expected = study::expect(problem.preprocess, each.values.predicted, each.values.wanted,
+                                     samples.all().x);
+    }
+  }
+
   void train(train::Trainer& trainer) {
     call(hooks_.on_phase, Phase::kTraining);
     train::TrainHooks hooks;
@@ -269,29 +370,13 @@ class Session {
         hooks_.on_step(row, run_.training.steps);
       };
     }
-    hooks.checkpoint = [this](const SafeTensors& content) {
-      try {
-        update(true, [&](const RunFolder& staged, RunRecord&) {
-          save_safetensors(staged.checkpoint(), content);
-        });
-      } catch (const std::exception& error) {
-        call(hooks_.on_warning,
-             fmt::format("no checkpoint could be written, training goes on: {}", error.what()));
-      }
-    };
+    hooks.checkpoint = [this](const SafeTensors& content) { save(content); };
     run_.result = trainer.run(hooks);
     run_.record.seconds->training = run_.result.seconds;
   }
 
   void write() {
     call(hooks_.on_phase, Phase::kWriting);
-    const auto describe = [this](RunRecord& record) {
-      record.in_words = run_.result.in_words();
-      record.result = run_.result;
-      record.result->history.clear();
-      record.errors.reset();
-      record.seconds->total = seconds_since(start_);
-    };
     if (run_.result.diverged() && run_.record.result && path_exists(run_.folder.model())) {
       call(hooks_.on_warning,
            fmt::format("{} keeps the model and the results that it had after {}",
@@ -306,14 +391,11 @@ class Session {
       update_->remove(run_.folder.report().filename());
       if (run_.result.diverged()) return;
       nn::save_model(staged.model(), run_.problem.model);
-      staged.write_predictions(run_.problem, options_.csv_safe);
-      record.errors = measure_errors(run_.problem);
+      const auto predictions = predict_splits(run_.problem);
+      staged.write_predictions(run_.problem.preprocess, predictions, options_.csv_safe);
+      record.errors = measure_errors(run_.problem, predictions);
     });
-    try {
-      run_.folder.write_report();
-    } catch (const std::exception& error) {
-      call(hooks_.on_warning, fmt::format("the run has no report: {}", error.what()));
-    }
+    report();
   }
 
   Options options_;

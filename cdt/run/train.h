@@ -20,6 +20,8 @@ struct Hooks {
   std::function<void(const std::string& reason)> on_skipped;
   std::function<void(int64_t done, int64_t total)> on_kernel;  ///< in blocks
   std::function<void(const train::StepRecord&, int64_t steps)> on_step;
+  /// Under the goal predict: a point of all walks, or of the refit.
+  std::function<void(study::LearnStage, const train::StepRecord&, int64_t points)> on_point;
   std::function<bool()> stop_requested;
   /// What the run has chosen for the caller.
   std::function<void(const std::string&)> on_note;
@@ -33,6 +35,8 @@ struct TrainedRun {
   study::Problem problem;
   train::TrainOptions training;  ///< as they held: tuned, with the batch that was chosen
   train::TrainResult result;
+  study::Predictor predictor;  ///< under the goal predict, once it has ended; problem.model is its
+                               ///< first member
 };
 
 /// Trains and writes the folder. An interrupted run has a checkpoint there; with `resume` the same

@@ -21,7 +21,7 @@ void read_by_name(const RunFolder& folder, const fs::path& file) {
     folder.read_record();
   } else if (file == folder.preprocess()) {
     folder.read_preprocess();
-  } else if (file == folder.model()) {
+  } else if (file.filename().string().starts_with("model")) {
     nn::load_model(file);
   } else if (file == folder.checkpoint()) {
     load_safetensors(file);

@@ -8,7 +8,24 @@ namespace cdt::study {
 
 using torch::Tensor;
 
-Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
+Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
+                const Tensor& outputs) {
+  if (preprocess.has_classes()) return torch::softmax(outputs / predictor.temperature, 1);
+  if (predictor.targets.empty()) return preprocess.to_original(outputs);
+  std::vector<double> low, high, factor;
+  for (const TargetCalibration& target : predictor.targets) {
+    low.push_back(target.low);
+    high.push_back(target.high);
+    factor.push_back(target.factor);
+  }
+  const auto row = [](const std::vector<double>& values) {
+    return torch::tensor(values, torch::kFloat64);
+  };
+  const Tensor bounded = torch::minimum(torch::maximum(outputs, row(low)), row(high));
+  return preprocess.to_original(bounded) * row(factor);
+}
+
+Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,
                        const data::Samples& samples, const std::string& source) {
   const torch::NoGradGuard no_graph;
   constexpr int64_t kRows = 1 << 16;  // at a time
@@ -16,9 +33,17 @@ Tensor predict_targets(const nn::Network& model, const data::Preprocess& preproc
   for (int64_t first = 0; first < samples.count(); first += kRows) {
     std::vector<int64_t> rows(static_cast<size_t>(std::min(kRows, samples.count() - first)));
     std::iota(rows.begin(), rows.end(), first);
-    const Tensor x = samples.batch(rows).x.to(model->device(), model->dtype());
-    const Tensor outputs = preprocess.to_original(model->forward(x).cpu());
-    parts.push_back(preprocess.has_classes() ? torch::softmax(outputs, 1) : outputs);
+    const Tensor features = samples.batch(rows).x;
+    Tensor sum;
+    for (const nn::Network& model : predictor.members) {
+      const Tensor outputs = model->forward(features.to(model->device(), model->dtype()));
+      Tensor part = outputs.to(torch::kCPU, torch::kFloat64);
+      // Probabilities are averaged, and numbers where the networks learn them.
+      if (preprocess.has_classes()) part = in_units(predictor, preprocess, part);
+      sum = sum.defined() ? sum + part : part;
+    }
+    sum = sum / static_cast<double>(predictor.members.size());
+    parts.push_back(preprocess.has_classes() ? sum : in_units(predictor, preprocess, sum));
   }
   Tensor predictions = torch::cat(parts);
   const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();
@@ -66,12 +91,13 @@ Errors measure_errors(const data::Preprocess& preprocess, const Tensor& predicti
   return errors;
 }
 
-RowPredictions predict_rows(const Problem& problem, const std::vector<int64_t>& rows) {
+RowPredictions predict_rows(const Problem& problem, const Predictor& predictor,
+                            const std::vector<int64_t>& rows) {
   const data::Preprocess& preprocess = problem.preprocess;
   const data::TableSamples samples(problem.table, preprocess, rows,
                                    data::TableSamples::Labels::kNone);
-  return {predict_targets(problem.model, preprocess, samples, problem.table.source),
-          preprocess.to_original(preprocess.transform_targets(problem.table, rows))};
+  return {predict_targets(predictor, preprocess, samples, problem.table.source),
+          preprocess.targets_in_units(problem.table, rows)};
 }
 
 std::vector<std::string> class_names(const data::Preprocess& preprocess, const Tensor& scores) {

@@ -4,6 +4,7 @@
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
 
+#include <limits>
 #include <optional>
 #include <variant>
 
@@ -30,10 +31,32 @@ struct TargetErrors {
 };
 using Errors = std::vector<TargetErrors>;
 
-/// The network's predictions for r samples, in units of the file [r, t], float64; of classes their
-/// probabilities [r, C]. Samples are asked for in blocks, so that a long file needs little memory.
+/// What predictions of a number are held to: no further than the targets of training rows went,
+/// scaled; then in units of the file times a factor.
+struct TargetCalibration {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  double factor = 1;
+};
+
+/// Networks whose predictions are averaged: numbers, scaled; of classes probabilities.
+struct Predictor {
+  std::vector<nn::Network> members;
+  double temperature = 1;                  ///< of classes: divides their logits
+  std::vector<TargetCalibration> targets;  ///< of numbers; empty: as they come
+
+  Predictor() = default;
+  Predictor(nn::Network model) : members{std::move(model)} {}  // NOLINT: a network *is* one
+};
+
+/// Outputs z [r, n_L] of one member as predictions in units of the file [r, t], or probabilities.
+torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
+                       const torch::Tensor& outputs);
+
+/// Predictions for r samples, in units of the file [r, t], float64; of classes their probabilities
+/// [r, C]. Samples are asked for in blocks, so that a long file needs little memory.
 /// @throws InvalidArgument, naming `source`, if one is not finite.
-torch::Tensor predict_targets(const nn::Network& model, const data::Preprocess& preprocess,
+torch::Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,
                               const data::Samples& samples, const std::string& source);
 
 /// Predictions [r, t] against targets [r, t], both in units of the file; of classes probabilities
@@ -49,7 +72,8 @@ struct RowPredictions {
   torch::Tensor predicted;
   torch::Tensor wanted;
 };
-RowPredictions predict_rows(const Problem& problem, const std::vector<int64_t>& rows);
+RowPredictions predict_rows(const Problem& problem, const Predictor& predictor,
+                            const std::vector<int64_t>& rows);
 
 /// The name of each row's class: that of its largest entry.
 std::vector<std::string> class_names(const data::Preprocess& preprocess,

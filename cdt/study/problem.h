@@ -22,6 +22,11 @@ struct Problem {
   std::vector<ConflictingRows> conflicts;
   /// What was chosen on the way, in words: columns left out, logarithms, dates, rows dropped.
   std::vector<std::string> notes;
+  /// Of training rows, then validation rows: the group that each belongs to, numbered from 0, if
+  /// groups must stay together; else empty.
+  std::vector<int64_t> groups;
+  /// Whether validation rows are what they must be, the latest, and no others may be drawn.
+  bool fixed_split = false;
 };
 
 /// Reads the file, draws and splits rows, fits the preprocessing, makes the network.

@@ -15,6 +15,7 @@ struct TrainData {
   torch::Tensor y_val;
   torch::Tensor sample_weights;  ///< [r] in the controller's Q; undefined: all 1
   torch::Tensor output_weights;  ///< [n_L], likewise
+  torch::Tensor val_weights;     ///< [r_val] of validation samples, for whoever judges by them
 };
 
 /// The same in the form in which the loop wants it: inputs in the model's dtype, labels [r, n_L]

@@ -224,7 +224,7 @@ TEST_F(Study, SaysWhyAnAnalysisIsSkipped) {
 
 TEST_F(Study, PredictionsAreInUnitsOfTheFile) {
   const study::Problem problem = load();
-  const auto [predicted, wanted] = study::predict_rows(problem, problem.split.validation);
+  const auto [predicted, wanted] = study::predict_rows(problem, problem.model, problem.split.validation);
   const data::Column& prices = problem.table.at("price");
   for (int64_t i = 0; i < 18; ++i) {
     const int64_t row = problem.split.validation[static_cast<size_t>(i)];
@@ -260,7 +260,7 @@ TEST_F(Study, ClassesAreCounted) {
   EXPECT_THAT(study::class_names(problem.preprocess, guess),
               ElementsAre("apple", "lemon", "lemon", "plum"));
   EXPECT_TRUE(study::classes_without_rows(problem).empty());
-  const auto [predicted, wanted] = study::predict_rows(problem, {0, 1});
+  const auto [predicted, wanted] = study::predict_rows(problem, problem.model, {0, 1});
   EXPECT_NEAR(predicted.sum().item<double>(), 2, 1e-12);
   EXPECT_TRUE(torch::equal(wanted.sum(1), torch::ones({2}, torch::kFloat64)));
 }

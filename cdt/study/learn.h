@@ -1,0 +1,92 @@
+/// Models that predict: a path (or an optimizer's epochs) whose best point rows decide that were
+/// held out, and members that are then trained on all rows to that point.
+///
+/// Walk w holds fold w out. All walks go on together, point by point; the loss of all rows held
+/// out, each by the walk that has not seen it, picks the point: one number for all, less noisy than
+/// each walk's own. Members then start anew, from the same starts, on all rows, to that point.
+#pragma once
+
+#include <cdt/core/safetensors.h>
+#include <cdt/study/problem.h>
+#include <cdt/train/result.h>
+
+#include <functional>
+
+namespace cdt::study {
+
+struct LearnOptions {
+  /// Method, loss, seed; `steps` is the most of points (of an optimizer: epochs), `patience` the
+  /// points without a lower held-out loss after which the walks end.
+  train::TrainOptions training;
+  NetworkOptions network;
+  int64_t members = 4;
+  /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
+  /// member, else one fold a member, and at least kLeastFolds.
+  int64_t folds = 0;
+  bool refit = true;  ///< otherwise the walks themselves, at the point, are the members
+};
+
+inline constexpr int64_t kLeastFolds = 4;
+/// Options of walks where nobody has chosen.
+inline constexpr int64_t kMostPoints = 40;
+inline constexpr int64_t kPathPatience = 5;
+/// σ_w of networks that a path starts from: larger ones have kernels that learn no features.
+inline constexpr double kPathSigma = 0.35;
+
+/// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
+/// cores, else one. By counting operations, so that the same data give the same bits.
+int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
+
+/// An ensemble has no more: beyond some ten there is nothing to gain.
+inline constexpr int64_t kMostMembers = 64;
+
+enum class LearnStage { kSelection, kRefit };
+
+struct LearnHooks {
+  /// Point k of at most `points`; in the selection the row has the loss of held-out rows.
+  std::function<void(LearnStage, const train::StepRecord& row, int64_t points)> on_point;
+  std::function<bool()> stop_requested;
+  /// Every `checkpoint_seconds`, when asked to stop, and at the end of the selection.
+  std::function<void(const SafeTensors&)> checkpoint;
+};
+
+/// What came of it.
+struct Learned {
+  std::vector<nn::Network> members;
+  /// Of the selection: losses are means over the walks, weighted by their rows, val_loss is of the
+  /// rows held out; `best_step` is the point. Seconds include the refit.
+  train::TrainResult result;
+  std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
+  double decay = train::kUnknown;        ///< τ of the members' last point, in the mean; of a path
+  /// Outputs [r, n_L] of the walk that held the row out, at the point; NaN for rows that none did.
+  /// Rows are in the order of all_rows(): those that train, then those that validate.
+  torch::Tensor held_out;
+};
+
+/// All rows that may train: x, y and sample weights of the problem's training and validation rows.
+train::TrainData all_rows(const Problem& problem);
+
+/// Fits the problem's network, `problem.model` being the first member's start.
+class Learner {
+ public:
+  /// @throws InvalidArgument if options contradict each other or rows are too few for the folds.
+  Learner(const Problem& problem, LearnOptions options);
+  ~Learner();
+  Learner(Learner&&) noexcept;
+
+  /// To the end, or until asked to stop: then result.outcome is kInterrupted and there are no
+  /// members.
+  /// @throws NumericalError if a kernel cannot be computed.
+  Learned run(const LearnHooks& hooks = {});
+
+  SafeTensors checkpoint() const;
+  /// Goes on from there, to the same bits as an uninterrupted fit.
+  /// @throws InvalidArgument if the content is no checkpoint of such a fit.
+  void restore(const SafeTensors& content);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cdt::study

@@ -1,0 +1,159 @@
+#include <cdt/core/error.h>
+#include <cdt/core/text.h>
+#include <cdt/study/predictor.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cdt::study {
+namespace {
+
+using torch::Tensor;
+
+/// Of a factor that makes sums right: beyond these the rows say something else.
+constexpr double kLeastFactor = 0.8, kMostFactor = 1.25;
+/// Temperatures are looked for between e⁻² and e².
+constexpr double kWidestTemperature = 2;
+
+Estimate mean_of(const Tensor& values) {
+  const auto r = static_cast<double>(values.numel());
+  const double spread = r > 1 ? values.var().item<double>() : 0;
+  return {values.mean().item<double>(), std::sqrt(spread / r)};
+}
+
+/// The least of a function with one minimum, by golden sections.
+template <class Function>
+double least(Function f, double low, double high) {
+  const double share = (std::sqrt(5.0) - 1) / 2;
+  double a = high - share * (high - low), b = low + share * (high - low);
+  double fa = f(a), fb = f(b);
+  for (int i = 0; i < 40; ++i) {
+    if (fa < fb) {
+      high = b, b = a, fb = fa;
+      a = high - share * (high - low);
+      fa = f(a);
+    } else {
+      low = a, a = b, fa = fb;
+      b = low + share * (high - low);
+      fb = f(b);
+    }
+  }
+  return (low + high) / 2;
+}
+
+}  // namespace
+
+Predictor calibrate(const Problem& problem, const Learned& learned) {
+  Predictor predictor;
+  predictor.members = learned.members;
+  const data::Preprocess& preprocess = problem.preprocess;
+  const train::TrainData all = all_rows(problem);
+  const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
+  const Tensor rows = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
+  const Tensor held = learned.held_out.index_select(0, rows);
+  const Tensor wanted = y.index_select(0, rows);
+  if (preprocess.has_classes()) {
+    if (rows.numel() == 0) return predictor;
+    const double best = least(
+        [&](double t) {
+          return -(wanted * torch::log_softmax(held / std::exp(t), 1)).sum().item<double>();
+        },
+        -kWidestTemperature, kWidestTemperature);
+    predictor.temperature = std::exp(best);
+    return predictor;
+  }
+  const Tensor lowest = std::get<0>(y.min(0)), highest = std::get<0>(y.max(0));
+  for (int64_t t = 0; t < y.size(1); ++t) {
+    predictor.targets.push_back({lowest[t].item<double>(), highest[t].item<double>(), 1});
+  }
+  if (rows.numel() == 0) return predictor;
+  // exp of a mean is less than the mean of exp: what rows show of that, they set right.
+  const Tensor guessed =
+      preprocess.to_original(torch::minimum(torch::maximum(held, lowest), highest));
+  const Tensor truth = preprocess.to_original(wanted);
+  for (size_t t = 0; t < preprocess.targets.size(); ++t) {
+    if (!preprocess.targets[t].log) continue;
+    const auto column = static_cast<int64_t>(t);
+    const double factor = truth.select(1, column).sum().item<double>() /
+                          guessed.select(1, column).sum().item<double>();
+    predictor.targets[t].factor = std::clamp(factor, kLeastFactor, kMostFactor);
+  }
+  return predictor;
+}
+
+double linear_error(const Tensor& x, const Tensor& y) {
+  const Tensor wide = x.to(torch::kCPU, torch::kFloat64);
+  const Tensor X = wide - wide.mean(0, /*keepdim=*/true);
+  const double r = static_cast<double>(X.size(0));
+  const Tensor e = y - y.mean();
+  // In the smaller of the two Gram matrices; H = Q diag(s/(s + λ)) Qᵀ + 11ᵀ/r.
+  const bool tall = X.size(0) > X.size(1);
+  const auto [values, vectors] = torch::linalg_eigh(tall ? X.t().mm(X) : X.mm(X.t()));
+  const double largest = values.max().clamp_min(0).item<double>();
+  if (largest == 0) return e.square().mean().sqrt().item<double>();
+  const Tensor kept = values.gt(1e-12 * largest).nonzero().squeeze(1);
+  const Tensor s = values.index_select(0, kept);
+  Tensor Q = vectors.index_select(1, kept);
+  if (tall) Q = X.mm(Q) / s.sqrt();
+  const Tensor c = Q.t().mv(e);
+  double best = std::numeric_limits<double>::infinity();
+  for (double share = 1e-6; share < 20; share *= 3) {
+    const Tensor h = s / (s + share * largest);
+    const Tensor residual = e - Q.mv(h * c);
+    const Tensor leverage = Q.square().mv(h) + 1 / r;
+    const double square =
+        (residual / (1 - leverage).clamp_min(1e-9)).square().mean().item<double>();
+    best = std::min(best, square);
+  }
+  return std::sqrt(best);
+}
+
+std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor& predicted,
+                                const Tensor& wanted, const Tensor& x) {
+  std::vector<Expectation> found;
+  const int64_t r = predicted.size(0);
+  if (preprocess.has_classes()) {
+    Expectation e;
+    e.target = preprocess.targets[0].name;
+    e.rows = r;
+    e.wrong = mean_of(predicted.argmax(1).ne(wanted.argmax(1)).to(torch::kFloat64));
+    e.log_loss = mean_of(-(predicted * wanted).sum(1).clamp_min(1e-300).log());
+    e.majority_wrong = 1 - wanted.mean(0).max().item<double>();
+    return {e};
+  }
+  for (size_t t = 0; t < preprocess.targets.size(); ++t) {
+    const auto column = static_cast<int64_t>(t);
+    const Tensor y = wanted.select(1, column);
+    const Estimate square = mean_of((predicted.select(1, column) - y).square());
+    Expectation e;
+    e.target = preprocess.targets[t].name;
+    e.rows = r;
+    e.rmse.value = std::sqrt(square.value);
+    e.rmse.error = square.value > 0 ? square.error / (2 * e.rmse.value) : 0;
+    const double variance = y.var(false).item<double>();
+    if (variance > 0) e.r2 = 1 - square.value / variance;
+    e.mean_rmse = std::sqrt(variance);
+    if (r >= 3) e.linear_rmse = linear_error(x, y);
+    found.push_back(e);
+  }
+  return found;
+}
+
+std::string to_text(const Expectation& e) {
+  const std::string name = printable_name(e.target);
+  if (!std::isnan(e.majority_wrong)) {
+    return fmt::format(
+        "{}: expect {:.1f} ± {:.1f} % of new rows to be wrong, log loss {:.3g} ± {:.2g}; always "
+        "saying "
+        "the most frequent class: {:.1f} %",
+        name, 100 * e.wrong.value, 100 * e.wrong.error, e.log_loss.value, e.log_loss.error,
+        100 * e.majority_wrong);
+  }
+  std::string text = fmt::format("{}: expect to be off by {:.4g} ± {:.2g} (RMS) on new rows", name,
+                                 e.rmse.value, e.rmse.error);
+  if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
+  if (!std::isnan(e.linear_rmse)) text += fmt::format("; a linear model: {:.4g}", e.linear_rmse);
+  return text + fmt::format("; the mean: {:.4g}", e.mean_rmse);
+}
+
+}  // namespace cdt::study

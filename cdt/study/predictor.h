@@ -1,0 +1,50 @@
+/// What predicts: networks whose predictions are averaged, and what rows that were held out have
+/// taught about them.
+#pragma once
+
+#include <cdt/study/learn.h>
+#include <cdt/study/predictions.h>
+
+namespace cdt::study {
+
+/// @throws InvalidArgument if there are not two rows, or a target does not vary.
+///
+/// What the held-out rows say, of a target that is a number: bounds and factor; of classes the
+/// temperature.
+Predictor calibrate(const Problem& problem, const Learned& learned);
+
+/// An error on new rows: its estimate, and one standard error of that.
+struct Estimate {
+  double value = 0;
+  double error = 0;
+};
+
+/// What to expect of new rows, by target; in units of the file.
+struct Expectation {
+  std::string target;
+  int64_t rows = 0;  ///< that were held out
+  // Of a number.
+  Estimate rmse;
+  double r2 = train::kUnknown;           ///< 1 − MSE/variance
+  double mean_rmse = train::kUnknown;    ///< of the mean of the rows, the simplest model
+  double linear_rmse = train::kUnknown;  ///< of a linear model of the same features
+  // Of a class: the share of wrong rows, and −log of the right class's probability.
+  Estimate wrong;
+  Estimate log_loss;
+  double majority_wrong = train::kUnknown;  ///< of a model that always says the most frequent class
+};
+
+/// Of the rows that were held out: `predicted` and `wanted` in units of the file [r, t] (of
+/// classes probabilities and labels [r, C]), rows without a prediction left out by the caller.
+/// `x` [r, F] are their features, for the linear model.
+std::vector<Expectation> expect(const data::Preprocess& preprocess, const torch::Tensor& predicted,
+                                const torch::Tensor& wanted, const torch::Tensor& x);
+
+/// "about 5.1 ± 0.3 on new rows (R² 0.92); a linear model would reach 9.8, the mean 16.4"
+std::string to_text(const Expectation& expectation);
+
+/// The error of ridge regression of y [r] on x [r, F], leaving each row out in turn, at the best of
+/// a grid of ridges: root of the mean square.
+double linear_error(const torch::Tensor& x, const torch::Tensor& y);
+
+}  // namespace cdt::study

@@ -1,0 +1,199 @@
+// Held-out rows pick the point of a path, members are trained on all rows to it.
+#include <cdt/core/error.h>
+#include <cdt/nn/engine.h>
+#include <cdt/study/learn.h>
+#include <gmock/gmock.h>
+
+namespace cdt::study {
+namespace {
+
+using torch::Tensor;
+
+/// A noisy function of three features, `rows` to train and a quarter as many to validate.
+Problem noisy_problem(int64_t rows, double noise, uint64_t seed, bool classes = false) {
+  torch::manual_seed(seed);
+  Problem problem;
+  const auto draw = [&](int64_t r, Tensor& x, Tensor& y) {
+    const Tensor wide = torch::randn({r, 3}, torch::kFloat64);
+    x = wide.to(torch::kFloat32);
+    y = (wide.select(1, 0) * wide.select(1, 1)).sin().unsqueeze(1) +
+        noise * torch::randn({r, 1}, torch::kFloat64);
+    if (classes) y = (2 * wide.select(1, 0)).sin().unsqueeze(1) + wide.narrow(1, 1, 1);
+    if (classes) y = torch::one_hot(y.squeeze(1).gt(0).to(torch::kInt64), 2).to(torch::kFloat64);
+  };
+  draw(rows, problem.data.x, problem.data.y);
+  draw(rows / 4, problem.data.x_val, problem.data.y_val);
+  return problem;
+}
+
+LearnOptions usual(int64_t members) {
+  LearnOptions options;
+  options.training.method = train::Method::kPath;
+  options.training.steps = kMostPoints;
+  options.training.patience = kPathPatience;
+  options.network.hidden = {20, 20};
+  options.network.sigma_w = 0.5;
+  options.members = members;
+  return options;
+}
+
+nn::Network network(const Problem& problem, const LearnOptions& options, uint64_t seed) {
+  nn::NetworkOptions layers = options.network;
+  layers.input_shape = {3};
+  layers.outputs = problem.data.y.size(1);
+  return nn::make_network(layers, seed, torch::kFloat32);
+}
+
+TEST(Learner, RefitEqualsARunThatWasToldThePoint) {
+  const Problem problem = noisy_problem(160, 0.1, 1);
+  const LearnOptions options = usual(1);
+  const Learned learned = Learner(problem, options).run();
+  ASSERT_EQ(learned.members.size(), 1U);
+  EXPECT_EQ(learned.result.outcome, train::Outcome::kEarlyStopping);
+  ASSERT_GT(learned.result.best_step, 0);
+
+  const nn::Network told = network(problem, options, options.training.seed);
+  train::TrainOptions training = options.training;
+  training.steps = learned.result.best_step;
+  training.patience = 0;
+  train::Trainer(told, all_rows(problem), training, nn::make_engine(told)).run();
+  const Tensor x = problem.data.x_val;
+  EXPECT_TRUE(torch::equal(learned.members[0]->forward(x), told->forward(x)));
+}
+
+TEST(Learner, PicksThePointOfTheLowestHeldOutLoss) {
+  const Problem problem = noisy_problem(40, 0.3, 2);
+  LearnOptions options = usual(1);
+  const Learned learned = Learner(problem, options).run();
+  const nn::Network walk = network(problem, options, options.training.seed);
+  train::TrainData seen = problem.data;
+  seen.x_val = seen.y_val = Tensor();
+  train::TrainOptions training = options.training;
+  training.patience = 0;
+  train::Trainer trainer(walk, seen, training);
+  for (int64_t k = 0; k < static_cast<int64_t>(learned.result.history.size()); ++k) {
+    const Tensor gap = walk->forward(problem.data.x_val) - problem.data.y_val;
+    const double loss = gap.square().mean().item<double>();
+    EXPECT_NEAR(learned.result.history[static_cast<size_t>(k)].val_loss, loss, 1e-2 * loss) << k;
+    EXPECT_GE(loss, 0.99 * learned.result.best_val_loss);
+    trainer.step();
+  }
+}
+
+TEST(Learner, HoldsEachRowOutOnce) {
+  const Problem problem = noisy_problem(40, 0.3, 3);
+  const Learned learned = Learner(problem, usual(4)).run();
+  ASSERT_EQ(learned.members.size(), 4U);
+  EXPECT_EQ(learned.held_out.sizes(), (std::vector<int64_t>{50, 1}));
+  EXPECT_TRUE(torch::isfinite(learned.held_out).all().item<bool>());
+  // The loss that picked is that of these outputs.
+  const Tensor gap = learned.held_out - all_rows(problem).y;
+  EXPECT_NEAR(gap.square().mean().item<double>(), learned.result.best_val_loss, 1e-12);
+  // And what was held out is told worse than what was seen.
+  EXPECT_GT(learned.result.best_val_loss, learned.result.train_loss);
+}
+
+TEST(Learner, KeepsGroupsTogether) {
+  Problem problem = noisy_problem(40, 0.3, 3);
+  // Rows of a group are copies: a fold that parts them would find them easy.
+  for (int64_t i = 0; i < 50; ++i) problem.groups.push_back(i % 10);
+  const auto copy = [&](Tensor& all, int64_t first) {
+    for (int64_t i = 0; i < all.size(0); ++i) {
+      const int64_t source = (first + i) % 10;
+      all.index_put_({i}, problem.data.x.index({source}));
+    }
+  };
+  copy(problem.data.x, 0);
+  copy(problem.data.x_val, 40);
+  problem.data.y = torch::randn({10, 1}, torch::kFloat64).repeat({4, 1});
+  problem.data.y_val = problem.data.y.narrow(0, 0, 10).clone();
+  const double together = Learner(problem, usual(4)).run().result.best_val_loss;
+  problem.groups.clear();
+  const double apart = Learner(problem, usual(4)).run().result.best_val_loss;
+  EXPECT_LT(apart, 0.3);
+  EXPECT_GT(together, 0.5);
+}
+
+TEST(Learner, OfPureNoiseStaysNearTheMean) {
+  Problem problem = noisy_problem(200, 0.0, 5);
+  problem.data.y = torch::randn({200, 1}, torch::kFloat64);
+  problem.data.y_val = torch::randn({50, 1}, torch::kFloat64);
+  const Learned learned = Learner(problem, usual(4)).run();
+  const double variance = all_rows(problem).y.var(false).item<double>();
+  EXPECT_GT(learned.result.best_val_loss, 0.9 * variance);
+  const Tensor x = torch::randn({500, 3});
+  Tensor mean = torch::zeros({500, 1});
+  for (const nn::Network& member : learned.members) mean = mean + member->forward(x) / 4;
+  EXPECT_LT(mean.var(false).item<double>(), 0.15 * variance);
+}
+
+TEST(Learner, LearnsClassesAndByAnOptimizer) {
+  for (const auto method : {train::Method::kPath, train::Method::kAdam}) {
+    const Problem problem = noisy_problem(160, 0.0, 6, /*classes=*/true);
+    LearnOptions options = usual(1);
+    options.training.method = method;
+    options.training.loss = dynamics::Loss::kCrossEntropy;
+    if (method == train::Method::kAdam) {
+      options.training.batch = 16;
+      options.training.steps = 200;
+      options.training.patience = 20;
+      options.training.learning_rate = 1e-2;
+      options.network.sigma_w = 1;
+    }
+    const Learned learned = Learner(problem, options).run();
+    const Tensor right =
+        learned.members[0]->forward(problem.data.x_val).argmax(1).eq(problem.data.y_val.argmax(1));
+    EXPECT_GT(right.to(torch::kFloat64).mean().item<double>(), 0.8) << to_string(method);
+    EXPECT_LT(learned.result.best_val_loss, 0.55) << to_string(method);
+  }
+}
+
+TEST(Learner, ResumesToTheSameBits) {
+  const Problem problem = noisy_problem(40, 0.3, 7);
+  for (const bool refit : {true, false}) {
+    LearnOptions options = usual(2);
+    options.refit = refit;
+    int64_t points = 0;
+    LearnHooks count;
+    count.on_point = [&](LearnStage, const train::StepRecord&, int64_t) { ++points; };
+    const Learned whole = Learner(problem, options).run(count);
+    for (int64_t cut = 0; cut <= points; cut += 5) {
+      SafeTensors saved;
+      LearnHooks hooks;
+      int64_t seen = 0;
+      hooks.on_point = [&](LearnStage, const train::StepRecord&, int64_t) { ++seen; };
+      hooks.stop_requested = [&] { return seen >= cut; };
+      hooks.checkpoint = [&](const SafeTensors& content) { saved = content; };
+      const Learned first = Learner(problem, options).run(hooks);
+      if (first.result.outcome != train::Outcome::kInterrupted) continue;
+      EXPECT_TRUE(first.members.empty());
+      Learner again(problem, options);
+      again.restore(saved);
+      const Learned second = again.run();
+      ASSERT_EQ(second.members.size(), whole.members.size());
+      const Tensor x = problem.data.x_val;
+      for (size_t m = 0; m < whole.members.size(); ++m) {
+        EXPECT_TRUE(torch::equal(second.members[m]->forward(x), whole.members[m]->forward(x)))
+            << "cut at " << cut << ", member " << m;
+      }
+      EXPECT_TRUE(torch::equal(second.held_out.nan_to_num(1e9), whole.held_out.nan_to_num(1e9)));
+      EXPECT_EQ(second.result.history.size(), whole.result.history.size());
+    }
+  }
+}
+
+TEST(Learner, RefusesWhatCannotBe) {
+  Problem problem = noisy_problem(20, 0.3, 8);
+  LearnOptions options = usual(0);
+  EXPECT_THROW(Learner(problem, options), InvalidArgument);
+  options = usual(1);
+  options.folds = 1;
+  EXPECT_THROW(Learner(problem, options), InvalidArgument);
+  problem.data.x_val = problem.data.y_val = Tensor();
+  EXPECT_THROW(Learner(problem, usual(1)), InvalidArgument);
+  EXPECT_NO_THROW(Learner(problem, usual(2)));
+  EXPECT_THROW(Learner(problem, usual(2)).restore({}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace cdt::study
