@@ -283,6 +283,19 @@ void note_number(const Column& column, const FitRows& fit, const FeatureColumn& 
                   printable_name(column.name), missing, fit.rows.size(), feature.fill));
 }
 
+/// Why a column says nothing in the rows fitted on.
+std::string silence_of(const Column& column, const FitRows& fit) {
+  const auto all = [&](auto same) { return std::all_of(fit.rows.begin(), fit.rows.end(), same); };
+  if (all([&](int64_t row) { return column.is_missing(row); })) return "missing in all";
+  const auto first = static_cast<size_t>(fit.rows.front());
+  const bool constant = all([&](int64_t row) {
+    const auto i = static_cast<size_t>(row);
+    return column.type == ColumnType::kText ? column.codes[i] == column.codes[first]
+                                            : column.numbers[i] == column.numbers[first];
+  });
+  return constant ? "the same in all" : "nothing in it comes often enough in the";
+}
+
 void note_levels(const Column& column, const FeatureColumn& feature, Preprocess& preprocess) {
   if (feature.others.empty()) return;
   preprocess.notes.push_back(fmt::format(
@@ -398,14 +411,8 @@ void fit_column(const Table& table, const Column& column, const FitRows& fit,
   if (may_leave_out) {
     std::erase_if(found, [](const FittedColumn& each) { return !each.varies; });
     if (found.empty()) {
-      const bool missing = std::all_of(fit.rows.begin(), fit.rows.end(),
-                                       [&](int64_t row) { return column.is_missing(row); });
-      preprocess.notes.push_back(fmt::format("{}: left out, {} in all {} rows fitted on", name,
-                                             missing ? "missing"
-                                             : dates || column.type == ColumnType::kNumeric
-                                                 ? "the same"
-                                                 : "no frequent category",
-                                             fit.rows.size()));
+      preprocess.notes.push_back(fmt::format("{}: left out, {} {} rows fitted on", name,
+                                             silence_of(column, fit), fit.rows.size()));
       return;
     }
   }

@@ -264,6 +264,32 @@ TEST_F(Run, TellsWhatWasDecidedFromDefaults) {
   EXPECT_FALSE(value_of(usual, "batch"));
 }
 
+TEST_F(Run, TheGoalsChoicesAreDefaults) {
+  run::Options options;
+  options.data.goal = study::Goal::kPredict;
+  options.data.clip = 3;
+  const run::Settings decided = run::decided_settings(options);
+  EXPECT_EQ(value_of(decided, "goal"), (Values{"predict"}));
+  EXPECT_EQ(value_of(decided, "clip"), (Values{"3"}));
+  EXPECT_FALSE(value_of(decided, "categories"));
+  const run::Settings usual = run::usual_settings(options);
+  EXPECT_EQ(value_of(usual, "categories"), (Values{"onehot"}));
+  EXPECT_EQ(value_of(usual, "train-fraction"), (Values{"0.8"}));
+  EXPECT_EQ(value_of(usual, "fit"), (Values{"seen"}));
+  EXPECT_EQ(value_of(usual, "quantiles"), (Values{"12"}));
+  EXPECT_EQ(value_of(usual, "target-transform"), (Values{"auto"}));
+  // Repeated from what was decided alone, and resumed beside both.
+  run::Options again;
+  run::apply(decided, again);
+  for (const run::Setting& setting : run::all_settings())
+    EXPECT_EQ(setting.get(again), setting.get(options)) << setting.name;
+  run::require_same_run(options, decided, usual, "run1");
+  // A folder that knows no goal was a fit.
+  run::require_same_run({}, {}, {{"categories", {"index"}}, {"train-fraction", {"0.7"}}}, "run1");
+  EXPECT_THROW(run::require_same_run(options, {}, {{"categories", {"index"}}}, "run1"),
+               InvalidArgument);
+}
+
 TEST_F(Run, SameRunsAreComparedInValues) {
   run::Options now;
   now.training.learning_rate = 0.1;

@@ -104,9 +104,79 @@ TEST_F(Study, ProblemsSayWhatIsWrong) {
 
 TEST_F(Study, NamesGoBothWays) {
   EXPECT_EQ(study::parse_fit(study::to_string(study::Fit::kAll)), study::Fit::kAll);
+  EXPECT_EQ(study::parse_fit(study::to_string(study::Fit::kSeen)), study::Fit::kSeen);
+  for (const auto goal : {study::Goal::kFit, study::Goal::kPredict})
+    EXPECT_EQ(study::parse_goal(study::to_string(goal)), goal);
+  EXPECT_THROW(study::parse_goal("guess"), InvalidArgument);
   EXPECT_EQ(study::parse_dtype(study::dtype_name(torch::kFloat64)), torch::kFloat64);
   EXPECT_THROW(study::parse_fit("some"), InvalidArgument);
   EXPECT_THROW(study::parse_dtype("int8"), InvalidArgument);
+}
+
+TEST_F(Study, TheGoalMakesTheChoicesThatNobodyMade) {
+  study::DataOptions options;
+  data::PreprocessOptions fit = study::preprocess_options(options);
+  EXPECT_EQ(fit.encoding, data::Encoding::kIndex);
+  EXPECT_EQ(fit.missing_number, data::MissingNumber::kZero);
+  EXPECT_EQ(fit.unknown_category, data::UnknownCategory::kError);
+  EXPECT_EQ(fit.scaling, data::Scaling::kMinMax);
+  EXPECT_EQ(fit.target_scaling, data::Scaling::kMinMax);
+  EXPECT_EQ(fit.target_transform, data::TargetTransform::kNone);
+  EXPECT_EQ(fit.quantiles, 0);
+  EXPECT_EQ(fit.clip, 0);
+  EXPECT_FALSE(fit.select || fit.dates || fit.missing_indicator);
+  EXPECT_EQ(study::fit_of(options), study::Fit::kTrain);
+  EXPECT_EQ(study::train_fraction_of(options), 0.7);
+  options.goal = study::Goal::kPredict;
+  const data::PreprocessOptions predict = study::preprocess_options(options);
+  EXPECT_EQ(predict.encoding, data::Encoding::kOneHot);
+  EXPECT_EQ(predict.missing_number, data::MissingNumber::kMedian);
+  EXPECT_EQ(predict.unknown_category, data::UnknownCategory::kMissing);
+  EXPECT_EQ(predict.scaling, data::Scaling::kStandard);
+  EXPECT_EQ(predict.target_scaling, data::Scaling::kStandard);
+  EXPECT_EQ(predict.target_transform, data::TargetTransform::kAuto);
+  EXPECT_EQ(predict.quantiles, 12);
+  EXPECT_EQ(predict.clip, 4);
+  EXPECT_TRUE(predict.select && predict.dates && predict.missing_indicator);
+  EXPECT_EQ(study::fit_of(options), study::Fit::kSeen);
+  EXPECT_EQ(study::train_fraction_of(options), 0.8);
+  // Whoever chooses is heard, whatever the goal.
+  options.encoding = data::Encoding::kIndex;
+  options.quantiles = 0;
+  options.clip = 0.0;
+  options.scaling = data::Scaling::kNone;
+  options.fit = study::Fit::kAll;
+  options.train_fraction = 0.5;
+  EXPECT_EQ(study::preprocess_options(options).encoding, data::Encoding::kIndex);
+  EXPECT_EQ(study::preprocess_options(options).quantiles, 0);
+  EXPECT_EQ(study::preprocess_options(options).clip, 0);
+  EXPECT_EQ(study::preprocess_options(options).scaling, data::Scaling::kNone);
+  EXPECT_EQ(study::fit_of(options), study::Fit::kAll);
+  EXPECT_EQ(study::train_fraction_of(options), 0.5);
+}
+
+TEST_F(Study, AProblemOfPredictionIsFittedOnAllRowsThatMayBeSeen) {
+  data.goal = study::Goal::kPredict;
+  const study::Problem problem = load(3);
+  EXPECT_EQ(problem.split.train.size(), 48U);
+  EXPECT_EQ(problem.split.validation.size(), 12U);
+  const Tensor x = torch::cat({problem.data.x, problem.data.x_val});
+  EXPECT_LE(x.abs().max().item<double>(), 4);
+  // Centred over both: what is not clipped has mean 0.
+  const Tensor y = torch::cat({problem.data.y, problem.data.y_val});
+  EXPECT_NEAR(y.mean().item<double>(), 0, 1e-12);
+  EXPECT_NEAR(y.square().mean().item<double>(), 1, 1e-12);
+  EXPECT_EQ(problem.notes, problem.preprocess.notes);
+  EXPECT_THAT(problem.notes, testing::Contains(HasSubstr("lot: ")));
+  // In units of the file again.
+  const auto [predicted, wanted] = study::predict_rows(problem, {0, 5});
+  EXPECT_NEAR(wanted[1][0].item<double>(), problem.table.at("price").numbers[5], 1e-6);
+  EXPECT_TRUE(torch::isfinite(predicted).all().item<bool>());
+  use_classes();
+  data.goal = study::Goal::kPredict;
+  EXPECT_NO_THROW(load());
+  data.target_transform = data::TargetTransform::kLog;
+  EXPECT_THROW(load(), InvalidArgument);
 }
 
 TEST_F(Study, FindingsAreThoseOfTheKernel) {
