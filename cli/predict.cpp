@@ -19,6 +19,7 @@ struct PredictCommand {
   std::string run;
   std::string file;
   std::string out;
+  double interval = 0;
   bool csv_safe = false;
   MachineOptions machine;
   OutputOptions output;
@@ -37,9 +38,10 @@ std::string error_line(const std::string& name,
 
 int run_predict(const PredictCommand& options) {
   const torch::Device device = options.machine.apply();
-  const run::TrainedModel trained = run::load_trained(run::RunFolder(options.run), device);
+  const run::TrainedModel trained =
+      run::load_trained(run::RunFolder(options.run), device, options.interval > 0);
   const data::Table table = data::read_csv(options.file, trained.preprocess.csv_options());
-  const run::Predictions found = run::predict(trained, table);
+  const run::Predictions found = run::predict(trained, table, options.interval);
   const bool to_stdout = options.out == "-";
   CDT_REQUIRE(!to_stdout || options.output.json != "-",
               "--out - and --json - cannot share standard output");
@@ -83,10 +85,19 @@ std::function<int()> setup_predict(CLI::App& app) {
                  "where to write the predictions, CSV; - for standard output")
       ->required()
       ->type_name(kOutputFile);
+  app.add_option(
+         "--interval", options->interval,
+         "also bounds that hold this share of new rows, columns TARGET_low and TARGET_high: "
+         "0.9")
+      ->check(CLI::Range(0.01, 0.999))
+      ->type_name("SHARE");
   add_csv_safe(app, options->csv_safe);
   options->machine.add_to(app);
   options->output.add_to(app);
-  app.footer("Example:\n  cdt predict run1 new.csv --out prices.csv");
+  app.footer(
+      "Examples:\n"
+      "  cdt predict run1 new.csv --out prices.csv\n"
+      "  cdt predict run1 new.csv --interval 0.9 --out prices.csv");
   return [options] { return run_predict(*options); };
 }
 

@@ -196,6 +196,9 @@ std::function<int()> setup_train(CLI::App& app) {
   app.add_flag_callback(
       "--no-refit", [&options] { options.refit = false; },
       "predict: keep the networks that chose the point, instead of training on all rows to it");
+  app.add_flag_callback(
+      "--no-intervals", [&options] { options.intervals = false; },
+      "predict: without what cdt predict --interval needs, a copy of the encoded training rows");
   app.add_flag(
       "--tune", options.tune,
       "take rate, p and stopping step from the forecast of the analysis, where they are not "

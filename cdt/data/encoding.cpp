@@ -182,9 +182,9 @@ void fit_number(const Column& column, const FitRows& fit, const PreprocessOption
   const std::vector<double> knots = quantiles(values, fit.weights, options.quantiles);
   if (distinct.size() < 3 || knots.size() < 3) return;
   feature.knots = knots;
-  feature.piece_weight = options.quantile_weight > 0
-                             ? options.quantile_weight
-                             : 1 / std::sqrt(static_cast<double>(knots.size() - 1));
+  feature.piece_weight = options.quantile_weight > 0 ? options.quantile_weight
+                         : options.grouped           ? 1
+                                           : 1 / std::sqrt(static_cast<double>(knots.size() - 1));
 }
 
 /// Categories with features of their own and rare ones, by how many of the rows have them.
@@ -242,6 +242,15 @@ struct FittedColumn {
   bool varies = false;
 };
 
+/// Features `from`, … of a column are one: all have the root of the sum of their squared scales.
+void group(std::vector<Scale>& scales, size_t from) {
+  double square = 0;
+  for (size_t k = from; k < scales.size(); ++k) square += scales[k].scale * scales[k].scale;
+  for (size_t k = from; k < scales.size(); ++k) {
+    if (scales[k].scale > 0) scales[k].scale = std::sqrt(square);
+  }
+}
+
 FittedColumn fit_one(const Table& table, const Column& column, std::optional<DatePart> part,
                      const FitRows& fit, const PreprocessOptions& options,
                      const Preprocess& preprocess) {
@@ -268,6 +277,12 @@ FittedColumn fit_one(const Table& table, const Column& column, std::optional<Dat
     feature.scales.push_back(fit_scale(values, fit.weights, options.scaling, column.name));
     found.varies = found.varies || std::any_of(values.begin(), values.end(),
                                                [&](double x) { return x != values.front(); });
+  }
+  if (options.grouped && feature.is_number()) {
+    if (feature.missing_indicator) feature.scales[1].scale *= 2;
+    group(feature.scales, feature.missing_indicator ? 2 : 1);
+  } else if (options.grouped && width > 1) {
+    group(feature.scales, 0);
   }
   return found;
 }

@@ -52,7 +52,11 @@ struct PreprocessOptions {
   /// Knots of a number's pieces; 0: none. Columns of two values, and those whose quantiles are two
   /// alone, have no pieces: their number says it all.
   int64_t quantiles = 0;
-  /// Multiplies the scaled pieces; 0: 1/√(their number), so that they count as one feature.
+  /// What a column gives together, its categories or its pieces, is scaled as one feature: all by
+  /// the root of the sum of their squared scales, so that rare ones stay small. An indicator of
+  /// missing numbers counts half.
+  bool grouped = false;
+  /// Multiplies the scaled pieces; 0: as one feature, so 1/√(their number) unless `grouped`.
   double quantile_weight = 0;
   double clip = 0;  ///< bound of scaled features; 0: none
   /// A feature that is 1 where a number is missing, for columns that miss some in the rows fitted

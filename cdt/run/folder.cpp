@@ -1,6 +1,8 @@
+#include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/json.h>
+#include <cdt/core/safetensors.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/run_page.h>
 #include <cdt/run/folder.h>
@@ -19,6 +21,8 @@ namespace fs = std::filesystem;
 std::string model_name(int64_t member) {
   return member == 1 ? "model.safetensors" : fmt::format("model-{}.safetensors", member);
 }
+
+constexpr const char* kIntervalsFormat = "cdt-intervals-1";
 
 /// ",P(kind=flat),P(kind=house)": a column of probabilities for each class.
 std::string probability_columns(const data::Preprocess& preprocess, bool for_spreadsheets) {
@@ -43,8 +47,8 @@ std::string value_cells(const Tensor& predictions, int64_t i) {
 const std::vector<std::string>& RunFolder::file_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all{
-        "run.json",        "history.csv",  "model.safetensors",     "preprocess.json",
-        "predictions.csv", "spectrum.csv", "checkpoint.safetensors"};
+        "run.json",        "history.csv",  "model.safetensors",      "preprocess.json",
+        "predictions.csv", "spectrum.csv", "checkpoint.safetensors", "intervals.safetensors"};
     for (int64_t member = 2; member <= study::kMostMembers; ++member) {
       all.push_back(model_name(member));
     }
@@ -161,6 +165,40 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
   write_file_atomically(this->predictions(), {csv});
 }
 
+void RunFolder::write_intervals(const study::Intervals& found) const {
+  SafeTensors content;
+  content.metadata = {{"format", kIntervalsFormat}, {"tau", fmt::format("{}", found.tau)}};
+  content.tensors["residuals"] = found.residuals;
+  if (found.x.defined()) content.tensors["x"] = found.x;
+  save_safetensors(intervals(), content);
+}
+
+study::Intervals RunFolder::read_intervals(int64_t features, int64_t targets) const {
+  const std::string where = intervals().string();
+  CDT_REQUIRE(path_exists(intervals()), path_.string(),
+              ": has no intervals: it was trained with --no-intervals, for classes, or with "
+              "--goal fit");
+  SafeTensors content = load_safetensors(intervals());
+  CDT_REQUIRE(content.metadata["format"] == kIntervalsFormat, where, ": expected the format ",
+              kIntervalsFormat);
+  study::Intervals found;
+  found.residuals = content.tensors["residuals"];
+  CDT_REQUIRE(found.residuals.defined() && found.residuals.scalar_type() == torch::kFloat64 &&
+                  found.residuals.dim() == 2 && found.residuals.size(0) > 0 &&
+                  found.residuals.size(1) == targets,
+              where, ": expected residuals of ", targets, " targets, float64");
+  require_finite(found.residuals, where + ", residuals");
+  found.x = content.tensors["x"];
+  if (!found.x.defined()) return found;
+  CDT_REQUIRE(found.x.is_floating_point() && found.x.dim() == 2 && found.x.size(0) > 0 &&
+                  found.x.size(1) == features,
+              where, ": expected training rows of ", features, " features");
+  require_finite(found.x, where + ", x");
+  found.tau = parse_json(content.metadata["tau"], where + ", tau").number();
+  CDT_REQUIRE(found.tau > 0, where, ": expected a decay above zero, but came ", found.tau);
+  return found;
+}
+
 void RunFolder::write_spectrum(const study::Findings& findings) const {
   const auto& preflight = findings.preflight;
   const auto design = control::design_spectral(
@@ -186,7 +224,7 @@ void RunFolder::write_report() const {
   write_file_atomically(report(), {report::to_html(report::run_page(read_records({path_})))});
 }
 
-TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
+TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool intervals) {
   finish_update(folder.path());
   folder.require_run();
   TrainedModel trained;
@@ -200,6 +238,9 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
     }
     folder.require_intact(record, folder.preprocess());
     for (int64_t m = 1; m <= members; ++m) folder.require_intact(record, folder.model(m));
+    if (intervals && path_exists(folder.intervals())) {
+      folder.require_intact(record, folder.intervals());
+    }
   }
   trained.preprocess = folder.read_preprocess();
   const data::Preprocess& preprocess = trained.preprocess;
@@ -217,6 +258,10 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
                 preprocess.output_count());
     trained.predictor.members.push_back(std::move(model));
   }
+  if (intervals) {
+    trained.intervals =
+        folder.read_intervals(preprocess.feature_count(), preprocess.output_count());
+  }
   const size_t calibrated = trained.predictor.targets.size();
   CDT_REQUIRE(calibrated == 0 || calibrated == preprocess.targets.size(), folder.path().string(),
               ": run.json calibrates ", calibrated, " targets, the preprocessing has ",
@@ -224,11 +269,15 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device) {
   return trained;
 }
 
-Predictions predict(const TrainedModel& trained, const data::Table& table) {
+Predictions predict(const TrainedModel& trained, const data::Table& table, double coverage) {
   const data::Preprocess& preprocess = trained.preprocess;
   Predictions found;
   const data::TableSamples samples(table, preprocess, data::TableSamples::Labels::kNone);
   found.values = study::predict_targets(trained.predictor, preprocess, samples, table.source);
+  if (coverage > 0 && trained.intervals) {
+    found.bounds = study::bounds_of(*trained.intervals, trained.predictor, preprocess,
+                                    samples.all().x, coverage);
+  }
   if (preprocess.has_classes()) found.classes = study::class_names(preprocess, found.values);
   bool known = true;
   for (const auto& target : preprocess.targets) {
@@ -255,11 +304,20 @@ std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
   for (const auto& target : trained.preprocess.targets) csv += "," + field(target.name);
   const bool classes = trained.preprocess.has_classes();
   if (classes) csv += probability_columns(trained.preprocess, for_spreadsheets);
+  const auto& bounds = predictions.bounds;
+  for (const auto& target : trained.preprocess.targets) {
+    if (bounds) csv += "," + field(target.name + "_low") + "," + field(target.name + "_high");
+  }
   csv += "\n";
   for (int64_t row = 0; row < predictions.values.size(0); ++row) {
     csv += std::to_string(row + 1);
     if (classes) csv += "," + field(predictions.classes[static_cast<size_t>(row)]);
-    csv += value_cells(predictions.values, row) + "\n";
+    csv += value_cells(predictions.values, row);
+    for (int64_t t = 0; bounds && t < bounds->low.size(1); ++t) {
+      csv += fmt::format(",{},{}", bounds->low[row][t].item<double>(),
+                         bounds->high[row][t].item<double>());
+    }
+    csv += "\n";
   }
   return csv;
 }

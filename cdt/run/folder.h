@@ -29,6 +29,7 @@ class RunFolder {
   std::filesystem::path model(int64_t member = 1) const;
   std::filesystem::path preprocess() const { return path_ / "preprocess.json"; }
   std::filesystem::path predictions() const { return path_ / "predictions.csv"; }
+  std::filesystem::path intervals() const { return path_ / "intervals.safetensors"; }
   std::filesystem::path spectrum() const { return path_ / "spectrum.csv"; }
   std::filesystem::path report() const { return path_ / "report.html"; }
   std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
@@ -48,6 +49,10 @@ class RunFolder {
   void write_predictions(const data::Preprocess& preprocess,
                          const std::vector<SplitPredictions>& predictions,
                          bool for_spreadsheets = false) const;
+  void write_intervals(const study::Intervals& intervals) const;
+  /// @throws InvalidArgument if there are none, or they are damaged, or not of `features` features
+  ///   and `targets` targets.
+  study::Intervals read_intervals(int64_t features, int64_t targets) const;
   /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
   /// of controlled descent does to them at the rate of the analysis.
   void write_spectrum(const study::Findings& findings) const;
@@ -65,19 +70,23 @@ std::filesystem::path make_free_folder();
 struct TrainedModel {
   data::Preprocess preprocess;
   study::Predictor predictor;
+  std::optional<study::Intervals> intervals;  ///< if they were asked for
 };
-/// @throws InvalidArgument unless the folder holds a finished run whose files fit each other.
-TrainedModel load_trained(const RunFolder& folder, torch::Device device);
+/// @throws InvalidArgument unless the folder holds a finished run whose files fit each other, or if
+///   intervals are asked for and there are none.
+TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool intervals = false);
 
 /// What a trained network says about a table.
 struct Predictions {
   torch::Tensor values;                 ///< [r, t] in units of the file; of classes probabilities
+  std::optional<study::Bounds> bounds;  ///< if they were asked for
   std::vector<std::string> classes;     ///< of each row, if the target is a class
   std::optional<study::Errors> errors;  ///< if the table has the targets
   std::string unmeasured;               ///< why there are no errors although it has them
 };
 /// @throws InvalidArgument if the table lacks a column or has a category that the run did not see.
-Predictions predict(const TrainedModel& trained, const data::Table& table);
+/// `coverage` of bounds; 0: none.
+Predictions predict(const TrainedModel& trained, const data::Table& table, double coverage = 0);
 /// A row per row of the table: its number from 1, a column per target; of classes a column of
 /// probabilities each.
 std::string to_csv(const TrainedModel& trained, const Predictions& predictions,

@@ -378,6 +378,7 @@ std::vector<Setting> make_settings() {
       optional_count("ensemble", FIELD(ensemble)),
       unlisted(number("folds", FIELD(folds))),
       toggle("no-refit", FIELD(refit), /*on=*/false),
+      toggle("no-intervals", FIELD(intervals), /*on=*/false),
       toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
       toggle("csv-safe", FIELD(csv_safe), /*on=*/true, kMayChange),
       device(),

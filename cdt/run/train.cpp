@@ -222,6 +222,7 @@ class Session {
     wanted.members = options_.ensemble.value_or(study::usual_members(run_.problem, run_.training));
     wanted.folds = options_.folds;
     wanted.refit = options_.refit;
+    wanted.intervals = options_.intervals && run_.training.loss != dynamics::Loss::kCrossEntropy;
     learner.emplace(run_.problem, wanted);
   }
 
@@ -346,6 +347,11 @@ class Session {
     const auto predictions = predict_splits(problem, run_.predictor, learned);
     staged.write_predictions(problem.preprocess, predictions, options_.csv_safe);
     record.errors = measure_errors(problem, predictions);
+    if (options_.intervals) {
+      if (const auto intervals = study::make_intervals(problem, learned)) {
+        staged.write_intervals(*intervals);
+      }
+    }
     RunPrediction& found = record.prediction.emplace();
     found.members = members;
     found.points = learned.result.best_step;

@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/json.h>
 #include <cdt/nn/engine.h>
+#include <cdt/study/intervals.h>
 #include <cdt/study/learn.h>
 #include <cdt/train/batches.h>
 #include <cdt/train/trainer.h>
@@ -16,6 +17,8 @@ using torch::Tensor;
 using train::StepRecord;
 using Clock = std::chrono::steady_clock;
 
+/// A kernel of more rows is not factorised for intervals.
+constexpr int64_t kMostResiduals = 5000;
 constexpr const char* kLearnerFormat = "cdt-learner-1";
 
 /// Starts of members are those of seeds that lie far apart.
@@ -254,12 +257,31 @@ struct Learner::State {
       count.index_add_(0, at, torch::ones({at.size(0), 1}, torch::kFloat64));
     }
     held_out = total / count;  // NaN where none was
-    if (!options.refit) {
-      best.clear();
-      for (const Walk& walk : walks) {
-        best.emplace_back();
-        for (const Tensor& p : walk.model->parameters()) best.back().push_back(p.detach().clone());
-      }
+    best.clear();
+    for (const Walk& walk : walks) {
+      best.emplace_back();
+      for (const Tensor& p : walk.model->parameters()) best.back().push_back(p.detach().clone());
+    }
+  }
+
+  void return_to_best() {
+    const torch::NoGradGuard no_graph;
+    for (size_t w = 0; w < walks.size(); ++w) {
+      const auto parameters = walks[w].model->parameters();
+      for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(best[w][i]);
+    }
+  }
+
+  /// Before the walks are forgotten: what their linearizations say of rows that they have not seen.
+  void find_variances() {
+    const size_t last = best_point > 0 ? static_cast<size_t>(best_point) - 1 : 0;
+    const double tau = history.at(last).decay;
+    if (!options.intervals || !(tau > 0) || data.y.numel() > kMostResiduals) return;
+    return_to_best();
+    held_variance = torch::full_like(held_out, train::kUnknown);
+    for (const Walk& walk : walks) {
+      const Tensor v = relative_variance(walk.model, walk.rows.x, tau, walk.x_held);
+      held_variance.index_copy_(0, indices(walk.held, torch::kCPU), v);
     }
   }
 
@@ -312,7 +334,8 @@ struct Learner::State {
   int64_t best_point = -1;
   double best_loss = train::kUnknown;
   Tensor held_out;
-  std::vector<std::vector<Tensor>> best;  ///< parameters of the walks there, without refit
+  Tensor held_variance;
+  std::vector<std::vector<Tensor>> best;  ///< parameters of the walks there
   std::vector<StepRecord> history, refit_history;
   double earlier_seconds = 0;
   Clock::time_point started = Clock::now();
@@ -359,6 +382,7 @@ Learned Learner::run(const LearnHooks& hooks) {
       if (s.seconds() - last_checkpoint >= s.options.training.checkpoint_seconds) save();
       continue;
     }
+    s.find_variances();
     if (!s.options.refit) break;
     s.start_refit();
     save();
@@ -376,13 +400,7 @@ Learned Learner::run(const LearnHooks& hooks) {
   }
   Learned learned;
   train::TrainResult& result = learned.result;
-  if (!s.options.refit) {
-    const torch::NoGradGuard no_graph;
-    for (size_t w = 0; w < s.walks.size(); ++w) {
-      const auto parameters = s.walks[w].model->parameters();
-      for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(s.best[w][i]);
-    }
-  }
+  if (!s.options.refit) s.return_to_best();
   const bool patient = s.history.back().step - s.best_point >= s.options.training.patience &&
                        s.options.training.patience > 0;
   result.outcome = patient ? train::Outcome::kEarlyStopping : train::Outcome::kSteps;
@@ -406,6 +424,7 @@ Learned Learner::run(const LearnHooks& hooks) {
   if (!s.refit_history.empty()) learned.decay = s.refit_history.back().decay;
   learned.refit = s.refit_history;
   learned.held_out = s.held_out;
+  learned.held_variance = s.held_variance;
   result.seconds = s.earlier_seconds = s.seconds();
   return learned;
 }
@@ -425,12 +444,13 @@ SafeTensors Learner::checkpoint() const {
   content.metadata["history"] = train::to_csv(s.history);
   content.metadata["refit_history"] = train::to_csv(s.refit_history);
   content.tensors["held_out"] = s.held_out;
+  if (s.held_variance.defined()) content.tensors["held_variance"] = s.held_variance;
   for (size_t w = 0; w < s.walks.size(); ++w) {
     const std::string name = c10::str("walk.", w, ".");
     const SafeTensors part = s.walks[w].trainer->checkpoint();
     for (const auto& [key, tensor] : part.tensors) content.tensors[name + key] = tensor;
     for (const auto& [key, text] : part.metadata) content.metadata[name + key] = text;
-    if (w >= s.best.size()) continue;
+    if (s.stage == LearnStage::kRefit || w >= s.best.size()) continue;
     for (size_t i = 0; i < s.best[w].size(); ++i) {
       content.tensors[c10::str("best.", w, ".", i)] = s.best[w][i];
     }
@@ -480,7 +500,7 @@ void Learner::restore(const SafeTensors& content) {
     s.walks[w].trainer->restore(part);
     s.walks[w].over = over[w].flag();
     s.all_over = s.all_over && s.walks[w].over;
-    if (s.options.refit || best_point < 0) continue;
+    if (refit || best_point < 0) continue;
     s.best.emplace_back();
     const auto parameters = s.walks[w].model->parameters();
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -495,6 +515,12 @@ void Learner::restore(const SafeTensors& content) {
   s.point = point;
   s.best_loss = saved["best_loss"].number_or_nan();
   s.held_out = held->second.clone();
+  if (const auto found = content.tensors.find("held_variance"); found != content.tensors.end()) {
+    CDT_REQUIRE(found->second.sizes() == s.held_out.sizes() &&
+                    found->second.scalar_type() == torch::kFloat64,
+                "the checkpoint's variances are not those of its rows");
+    s.held_variance = found->second.clone();
+  }
   s.history = std::move(history);
   s.refit_history = std::move(refit_history);
   s.earlier_seconds = saved["seconds"].number();

@@ -23,7 +23,8 @@ struct LearnOptions {
   /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
   /// member, else one fold a member, and at least kLeastFolds.
   int64_t folds = 0;
-  bool refit = true;  ///< otherwise the walks themselves, at the point, are the members
+  bool intervals = false;  ///< also finds `held_variance`, of quadratic losses by a path
+  bool refit = true;       ///< otherwise the walks themselves, at the point, are the members
 };
 
 inline constexpr int64_t kLeastFolds = 4;
@@ -61,6 +62,8 @@ struct Learned {
   /// Outputs [r, n_L] of the walk that held the row out, at the point; NaN for rows that none did.
   /// Rows are in the order of all_rows(): those that train, then those that validate.
   torch::Tensor held_out;
+  /// Their relative variances [r, n_L] (intervals.h), if they were asked for.
+  torch::Tensor held_variance;
 };
 
 /// All rows that may train: x, y and sample weights of the problem's training and validation rows.

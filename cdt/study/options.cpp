@@ -43,6 +43,7 @@ data::PreprocessOptions preprocess_options(const DataOptions& options) {
   if (predict) {
     wanted.rare_rows = kRareRows;
     wanted.missing_indicator = true;
+    wanted.grouped = true;
     wanted.dates = true;
     wanted.select = true;
     wanted.constant_target = true;

@@ -55,10 +55,10 @@ struct DataOptions {
 };
 
 /// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.
-inline constexpr int64_t kUsualQuantiles = 12;
+inline constexpr int64_t kUsualQuantiles = 13;
 inline constexpr double kUsualClip = 4;
 inline constexpr int64_t kUsualLevels = 64;
-inline constexpr int64_t kRareRows = 3;
+inline constexpr int64_t kRareRows = 5;
 
 /// What the options say of encoding and scaling, and the goal where they say nothing. Under predict
 /// also dates, indicators of missing numbers, rare categories, and the choice of columns.

@@ -8,6 +8,27 @@ namespace cdt::study {
 
 using torch::Tensor;
 
+namespace {
+
+/// What `of` makes of the members' outputs, averaged.
+template <class Function>
+Tensor averaged(const Predictor& predictor, const Tensor& x, Function of) {
+  const torch::NoGradGuard no_graph;
+  Tensor sum;
+  for (const nn::Network& model : predictor.members) {
+    const Tensor outputs = model->forward(x.to(model->device(), model->dtype()));
+    const Tensor part = of(outputs.to(torch::kCPU, torch::kFloat64));
+    sum = sum.defined() ? sum + part : part;
+  }
+  return sum / static_cast<double>(predictor.members.size());
+}
+
+}  // namespace
+
+Tensor mean_outputs(const Predictor& predictor, const Tensor& x) {
+  return averaged(predictor, x, [](const Tensor& z) { return z; });
+}
+
 Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                 const Tensor& outputs) {
   if (preprocess.has_classes()) return torch::softmax(outputs / predictor.temperature, 1);
@@ -34,16 +55,10 @@ Tensor predict_targets(const Predictor& predictor, const data::Preprocess& prepr
     std::vector<int64_t> rows(static_cast<size_t>(std::min(kRows, samples.count() - first)));
     std::iota(rows.begin(), rows.end(), first);
     const Tensor features = samples.batch(rows).x;
-    Tensor sum;
-    for (const nn::Network& model : predictor.members) {
-      const Tensor outputs = model->forward(features.to(model->device(), model->dtype()));
-      Tensor part = outputs.to(torch::kCPU, torch::kFloat64);
-      // Probabilities are averaged, and numbers where the networks learn them.
-      if (preprocess.has_classes()) part = in_units(predictor, preprocess, part);
-      sum = sum.defined() ? sum + part : part;
-    }
-    sum = sum / static_cast<double>(predictor.members.size());
-    parts.push_back(preprocess.has_classes() ? sum : in_units(predictor, preprocess, sum));
+    const auto units = [&](const Tensor& z) { return in_units(predictor, preprocess, z); };
+    // Probabilities are averaged, and numbers where the networks learn them.
+    parts.push_back(preprocess.has_classes() ? averaged(predictor, features, units)
+                                             : units(mean_outputs(predictor, features)));
   }
   Tensor predictions = torch::cat(parts);
   const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();

@@ -53,6 +53,9 @@ struct Predictor {
 torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                        const torch::Tensor& outputs);
 
+/// The members' outputs on features x [r, F], averaged: [r, n_L], float64, on the CPU.
+torch::Tensor mean_outputs(const Predictor& predictor, const torch::Tensor& x);
+
 /// Predictions for r samples, in units of the file [r, t], float64; of classes their probabilities
 /// [r, C]. Samples are asked for in blocks, so that a long file needs little memory.
 /// @throws InvalidArgument, naming `source`, if one is not finite.

@@ -81,6 +81,22 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
   return predictor;
 }
 
+std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned) {
+  if (problem.preprocess.has_classes()) return std::nullopt;
+  const Tensor rows = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
+  if (rows.numel() == 0) return std::nullopt;
+  const train::TrainData all = all_rows(problem);
+  Intervals intervals;
+  Tensor residuals = (learned.held_out - all.y.to(torch::kCPU, torch::kFloat64)).abs();
+  if (learned.held_variance.defined() && learned.decay > 0) {
+    residuals = residuals / learned.held_variance.sqrt();
+    intervals.x = all.x.cpu();
+    intervals.tau = learned.decay;
+  }
+  intervals.residuals = std::get<0>(residuals.index_select(0, rows).sort(0));
+  return intervals;
+}
+
 double linear_error(const Tensor& x, const Tensor& y) {
   const Tensor wide = x.to(torch::kCPU, torch::kFloat64);
   const Tensor X = wide - wide.mean(0, /*keepdim=*/true);

@@ -2,16 +2,17 @@
 /// taught about them.
 #pragma once
 
+#include <cdt/study/intervals.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/predictions.h>
 
 namespace cdt::study {
 
-/// @throws InvalidArgument if there are not two rows, or a target does not vary.
-///
-/// What the held-out rows say, of a target that is a number: bounds and factor; of classes the
-/// temperature.
+/// What the held-out rows say: of numbers bounds and factors, of classes the temperature.
 Predictor calibrate(const Problem& problem, const Learned& learned);
+
+/// Intervals from the residuals of held-out rows; none of classes, or if no row was held out.
+std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned);
 
 /// An error on new rows: its estimate, and one standard error of that.
 struct Estimate {

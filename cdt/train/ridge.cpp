@@ -1,3 +1,4 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/train/ridge.h>
 
@@ -12,6 +13,10 @@ namespace {
 /// Probabilities below this count as this much in 1/√p: what such a sample asks for is more than a
 /// step can give.
 constexpr double kLeastProbability = 1e-12;
+
+/// Of the effective number of parameters.
+constexpr int64_t kMostExact = 500;
+constexpr int64_t kProbes = 32;
 
 /// S and e of one linearization, and D with S_i = D·diag(scale_i) where there is one.
 struct Residuals {
@@ -70,8 +75,9 @@ RidgeProblem::RidgeProblem(const kernel::Model& model, const Tensor& x, const Ob
         model.parameters());
     kernel::NtkOptions ntk;
     ntk.memory_bytes = options.memory_bytes;
+    ntk.accumulate = options.accumulate;
     const Tensor scale = found.scale.reshape({-1});
-    K_ = kernel::empirical_ntk(classes ? reduced : model, x, ntk).theta;
+    K_ = kernel::empirical_ntk(classes ? reduced : model, x, ntk).theta.to(torch::kFloat64);
     K_ *= scale.unsqueeze(0);
     K_ *= scale.unsqueeze(1);
     mean_eigenvalue_ = K_.diagonal().mean().item<double>();
@@ -93,11 +99,18 @@ Tensor RidgeProblem::to_residuals(const Tensor& v) const {
 
 Tensor RidgeProblem::solve(const Tensor& b, double lambda) const {
   if (!has_matrix()) return conjugate_gradients(b, lambda);
+  const Tensor& L = factor(lambda);
+  return L.defined() ? torch::cholesky_solve(b.unsqueeze(1), L).squeeze(1) : Tensor();
+}
+
+const Tensor& RidgeProblem::factor(double lambda) const {
+  if (factored_ == lambda) return factor_;
   Tensor shifted = K_.clone();
   shifted.diagonal().add_(lambda);
   const auto [L, info] = torch::linalg_cholesky_ex(shifted);
-  if (info.item<int64_t>() != 0) return {};
-  return torch::cholesky_solve(b.unsqueeze(1), L).squeeze(1);
+  factor_ = info.item<int64_t>() == 0 ? L : Tensor();
+  factored_ = lambda;
+  return factor_;
 }
 
 Tensor RidgeProblem::conjugate_gradients(const Tensor& b, double lambda) const {
@@ -122,12 +135,19 @@ Tensor RidgeProblem::conjugate_gradients(const Tensor& b, double lambda) const {
 
 double RidgeProblem::freedom(double tau) const {
   if (!has_matrix()) return kUnknown;
-  Tensor shifted = K_.clone();
-  shifted.diagonal().add_(tau);
-  const auto [L, info] = torch::linalg_cholesky_ex(shifted);
-  if (info.item<int64_t>() != 0) return kUnknown;
-  const double inverse_trace = torch::cholesky_inverse(L).diagonal().sum().item<double>();
-  return static_cast<double>(residual_.numel()) - tau * inverse_trace;
+  const Tensor& L = factor(tau);
+  if (!L.defined()) return kUnknown;
+  const int64_t m = residual_.numel();
+  if (m <= kMostExact) {
+    return static_cast<double>(m) -
+           tau * torch::cholesky_inverse(L).diagonal().sum().item<double>();
+  }
+  const auto generator = at::detail::createCPUGenerator(/*seed=*/1);
+  const Tensor signs = torch::randint(0, 2, {m, kProbes}, generator, torch::kFloat64);
+  const Tensor probes = (2 * signs - 1).to(L.device());
+  const double square =
+      torch::linalg_solve_triangular(L, probes, /*upper=*/false).square().sum().item<double>();
+  return static_cast<double>(m) - tau * square / kProbes;
 }
 
 }  // namespace cdt::train

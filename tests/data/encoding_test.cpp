@@ -146,6 +146,27 @@ TEST(Encoding, PiecesByHand) {
   EXPECT_NEAR(preprocess.transform(table)[0][1].item<double>(), 0.25 * (0 - 0.8) / 0.4, 1e-14);
 }
 
+TEST(Encoding, WhatAColumnGivesTogetherIsScaledAsOne) {
+  PreprocessOptions options = raw();
+  options.encoding = Encoding::kOneHot;
+  options.scaling = Scaling::kStandard;
+  options.grouped = true;
+  options.missing_indicator = true;
+  const Table table = parsed("k,x,y\na,0,1\na,,2\na,6,3\nb,0,4\nc,6,5\n");
+  const Preprocess preprocess = fit_preprocess(table, options);
+  EXPECT_THAT(preprocess.feature_names(), ElementsAre("k=a", "k=b", "k=c", "x", "x="));
+  // Shares 3/5, 1/5, 1/5: variances 0.24, 0.16, 0.16, together 0.56.
+  const double s = std::sqrt(0.56);
+  const auto row = preprocess.transform(table)[3];
+  EXPECT_NEAR(row[0].item<double>(), -0.6 / s, 1e-14);
+  EXPECT_NEAR(row[1].item<double>(), 0.8 / s, 1e-14);
+  EXPECT_NEAR(row[2].item<double>(), -0.2 / s, 1e-14);
+  // An indicator counts half: 1 of 5 is missing, deviation 0.4.
+  EXPECT_NEAR(preprocess.transform(table)[1][4].item<double>(), 0.5 * 0.8 / 0.4, 1e-14);
+  const auto features = preprocess.transform(table);
+  EXPECT_NEAR(features.narrow(1, 0, 3).square().sum().item<double>() / 5, 1, 1e-14);
+}
+
 TEST(Encoding, MissingNumbersHaveAFeatureWhereSomeWereMissing) {
   PreprocessOptions options = raw();
   options.missing_indicator = true;

@@ -32,17 +32,20 @@ class DecayPath : public StepMethod {
     state.values["rejected"] = rejected_;
     state.values["tau"] = tau_;
     state.values["damping"] = damping_;
+    state.values["mean_eigenvalue"] = mean_eigenvalue_;
     state.put("start", start_);
   }
   void restore(const SavedState& state) override {
     const double tau = state.number("tau");
     const double damping = state.non_negative("damping");
+    const double mean = state.non_negative("mean_eigenvalue");
     std::vector<Tensor> start;
     if (!std::isnan(tau)) start = state.tensors_like("start", setup_->model.parameters());
     linearizations_ = state.count("linearizations");
     rejected_ = state.count("rejected");
     tau_ = std::isnan(tau) ? tau : state.positive("tau");
     damping_ = damping;
+    mean_eigenvalue_ = mean;
     start_ = std::move(start);
   }
 
@@ -75,7 +78,8 @@ class DecayPath : public StepMethod {
   std::shared_ptr<const Setup> setup_;
   std::vector<Tensor> start_;  ///< θ₀; none before the first step
   double tau_ = kUnknown;
-  double damping_ = 0;  ///< μ/τ
+  double damping_ = 0;          ///< μ/τ
+  double mean_eigenvalue_ = 0;  ///< of the last kernel
   int64_t linearizations_ = 0;
   int64_t rejected_ = 0;
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
@@ -104,6 +108,9 @@ void DecayPath::move(Pass& pass, const Tensor& seed, double w) const {
 RidgeProblem DecayPath::linearize(int64_t step, const Pass& pass) const {
   RidgeOptions wanted;
   wanted.memory_bytes = setup_->options.memory_bytes;
+  // Where the path begins there is no decay yet, and it will be a large one.
+  const bool small = tau_ < kLeastDecayOfFloat32 * mean_eigenvalue_;
+  wanted.accumulate = small ? torch::kFloat64 : setup_->model.dtype();
   return {setup_->model,         pass.x, setup_->objective, pass.values, pass.labels,
           setup_->weights(step), wanted};
 }
@@ -111,6 +118,7 @@ RidgeProblem DecayPath::linearize(int64_t step, const Pass& pass) const {
 Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   const TrainOptions& options = setup_->options;
   std::optional<RidgeProblem> ridge(linearize(step, pass));
+  mean_eigenvalue_ = ridge->mean_eigenvalue();
   ++linearizations_;
   ++row.refreshed;
   if (start_.empty()) {

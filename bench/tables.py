@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""The league: the program's defaults beside scikit-learn on tables that everybody knows, same 70/30 splits for all.
+
+usage: tables.py PROGRAM FOLDER [--ames AmesHousing.csv] [--seeds 5] [--tables A,B] [--cache peers.json] [--json FILE]
+
+FOLDER holds the CSV files. Ours is `cdt train --goal predict` on the training rows, then `cdt predict` on the test
+rows; Adam is the same with `--method adam`. Peers get one-hot categories, medians for missing numbers, standardised
+features (and a standardised target for the network), and their default settings. Numbers: squared error on test rows
+over the variance of their targets; of classes the error rate and the log loss. Ratios are geometric means over tables
+of means over seeds, ours over theirs: below 1 we win. Needs scikit-learn and pandas.
+"""
+import argparse
+import json
+import math
+import pathlib
+import shlex
+import subprocess
+import tempfile
+import time
+
+import numpy
+import pandas
+
+# name: (file, target, columns to leave out, is it a class?)
+TABLES = {
+    "boston": ("BostonHousing.csv", "medv", [], False),
+    "concrete": ("concrete.csv", "compressive_strength", [], False),
+    "cars": ("car_prices.csv", "Price", [], False),
+    "biomass": ("biomass.csv", "HHV", ["sample"], False),
+    "sacramento": ("Sacramento.csv", "price", [], False),
+    "ozone": ("Ozone.csv", "V4", [], False),
+    "ames": ("AmesHousing.csv", "SalePrice", ["Order", "PID"], False),
+    "credit": ("credit_data.csv", "Status", [], True),
+    "pima": ("PimaIndiansDiabetes2.csv", "diabetes", [], True),
+}
+PEERS = ["mlp", "boosting", "forest"]
+FLOOR = 1e-6  # of probabilities in the log loss
+
+
+def load(name, folder, ames):
+    file, target, drop, _ = TABLES[name]
+    path = pathlib.Path(ames) if name == "ames" and ames else pathlib.Path(folder) / file
+    table = pandas.read_csv(path, encoding="utf-8-sig").drop(columns=drop)
+    return table[table[target].notna()].reset_index(drop=True)
+
+
+def split(table, seed):
+    order = numpy.random.default_rng(seed).permutation(len(table))
+    cut = round(0.7 * len(table))
+    return table.iloc[numpy.sort(order[:cut])], table.iloc[numpy.sort(order[cut:])]
+
+
+def score(truth, answer, classes=None):
+    """answer: numbers, or probabilities of the classes, a column each"""
+    if classes is None:
+        truth = truth.to_numpy(float)
+        return {"error": float(numpy.mean((answer - truth) ** 2) / numpy.var(truth))}
+    index = truth.map({name: i for i, name in enumerate(classes)}).to_numpy()
+    own = answer[numpy.arange(len(index)), index]
+    return {"error": float(numpy.mean(answer.argmax(1) != index)),
+            "log_loss": float(-numpy.log(numpy.clip(own, FLOOR, 1)).mean())}
+
+
+def peer(learner, train, test, target, is_class, seed):
+    from sklearn import compose, ensemble, impute, neural_network, pipeline, preprocessing
+
+    x = train.drop(columns=target)
+    numbers = [c for c in x if pandas.api.types.is_numeric_dtype(x[c])]
+    texts = [c for c in x if c not in numbers]
+    encode = compose.ColumnTransformer([
+        ("numbers", pipeline.make_pipeline(impute.SimpleImputer(strategy="median"), preprocessing.StandardScaler()), numbers),
+        ("texts", pipeline.make_pipeline(impute.SimpleImputer(strategy="constant", fill_value="missing"),
+                                         preprocessing.OneHotEncoder(handle_unknown="ignore")), texts)],
+        sparse_threshold=0)
+    if is_class:
+        model = {"mlp": lambda: neural_network.MLPClassifier(early_stopping=True, random_state=seed),
+                 "boosting": lambda: ensemble.GradientBoostingClassifier(random_state=seed),
+                 "forest": lambda: ensemble.RandomForestClassifier(random_state=seed)}[learner]()
+    else:
+        model = {"mlp": lambda: neural_network.MLPRegressor(early_stopping=True, random_state=seed),
+                 "boosting": lambda: ensemble.GradientBoostingRegressor(random_state=seed),
+                 "forest": lambda: ensemble.RandomForestRegressor(random_state=seed)}[learner]()
+        if learner == "mlp":
+            model = compose.TransformedTargetRegressor(model, transformer=preprocessing.StandardScaler())
+    fitted = pipeline.make_pipeline(encode, model).fit(x, train[target])
+    rows = test.drop(columns=target)
+    if is_class:
+        return score(test[target], fitted.predict_proba(rows), list(fitted.classes_))
+    return score(test[target], fitted.predict(rows))
+
+
+def ours(program, options, train, test, target, is_class, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        train.to_csv(path / "train.csv", index=False, na_rep="NA")
+        test.drop(columns=target).to_csv(path / "test.csv", index=False, na_rep="NA")
+        start = time.perf_counter()
+        subprocess.run([program, "train", path / "train.csv", "--target", target, "--out", path / "run",
+                        "--seed", str(seed), "--json", "-", *options], check=True, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - start
+        interval = [] if is_class else ["--interval", "0.9"]
+        predict = [program, "predict", path / "run", path / "test.csv", "--out", path / "p.csv", "--quiet"]
+        if subprocess.run(predict + interval, stderr=subprocess.DEVNULL if interval else None).returncode:
+            subprocess.run(predict, check=True)  # a run without intervals
+        answer = pandas.read_csv(path / "p.csv")
+    if is_class:
+        classes = sorted(train[target].unique())
+        result = score(test[target], answer[[f"P({target}={c})" for c in classes]].to_numpy(), classes)
+    else:
+        result = score(test[target], answer[target].to_numpy(float))
+        if f"{target}_low" in answer:
+            truth = test[target].to_numpy(float)
+            result["coverage"] = float(numpy.mean((truth >= answer[f"{target}_low"]) & (truth <= answer[f"{target}_high"])))
+    return {**result, "seconds": seconds}
+
+
+def mean(results, key):
+    values = [r[key] for r in results if key in r]
+    return sum(values) / len(values) if values else None
+
+
+def geometric(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def ratios(league, is_class, key):
+    """ours over each other learner: the geometric mean over tables, and over the best of the others the worst table"""
+    tables = [t for t in league if TABLES[t][3] == is_class]
+    others = [o for o in league[tables[0]] if o != "cdt"] if tables else []
+    if not others or "cdt" not in league[tables[0]]:
+        return {}
+    quotient = {o: [mean(league[t]["cdt"], key) / mean(league[t][o], key) for t in tables] for o in others}
+    worst = max((max(q[i] for q in quotient.values()), tables[i]) for i in range(len(tables)))
+    return {**{o: geometric(q) for o, q in quotient.items()}, "worst_of_best": worst[0], "worst_table": worst[1]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", help="path of cdt; - runs the peers only")
+    parser.add_argument("folder", help="where the CSV files are")
+    parser.add_argument("--ames", help="AmesHousing.csv, if it is elsewhere")
+    parser.add_argument("--seeds", type=int, default=5, help="splits 0, 1, ...")
+    parser.add_argument("--tables", default=",".join(TABLES), help="with commas between: " + ",".join(TABLES))
+    parser.add_argument("--options", default="--goal predict", help="of cdt train")
+    parser.add_argument("--no-adam", action="store_true", help="leave out the program's Adam")
+    parser.add_argument("--cache", help="JSON file that keeps the peers' results")
+    parser.add_argument("--json", help="write everything to this file")
+    arguments = parser.parse_args()
+
+    cache_file = pathlib.Path(arguments.cache) if arguments.cache else None
+    cache = json.loads(cache_file.read_text()) if cache_file and cache_file.exists() else {}
+    league = {}
+    for name in arguments.tables.split(","):
+        _, target, _, is_class = TABLES[name]
+        table = load(name, arguments.folder, arguments.ames)
+        league[name] = {}
+        for seed in range(arguments.seeds):
+            train, test = split(table, seed)
+            run = {}
+            if arguments.program != "-":
+                options = shlex.split(arguments.options)
+                run["cdt"] = ours(arguments.program, options, train, test, target, is_class, seed)
+                if not arguments.no_adam:
+                    run["adam"] = ours(arguments.program, options + ["--method", "adam"], train, test, target, is_class, seed)
+            for learner in PEERS:
+                key = f"{name}/{seed}/{learner}"
+                if key not in cache:
+                    cache[key] = peer(learner, train, test, target, is_class, seed)
+                    if cache_file:
+                        cache_file.write_text(json.dumps(cache, indent=1))
+                run[learner] = cache[key]
+            for learner, result in run.items():
+                league[name].setdefault(learner, []).append(result)
+        shown = []
+        for learner, results in league[name].items():
+            loss, seconds, coverage = (mean(results, key) for key in ["log_loss", "seconds", "coverage"])
+            shown.append(f"{learner} {mean(results, 'error'):.4f}" + (f"/{loss:.4f}" if loss is not None else "")
+                         + (f" ({seconds:.1f} s" + (f", {coverage:.0%} covered" if coverage is not None else "") + ")"
+                            if seconds is not None else ""))
+        print(f"{name:<11} {len(table):>5} rows  " + "  ".join(shown), flush=True)
+
+    summary = {"numbers": ratios(league, False, "error"), "classes": ratios(league, True, "error"),
+               "classes_log_loss": ratios(league, True, "log_loss")}
+    for kind, values in summary.items():
+        if values:
+            print(f"ours over theirs, {kind}: " + "  ".join(f"{o} {v:.3f}" for o, v in values.items() if o in [*PEERS, "adam"])
+                  + f"; over the best of them at most {values['worst_of_best']:.3f} ({values['worst_table']})")
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps({"seeds": arguments.seeds, "options": arguments.options,
+                                                            "league": league, "ratios": summary}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/study/intervals.h>
+
+#include <cmath>
+
+namespace cdt::study {
+
+using torch::Tensor;
+
+namespace {
+
+/// New rows at a time.
+constexpr int64_t kRowsAtATime = 256;
+
+}  // namespace
+
+Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
+                         const Tensor& x_new) {
+  require_positive(tau, "the decay of intervals");
+  const kernel::Model network(model.ptr());
+  Tensor theta = kernel::empirical_ntk(network, x).theta;
+  theta.diagonal().add_(tau);
+  const auto [L, info] = torch::linalg_cholesky_ex(theta);
+  if (info.item<int64_t>() != 0) {
+    throw NumericalError(c10::str("intervals: the kernel with a decay of ", tau,
+                                  " is not positive definite in float64"));
+  }
+  std::vector<Tensor> parts;
+  for (int64_t first = 0; first < x_new.size(0); first += kRowsAtATime) {
+    const Tensor some = x_new.narrow(0, first, std::min(kRowsAtATime, x_new.size(0) - first));
+    const Tensor own = kernel::empirical_ntk(network, some).theta.diagonal();
+    const Tensor cross = kernel::empirical_ntk(network, x, some).theta;  // [n, n′]
+    const Tensor seen = torch::linalg_solve_triangular(L, cross, /*upper=*/false);
+    parts.push_back((own + tau - seen.square().sum(0)) / tau);
+  }
+  // Rounding alone takes it below the noise of the row itself.
+  return torch::cat(parts).clamp_min(1).view({x_new.size(0), -1}).cpu();
+}
+
+double half_width(const Tensor& residuals, double coverage) {
+  CDT_REQUIRE(coverage > 0 && coverage < 1, "an interval covers a share between 0 and 1, not ",
+              coverage);
+  const auto h = static_cast<double>(residuals.size(0));
+  const auto rank = static_cast<int64_t>(std::ceil((h + 1) * coverage));
+  if (rank > residuals.size(0)) return std::numeric_limits<double>::infinity();
+  return residuals[rank - 1].item<double>();
+}
+
+Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
+                 const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
+  const Tensor outputs = mean_outputs(predictor, x_new);
+  Tensor v = torch::ones_like(outputs);
+  if (intervals.x.defined()) {
+    const nn::Network& first = predictor.members.at(0);
+    const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
+    v = relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new));
+  }
+  std::vector<double> width;
+  for (int64_t t = 0; t < outputs.size(1); ++t) {
+    width.push_back(half_width(intervals.residuals.select(1, t), coverage));
+  }
+  const Tensor half = v.sqrt() * torch::tensor(width, torch::kFloat64);
+  Predictor unbounded = predictor;  // the next row may well be the largest yet
+  for (TargetCalibration& target : unbounded.targets) {
+    target = {.factor = target.factor};
+  }
+  return {in_units(unbounded, preprocess, outputs - half),
+          in_units(unbounded, preprocess, outputs + half)};
+}
+
+}  // namespace cdt::study

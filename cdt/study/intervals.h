@@ -1,0 +1,43 @@
+/// Intervals for predictions: how far off one may be, from the linearization at the decay τ where
+/// training ended.
+///
+/// To a Gaussian observer of the linear model, with prior θ ~ N(θ₀, σ²/τ·I) and noise σ², a new row
+/// has the variance vσ², its own noise included, v = (Θ** + τ − Θ*(Θ + τI)⁻¹Θ*ᵀ)/τ ≥ 1. How large σ
+/// is, and how far errors are from Gaussian ones, rows decide that were held out: |residual|/√v of
+/// them, sorted, are the quantiles (conformal prediction, normalised), so that intervals have their
+/// coverage whatever the errors are distributed like, as far as new rows are like these.
+#pragma once
+
+#include <cdt/study/predictions.h>
+
+namespace cdt::study {
+
+/// v [r′, n_L] of new rows x′, for the model at its present parameters, trained on x [r, …] with
+/// decay τ > 0; float64 on the CPU.
+/// @throws InvalidArgument if τ is not positive.
+/// @throws NumericalError if the kernel cannot be computed or factorised.
+torch::Tensor relative_variance(const nn::Network& model, const torch::Tensor& x, double tau,
+                                const torch::Tensor& x_new);
+
+/// All that intervals need, of targets that are numbers.
+struct Intervals {
+  /// [r, F] of training rows, as the first member takes them; undefined: every row has v = 1, as
+  /// of networks that no decay has held back.
+  torch::Tensor x;
+  double tau = 0;           ///< of the last point
+  torch::Tensor residuals;  ///< [h, t] |residual|/√v of held-out rows, scaled units, ascending
+};
+
+/// Of |residual|/√v [h] the ⌈(h + 1)·coverage⌉-th smallest: half the width, scaled units, of the
+/// interval of a row with v = 1. Beyond the largest there is no more to know: infinite.
+/// @throws InvalidArgument unless 0 < coverage < 1.
+double half_width(const torch::Tensor& residuals, double coverage);
+
+struct Bounds {
+  torch::Tensor low, high;  ///< [r′, t] in units of the file
+};
+/// Around the predictions of rows x′ [r′, F].
+Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
+                 const data::Preprocess& preprocess, const torch::Tensor& x_new, double coverage);
+
+}  // namespace cdt::study
