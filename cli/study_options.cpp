@@ -93,6 +93,9 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   add_csv_options(app, data.file, data.csv, required);
   add_columns(app, "--target", data.targets, "columns to learn, with commas between")
       ->required(required);
+  add_choice(app, "--missing-target", data.missing_target, study::parse_missing_target,
+             {"drop", "error"}, study::missing_target_of(data),
+             "a row without a target: leave it out, or refuse the file");
   app.add_option("--rows", data.rows, "rows to draw from the file without replacement; 0 takes all")
       ->check(non_negative())
       ->capture_default_str();
@@ -102,6 +105,17 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
       ->default_str(fmt::format("{}", study::train_fraction_of(data)));
   app.add_option("--train-rows", data.train_rows, "rows to train on, instead of the share")
       ->check(positive());
+  app.add_option("--test-fraction", data.test_fraction,
+                 "share of the rows, drawn first, that is not looked at until the end")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--group", data.group,
+                 "column, no feature: rows that are equal in it, of one customer say, go to one "
+                 "side of the split")
+      ->type_name("COLUMN");
+  app.add_option("--time", data.time,
+                 "column of numbers or dates: the latest rows validate, and test")
+      ->type_name("COLUMN");
   const data::PreprocessOptions usual = study::preprocess_options(data);
   add_choice(app, "--categories", data.encoding, data::parse_encoding, {"index", "onehot"},
              usual.encoding, "text as the index of its category, or one feature per category");
@@ -140,7 +154,8 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   add_columns(app, "--keep", data.keep,
               "columns to learn from, even if they look like identifiers or are constant");
   app.add_option("--sample-weights", data.sample_weights,
-                 "column with positive weights of the samples in the controller's Q; no feature")
+                 "column with positive weights of the samples in the controller's Q; no feature. "
+                 "With --goal predict also in scales and validation, and 0 leaves a row out")
       ->type_name("COLUMN");
 }
 

@@ -319,10 +319,15 @@ std::vector<Setting> make_settings() {
       delimiter(),
       texts("target", FIELD(data.targets)),
       named("goal", FIELD(data.goal), study::parse_goal),
+      by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target,
+              [](const Options& o) { return study::missing_target_of(o.data); }),
       number("rows", FIELD(data.rows)),
       by_goal("train-fraction", FIELD(data.train_fraction), number_of<double>("train-fraction"),
               [](const Options& o) { return study::train_fraction_of(o.data); }),
       unlisted(number("train-rows", FIELD(data.train_rows))),
+      number("test-fraction", FIELD(data.test_fraction)),
+      text("group", FIELD(data.group)),
+      text("time", FIELD(data.time)),
       by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding)),
       by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"),
               ENCODED(max_levels)),
@@ -446,8 +451,9 @@ Options resolved(Options options) {
   const Options usual = usual_options(options.data.goal, method);
   for (const Setting& setting : all_settings()) {
     if (options.given.contains(setting.name) || setting.name == "method") continue;
-    const auto value = setting.get(usual);
-    if (value && setting.get(options) == setting.get(plain)) setting.set(options, *value);
+    const auto value = setting.get(usual), before = setting.get(plain);
+    // What the data options choose by their goal stays undecided: classes have no scale.
+    if (value && value != before && setting.get(options) == before) setting.set(options, *value);
   }
   return options;
 }

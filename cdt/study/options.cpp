@@ -6,6 +6,8 @@ namespace {
 
 constexpr Names<Goal, 2> kGoals{{{"fit", Goal::kFit}, {"predict", Goal::kPredict}}};
 constexpr Names<Fit, 3> kFits{{{"train", Fit::kTrain}, {"seen", Fit::kSeen}, {"all", Fit::kAll}}};
+constexpr Names<MissingTarget, 2> kMissingTargets{
+    {{"drop", MissingTarget::kDrop}, {"error", MissingTarget::kError}}};
 constexpr Names<torch::ScalarType, 2> kDtypes{
     {{"float32", torch::kFloat32}, {"float64", torch::kFloat64}}};
 
@@ -17,6 +19,11 @@ std::string to_string(Goal goal) { return name_of(kGoals, goal); }
 Fit parse_fit(std::string_view name) { return parse_name(kFits, name, "fit"); }
 std::string to_string(Fit fit) { return name_of(kFits, fit); }
 
+MissingTarget parse_missing_target(std::string_view name) {
+  return parse_name(kMissingTargets, name, "missing-target");
+}
+std::string to_string(MissingTarget missing) { return name_of(kMissingTargets, missing); }
+
 data::PreprocessOptions preprocess_options(const DataOptions& options) {
   using data::Encoding, data::MissingNumber, data::Scaling, data::UnknownCategory;
   using data::TargetTransform;
@@ -25,7 +32,10 @@ data::PreprocessOptions preprocess_options(const DataOptions& options) {
   data::PreprocessOptions wanted;
   wanted.targets = options.targets;
   wanted.classes = options.classes;
-  if (!options.sample_weights.empty()) wanted.drop = {options.sample_weights};
+  if (!options.sample_weights.empty()) wanted.drop.push_back(options.sample_weights);
+  // What tells groups apart is not there to be learned from: new rows belong to others.
+  if (!options.group.empty() && !data::contains(options.keep, options.group))
+    wanted.drop.push_back(options.group);
   wanted.encoding = options.encoding.value_or(predict ? Encoding::kOneHot : Encoding::kIndex);
   wanted.missing_number =
       options.missing_number.value_or(predict ? MissingNumber::kMedian : MissingNumber::kZero);
@@ -57,6 +67,11 @@ Fit fit_of(const DataOptions& options) {
 
 double train_fraction_of(const DataOptions& options) {
   return options.train_fraction.value_or(options.goal == Goal::kPredict ? 0.8 : 0.7);
+}
+
+MissingTarget missing_target_of(const DataOptions& options) {
+  return options.missing_target.value_or(options.goal == Goal::kPredict ? MissingTarget::kDrop
+                                                                        : MissingTarget::kError);
 }
 
 torch::ScalarType parse_dtype(std::string_view name) { return parse_name(kDtypes, name, "dtype"); }

@@ -27,6 +27,13 @@ enum class Fit { kTrain, kSeen, kAll };
 Fit parse_fit(std::string_view name);
 std::string to_string(Fit fit);
 
+/// A row without a target: left out, or refused.
+enum class MissingTarget { kDrop, kError };
+/// "drop" or "error".
+/// @throws InvalidArgument on another name.
+MissingTarget parse_missing_target(std::string_view name);
+std::string to_string(MissingTarget missing);
+
 /// A CSV file and how it becomes samples. What is optional and not there is the goal's choice:
 /// `preprocess_options` and the functions below it know.
 struct DataOptions {
@@ -34,23 +41,29 @@ struct DataOptions {
   data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
   Goal goal = Goal::kFit;
-  bool classes = false;                    ///< whether the target, then a single one, is a class
-  int64_t rows = 0;                        ///< to draw without replacement; 0 takes all
-  std::optional<double> train_fraction;    ///< of them, the others validate: 0.7; predict 0.8
-  int64_t train_rows = 0;                  ///< instead of the share; 0: by the share
-  std::optional<data::Encoding> encoding;  ///< index; predict onehot
+  bool classes = false;  ///< whether the target, then a single one, is a class
+  std::optional<MissingTarget> missing_target;  ///< error; predict drop
+  int64_t rows = 0;                             ///< to draw without replacement; 0 takes all
+  std::optional<double> train_fraction;         ///< of them, the others validate: 0.7; predict 0.8
+  int64_t train_rows = 0;                       ///< instead of the share; 0: by the share
+  double test_fraction = 0;  ///< of the rows, that nobody sees until the end; drawn first
+  std::string group;         ///< a column: rows that are equal in it stay on one side
+  std::string time;          ///< a column, numbers or dates: the latest rows validate and test
+  std::optional<data::Encoding> encoding;                 ///< index; predict onehot
   std::optional<data::MissingNumber> missing_number;      ///< zero; predict median
   std::optional<data::UnknownCategory> unknown_category;  ///< error; predict missing
   std::optional<data::Scaling> scaling;                   ///< minmax; predict standard
   std::optional<data::Scaling> target_scaling;            ///< likewise; none for classes
   std::optional<data::TargetTransform> target_transform;  ///< none; predict auto
-  std::optional<int64_t> quantiles;    ///< knots of a number's pieces: 0; predict kUsualQuantiles
-  double quantile_weight = 0;          ///< of the pieces; 0: 1/√(their number)
-  std::optional<double> clip;          ///< bound of scaled features: 0; predict kUsualClip
-  std::optional<int64_t> max_levels;   ///< one-hot categories: all; predict kUsualLevels
-  std::vector<std::string> keep;       ///< predict: features even if they look like identifiers
-  std::optional<Fit> fit;              ///< train; predict seen
-  std::string sample_weights;          ///< a column of positive weights in the controller's Q
+  std::optional<int64_t> quantiles;   ///< knots of a number's pieces: 0; predict kUsualQuantiles
+  double quantile_weight = 0;         ///< of the pieces; 0: 1/√(their number)
+  std::optional<double> clip;         ///< bound of scaled features: 0; predict kUsualClip
+  std::optional<int64_t> max_levels;  ///< one-hot categories: all; predict kUsualLevels
+  std::vector<std::string> keep;      ///< predict: features even if they look like identifiers
+  std::optional<Fit> fit;             ///< train; predict seen
+  /// A column of positive weights in the controller's Q. Under predict they weigh scales and
+  /// validation too, and 0 is as no row.
+  std::string sample_weights;
   std::vector<double> output_weights;  ///< one per target in the controller's Q; empty: all 1
 };
 
@@ -63,9 +76,10 @@ inline constexpr int64_t kRareRows = 5;
 /// What the options say of encoding and scaling, and the goal where they say nothing. Under predict
 /// also dates, indicators of missing numbers, rare categories, and the choice of columns.
 data::PreprocessOptions preprocess_options(const DataOptions& options);
-/// The rows to fit on, and the share that trains, likewise.
+/// The rows to fit on, the share that trains, and what a row without a target is, likewise.
 Fit fit_of(const DataOptions& options);
 double train_fraction_of(const DataOptions& options);
+MissingTarget missing_target_of(const DataOptions& options);
 
 /// A network between the features and the targets: the data say its `input_shape` and `outputs`.
 struct NetworkOptions : nn::NetworkOptions {

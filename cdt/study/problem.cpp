@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/text.h>
+#include <cdt/data/blocks.h>
 #include <cdt/data/conflicts.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace cdt::study {
 namespace {
@@ -41,34 +43,121 @@ std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
   return conflicts;
 }
 
+/// Above zero, or with `may_be_zero` not below it.
 std::vector<double> read_weights(const data::Table& table, const std::string& name,
-                                 const std::vector<int64_t>& rows) {
+                                 const std::vector<int64_t>& rows, bool may_be_zero = false) {
   const data::Column& column = table.at(name);
   data::require_numeric(table, column, "the weights in column");
   std::vector<double> weights;
   for (const int64_t row : rows) {
     const double weight = column.numbers[static_cast<size_t>(row)];
-    CDT_REQUIRE(weight > 0, table.source, ", line ", table.lines[static_cast<size_t>(row)],
-                ": expected a positive weight in column ", data::in_quotes(name), ", but came ",
+    CDT_REQUIRE(weight > 0 || (may_be_zero && weight == 0), table.source, ", line ",
+                table.lines[static_cast<size_t>(row)], ": expected a ",
+                may_be_zero ? "weight of zero or above" : "positive weight", " in column ",
+                data::in_quotes(name), ", but came ",
                 column.is_missing(row) ? "a missing value" : c10::str(weight));
     weights.push_back(weight);
   }
   return weights;
 }
 
-data::Preprocess fit(const data::Table& table, const DataOptions& options,
-                     const data::Split& split) {
-  CDT_REQUIRE(!data::contains(options.targets, options.sample_weights),
-              "sample weights: expected a column that is no target, but came ",
-              data::in_quotes(options.sample_weights));
+void require_roles(const DataOptions& options) {
+  for (const auto& [what, column] : {std::pair{"sample weights", &options.sample_weights},
+                                     {"group", &options.group},
+                                     {"time", &options.time}}) {
+    CDT_REQUIRE(!data::contains(options.targets, *column), what,
+                ": expected a column that is no target, but came ", data::in_quotes(*column));
+  }
+  CDT_REQUIRE(options.group.empty() || options.time.empty(),
+              "expected a split by group or by time, but came both");
   CDT_REQUIRE(!options.classes || !options.target_scaling,
               "target-scale is for numbers; cross-entropy learns classes, which have no scale");
   CDT_REQUIRE(!options.classes || !options.target_transform,
               "target-transform is for numbers; cross-entropy learns classes");
-  const data::PreprocessOptions wanted = preprocess_options(options);
+  CDT_REQUIRE(options.test_fraction >= 0 && options.test_fraction < 1,
+              "test fraction: expected 0 or above, and below 1, but came ", options.test_fraction);
+}
+
+/// The rows that may be learned from, and in words why not the others.
+std::vector<int64_t> usable_rows(const data::Table& table, const DataOptions& options,
+                                 std::vector<std::string>& notes) {
+  std::vector<int64_t> rows;
+  int64_t without_target = 0, without_weight = 0;
+  const bool drop = missing_target_of(options) == MissingTarget::kDrop;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const bool missing =
+        drop && std::any_of(options.targets.begin(), options.targets.end(),
+                            [&](const auto& name) { return table.at(name).is_missing(row); });
+    if (missing) {
+      ++without_target;
+    } else {
+      rows.push_back(row);
+    }
+  }
+  const auto note = [&](int64_t count, const std::string& what, const std::string& advice) {
+    if (count == 0) return;
+    notes.push_back(fmt::format("{} {} {} left out{}", count, count == 1 ? "row" : "rows",
+                                what + (count == 1 ? " is" : " are"), advice));
+  };
+  note(without_target, "without a target", " (--missing-target error refuses them)");
+  if (options.goal != Goal::kPredict || options.sample_weights.empty()) return rows;
+  const std::vector<double> weights = read_weights(table, options.sample_weights, rows, true);
+  std::vector<int64_t> weighed;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (weights[i] > 0) {
+      weighed.push_back(rows[i]);
+    } else {
+      ++without_weight;
+    }
+  }
+  note(without_weight, "of weight 0", "");
+  return weighed;
+}
+
+/// A share of rows, rounded down.
+int64_t share_of(int64_t count, double fraction) {
+  return static_cast<int64_t>(std::floor(static_cast<double>(count) * fraction + 1e-9));
+}
+
+data::SplitRules split_rules(const data::Table& table, const DataOptions& options,
+                             std::vector<std::string>& notes) {
+  data::SplitRules rules;
+  rules.rows = usable_rows(table, options, notes);
+  const auto available = static_cast<int64_t>(rules.rows.size());
+  const bool all = available == table.rows();
+  CDT_REQUIRE(available > 0, table.source, ": expected rows to learn from, but there are none; ",
+              notes.empty() ? "" : notes.back());
+  CDT_REQUIRE(options.rows >= 0 && options.rows <= available, table.source, ": rows asks for ",
+              options.rows, " rows, the file has ", available, all ? "" : " that can be used");
+  rules.count = options.rows > 0 ? options.rows : available;
+  if (options.test_fraction > 0) {
+    rules.test = std::max<int64_t>(1, share_of(rules.count, options.test_fraction));
+  }
+  const int64_t left = rules.count - rules.test;
+  const double fraction = train_fraction_of(options);
+  rules.train = options.train_rows > 0 ? options.train_rows : share_of(left, fraction);
+  CDT_REQUIRE(rules.train >= 1, "a train fraction of ", fraction, " of ", left,
+              " rows leaves none to train on");
+  CDT_REQUIRE(rules.train <= left, "train rows asks for ", rules.train, " of ", left, " rows");
+  if (!options.group.empty()) {
+    rules.blocks = data::group_numbers(table, options.group);
+    if (!data::contains(options.keep, options.group)) {
+      const std::string name = printable_name(options.group);
+      notes.push_back(fmt::format(
+          "{}: left out, it says which rows belong together (--keep {} takes it)", name, name));
+    }
+  }
+  if (!options.time.empty()) {
+    rules.blocks = data::time_numbers(table, options.time, rules.rows);
+    rules.by_time = true;
+  }
+  return rules;
+}
+
+data::Preprocess fit(const data::Table& table, const DataOptions& options,
+                     const data::SplitRules& rules, const data::Split& split) {
   const Fit on = fit_of(options);
-  if (on == Fit::kAll) return data::fit_preprocess(table, wanted, options.csv);
-  std::vector<int64_t> rows = split.train;
+  std::vector<int64_t> rows = on == Fit::kAll ? rules.rows : split.train;
   if (on == Fit::kSeen) {
     rows.insert(rows.end(), split.validation.begin(), split.validation.end());
   }
@@ -76,7 +165,20 @@ data::Preprocess fit(const data::Table& table, const DataOptions& options,
   if (options.goal == Goal::kPredict && !options.sample_weights.empty()) {
     weights = read_weights(table, options.sample_weights, rows);
   }
-  return data::fit_preprocess(table, rows, wanted, options.csv, weights);
+  return data::fit_preprocess(table, rows, preprocess_options(options), options.csv, weights);
+}
+
+/// The groups of rows that train, then of those that validate, numbered from 0.
+std::vector<int64_t> number_groups(const data::SplitRules& rules, const data::Split& split) {
+  std::map<int64_t, int64_t> numbers;
+  std::vector<int64_t> groups;
+  for (const auto* rows : {&split.train, &split.validation}) {
+    for (const int64_t row : *rows) {
+      const int64_t block = rules.blocks[static_cast<size_t>(row)];
+      groups.push_back(numbers.emplace(block, static_cast<int64_t>(numbers.size())).first->second);
+    }
+  }
+  return groups;
 }
 
 }  // namespace
@@ -91,20 +193,15 @@ Problem load_problem(const DataOptions& options, const NetworkOptions& network, 
 
 Problem make_problem(const data::Table& table, const DataOptions& options,
                      const NetworkOptions& network, uint64_t seed, torch::Device device) {
+  require_roles(options);
   Problem problem;
-  const int64_t available = table.rows();
-  CDT_REQUIRE(options.rows >= 0 && options.rows <= available, table.source, ": rows asks for ",
-              options.rows, " rows, the file has ", available);
-  const int64_t count = options.rows > 0 ? options.rows : available;
-  const double fraction = train_fraction_of(options);
-  const auto share = static_cast<int64_t>(std::floor(static_cast<double>(count) * fraction + 1e-9));
-  const int64_t train = options.train_rows > 0 ? options.train_rows : share;
-  CDT_REQUIRE(train >= 1, "a train fraction of ", fraction, " of ", count,
-              " rows leaves none to train on");
-  CDT_REQUIRE(train <= count, "train rows asks for ", train, " of ", count, " rows");
-  problem.split = data::split_rows(available, count, train, seed);
-  problem.preprocess = fit(table, options, problem.split);
-  problem.notes = problem.preprocess.notes;
+  const data::SplitRules rules = split_rules(table, options, problem.notes);
+  problem.split = data::split_rows(rules, seed);
+  problem.fixed_split = rules.by_time;
+  if (!rules.by_time && !rules.blocks.empty()) problem.groups = number_groups(rules, problem.split);
+  problem.preprocess = fit(table, options, rules, problem.split);
+  const auto& chosen = problem.preprocess.notes;
+  problem.notes.insert(problem.notes.end(), chosen.begin(), chosen.end());
 
   nn::NetworkOptions layers = network;
   layers.input_shape = {problem.preprocess.feature_count()};
@@ -125,6 +222,11 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   if (!options.sample_weights.empty()) {
     problem.data.sample_weights = torch::tensor(
         read_weights(table, options.sample_weights, problem.split.train), torch::kFloat64);
+    // Under fit only rows that train need a weight.
+    if (options.goal == Goal::kPredict && !problem.split.validation.empty()) {
+      problem.data.val_weights = torch::tensor(
+          read_weights(table, options.sample_weights, problem.split.validation), torch::kFloat64);
+    }
   }
   if (!options.output_weights.empty()) {
     CDT_REQUIRE(options.output_weights.size() == options.targets.size(),

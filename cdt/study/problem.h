@@ -20,7 +20,7 @@ struct Problem {
   train::TrainData data;
   nn::Network model;
   std::vector<ConflictingRows> conflicts;
-  /// What was chosen on the way, in words: columns left out, logarithms, dates, rows dropped.
+  /// What was chosen on the way, in words: rows and columns left out, logarithms, dates.
   std::vector<std::string> notes;
   /// Of training rows, then validation rows: the group that each belongs to, numbered from 0, if
   /// groups must stay together; else empty.

@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "support/compare.h"
 #include "support/temp_folder.h"
@@ -19,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 using study::AnalysisOptions;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using torch::Tensor;
@@ -108,6 +111,8 @@ TEST_F(Study, NamesGoBothWays) {
   for (const auto goal : {study::Goal::kFit, study::Goal::kPredict})
     EXPECT_EQ(study::parse_goal(study::to_string(goal)), goal);
   EXPECT_THROW(study::parse_goal("guess"), InvalidArgument);
+  for (const auto missing : {study::MissingTarget::kDrop, study::MissingTarget::kError})
+    EXPECT_EQ(study::parse_missing_target(study::to_string(missing)), missing);
   EXPECT_EQ(study::parse_dtype(study::dtype_name(torch::kFloat64)), torch::kFloat64);
   EXPECT_THROW(study::parse_fit("some"), InvalidArgument);
   EXPECT_THROW(study::parse_dtype("int8"), InvalidArgument);
@@ -169,7 +174,7 @@ TEST_F(Study, AProblemOfPredictionIsFittedOnAllRowsThatMayBeSeen) {
   EXPECT_EQ(problem.notes, problem.preprocess.notes);
   EXPECT_THAT(problem.notes, testing::Contains(HasSubstr("lot: ")));
   // In units of the file again.
-  const auto [predicted, wanted] = study::predict_rows(problem, {0, 5});
+  const auto [predicted, wanted] = study::predict_rows(problem, problem.model, {0, 5});
   EXPECT_NEAR(wanted[1][0].item<double>(), problem.table.at("price").numbers[5], 1e-6);
   EXPECT_TRUE(torch::isfinite(predicted).all().item<bool>());
   use_classes();
@@ -177,6 +182,177 @@ TEST_F(Study, AProblemOfPredictionIsFittedOnAllRowsThatMayBeSeen) {
   EXPECT_NO_THROW(load());
   data.target_transform = data::TargetTransform::kLog;
   EXPECT_THROW(load(), InvalidArgument);
+}
+
+/// Rows with groups, dates, weights and gaps; writes the file and returns its options.
+study::DataOptions visits(const std::filesystem::path& file) {
+  std::string csv = "customer,day,x,w,y\n";
+  for (int i = 0; i < 60; ++i) {
+    csv += fmt::format("c{},2024-{:02}-{:02},{},{},{}\n", i % 12, 1 + i % 11, 1 + i * 7 % 28,
+                       i * 37 % 60, i % 10 == 3 ? 0.0 : 1 + i % 4,
+                       i % 15 == 7 ? "" : std::to_string(i * 11 % 17));
+  }
+  write_file_atomically(file, {csv});
+  study::DataOptions options;
+  options.file = file.string();
+  options.targets = {"y"};
+  options.goal = study::Goal::kPredict;
+  return options;
+}
+
+std::vector<int64_t> together(const data::Split& split) {
+  std::vector<int64_t> rows = split.train;
+  rows.insert(rows.end(), split.validation.begin(), split.validation.end());
+  rows.insert(rows.end(), split.test.begin(), split.test.end());
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+TEST_F(Study, RowsWithoutATargetAreLeftOutAndCounted) {
+  data = visits(folder_ / "visits.csv");
+  const study::Problem problem = load();
+  EXPECT_EQ(together(problem.split).size(), 56U);
+  for (const int64_t row : together(problem.split)) EXPECT_NE(row % 15, 7);
+  EXPECT_THAT(problem.notes, testing::Contains("4 rows without a target are left out "
+                                               "(--missing-target error refuses them)"));
+  data.missing_target = study::MissingTarget::kError;
+  EXPECT_THAT([&] { load(); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("missing in lines 9, 24, 39, 54")));
+  // Under fit that is the usual, and can be asked for the other way.
+  data.missing_target.reset();
+  data.goal = study::Goal::kFit;
+  EXPECT_THROW(load(), InvalidArgument);
+  data.missing_target = study::MissingTarget::kDrop;
+  EXPECT_EQ(together(load().split).size(), 56U);
+  data.fit = study::Fit::kAll;
+  EXPECT_NO_THROW(load());
+  data.rows = 57;
+  EXPECT_THAT([&] { load(); }, testing::ThrowsMessage<InvalidArgument>(
+                                   HasSubstr("the file has 56 that can be used")));
+}
+
+TEST_F(Study, TestRowsAreDrawnFirstAndNeverFittedOn) {
+  data = visits(folder_ / "visits.csv");
+  data.test_fraction = 0.25;
+  const study::Problem problem = load(2);
+  EXPECT_EQ(problem.split.test.size(), 14U);
+  EXPECT_EQ(problem.split.train.size(), 33U);  // ⌊0.8 · 42⌋
+  EXPECT_EQ(problem.split.validation.size(), 9U);
+  EXPECT_EQ(together(problem.split).size(), 56U);
+  // A table without them gives the same scales.
+  std::vector<int64_t> seen = problem.split.train;
+  seen.insert(seen.end(), problem.split.validation.begin(), problem.split.validation.end());
+  const auto wanted = study::preprocess_options(data);
+  EXPECT_EQ(data::to_json(problem.preprocess),
+            data::to_json(data::fit_preprocess(problem.table, seen, wanted)));
+  data.test_fraction = 0.001;
+  EXPECT_EQ(load().split.test.size(), 1U);
+  data.test_fraction = 1;
+  EXPECT_THROW(load(), InvalidArgument);
+}
+
+TEST_F(Study, GroupsStayTogetherAndAreNoFeature) {
+  data = visits(folder_ / "visits.csv");
+  data.group = "customer";
+  data.test_fraction = 0.2;
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(seed);
+    const study::Problem problem = load(seed);
+    std::map<int64_t, std::set<int>> sides;
+    int side = 0;
+    for (const auto* rows :
+         {&problem.split.train, &problem.split.validation, &problem.split.test}) {
+      EXPECT_FALSE(rows->empty());
+      for (const int64_t row : *rows) sides[row % 12].insert(side);
+      ++side;
+    }
+    EXPECT_EQ(sides.size(), 12U);
+    for (const auto& [group, on] : sides) EXPECT_EQ(on.size(), 1U) << group;
+    EXPECT_NEAR(static_cast<double>(problem.split.test.size()), 11, 3);
+    EXPECT_FALSE(problem.fixed_split);
+    // The groups of the rows that may be drawn anew, numbered from 0.
+    const auto& groups = problem.groups;
+    ASSERT_EQ(groups.size(), problem.split.train.size() + problem.split.validation.size());
+    std::map<int64_t, int64_t> customer;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const int64_t row = i < problem.split.train.size()
+                              ? problem.split.train[i]
+                              : problem.split.validation[i - problem.split.train.size()];
+      EXPECT_EQ(customer.emplace(groups[i], row % 12).first->second, row % 12);
+    }
+    EXPECT_EQ(customer.rbegin()->first, static_cast<int64_t>(customer.size()) - 1);
+    for (const auto& name : problem.preprocess.csv_options().keep) EXPECT_NE(name, "customer");
+    EXPECT_THAT(problem.notes, testing::Contains(HasSubstr("customer: left out, it says which")));
+  }
+  data.keep = {"customer"};
+  EXPECT_THAT(load().preprocess.csv_options().keep, testing::Contains("customer"));
+  data.group = "y";
+  EXPECT_THROW(load(), InvalidArgument);
+  data.group = "customer";
+  data.time = "day";
+  EXPECT_THAT([&] { load(); }, testing::ThrowsMessage<InvalidArgument>(HasSubstr("came both")));
+}
+
+TEST_F(Study, TheLatestRowsValidateAndTest) {
+  data = visits(folder_ / "visits.csv");
+  data.time = "day";
+  data.test_fraction = 0.2;
+  const study::Problem problem = load();
+  EXPECT_TRUE(problem.fixed_split);
+  EXPECT_TRUE(problem.groups.empty());
+  const data::Column& day = problem.table.at("day");
+  const auto range = [&](const std::vector<int64_t>& rows) {
+    std::set<std::string> days;
+    for (const int64_t row : rows)
+      days.insert(day.categories[static_cast<size_t>(day.codes[static_cast<size_t>(row)])]);
+    return std::pair{*days.begin(), *days.rbegin()};
+  };
+  EXPECT_LT(range(problem.split.train).second, range(problem.split.validation).first);
+  EXPECT_LT(range(problem.split.validation).second, range(problem.split.test).first);
+  EXPECT_EQ(together(problem.split).size(), 56U);
+  // The seed decides nothing but the order.
+  EXPECT_EQ(std::set(problem.split.test.begin(), problem.split.test.end()), [&] {
+    const auto other = load(7).split.test;
+    return std::set(other.begin(), other.end());
+  }());
+  data.time = "customer";
+  EXPECT_THAT([&] { load(); },
+              testing::ThrowsMessage<InvalidArgument>(AllOf(
+                  HasSubstr("visits.csv:2: expected a number or a date"), HasSubstr("\"c0\""))));
+}
+
+TEST_F(Study, ARowOfWeightZeroIsNoRow) {
+  data = visits(folder_ / "visits.csv");
+  data.sample_weights = "w";
+  const study::Problem problem = load();
+  for (const int64_t row : together(problem.split)) EXPECT_NE(row % 10, 3);
+  EXPECT_THAT(problem.notes, testing::Contains("6 rows of weight 0 are left out"));
+  EXPECT_EQ(problem.data.sample_weights.size(0), problem.data.x.size(0));
+  EXPECT_EQ(problem.data.val_weights.size(0), problem.data.x_val.size(0));
+  EXPECT_GT(problem.data.val_weights.min().item<double>(), 0);
+  // The same file without these rows.
+  std::string csv = "customer,day,x,w,y\n";
+  const std::string all = read_file(data.file);
+  size_t line = all.find('\n') + 1;
+  for (int i = 0; i < 60; ++i) {
+    const size_t end = all.find('\n', line) + 1;
+    if (i % 10 != 3) csv += all.substr(line, end - line);
+    line = end;
+  }
+  data.file = (folder_ / "fewer.csv").string();
+  write_file_atomically(data.file, {csv});
+  const study::Problem fewer = load();
+  EXPECT_TRUE(torch::equal(problem.data.x, fewer.data.x));
+  EXPECT_TRUE(torch::equal(problem.data.y, fewer.data.y));
+  EXPECT_TRUE(torch::equal(problem.data.val_weights, fewer.data.val_weights));
+  EXPECT_EQ(data::to_json(problem.preprocess), data::to_json(fewer.preprocess));
+  // Under fit it is an error, as before.
+  data = visits(folder_ / "visits.csv");
+  data.sample_weights = "w";
+  data.goal = study::Goal::kFit;
+  data.missing_target = study::MissingTarget::kDrop;
+  EXPECT_THAT([&] { load(); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("expected a positive weight")));
 }
 
 TEST_F(Study, FindingsAreThoseOfTheKernel) {
@@ -294,7 +470,8 @@ TEST_F(Study, SaysWhyAnAnalysisIsSkipped) {
 
 TEST_F(Study, PredictionsAreInUnitsOfTheFile) {
   const study::Problem problem = load();
-  const auto [predicted, wanted] = study::predict_rows(problem, problem.model, problem.split.validation);
+  const auto [predicted, wanted] =
+      study::predict_rows(problem, problem.model, problem.split.validation);
   const data::Column& prices = problem.table.at("price");
   for (int64_t i = 0; i < 18; ++i) {
     const int64_t row = problem.split.validation[static_cast<size_t>(i)];
