@@ -4,43 +4,61 @@
 #include <cdt/core/text.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cdt::cli {
 namespace {
 
-/// A line of the table; a dash for what is not known.
-std::string line(const std::string& name, std::optional<double> training,
-                 std::optional<double> validation) {
-  const auto cell = [](const std::optional<double>& value) {
-    return value && std::isfinite(*value) ? fmt::format("{:.4g}", *value) : std::string("-");
-  };
-  return fmt::format("  {:24}{:>14}{:>14}\n", name, cell(training), cell(validation));
-}
+/// What the table has beside each other: training rows, validation or held-out rows, test rows.
+struct ErrorColumn {
+  std::string name;
+  const study::Errors* errors;
+  double loss;
+};
 
-std::string number_lines(const std::string& target, const study::NumberErrors& train,
-                         const study::NumberErrors* validation) {
-  const bool validated = validation != nullptr;
-  return line("RMS error of " + target, train.rmse,
-              validated ? std::optional(validation->rmse) : std::nullopt) +
-         line("R² of " + target, train.r2, validated ? validation->r2 : std::nullopt);
-}
+/// A table with names at the left; a dash for what is not known.
+class SummaryTable {
+ public:
+  void add(std::string name, std::vector<std::string> cells) {
+    width_ = std::max(width_, printed_width(name));
+    lines_.push_back({std::move(name), std::move(cells)});
+  }
+  void add(std::string name, const std::vector<std::optional<double>>& values) {
+    std::vector<std::string> cells;
+    for (const auto& value : values) {
+      cells.push_back(value && std::isfinite(*value) ? fmt::format("{:.4g}", *value) : "-");
+    }
+    add(std::move(name), std::move(cells));
+  }
+  std::string text() const {
+    std::string all;
+    for (const auto& [name, cells] : lines_) {
+      all += "  " + name + std::string(width_ - printed_width(name), ' ');
+      for (const std::string& cell : cells) all += fmt::format("{:>14}", cell);
+      all += "\n";
+    }
+    return all;
+  }
 
-/// Accuracies, and the confusion of validation (else training) rows, unless the classes are too
-/// many.
-std::string class_lines(const std::string& target, const study::ClassErrors& train,
-                        const study::ClassErrors* validation) {
+ private:
+  /// Letters, not bytes.
+  static size_t printed_width(const std::string& text) {
+    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    }));
+  }
+
+  size_t width_ = 24;
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines_;
+};
+
+/// Who was taken for what, unless the classes are too many.
+std::string confusion_text(const study::ClassErrors& shown, const std::string& rows) {
   constexpr size_t kMostShown = 10;
-  const auto percent = [](const study::ClassErrors& e) {
-    return fmt::format("{:.2f} %", 100 * e.accuracy);
-  };
-  const bool validated = validation != nullptr;
-  std::string text = fmt::format("  {:24}{:>14}{:>14}\n", "accuracy of " + target, percent(train),
-                                 validated ? percent(*validation) : "-");
-  const study::ClassErrors& shown = validated ? *validation : train;
-  if (shown.classes.size() > kMostShown) return text;
-  text += fmt::format("\n  {} rows, by class (down) and prediction (across):\n  {:16}",
-                      validated ? "validation" : "training", "");
+  if (shown.classes.size() > kMostShown) return "";
+  std::string text =
+      fmt::format("\n  {} rows, by class (down) and prediction (across):\n  {:16}", rows, "");
   const auto cell = [](const std::string& word) { return fmt::format("{:>10.9}", word); };
   for (const std::string& column : shown.classes) text += cell(printable_name(column));
   for (size_t i = 0; i < shown.classes.size(); ++i) {
@@ -50,13 +68,60 @@ std::string class_lines(const std::string& target, const study::ClassErrors& tra
   return text + "\n";
 }
 
+std::string error_table(const run::TrainedRun& run) {
+  const run::RunErrors& errors = *run.record.errors;
+  const bool predicts = run.record.prediction.has_value();
+  std::vector<ErrorColumn> columns{{"training", &errors.train, run.result.train_loss}};
+  columns.push_back({predicts ? "held out" : "validation",
+                     errors.validation.empty() ? nullptr : &errors.validation,
+                     run.result.val_loss});
+  if (!errors.test.empty()) columns.push_back({"test", &errors.test, train::kUnknown});
+  SummaryTable table;
+  std::vector<std::string> names;
+  std::vector<std::optional<double>> losses;
+  for (const ErrorColumn& column : columns) {
+    names.push_back(column.name);
+    losses.emplace_back(column.loss);
+  }
+  table.add("", names);
+  const bool classes = run.problem.preprocess.has_classes();
+  table.add(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets"), losses);
+  std::string confusion;
+  for (size_t i = 0; i < errors.train.size(); ++i) {
+    const std::string target = printable_name(errors.train[i].target);
+    std::vector<std::optional<double>> rmse, r2;
+    std::vector<std::string> accuracy;
+    const study::ClassErrors* shown = nullptr;
+    std::string shown_name;
+    for (const ErrorColumn& column : columns) {
+      const auto* value = column.errors ? &(*column.errors)[i].value : nullptr;
+      const auto* number = value ? std::get_if<study::NumberErrors>(value) : nullptr;
+      const auto* of = value ? std::get_if<study::ClassErrors>(value) : nullptr;
+      rmse.push_back(number ? std::optional(number->rmse) : std::nullopt);
+      r2.push_back(number ? number->r2 : std::nullopt);
+      accuracy.push_back(of ? fmt::format("{:.2f} %", 100 * of->accuracy) : "-");
+      if (of != nullptr) shown = of, shown_name = column.name;
+    }
+    if (shown != nullptr) {
+      table.add("accuracy of " + target, accuracy);
+      confusion += confusion_text(*shown, shown_name);
+    } else {
+      table.add("RMS error of " + target, rmse);
+      table.add("R² of " + target, r2);
+    }
+  }
+  return "\n" + table.text() + confusion;
+}
+
 std::string fit_head(const run::TrainedRun& run) {
   const study::Problem& problem = run.problem;
   const train::TrainResult& result = run.result;
-  return fmt::format("\n{} ({} parameters), {} by {}, learning rate {:.4g}: {} in {:.2f} s\n{}\n",
+  const double rate = result.learning_rate;  // a path has none
+  return fmt::format("\n{} ({} parameters), {} by {}{}: {} in {:.2f} s\n{}\n",
                      problem.model->describe(), problem.model->parameter_count(),
                      count_of(static_cast<int64_t>(problem.split.train.size()), "sample"),
-                     train::to_string(run.training.method), result.learning_rate,
+                     train::to_string(run.training.method),
+                     std::isnan(rate) ? "" : fmt::format(", learning rate {:.4g}", rate),
                      count_of(result.steps, "step"), result.seconds, result.in_words());
 }
 
@@ -79,31 +144,12 @@ std::string prediction_head(const run::TrainedRun& run) {
 }  // namespace
 
 std::string summarize(const run::TrainedRun& run) {
-  const study::Problem& problem = run.problem;
-  const train::TrainResult& result = run.result;
-  const auto& errors = run.record.errors;
   std::string text = run.record.prediction ? prediction_head(run) : fit_head(run);
-  if (result.outcome == train::Outcome::kInterrupted) {
+  if (run.result.outcome == train::Outcome::kInterrupted) {
     text += fmt::format("cdt train --resume {} continues.\n", run.folder.path().string());
   }
-  if (!errors) return text;
-  const bool classes = problem.preprocess.has_classes();
-  text += fmt::format("\n  {:24}{:>14}{:>14}\n", "", "training",
-                      run.record.prediction ? "held out" : "validation");
-  text += line(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets"),
-               result.train_loss, result.val_loss);
-  for (size_t i = 0; i < errors->train.size(); ++i) {
-    const auto& [name, value] = errors->train[i];
-    const std::string target = printable_name(name);
-    const auto* other = errors->validation.empty() ? nullptr : &errors->validation[i].value;
-    if (const auto* number = std::get_if<study::NumberErrors>(&value)) {
-      text +=
-          number_lines(target, *number, other ? &std::get<study::NumberErrors>(*other) : nullptr);
-    } else {
-      text += class_lines(target, std::get<study::ClassErrors>(value),
-                          other ? &std::get<study::ClassErrors>(*other) : nullptr);
-    }
-  }
+  if (!run.record.errors) return text;
+  text += error_table(run);
   return text + fmt::format(
                     "\n{0}: model.safetensors, preprocess.json, history.csv, "
                     "predictions.csv, run.json, report.html\nNext: cdt predict {0} NEW.csv --out "

@@ -213,6 +213,7 @@ std::vector<SplitPredictions> predict_splits(const study::Problem& problem) {
   };
   add("train", problem.split.train);
   add("validation", problem.split.validation);
+  add("test", problem.split.test);
   return found;
 }
 
@@ -234,6 +235,9 @@ std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
         study::in_units(predictor, problem.preprocess, learned.held_out.index_select(0, held)),
         problem.preprocess.targets_in_units(problem.table, out.rows)};
     found.push_back(std::move(out));
+  }
+  if (!split.test.empty()) {
+    found.push_back({"test", split.test, study::predict_rows(problem, predictor, split.test)});
   }
   return found;
 }

@@ -22,10 +22,10 @@ struct SplitPredictions {
   std::vector<int64_t> rows;
   study::RowPredictions values;
 };
-/// Of the rows that trained and validated, by the network.
+/// Of the rows that trained, validated and test, by the network.
 std::vector<SplitPredictions> predict_splits(const study::Problem& problem);
 /// Of what was learned to predict: rows that were held out, by the walk that had not seen them, as
-/// validation; the others as training rows.
+/// validation; all but test rows as training rows, by the predictor.
 std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
                                              const study::Predictor& predictor,
                                              const study::Learned& learned);
