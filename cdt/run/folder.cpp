@@ -167,7 +167,10 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
 
 void RunFolder::write_intervals(const study::Intervals& found) const {
   SafeTensors content;
-  content.metadata = {{"format", kIntervalsFormat}, {"tau", fmt::format("{}", found.tau)}};
+  content.metadata = {{"format", kIntervalsFormat},
+                      {"tau", fmt::format("{}", found.tau)},
+                      {"median", fmt::format("{}", found.median)},
+                      {"share", fmt::format("{}", found.share)}};
   content.tensors["residuals"] = found.residuals;
   if (found.x.defined()) content.tensors["x"] = found.x;
   save_safetensors(intervals(), content);
@@ -195,7 +198,11 @@ study::Intervals RunFolder::read_intervals(int64_t features, int64_t targets) co
               where, ": expected training rows of ", features, " features");
   require_finite(found.x, where + ", x");
   found.tau = parse_json(content.metadata["tau"], where + ", tau").number();
-  CDT_REQUIRE(found.tau > 0, where, ": expected a decay above zero, but came ", found.tau);
+  found.median = parse_json(content.metadata["median"], where + ", median").number();
+  found.share = parse_json(content.metadata["share"], where + ", share").number();
+  CDT_REQUIRE(found.tau > 0 && found.median > 0 && found.share >= 0 && found.share <= 1, where,
+              ": expected tau and median above zero and a share up to 1, but came ", found.tau,
+              ", ", found.median, " and ", found.share);
   return found;
 }
 

@@ -219,6 +219,9 @@ class Session {
     study::LearnOptions wanted;
     wanted.training = run_.training;
     wanted.network = options_.network;
+    if (!is_decided(options_, "activation")) {
+      wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
+    }
     wanted.members = options_.ensemble.value_or(study::usual_members(run_.problem, run_.training));
     wanted.folds = options_.folds;
     wanted.refit = options_.refit;

@@ -39,6 +39,10 @@ Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
   return torch::cat(parts).clamp_min(1).view({x_new.size(0), -1}).cpu();
 }
 
+Tensor deviation(const Tensor& v, double median, double share) {
+  return (1 - share + share / median * v).sqrt();
+}
+
 double half_width(const Tensor& residuals, double coverage) {
   CDT_REQUIRE(coverage > 0 && coverage < 1, "an interval covers a share between 0 and 1, not ",
               coverage);
@@ -51,17 +55,18 @@ double half_width(const Tensor& residuals, double coverage) {
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
                  const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
   const Tensor outputs = mean_outputs(predictor, x_new);
-  Tensor v = torch::ones_like(outputs);
+  Tensor s = torch::ones_like(outputs);
   if (intervals.x.defined()) {
     const nn::Network& first = predictor.members.at(0);
     const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
-    v = relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new));
+    s = deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),
+                  intervals.median, intervals.share);
   }
   std::vector<double> width;
   for (int64_t t = 0; t < outputs.size(1); ++t) {
     width.push_back(half_width(intervals.residuals.select(1, t), coverage));
   }
-  const Tensor half = v.sqrt() * torch::tensor(width, torch::kFloat64);
+  const Tensor half = s * torch::tensor(width, torch::kFloat64);
   Predictor unbounded = predictor;  // the next row may well be the largest yet
   for (TargetCalibration& target : unbounded.targets) {
     target = {.factor = target.factor};

@@ -3,9 +3,10 @@
 ///
 /// To a Gaussian observer of the linear model, with prior θ ~ N(θ₀, σ²/τ·I) and noise σ², a new row
 /// has the variance vσ², its own noise included, v = (Θ** + τ − Θ*(Θ + τI)⁻¹Θ*ᵀ)/τ ≥ 1. How large σ
-/// is, and how far errors are from Gaussian ones, rows decide that were held out: |residual|/√v of
-/// them, sorted, are the quantiles (conformal prediction, normalised), so that intervals have their
-/// coverage whatever the errors are distributed like, as far as new rows are like these.
+/// is, how far errors are from Gaussian ones, and how much of v is to be believed, rows decide that
+/// were held out: |residual|/s, s² = 1 − a + a·v/median(v), sorted, are the quantiles (conformal
+/// prediction, normalised), so that intervals have their coverage whatever the errors are
+/// distributed like, as far as new rows are like these; a is the share that makes them shortest.
 #pragma once
 
 #include <cdt/study/predictions.h>
@@ -21,15 +22,20 @@ torch::Tensor relative_variance(const nn::Network& model, const torch::Tensor& x
 
 /// All that intervals need, of targets that are numbers.
 struct Intervals {
-  /// [r, F] of training rows, as the first member takes them; undefined: every row has v = 1, as
+  /// [r, F] of training rows, as the first member takes them; undefined: every row has s = 1, as
   /// of networks that no decay has held back.
   torch::Tensor x;
   double tau = 0;           ///< of the last point
-  torch::Tensor residuals;  ///< [h, t] |residual|/√v of held-out rows, scaled units, ascending
+  double median = 1;        ///< of v over held-out rows
+  double share = 0;         ///< a, of v
+  torch::Tensor residuals;  ///< [h, t] |residual|/s of held-out rows, scaled units, ascending
 };
 
-/// Of |residual|/√v [h] the ⌈(h + 1)·coverage⌉-th smallest: half the width, scaled units, of the
-/// interval of a row with v = 1. Beyond the largest there is no more to know: infinite.
+/// s of rows with these v.
+torch::Tensor deviation(const torch::Tensor& v, double median, double share);
+
+/// Of |residual|/s [h] the ⌈(h + 1)·coverage⌉-th smallest: half the width, scaled units, of the
+/// interval of a row with s = 1. Beyond the largest there is no more to know: infinite.
 /// @throws InvalidArgument unless 0 < coverage < 1.
 double half_width(const torch::Tensor& residuals, double coverage);
 

@@ -2,8 +2,11 @@
 /// held out, and members that are then trained on all rows to that point.
 ///
 /// Walk w holds fold w out. All walks go on together, point by point; the loss of all rows held
-/// out, each by the walk that has not seen it, picks the point: one number for all, less noisy than
-/// each walk's own. Members then start anew, from the same starts, on all rows, to that point.
+/// out, each by the walk that has not seen it, picks the point: one for all walks of an activation,
+/// less noisy than each walk's own. Members then start anew, from the same starts, on all rows, to
+/// that point. Predictions are averaged over them and the walks, whose work is done anyway.
+///
+/// Walks are independent and go on threads of their own, each with its share of the cores.
 #pragma once
 
 #include <cdt/core/safetensors.h>
@@ -19,12 +22,14 @@ struct LearnOptions {
   /// points without a lower held-out loss after which the walks end.
   train::TrainOptions training;
   NetworkOptions network;
+  /// Members take turns with these; empty: all have that of `network`.
+  std::vector<nn::Activation> activations;
   int64_t members = 4;
   /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
   /// member, else one fold a member, and at least kLeastFolds.
   int64_t folds = 0;
+  bool refit = true;       ///< otherwise the walks alone, at the point, predict
   bool intervals = false;  ///< also finds `held_variance`, of quadratic losses by a path
-  bool refit = true;       ///< otherwise the walks themselves, at the point, are the members
 };
 
 inline constexpr int64_t kLeastFolds = 4;
@@ -32,14 +37,13 @@ inline constexpr int64_t kLeastFolds = 4;
 inline constexpr int64_t kMostPoints = 40;
 inline constexpr int64_t kPathPatience = 5;
 /// σ_w of networks that a path starts from: larger ones have kernels that learn no features.
-inline constexpr double kPathSigma = 0.35;
+inline constexpr double kPathSigma = 0.5;
+/// An ensemble has no more: beyond some ten there is nothing to gain.
+inline constexpr int64_t kMostMembers = 32;
 
 /// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
 /// cores, else one. By counting operations, so that the same data give the same bits.
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
-
-/// An ensemble has no more: beyond some ten there is nothing to gain.
-inline constexpr int64_t kMostMembers = 64;
 
 enum class LearnStage { kSelection, kRefit };
 
@@ -53,23 +57,24 @@ struct LearnHooks {
 
 /// What came of it.
 struct Learned {
-  std::vector<nn::Network> members;
+  std::vector<nn::Network> networks;  ///< the members trained on all rows, then the walks
   /// Of the selection: losses are means over the walks, weighted by their rows, val_loss is of the
-  /// rows held out; `best_step` is the point. Seconds include the refit.
+  /// rows held out; `best_step` is the first member's point. Seconds include the refit.
   train::TrainResult result;
   std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
-  double decay = train::kUnknown;        ///< τ of the members' last point, in the mean; of a path
-  /// Outputs [r, n_L] of the walk that held the row out, at the point; NaN for rows that none did.
-  /// Rows are in the order of all_rows(): those that train, then those that validate.
+  double decay = train::kUnknown;        ///< τ of the first network's last point; of a path
+  /// Outputs [r, n_L] of the walk that held the row out, at its point; NaN for rows that none did.
+  /// Rows are in the order of all_rows().
   torch::Tensor held_out;
   /// Their relative variances [r, n_L] (intervals.h), if they were asked for.
   torch::Tensor held_variance;
 };
 
-/// All rows that may train: x, y and sample weights of the problem's training and validation rows.
+/// All rows that may train: x, y and sample weights of the problem's training rows, then of its
+/// validation rows.
 train::TrainData all_rows(const Problem& problem);
 
-/// Fits the problem's network, `problem.model` being the first member's start.
+/// Learns the problem, which must outlive it; `problem.model` is the first member's start.
 class Learner {
  public:
   /// @throws InvalidArgument if options contradict each other or rows are too few for the folds.
@@ -78,13 +83,13 @@ class Learner {
   Learner(Learner&&) noexcept;
 
   /// To the end, or until asked to stop: then result.outcome is kInterrupted and there are no
-  /// members.
+  /// networks.
   /// @throws NumericalError if a kernel cannot be computed.
   Learned run(const LearnHooks& hooks = {});
 
   SafeTensors checkpoint() const;
-  /// Goes on from there, to the same bits as an uninterrupted fit.
-  /// @throws InvalidArgument if the content is no checkpoint of such a fit.
+  /// Goes on from there, to the same bits as an uninterrupted one.
+  /// @throws InvalidArgument if the content is no checkpoint of such a learner.
   void restore(const SafeTensors& content);
 
  private:

@@ -69,7 +69,7 @@ struct DataOptions {
 
 /// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.
 inline constexpr int64_t kUsualQuantiles = 13;
-inline constexpr double kUsualClip = 4;
+inline constexpr double kUsualClip = 3;
 inline constexpr int64_t kUsualLevels = 64;
 inline constexpr int64_t kRareRows = 5;
 

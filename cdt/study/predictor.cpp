@@ -3,6 +3,7 @@
 #include <cdt/study/predictor.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 namespace cdt::study {
@@ -12,6 +13,12 @@ using torch::Tensor;
 
 /// Of a factor that makes sums right: beyond these the rows say something else.
 constexpr double kLeastFactor = 0.8, kMostFactor = 1.25;
+/// Shares of training targets beyond which no prediction goes, tried from the widest on: where few
+/// rows are far from all others, networks overshoot them. Narrower ones must be better by so much.
+constexpr std::array kTails{0.0, 0.005, 0.01};
+constexpr double kTailGain = 0.01;
+/// The share of rows for which intervals shall be short.
+constexpr double kCoverageOfChoice = 0.9;
 /// Temperatures are looked for between e⁻² and e².
 constexpr double kWidestTemperature = 2;
 
@@ -41,11 +48,49 @@ double least(Function f, double low, double high) {
   return (low + high) / 2;
 }
 
+/// The targets of training rows end at `y`; of outputs held out against what was wanted, all
+/// scaled.
+TargetCalibration calibrate_number(const data::TargetColumn& target, const Tensor& y,
+                                   const Tensor& held, const Tensor& wanted) {
+  TargetCalibration best{y.min().item<double>(), y.max().item<double>(), 1};
+  if (held.numel() == 0) return best;
+  const auto in_file = [&](const Tensor& scaled) {
+    const Tensor value = scaled * target.scale.scale + target.scale.offset;
+    return target.log ? value.exp() : value;
+  };
+  const Tensor truth = in_file(wanted);
+  const Tensor sorted = std::get<0>(y.sort());
+  const auto quantile = [&](double share) {
+    const auto last = static_cast<double>(sorted.numel() - 1);
+    return sorted[static_cast<int64_t>(std::lround(share * last))].item<double>();
+  };
+  double least_square = std::numeric_limits<double>::infinity();
+  const TargetCalibration widest = best;
+  for (const double tail : kTails) {
+    for (const double other : kTails) {
+      TargetCalibration tried{tail > 0 ? quantile(tail) : widest.low,
+                              other > 0 ? quantile(1 - other) : widest.high, 1};
+      Tensor guess = in_file(held.clamp(tried.low, tried.high));
+      // exp of a mean is less than the mean of exp: what rows show of that, they set right.
+      if (target.log) {
+        const double factor = truth.sum().item<double>() / guess.sum().item<double>();
+        tried.factor = std::clamp(factor, kLeastFactor, kMostFactor);
+        guess = guess * tried.factor;
+      }
+      const double square = (guess - truth).square().sum().item<double>();
+      if (square >= least_square * (1 - kTailGain)) continue;
+      least_square = square;
+      best = tried;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Predictor calibrate(const Problem& problem, const Learned& learned) {
   Predictor predictor;
-  predictor.members = learned.members;
+  predictor.members = learned.networks;
   const data::Preprocess& preprocess = problem.preprocess;
   const train::TrainData all = all_rows(problem);
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
@@ -62,21 +107,10 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
     predictor.temperature = std::exp(best);
     return predictor;
   }
-  const Tensor lowest = std::get<0>(y.min(0)), highest = std::get<0>(y.max(0));
   for (int64_t t = 0; t < y.size(1); ++t) {
-    predictor.targets.push_back({lowest[t].item<double>(), highest[t].item<double>(), 1});
-  }
-  if (rows.numel() == 0) return predictor;
-  // exp of a mean is less than the mean of exp: what rows show of that, they set right.
-  const Tensor guessed =
-      preprocess.to_original(torch::minimum(torch::maximum(held, lowest), highest));
-  const Tensor truth = preprocess.to_original(wanted);
-  for (size_t t = 0; t < preprocess.targets.size(); ++t) {
-    if (!preprocess.targets[t].log) continue;
-    const auto column = static_cast<int64_t>(t);
-    const double factor = truth.select(1, column).sum().item<double>() /
-                          guessed.select(1, column).sum().item<double>();
-    predictor.targets[t].factor = std::clamp(factor, kLeastFactor, kMostFactor);
+    const data::TargetColumn& target = preprocess.targets[static_cast<size_t>(t)];
+    predictor.targets.push_back(
+        calibrate_number(target, y.select(1, t), held.select(1, t), wanted.select(1, t)));
   }
   return predictor;
 }
@@ -88,12 +122,29 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
   const train::TrainData all = all_rows(problem);
   Intervals intervals;
   Tensor residuals = (learned.held_out - all.y.to(torch::kCPU, torch::kFloat64)).abs();
+  residuals = residuals.index_select(0, rows);
   if (learned.held_variance.defined() && learned.decay > 0) {
-    residuals = residuals / learned.held_variance.sqrt();
+    const Tensor v = learned.held_variance.index_select(0, rows);
+    intervals.median = v.median().item<double>();
+    // As much of v as makes intervals short: on some tables it tells hard rows from easy ones.
+    double shortest = std::numeric_limits<double>::infinity();
+    for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+      const Tensor s = deviation(v, intervals.median, share);
+      const Tensor scaled = std::get<0>((residuals / s).sort(0));
+      double width = 0;
+      for (int64_t t = 0; t < scaled.size(1); ++t) {
+        width += half_width(scaled.select(1, t), kCoverageOfChoice) *
+                 s.select(1, t).mean().item<double>();
+      }
+      if (!(width < shortest)) continue;
+      shortest = width;
+      intervals.share = share;
+    }
+    residuals = residuals / deviation(v, intervals.median, intervals.share);
     intervals.x = all.x.cpu();
     intervals.tau = learned.decay;
   }
-  intervals.residuals = std::get<0>(residuals.index_select(0, rows).sort(0));
+  intervals.residuals = std::get<0>(residuals.sort(0));
   return intervals;
 }
 

@@ -76,7 +76,7 @@ double start_rate(Method method, double unit);
 /// The decays τ of a path: they start at `start` times the mean eigenvalue of the kernel, where the
 /// network has hardly moved, and fall by `factor` with each point.
 struct PathOptions {
-  double start = 10;
+  double start = 50;
   double factor = 0.6;
 };
 

@@ -48,7 +48,7 @@ TEST(Learner, RefitEqualsARunThatWasToldThePoint) {
   const Problem problem = noisy_problem(160, 0.1, 1);
   const LearnOptions options = usual(1);
   const Learned learned = Learner(problem, options).run();
-  ASSERT_EQ(learned.members.size(), 1U);
+  ASSERT_EQ(learned.networks.size(), 2U);
   EXPECT_EQ(learned.result.outcome, train::Outcome::kEarlyStopping);
   ASSERT_GT(learned.result.best_step, 0);
 
@@ -58,7 +58,7 @@ TEST(Learner, RefitEqualsARunThatWasToldThePoint) {
   training.patience = 0;
   train::Trainer(told, all_rows(problem), training, nn::make_engine(told)).run();
   const Tensor x = problem.data.x_val;
-  EXPECT_TRUE(torch::equal(learned.members[0]->forward(x), told->forward(x)));
+  EXPECT_TRUE(torch::equal(learned.networks[0]->forward(x), told->forward(x)));
 }
 
 TEST(Learner, PicksThePointOfTheLowestHeldOutLoss) {
@@ -83,7 +83,7 @@ TEST(Learner, PicksThePointOfTheLowestHeldOutLoss) {
 TEST(Learner, HoldsEachRowOutOnce) {
   const Problem problem = noisy_problem(40, 0.3, 3);
   const Learned learned = Learner(problem, usual(4)).run();
-  ASSERT_EQ(learned.members.size(), 4U);
+  ASSERT_EQ(learned.networks.size(), 8U);
   EXPECT_EQ(learned.held_out.sizes(), (std::vector<int64_t>{50, 1}));
   EXPECT_TRUE(torch::isfinite(learned.held_out).all().item<bool>());
   // The loss that picked is that of these outputs.
@@ -123,7 +123,7 @@ TEST(Learner, OfPureNoiseStaysNearTheMean) {
   EXPECT_GT(learned.result.best_val_loss, 0.9 * variance);
   const Tensor x = torch::randn({500, 3});
   Tensor mean = torch::zeros({500, 1});
-  for (const nn::Network& member : learned.members) mean = mean + member->forward(x) / 4;
+  for (const nn::Network& member : learned.networks) mean = mean + member->forward(x) / 8;
   EXPECT_LT(mean.var(false).item<double>(), 0.15 * variance);
 }
 
@@ -142,7 +142,7 @@ TEST(Learner, LearnsClassesAndByAnOptimizer) {
     }
     const Learned learned = Learner(problem, options).run();
     const Tensor right =
-        learned.members[0]->forward(problem.data.x_val).argmax(1).eq(problem.data.y_val.argmax(1));
+        learned.networks[0]->forward(problem.data.x_val).argmax(1).eq(problem.data.y_val.argmax(1));
     EXPECT_GT(right.to(torch::kFloat64).mean().item<double>(), 0.8) << to_string(method);
     EXPECT_LT(learned.result.best_val_loss, 0.55) << to_string(method);
   }
@@ -166,14 +166,14 @@ TEST(Learner, ResumesToTheSameBits) {
       hooks.checkpoint = [&](const SafeTensors& content) { saved = content; };
       const Learned first = Learner(problem, options).run(hooks);
       if (first.result.outcome != train::Outcome::kInterrupted) continue;
-      EXPECT_TRUE(first.members.empty());
+      EXPECT_TRUE(first.networks.empty());
       Learner again(problem, options);
       again.restore(saved);
       const Learned second = again.run();
-      ASSERT_EQ(second.members.size(), whole.members.size());
+      ASSERT_EQ(second.networks.size(), whole.networks.size());
       const Tensor x = problem.data.x_val;
-      for (size_t m = 0; m < whole.members.size(); ++m) {
-        EXPECT_TRUE(torch::equal(second.members[m]->forward(x), whole.members[m]->forward(x)))
+      for (size_t m = 0; m < whole.networks.size(); ++m) {
+        EXPECT_TRUE(torch::equal(second.networks[m]->forward(x), whole.networks[m]->forward(x)))
             << "cut at " << cut << ", member " << m;
       }
       EXPECT_TRUE(torch::equal(second.held_out.nan_to_num(1e9), whole.held_out.nan_to_num(1e9)));

@@ -11,11 +11,16 @@ using torch::Tensor;
 
 /// Steps taken back at one point before the path is at its end.
 constexpr int64_t kMostRejections = 12;
-/// Of μ in units of τ: after the first rejection, its growth with each further one, and what an
-/// accepted step leaves of it.
+/// A step must lower the objective by this share of what the linearization promises; a promise
+/// below kLittle of the objective is kept by any step that does not raise it.
+constexpr double kLeastShare = 0.25;
+constexpr double kLittle = 1e-5;
+/// Of μ: after the first rejection in units of τ, its growth with each further one, what the next
+/// point starts with of it, and in units of the next τ what is too little to keep.
 constexpr double kFirstDamping = 1;
 constexpr double kDampingGrowth = 4;
 constexpr double kDampingKept = 0.25;
+constexpr double kLeastDamping = 0.2;
 
 class DecayPath : public StepMethod {
  public:
@@ -31,7 +36,7 @@ class DecayPath : public StepMethod {
     state.values["linearizations"] = linearizations_;
     state.values["rejected"] = rejected_;
     state.values["tau"] = tau_;
-    state.values["damping"] = damping_;
+    state.values["damping"] = mu_;
     state.values["mean_eigenvalue"] = mean_eigenvalue_;
     state.put("start", start_);
   }
@@ -44,7 +49,7 @@ class DecayPath : public StepMethod {
     linearizations_ = state.count("linearizations");
     rejected_ = state.count("rejected");
     tau_ = std::isnan(tau) ? tau : state.positive("tau");
-    damping_ = damping;
+    mu_ = damping;
     mean_eigenvalue_ = mean;
     start_ = std::move(start);
   }
@@ -78,7 +83,7 @@ class DecayPath : public StepMethod {
   std::shared_ptr<const Setup> setup_;
   std::vector<Tensor> start_;  ///< θ₀; none before the first step
   double tau_ = kUnknown;
-  double damping_ = 0;          ///< μ/τ
+  double mu_ = 0;               ///< the guard's damping
   double mean_eigenvalue_ = 0;  ///< of the last kernel
   int64_t linearizations_ = 0;
   int64_t rejected_ = 0;
@@ -129,20 +134,27 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   row.freedom = ridge->freedom(tau_);
   row.objective = pass.objective + penalty();
   const double before = row.objective;
+  const double pass_objective = pass.objective;
   // A kernel that is zero, or rounding where a decay was: nothing moves any more.
   if (!(tau_ > 0) || !std::isfinite(tau_)) return {.end = Outcome::kFloor, .next = {}};
   const Tensor displacement = pushed_displacement(*ridge, pass);
   copy_parameters(setup_->model, saved_);
   for (int64_t tries = 0; tries < kMostRejections; ++tries) {
-    const double mu = damping_ * tau_;
-    const double w = tau_ / (tau_ + mu);
-    const Tensor u = ridge->solve(ridge->residual() - w * displacement, tau_ + mu);
+    const double lambda = tau_ + mu_;
+    const double w = tau_ / lambda;
+    const Tensor u = ridge->solve(ridge->residual() - w * displacement, lambda);
     if (u.defined()) {
       move(pass, ridge->to_outputs(u), w);
       Pass next = setup_->forward(step);
-      if (next.objective + penalty() <= before) {
+      // The linear model has the residuals λu there, and the parameters exactly.
+      const double square = u.square().sum().item<double>() * lambda * lambda;
+      const double promised = units() * (ridge->residual().square().sum().item<double>() - square) +
+                              (before - pass_objective) - penalty();
+      const double gained = before - (next.objective + penalty());
+      if (gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * before)) {
         tau_ *= options.path.factor;
-        damping_ = damping_ > kFirstDamping ? damping_ * kDampingKept : 0;
+        mu_ *= kDampingKept;
+        if (mu_ < kLeastDamping * tau_) mu_ = 0;
         return {.end = {}, .next = std::move(next)};
       }
       set_parameters(setup_->model, saved_);
@@ -150,7 +162,7 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
       // Products want parameters that nobody has touched since.
       if (!ridge->has_matrix()) ridge.emplace(linearize(step, pass));
     }
-    damping_ = damping_ > 0 ? damping_ * kDampingGrowth : kFirstDamping;
+    mu_ = mu_ > 0 ? mu_ * kDampingGrowth : kFirstDamping * tau_;
     ++row.rejected;
     ++rejected_;
   }

@@ -1,0 +1,115 @@
+#include <cdt/nn/engine.h>
+#include <cdt/study/walk.h>
+#include <cdt/train/batches.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+namespace cdt::study {
+
+using torch::Tensor;
+using train::StepRecord;
+
+void Walk::start(const train::TrainOptions& training, int64_t points) {
+  train::TrainOptions wanted = training;
+  const train::Batches batches(rows.x.size(0), wanted.batch, wanted.reshuffle, wanted.seed);
+  steps_a_point = batches.per_epoch();
+  wanted.steps = points * steps_a_point;
+  wanted.patience = 0;
+  wanted.stop_loss = 0;
+  wanted.max_seconds = 0;
+  trainer.emplace(model, rows, wanted, nn::make_engine(model));
+  over = points == 0;
+}
+
+StepRecord Walk::advance() {
+  StepRecord first;
+  for (int64_t step = 0; step < steps_a_point && !over; ++step) {
+    const train::StepResult done = trainer->step();
+    if (step == 0) {
+      first = done.record;
+    } else {
+      first.refreshed += done.record.refreshed;
+      first.rejected += done.record.rejected;
+    }
+    if (done.outcome) over = true;
+  }
+  decays.push_back(first.decay);
+  return first;
+}
+
+Tensor Walk::held_outputs() const {
+  const torch::NoGradGuard no_graph;
+  return model->forward(x_held).view({x_held.size(0), -1}).to(torch::kFloat64);
+}
+
+train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows) {
+  const Tensor at = torch::tensor(rows, torch::kInt64);
+  const auto some = [&](const Tensor& of) {
+    return of.defined() ? of.index_select(0, at.to(of.device())) : of;
+  };
+  train::TrainData selected;
+  selected.x = some(all.x);
+  selected.y = some(all.y);
+  selected.sample_weights = some(all.sample_weights);
+  selected.output_weights = all.output_weights;
+  return selected;
+}
+
+namespace {
+
+std::vector<StepRecord> advance_each(std::vector<Walk>& walks) {
+  std::vector<StepRecord> rows(walks.size());
+  const int cores = torch::get_num_threads();
+  const bool on_cpu = walks.front().rows.x.device().is_cpu();
+  const size_t workers = on_cpu ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
+  if (workers <= 1) {
+    for (size_t w = 0; w < walks.size(); ++w) rows[w] = walks[w].advance();
+    return rows;
+  }
+  std::atomic<size_t> next = 0;
+  std::vector<std::exception_ptr> failures(workers);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < workers; ++t) {
+    threads.emplace_back([&, t] {
+      at::set_num_threads(std::max(1, cores / static_cast<int>(workers)));
+      try {
+        for (size_t w = next++; w < walks.size(); w = next++) rows[w] = walks[w].advance();
+      } catch (...) {
+        failures[t] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  return rows;
+}
+
+}  // namespace
+
+StepRecord advance(std::vector<Walk>& walks) {
+  const std::vector<StepRecord> found = advance_each(walks);
+  StepRecord mean;
+  double train_loss = 0, objective = 0, decay = 0, freedom = 0, rows = 0;
+  for (size_t w = 0; w < walks.size(); ++w) {
+    mean.refreshed += found[w].refreshed;
+    mean.rejected += found[w].rejected;
+    if (std::isnan(found[w].train_loss)) continue;  // it was at its end already
+    const auto count = static_cast<double>(walks[w].rows.x.size(0));
+    train_loss += count * found[w].train_loss;
+    objective += count * found[w].objective;
+    decay += count * found[w].decay;
+    freedom += count * found[w].freedom;
+    rows += count;
+  }
+  mean.train_loss = train_loss / rows;
+  mean.objective = objective / rows;
+  mean.decay = decay / rows;
+  mean.freedom = freedom / rows;
+  return mean;
+}
+
+}  // namespace cdt::study

@@ -1,0 +1,223 @@
+// What held-out rows say of new ones: expected errors, factors, temperatures, intervals.
+#include <cdt/core/error.h>
+#include <cdt/nn/mlp.h>
+#include <cdt/study/predictor.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "support/compare.h"
+
+namespace cdt::study {
+namespace {
+
+using test::relative_error;
+using torch::Tensor;
+
+const auto kFloat = torch::kFloat64;
+
+nn::Network linear_network(int64_t inputs, int64_t outputs) {
+  nn::MlpOptions options;
+  options.inputs = inputs;
+  options.outputs = outputs;
+  return nn::Mlp(options, 1, kFloat);
+}
+
+Tensor with_ones(const Tensor& x) {
+  return torch::cat({x, torch::ones({x.size(0), 1}, kFloat)}, 1);
+}
+
+/// A preprocessing of one target with this scale.
+data::Preprocess one_target(double offset, double scale, bool log) {
+  data::Preprocess preprocess;
+  data::TargetColumn target;
+  target.name = "y";
+  target.scale = {offset, scale};
+  target.log = log;
+  preprocess.targets.push_back(target);
+  return preprocess;
+}
+
+TEST(Intervals, VarianceOfALinearModelIsBayes) {
+  torch::manual_seed(1);
+  for (const int64_t rows : {6, 40}) {
+    for (const int64_t outputs : {1, 2}) {
+      const Tensor x = torch::randn({rows, 3}, kFloat), fresh = 3 * torch::randn({300, 3}, kFloat);
+      for (const double tau : {0.1, 10.0}) {
+        const Tensor v = relative_variance(linear_network(3, outputs), x, tau, fresh);
+        const Tensor X = with_ones(x), F = with_ones(fresh);
+        const Tensor inverse = torch::linalg_inv(X.t().mm(X) + tau * torch::eye(4, kFloat));
+        const Tensor wanted = 1 + (F.mm(inverse) * F).sum(1);
+        for (int64_t t = 0; t < outputs; ++t) {
+          EXPECT_LE(relative_error(v.select(1, t), wanted), 1e-9) << rows << " rows, tau " << tau;
+        }
+      }
+    }
+  }
+  EXPECT_THROW(relative_variance(linear_network(3, 1), torch::ones({2, 3}, kFloat), 0,
+                                 torch::ones({2, 3}, kFloat)),
+               InvalidArgument);
+}
+
+/// Gaussian noise, the true prior: nine rows of ten lie within, whatever their distance.
+TEST(Intervals, CoverNewRowsOfALinearModel) {
+  torch::manual_seed(2);
+  const int64_t rows = 30, held = 400, fresh = 4000;
+  const double tau = 4, sigma = 0.5;
+  const Tensor x = torch::randn({rows, 3}, kFloat);
+  // θ ~ N(0, σ²/τ): many worlds, each with its own training rows' noise, stand for many tables.
+  const Tensor X = with_ones(x);
+  const Tensor gain = torch::linalg_solve(X.t().mm(X) + tau * torch::eye(4, kFloat), X.t(), true);
+  const auto residuals_and_v = [&](int64_t count) {
+    const Tensor new_x = 2 * torch::randn({count, 3}, kFloat);
+    const Tensor worlds = sigma / std::sqrt(tau) * torch::randn({4, count}, kFloat);
+    const Tensor labels = X.mm(worlds) + sigma * torch::randn({rows, count}, kFloat);
+    const Tensor truth =
+        (with_ones(new_x) * worlds.t()).sum(1) + sigma * torch::randn({count}, kFloat);
+    const Tensor guess = (with_ones(new_x) * gain.mm(labels).t()).sum(1);
+    return std::pair((guess - truth).abs(), new_x);
+  };
+  const nn::Network net = linear_network(3, 1);
+  const auto [first, x_held] = residuals_and_v(held);
+  const Tensor v_held = relative_variance(net, x, tau, x_held).squeeze(1);
+  const Tensor sorted = std::get<0>((first / v_held.sqrt()).sort());
+  // In units of σ√v they are standard normal: the 0.9 quantile is 1.645.
+  EXPECT_NEAR(half_width(sorted, 0.9) / sigma, 1.645, 0.2);
+  const auto [second, x_new] = residuals_and_v(fresh);
+  const Tensor v = relative_variance(net, x, tau, x_new).squeeze(1);
+  const Tensor within = second.le(half_width(sorted, 0.9) * v.sqrt());
+  EXPECT_NEAR(within.to(kFloat).mean().item<double>(), 0.9, 0.04);
+  // Near and far rows alike, which one width for all would not do.
+  const Tensor far = v.gt(v.median());
+  for (const Tensor& part : {far, far.logical_not()}) {
+    EXPECT_NEAR(within.masked_select(part).to(kFloat).mean().item<double>(), 0.9, 0.05);
+  }
+}
+
+TEST(Intervals, HalfWidthsAreRanks) {
+  const Tensor residuals = torch::arange(1, 10, kFloat);  // nine of them
+  EXPECT_EQ(half_width(residuals, 0.9), 9);
+  EXPECT_EQ(half_width(residuals, 0.5), 5);
+  EXPECT_EQ(half_width(residuals, 0.01), 1);
+  EXPECT_TRUE(std::isinf(half_width(residuals, 0.95)));  // nine rows do not know
+  for (const double share : {0.0, 1.0, -1.0, double{NAN}}) {
+    EXPECT_THROW(half_width(residuals, share), InvalidArgument);
+  }
+}
+
+TEST(Intervals, AreInUnitsOfTheFile) {
+  nn::Network net = linear_network(1, 1);
+  {
+    const torch::NoGradGuard no_graph;
+    for (const Tensor& p : net->parameters()) p.zero_();
+  }
+  Intervals intervals;
+  intervals.residuals = torch::tensor({{0.5}, {1.0}, {2.0}}, kFloat);
+  const Tensor x = torch::zeros({2, 1}, kFloat);
+  const Bounds plain = bounds_of(intervals, net, one_target(10, 3, false), x, 0.5);
+  EXPECT_NEAR(plain.low[0][0].item<double>(), 10 - 3, 1e-12);
+  EXPECT_NEAR(plain.high[1][0].item<double>(), 10 + 3, 1e-12);
+  Predictor predictor(net);
+  predictor.targets = {{-0.1, 0.1, 1.5}};  // bounds of predictions are not those of rows
+  const Bounds logs = bounds_of(intervals, predictor, one_target(2, 1, true), x, 0.5);
+  EXPECT_NEAR(logs.low[0][0].item<double>(), 1.5 * std::exp(2 - 1), 1e-12);
+  EXPECT_NEAR(logs.high[0][0].item<double>(), 1.5 * std::exp(2 + 1), 1e-12);
+}
+
+TEST(Predictor, AveragesItsMembersAndHoldsThemWithinBounds) {
+  Predictor predictor;
+  for (const double value : {1.0, 2.0, 6.0}) {
+    nn::Network net = linear_network(1, 1);
+    const torch::NoGradGuard no_graph;
+    for (const Tensor& p : net->parameters()) p.fill_(value);
+    predictor.members.push_back(net);
+  }
+  const data::Preprocess preprocess = one_target(100, 10, false);
+  const data::TensorSamples samples(torch::tensor({{0.0}, {1.0}, {5.0}}, kFloat));
+  const auto values = [&] { return predict_targets(predictor, preprocess, samples, "t"); };
+  const Tensor wanted = 100 + 10 * torch::tensor({{3.0}, {6.0}, {18.0}}, kFloat);
+  EXPECT_LE(relative_error(values(), wanted), 1e-12);
+  predictor.targets = {{4, 7, 2}};
+  const Tensor bounded = 2 * (100 + 10 * torch::tensor({{4.0}, {6.0}, {7.0}}, kFloat));
+  EXPECT_LE(relative_error(values(), bounded), 1e-12);
+}
+
+TEST(Predictor, LearnsTheFactorOfLogarithms) {
+  torch::manual_seed(4);
+  Problem problem;
+  problem.preprocess = one_target(1, 0.5, /*log=*/true);
+  problem.data.x = torch::zeros({5000, 1}, kFloat);
+  // log y = 1 + 0.5 z; the best guess of z is 0, but the mean of y is exp(1 + 0.125).
+  problem.data.y = torch::randn({5000, 1}, kFloat);
+  Learned learned;
+  learned.networks = {linear_network(1, 1)};
+  learned.held_out = torch::zeros({5000, 1}, kFloat);
+  const Predictor predictor = calibrate(problem, learned);
+  ASSERT_EQ(predictor.targets.size(), 1U);
+  EXPECT_NEAR(predictor.targets[0].factor, std::exp(0.125), 0.02);
+  EXPECT_EQ(predictor.targets[0].low, problem.data.y.min().item<double>());
+  EXPECT_EQ(predictor.targets[0].high, problem.data.y.max().item<double>());
+}
+
+TEST(Predictor, FindsTheTemperatureOfClasses) {
+  torch::manual_seed(5);
+  const Tensor logits = torch::randn({4000, 3}, kFloat);
+  const Tensor drawn = torch::softmax(logits, 1).multinomial(1).squeeze(1);
+  Problem problem;
+  data::TargetColumn target;
+  target.name = "k";
+  target.classes = {"a", "b", "c"};
+  problem.preprocess.targets.push_back(target);
+  problem.data.x = torch::zeros({4000, 1}, kFloat);
+  problem.data.y = torch::one_hot(drawn, 3).to(kFloat);
+  Learned learned;
+  learned.held_out = 3 * logits;  // too sure of itself
+  EXPECT_NEAR(calibrate(problem, learned).temperature, 3, 0.2);
+}
+
+TEST(Predictor, LinearErrorLeavesEachRowOut) {
+  torch::manual_seed(6);
+  for (const int64_t features : {3, 30}) {
+    const Tensor x = torch::randn({20, features}, kFloat);
+    const Tensor y = x.select(1, 0) + 0.3 * torch::randn({20}, kFloat);
+    double best = INFINITY;
+    const Tensor centred = x - x.mean(0, true);
+    const double largest = torch::linalg_eigvalsh(centred.t().mm(centred)).max().item<double>();
+    for (double share = 1e-6; share < 20; share *= 3) {
+      double square = 0;
+      for (int64_t i = 0; i < 20; ++i) {
+        // The whole table's centre is the model's: the mean alone is refitted with the row's
+        // weight.
+        Tensor rows = torch::ones({20}, torch::kBool);
+        rows[i] = false;
+        const Tensor kept = rows.nonzero().squeeze(1);
+        const Tensor X = with_ones(centred).index_select(0, kept);
+        Tensor penalty = share * largest * torch::eye(features + 1, kFloat);
+        penalty[features][features] = 0;
+        const Tensor theta =
+            torch::linalg_solve(X.t().mm(X) + penalty, X.t().mv(y.index_select(0, kept)), true);
+        const double gap = (with_ones(centred)[i].dot(theta) - y[i]).item<double>();
+        square += gap * gap;
+      }
+      best = std::min(best, std::sqrt(square / 20));
+    }
+    EXPECT_NEAR(linear_error(x, y), best, 1e-6 * best) << features << " features";
+  }
+}
+
+TEST(Predictor, ExpectsTheErrorOfHeldOutRows) {
+  const Tensor wanted = torch::tensor({{1.0}, {2.0}, {3.0}, {4.0}}, kFloat);
+  const Tensor predicted = wanted + torch::tensor({{1.0}, {-1.0}, {1.0}, {-3.0}}, kFloat);
+  const auto found =
+      expect(one_target(0, 1, false), predicted, wanted, torch::zeros({4, 1}, kFloat));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].rmse.value, std::sqrt(3), 1e-12);
+  // Squares 1 1 1 9: deviation 4, standard error 2; of the root 2/(2√3).
+  EXPECT_NEAR(found[0].rmse.error, 1 / std::sqrt(3), 1e-12);
+  EXPECT_NEAR(found[0].r2, 1 - 3 / 1.25, 1e-12);
+  EXPECT_NEAR(found[0].mean_rmse, std::sqrt(1.25), 1e-12);
+  EXPECT_THAT(to_text(found[0]), testing::HasSubstr("1.732 ± 0.58"));
+}
+
+}  // namespace
+}  // namespace cdt::study
