@@ -58,6 +58,17 @@ int run_predict(const PredictCommand& options) {
                               {"predictions", options.out}};
   std::string text =
       fmt::format("{}: predictions for {}\n", options.out, count_of(table.rows(), "row"));
+  for (const data::UnknownTexts& unknown : trained.preprocess.unknown_texts(table)) {
+    warn(
+        fmt::format("{}:{}: {} of column {} with what training did not know, {} first; taken for "
+                    "missing",
+                    options.file, unknown.line, count_of(unknown.rows, "row"),
+                    data::in_quotes(unknown.column), data::in_quotes(unknown.first)));
+    json["unknown"].push_back({{"column", unknown.column},
+                               {"rows", unknown.rows},
+                               {"line", unknown.line},
+                               {"first", unknown.first}});
+  }
   if (!found.unmeasured.empty()) {
     warn("errors were not measured: " + found.unmeasured);
     json["errors"] = nlohmann::ordered_json::object();

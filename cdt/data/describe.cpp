@@ -6,12 +6,15 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "cdt/core/error.h"
 #include "cdt/core/format.h"
 #include "cdt/core/json.h"
 #include "cdt/core/text.h"
+#include "cdt/data/dates.h"
+#include "cdt/data/identifiers.h"
 
 namespace cdt::data {
 namespace {
@@ -92,11 +95,15 @@ Conflict find_conflict(const std::vector<const Column*>& targets, const std::vec
   }
   for (const Column* target : targets) {
     double low = std::numeric_limits<double>::infinity(), high = -low;
+    const bool text = target->type == ColumnType::kText;
     for (const int64_t row : conflict.rows) {
-      low = std::min(low, target->numbers[static_cast<size_t>(row)]);
-      high = std::max(high, target->numbers[static_cast<size_t>(row)]);
+      const auto i = static_cast<size_t>(row);
+      const double value = text ? target->codes[i] : target->numbers[i];
+      low = std::min(low, value);
+      high = std::max(high, value);
     }
-    conflict.gaps.push_back(conflict.rows.empty() ? 0 : high - low);
+    const double gap = conflict.rows.empty() ? 0 : high - low;
+    conflict.gaps.push_back(text && gap > 0 ? 1 : gap);
   }
   return conflict;
 }
@@ -108,6 +115,17 @@ std::string list(const std::vector<int64_t>& items) {
     text += fmt::format("{}{}", i > 0 ? ", " : "", items[i]);
   if (items.size() > kShown) text += fmt::format(" and {} more", items.size() - kShown);
   return text;
+}
+
+std::string class_line(const std::string& target,
+                       const std::vector<std::pair<std::string, int64_t>>& counts) {
+  constexpr size_t kShown = 20;
+  std::string text = fmt::format("{} as classes: {}: ", printable_name(target), counts.size());
+  for (size_t i = 0; i < std::min(counts.size(), kShown); ++i)
+    text +=
+        fmt::format("{}{} ({})", i > 0 ? ", " : "", in_quotes(counts[i].first), counts[i].second);
+  if (counts.size() > kShown) text += fmt::format(" and {} more", counts.size() - kShown);
+  return text + "\n";
 }
 
 std::string values_of(const ColumnDescription& column) {
@@ -127,11 +145,40 @@ std::string values_of(const ColumnDescription& column) {
 }
 
 /// A remark on what a column will do to training, or nothing.
-std::string remark(const ColumnDescription& column, int64_t rows) {
-  if (column.constant) return "constant";
-  if (column.type == ColumnType::kText && column.distinct == rows && rows > 1)
+std::string remark_on(const Table& table, const Column& column, const ColumnDescription& found) {
+  if (found.constant) return "constant";
+  if (holds_dates(column)) return "dates";
+  if (const auto reason = identifier_reason(table, column)) return "an identifier? " + *reason;
+  if (column.type == ColumnType::kText && found.distinct == table.rows() && table.rows() > 1)
     return "all different: an identifier?";
   return "";
+}
+
+/// The rows of each class, if the target is text or a few whole numbers.
+std::optional<ClassCounts> count_classes(const Column& column) {
+  constexpr size_t kMostClasses = 20;
+  ClassCounts found{column.name, {}};
+  if (column.type == ColumnType::kText) {
+    for (const std::string& category : column.categories) found.counts.emplace_back(category, 0);
+    for (const int32_t code : column.codes) {
+      if (code >= 0) ++found.counts[static_cast<size_t>(code)].second;
+    }
+    return found;
+  }
+  std::map<double, int64_t> counts;
+  int64_t rows = 0;
+  for (const double value : column.numbers) {
+    if (std::isnan(value)) continue;
+    ++rows;
+    ++counts[value];
+    if (value != std::floor(value) || std::abs(value) > 1e15 || counts.size() > kMostClasses)
+      return std::nullopt;
+  }
+  if (2 * static_cast<int64_t>(counts.size()) > rows) return std::nullopt;
+  for (const auto& [value, count] : counts) {
+    found.counts.emplace_back(fmt::format("{:.0f}", value == 0 ? 0.0 : value), count);
+  }
+  return found;
 }
 
 }  // namespace
@@ -144,11 +191,12 @@ Description describe(const Table& table, const std::vector<std::string>& targets
   std::vector<const Column*> target_columns, features;
   for (const std::string& name : targets) {
     const Column& column = table.at(name);
-    require_numeric(table, column, "the target");
     target_columns.push_back(&column);
+    if (auto counts = count_classes(column)) out.classes.push_back(std::move(*counts));
   }
   for (const Column& column : table.columns) {
     out.columns.push_back(describe_column(column));
+    out.columns.back().remark = remark_on(table, column, out.columns.back());
     if (std::find(targets.begin(), targets.end(), column.name) == targets.end())
       features.push_back(&column);
   }
@@ -202,12 +250,13 @@ std::string to_text(const Description& d) {
                       "distinct");
   for (const auto& column : d.columns) {
     const std::string shown = in_quotes(column.name);
-    const std::string note = remark(column, d.rows);
-    text += fmt::format("  {:<{}}  {:<7}  {:>8}  {:>8}  {}{}\n", shown.substr(1, shown.size() - 2),
-                        width, to_string(column.type), column.missing, column.distinct,
-                        values_of(column), note.empty() ? "" : "  [" + note + "]");
+    text +=
+        fmt::format("  {:<{}}  {:<7}  {:>8}  {:>8}  {}{}\n", shown.substr(1, shown.size() - 2),
+                    width, to_string(column.type), column.missing, column.distinct,
+                    values_of(column), column.remark.empty() ? "" : "  [" + column.remark + "]");
   }
   text += "\n";
+  for (const auto& [target, counts] : d.classes) text += class_line(target, counts);
   for (const auto& names : d.duplicate_columns)
     text += fmt::format("Columns with the same values: {}\n", list_names(names));
   if (d.duplicate_rows > 0) {
@@ -223,8 +272,11 @@ std::string to_text(const Description& d) {
     const Conflict& conflict = d.conflicts[i];
     std::string gaps;
     for (size_t t = 0; t < d.targets.size(); ++t) {
-      gaps += fmt::format("{}{} up to {:g} apart", t > 0 ? ", " : "", printable_name(d.targets[t]),
-                          conflict.gaps[t]);
+      const auto column = std::find_if(d.columns.begin(), d.columns.end(),
+                                       [&](const auto& each) { return each.name == d.targets[t]; });
+      const bool words = column != d.columns.end() && column->type == ColumnType::kText;
+      gaps += fmt::format("{}{}", t > 0 ? ", " : "", printable_name(d.targets[t]));
+      if (!words) gaps += fmt::format(" up to {:g} apart", conflict.gaps[t]);
     }
     text += fmt::format("Conflict: lines {} are the same but for {}\n", list(conflict.lines), gaps);
   }
@@ -250,7 +302,14 @@ std::string to_json(const Description& d) {
       for (const auto& [value, count] : column.frequent)
         entry["frequent"].push_back({{"value", value}, {"count", count}});
     }
+    if (!column.remark.empty()) entry["remark"] = column.remark;
     columns.push_back(std::move(entry));
+  }
+  Json classes = Json::object();
+  for (const auto& [target, counts] : d.classes) {
+    classes[target] = Json::array();
+    for (const auto& [value, count] : counts)
+      classes[target].push_back({{"value", value}, {"count", count}});
   }
   Json conflicts = Json::array();
   for (const auto& conflict : d.conflicts) {
@@ -265,6 +324,7 @@ std::string to_json(const Description& d) {
                         {"duplicate_columns", d.duplicate_columns},
                         {"duplicate_rows", d.duplicate_rows},
                         {"targets", d.targets},
+                        {"classes", classes},
                         {"conflicts", conflicts}});
 }
 

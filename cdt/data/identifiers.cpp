@@ -34,7 +34,7 @@ std::optional<std::string> identifier_reason(const Table& table, const Column& c
   const auto present = std::count_if(column.codes.begin(), column.codes.end(),
                                      [](int32_t code) { return code >= 0; });
   const auto distinct = static_cast<int64_t>(column.categories.size());
-  if (present < kFewestRows || 20 * distinct < 19 * present || holds_dates(column)) {
+  if (present < kFewestRows || 10 * distinct < 9 * present || holds_dates(column)) {
     return std::nullopt;
   }
   return fmt::format("{} different texts in {} rows", distinct, present);

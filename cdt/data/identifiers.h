@@ -7,7 +7,7 @@
 namespace cdt::data {
 
 /// Why a column is one, in words, or nothing if it is none: text that is different in nearly every
-/// row (19 of 20) and no date, or whole numbers that count the rows of the table, up or down. Of
+/// row (9 of 10) and no date, or whole numbers that count the rows of the table, up or down. Of
 /// fewer than 20 rows nothing is said.
 std::optional<std::string> identifier_reason(const Table& table, const Column& column);
 

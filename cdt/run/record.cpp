@@ -48,20 +48,23 @@ ordered_json errors_json(const study::Errors& errors) {
                       {"r2", number->r2 ? ordered_json(*number->r2) : ordered_json()}};
     } else {
       const auto& classes = std::get<study::ClassErrors>(value);
-      json[target] = {{"accuracy", classes.accuracy},
-                      {"cross_entropy", classes.cross_entropy},
-                      {"classes", classes.classes},
-                      {"confusion", classes.confusion}};
+      json[target] = {
+          {"accuracy", classes.accuracy},  {"cross_entropy", classes.cross_entropy},
+          {"majority", classes.majority},  {"balanced_accuracy", classes.balanced_accuracy},
+          {"classes", classes.classes},    {"recall", ordered_json::array()},
+          {"confusion", classes.confusion}};
+      for (const double recall : classes.recall)
+        json[target]["recall"].push_back(number_or_null(recall));
     }
   }
   return json;
 }
 
 study::ClassErrors parse_class_errors(const JsonValue& json) {
-  study::ClassErrors errors{json["accuracy"].number(),
-                            json["cross_entropy"].number_or_nan(),
-                            json["classes"].texts(),
-                            {}};
+  study::ClassErrors errors;
+  errors.accuracy = json["accuracy"].number();
+  errors.cross_entropy = json["cross_entropy"].number_or_nan();
+  errors.classes = json["classes"].texts();
   const size_t classes = errors.classes.size();
   for (const JsonValue& row : json["confusion"].list()) {
     errors.confusion.push_back(row.counts(classes));
@@ -69,6 +72,7 @@ study::ClassErrors parse_class_errors(const JsonValue& json) {
   if (errors.confusion.size() != classes) {
     json["confusion"].refuse(c10::str("a row for each of the ", classes, " classes"));
   }
+  study::add_baselines(errors);  // that earlier versions did not write
   return errors;
 }
 

@@ -85,7 +85,25 @@ ClassErrors measure_classes(const data::Preprocess& preprocess, const Tensor& pr
     errors.confusion.emplace_back();
     for (int64_t j = 0; j < C; ++j) errors.confusion.back().push_back(counts[i][j].item<int64_t>());
   }
+  add_baselines(errors);
   return errors;
+}
+
+void add_baselines(ClassErrors& errors) {
+  double all = 0, largest = 0, sum = 0, present = 0;
+  errors.recall.clear();
+  for (size_t c = 0; c < errors.confusion.size(); ++c) {
+    const auto& row = errors.confusion[c];
+    const auto rows = static_cast<double>(std::accumulate(row.begin(), row.end(), int64_t{0}));
+    all += rows;
+    largest = std::max(largest, rows);
+    errors.recall.push_back(static_cast<double>(row.at(c)) / rows);  // 0/0 is NaN
+    if (rows == 0) continue;
+    sum += errors.recall.back();
+    ++present;
+  }
+  errors.majority = all > 0 ? largest / all : 0;
+  errors.balanced_accuracy = present > 0 ? sum / present : 0;
 }
 
 Errors measure_errors(const data::Preprocess& preprocess, const Tensor& predictions,

@@ -23,7 +23,13 @@ struct ClassErrors {
   double cross_entropy = 0;  ///< −log of the right class's probability, on average
   std::vector<std::string> classes;
   std::vector<std::vector<int64_t>> confusion;  ///< rows by class (first index) and predicted class
+  double majority = 0;           ///< share of the most frequent class: who always says it has this
+  double balanced_accuracy = 0;  ///< the mean recall of the classes that have rows
+  std::vector<double> recall;  ///< by class, the share of its rows that is right; NaN without rows
 };
+
+/// Fills majority, balanced accuracy and recall from the confusion.
+void add_baselines(ClassErrors& errors);
 
 struct TargetErrors {
   std::string target;

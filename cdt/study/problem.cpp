@@ -2,6 +2,7 @@
 #include <cdt/core/text.h>
 #include <cdt/data/blocks.h>
 #include <cdt/data/conflicts.h>
+#include <cdt/data/identifiers.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
@@ -168,6 +169,31 @@ data::Preprocess fit(const data::Table& table, const DataOptions& options,
   return data::fit_preprocess(table, rows, preprocess_options(options), options.csv, weights);
 }
 
+/// What training will not mind, and whoever predicts later will.
+void note_risks(const data::Table& table, const DataOptions& options, Problem& problem) {
+  const bool refused =
+      preprocess_options(options).unknown_category == data::UnknownCategory::kError;
+  for (const data::FeatureColumn& feature : problem.preprocess.features) {
+    const data::Column& column = table.at(feature.name);
+    const std::string name = printable_name(feature.name);
+    const std::string drop = fmt::format("--drop {} leaves it out", name);
+    const std::string unknown = refused ? ", --unknown missing takes new ones for missing" : "";
+    if (!feature.part && data::holds_dates(column)) {
+      problem.notes.push_back(fmt::format(
+          "{}: dates, taken as {} categories, and days that are not among them will be {} ({}{})",
+          name, feature.categories.size(), refused ? "refused" : "taken for missing", drop,
+          unknown));
+      continue;
+    }
+    const auto reason = data::identifier_reason(table, column);
+    if (!reason) continue;
+    problem.notes.push_back(
+        fmt::format("{}: looks like an identifier: {}; nothing is learned from it that holds for "
+                    "other rows ({}{})",
+                    name, *reason, drop, column.type == data::ColumnType::kText ? unknown : ""));
+  }
+}
+
 /// The groups of rows that train, then of those that validate, numbered from 0.
 std::vector<int64_t> number_groups(const data::SplitRules& rules, const data::Split& split) {
   std::map<int64_t, int64_t> numbers;
@@ -202,6 +228,7 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   problem.preprocess = fit(table, options, rules, problem.split);
   const auto& chosen = problem.preprocess.notes;
   problem.notes.insert(problem.notes.end(), chosen.begin(), chosen.end());
+  if (options.goal == Goal::kFit) note_risks(table, options, problem);
 
   nn::NetworkOptions layers = network;
   layers.input_shape = {problem.preprocess.feature_count()};

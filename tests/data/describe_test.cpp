@@ -111,9 +111,46 @@ TEST(Describe, TextAndJson) {
   EXPECT_EQ(json["conflicts"][0]["gaps"]["y"], 3.0);
 }
 
-TEST(Describe, RefusesTargetsThatAreNoNumbers) {
-  EXPECT_THROW(describe(described_table(kText), {"kind"}), InvalidArgument);
-  EXPECT_THROW(describe(described_table(kText), {"absent"}), InvalidArgument);
+TEST(Describe, ClassesAreCountedAndTheirConflictsFound) {
+  // Lines 2 and 4 are equal but for the class, lines 3 and 5 are equal throughout.
+  const Table table = described_table(
+      "a,kind,grade,half\n1,plum,3,0.5\n2,apple,1,0.5\n1,apple,3,0.5\n2,apple,1,0.5\n9,,1,1.5\n");
+  Description d = describe(table, {"kind"});
+  ASSERT_EQ(d.classes.size(), 1U);
+  EXPECT_EQ(d.classes[0].target, "kind");
+  EXPECT_THAT(d.classes[0].counts, ElementsAre(Pair("apple", 3), Pair("plum", 1)));
+  ASSERT_EQ(d.conflicts.size(), 1U);
+  EXPECT_THAT(d.conflicts[0].lines, ElementsAre(2, 4));
+  EXPECT_THAT(d.conflicts[0].gaps, ElementsAre(1));
+  EXPECT_THAT(to_text(d), AllOf(HasSubstr("kind as classes: 2: \"apple\" (3), \"plum\" (1)"),
+                                HasSubstr("Conflict: lines 2, 4 are the same but for kind\n")));
+  auto json = nlohmann::json::parse(to_json(d));
+  EXPECT_EQ(json["classes"]["kind"][1]["value"], "plum");
+  EXPECT_EQ(json["classes"]["kind"][1]["count"], 1);
+  // Whole numbers may be classes, and are numbers too; others are numbers alone.
+  d = describe(table, {"grade", "half"});
+  ASSERT_EQ(d.classes.size(), 1U);
+  EXPECT_THAT(d.classes[0].counts, ElementsAre(Pair("1", 3), Pair("3", 2)));
+  EXPECT_TRUE(describe(described_table("a,y\n1,5\n2,6\n3,7\n"), {"y"}).classes.empty());
+  json = nlohmann::json::parse(to_json(describe(table)));
+  EXPECT_TRUE(json["classes"].empty());
+  EXPECT_FALSE(json["columns"][0].contains("remark"));
+  EXPECT_THROW(describe(table, {"absent"}), InvalidArgument);
+}
+
+TEST(Describe, SaysWhichColumnsAreDatesOrIdentifiers) {
+  std::string csv = "when,id,row,y\n";
+  for (int i = 0; i < 25; ++i) {
+    csv += "2024-01-" + std::to_string(10 + i % 20) + ",k" + std::to_string(i) + "," +
+           std::to_string(i + 1) + "," + std::to_string(i % 4) + "\n";
+  }
+  const Description d = describe(described_table(csv), {"y"});
+  EXPECT_EQ(d.columns[0].remark, "dates");
+  EXPECT_EQ(d.columns[1].remark, "an identifier? 25 different texts in 25 rows");
+  EXPECT_EQ(d.columns[2].remark, "an identifier? it counts the rows, 1 to 25");
+  EXPECT_EQ(d.columns[3].remark, "");
+  EXPECT_THAT(to_text(d), AllOf(HasSubstr("[dates]"), HasSubstr("[an identifier? it counts")));
+  EXPECT_EQ(nlohmann::json::parse(to_json(d))["columns"][0]["remark"], "dates");
 }
 
 }  // namespace

@@ -101,11 +101,26 @@ TEST_F(Run, RecordsSurviveToTheLastBit) {
   EXPECT_EQ(json::parse(bytes("run/run.json")), json::parse(text));
   run::RunRecord other = done.record;
   other.tuned = study::Tuning{0.1, 0.25, 7, 0.5};
-  other.errors->validation = {{"kind", study::ClassErrors{0.5, 1.5, {"a", "b"}, {{1, 2}, {3, 4}}}}};
+  study::ClassErrors classes;
+  classes.accuracy = 0.5;
+  classes.cross_entropy = 1.5;
+  classes.classes = {"a", "b", "c"};
+  classes.confusion = {{1, 2, 0}, {3, 4, 0}, {0, 0, 0}};
+  study::add_baselines(classes);
+  other.errors->validation = {{"kind", classes}};
   other.analysis = R"({"n": 3})";
   other.analysis_text = "a page";
   const std::string rich = run::to_json(other);
   EXPECT_EQ(run::to_json(run::parse_record(rich)), rich);
+  json shown = json::parse(rich)["errors"]["validation"]["kind"];
+  EXPECT_EQ(shown["majority"], 0.7);
+  EXPECT_TRUE(shown["recall"][2].is_null());
+  // Earlier versions wrote none of these.
+  json before = json::parse(rich);
+  for (const char* name : {"majority", "balanced_accuracy", "recall"})
+    before["errors"]["validation"]["kind"].erase(name);
+  const auto again = run::parse_record(before.dump()).errors->validation.at(0).value;
+  EXPECT_EQ(std::get<study::ClassErrors>(again).majority, 0.7);
   other.result.reset();
   EXPECT_TRUE(json::parse(run::to_json(other))["result"].is_null());
   EXPECT_FALSE(run::parse_record(run::to_json(other)).result);

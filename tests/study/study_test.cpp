@@ -355,6 +355,28 @@ TEST_F(Study, ARowOfWeightZeroIsNoRow) {
               testing::ThrowsMessage<InvalidArgument>(HasSubstr("expected a positive weight")));
 }
 
+TEST_F(Study, AFitWarnsOfColumnsThatPredictWillNotKnow) {
+  data = visits(folder_ / "visits.csv");
+  data.goal = study::Goal::kFit;
+  data.missing_target = study::MissingTarget::kDrop;
+  EXPECT_THAT(load().notes,
+              testing::Contains("day: dates, taken as 44 categories, and days that are not among "
+                                "them will be refused (--drop day leaves it out, --unknown missing "
+                                "takes new ones for missing)"));
+  std::string csv = "name,row,x,y\n";
+  for (int i = 0; i < 30; ++i) csv += fmt::format("n{},{},{},{}\n", i, i, i * 7 % 30, i * 11 % 13);
+  data = {};
+  data.file = (folder_ / "names.csv").string();
+  data.targets = {"y"};
+  write_file_atomically(data.file, {csv});
+  EXPECT_THAT(
+      load().notes,
+      ElementsAre(HasSubstr("name: looks like an identifier: 30 different texts in 30 rows"),
+                  HasSubstr("row: looks like an identifier: it counts the rows")));
+  data.csv.drop = {"name", "row"};
+  EXPECT_THAT(load().notes, testing::IsEmpty());
+}
+
 TEST_F(Study, FindingsAreThoseOfTheKernel) {
   const study::Problem problem = load();
   AnalysisOptions options;
@@ -504,6 +526,15 @@ TEST_F(Study, ClassesAreCounted) {
               1e-12);
   EXPECT_THAT(found.confusion,
               ElementsAre(ElementsAre(1, 1, 0), ElementsAre(0, 1, 0), ElementsAre(0, 0, 1)));
+  EXPECT_EQ(found.majority, 0.5);
+  EXPECT_THAT(found.recall, ElementsAre(0.5, 1, 1));
+  EXPECT_NEAR(found.balanced_accuracy, 2.5 / 3, 1e-15);
+  // A class without rows has no recall, and is not in the mean.
+  const auto some =
+      study::measure_classes(problem.preprocess, guess.slice(0, 0, 3), labels.slice(0, 0, 3));
+  EXPECT_TRUE(std::isnan(some.recall[2]));
+  EXPECT_NEAR(some.balanced_accuracy, 0.75, 1e-15);
+  EXPECT_NEAR(some.majority, 2.0 / 3, 1e-15);
   EXPECT_THAT(study::class_names(problem.preprocess, guess),
               ElementsAre("apple", "lemon", "lemon", "plum"));
   EXPECT_TRUE(study::classes_without_rows(problem).empty());
