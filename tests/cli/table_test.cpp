@@ -125,5 +125,77 @@ TEST_F(Tables, CsvSafeIsSafeForSpreadsheets) {
   EXPECT_THAT(slurp("safe/predictions.csv"), guarded);
 }
 
+/// Visits of customers: an identifier, dates, a rare kind, gaps in a number and in the target.
+std::string visits(int count = 80) {
+  std::string text = "visit,customer,day,kind,hours,price\n";
+  for (int i = 0; i < count; ++i) {
+    const std::string day = std::to_string(101 + i * 3 % 28).substr(1);
+    text += "v" + std::to_string(i) + ",c" + std::to_string(i % 16) + ",2024-0" +
+            std::to_string(1 + i / 10) + "-" + day + "," + (i % 3 == 0 ? "long" : "short") + "," +
+            (i % 9 == 4 ? "" : std::to_string(i % 7)) + "," +
+            (i % 20 == 11 ? "" : std::to_string(50 + 10 * (i % 7) + i * i % 5)) + "\n";
+  }
+  return text;
+}
+
+TEST_F(Tables, WhatIsChosenForPredictionIsSaidAndRecorded) {
+  write("a.csv", visits());
+  const std::string start =
+      "train a.csv --target price --threads 1 --hidden 8 --steps 3 --goal predict --ensemble 1 "
+      "--out run ";
+  const Result done = cdt(start + "--group customer --test-fraction 0.2");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err,
+              AllOf(HasSubstr("visit: left out, an identifier: 80 different texts in 80 rows"),
+                    HasSubstr("customer: left out, it says which rows belong together"),
+                    HasSubstr("day: dates, taken as month, weekday, day"),
+                    HasSubstr("4 rows without a target are left out"), HasSubstr("hours: ")));
+  const auto record = parse("run/run.json");
+  EXPECT_EQ(record["settings"]["group"], "customer");
+  EXPECT_EQ(record["defaults"]["categories"], "onehot");
+  EXPECT_EQ(record["defaults"]["quantiles"], "12");
+  const auto preprocess = parse("run/preprocess.json");
+  EXPECT_EQ(preprocess["columns"][0]["part"], "month");
+  EXPECT_THAT(preprocess["notes"].dump(), HasSubstr("visit: left out"));
+  // New rows: days to come, a kind that nobody knew, an identifier that nobody needs.
+  write("new.csv", "day,kind,hours\n2025-12-24,short,3\n2024-01-01,odd,\nlater,long,1e300\n");
+  const Result found = cdt("predict run new.csv --out p.csv --json p.json --threads 1");
+  ASSERT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.err, AllOf(HasSubstr("new.csv:3: 1 row of column \"kind\""),
+                               HasSubstr("new.csv:4: 1 row of column \"day\"")));
+  EXPECT_EQ(parse("p.json")["unknown"][0]["first"], "later");
+  // By time instead, and overruled choices.
+  const Result again = cdt(start +
+                           "--overwrite --time day --keep visit,customer --quantiles 0 "
+                           "--clip 0 --max-levels 3 --target-transform log");
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, Not(HasSubstr("identifier")));
+  EXPECT_EQ(parse("run/preprocess.json")["targets"][0]["transform"], "log");
+  EXPECT_FALSE(parse("run/preprocess.json").contains("clip"));
+  expect_wrong_usage(start + "--overwrite --time kind", "expected a number or a date");
+  expect_wrong_usage(start + "--overwrite --missing-target error", "missing in lines 13, 33");
+  expect_wrong_usage(start + "--overwrite --quantiles 2", "quantiles: expected 0, or 3 to 1000");
+}
+
+TEST_F(Tables, AFitWarnsOfWhatPredictWillRefuse) {
+  write("a.csv", visits());
+  const Result done = cdt("train a.csv --target price --goal fit --missing-target drop --out run" +
+                          std::string(kShort));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, AllOf(HasSubstr("visit: looks like an identifier"),
+                              HasSubstr("day: dates, taken as "), HasSubstr("--drop day")));
+  write("new.csv", "visit,customer,day,kind,hours\nv1,c1,2025-12-24,short,3\n");
+  expect_wrong_usage("predict run new.csv --out p.csv --threads 1", "--unknown missing");
+}
+
+TEST_F(Tables, ClassesAreDescribed) {
+  write("a.csv", "x,kind\n1,plum\n2,apple\n1,apple\n2,apple\n3,\n");
+  const Result found = cdt("data describe a.csv --target kind --json d.json");
+  ASSERT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.out, AllOf(HasSubstr("kind as classes: 2: \"apple\" (3), \"plum\" (1)"),
+                               HasSubstr("Conflict: lines 2, 4 are the same but for kind")));
+  EXPECT_EQ(parse("d.json")["classes"]["kind"][0]["count"], 3);
+}
+
 }  // namespace
 }  // namespace cdt
