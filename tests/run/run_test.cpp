@@ -252,6 +252,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   options.ensemble = 2;
   options.folds = 3;
   options.refit = false;
+  options.intervals = false;
   options.analysis = false;
   options.csv_safe = true;
   options.threads = 2;
@@ -297,7 +298,7 @@ TEST_F(Run, TheGoalsChoicesAreDefaults) {
   EXPECT_EQ(value_of(usual, "categories"), (Values{"onehot"}));
   EXPECT_EQ(value_of(usual, "train-fraction"), (Values{"0.8"}));
   EXPECT_EQ(value_of(usual, "fit"), (Values{"seen"}));
-  EXPECT_EQ(value_of(usual, "quantiles"), (Values{"12"}));
+  EXPECT_EQ(value_of(usual, "quantiles"), (Values{std::to_string(study::kUsualQuantiles)}));
   EXPECT_EQ(value_of(usual, "target-transform"), (Values{"auto"}));
   // Repeated from what was decided alone, and resumed beside both.
   run::Options again;

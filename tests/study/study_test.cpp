@@ -140,7 +140,7 @@ TEST_F(Study, TheGoalMakesTheChoicesThatNobodyMade) {
   EXPECT_EQ(predict.scaling, data::Scaling::kStandard);
   EXPECT_EQ(predict.target_scaling, data::Scaling::kStandard);
   EXPECT_EQ(predict.target_transform, data::TargetTransform::kAuto);
-  EXPECT_EQ(predict.quantiles, 12);
+  EXPECT_EQ(predict.quantiles, study::kUsualQuantiles);
   EXPECT_EQ(predict.clip, 4);
   EXPECT_TRUE(predict.select && predict.dates && predict.missing_indicator);
   EXPECT_EQ(study::fit_of(options), study::Fit::kSeen);
