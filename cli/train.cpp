@@ -34,26 +34,27 @@ std::set<std::string> given_settings(const CLI::App& app) {
 }
 
 /// Flags that say how training rows are to be fitted: whoever gives one means the goal fit.
-constexpr std::array kFlagsOfFit{"--stop-loss",
-                                 "--lr",
-                                 "--weight-decay",
-                                 "--tune",
-                                 "--p",
-                                 "--q",
-                                 "--shape",
-                                 "--relinearize",
-                                 "--schedule",
-                                 "--decay",
-                                 "--decay-period",
-                                 "--smoothing",
-                                 "--batch",
-                                 "--reshuffle",
-                                 "--plateau",
-                                 "--output-weights",
-                                 "--validate-every",
-                                 "--linearization-error",
-                                 "--no-analysis",
-                                 "--max-seconds"};
+constexpr std::array kFlagsOfFit{
+    "--stop-loss",
+    "--lr",
+    "--weight-decay",
+    "--tune",
+    "--p",
+    "--q",
+    "--shape",
+    "--relinearize",
+    "--schedule",
+    "--decay",
+    "--decay-period",
+    "--smoothing",
+    "--batch",
+    "--reshuffle",
+    "--plateau",
+    "--output-weights",
+    "--validate-every",
+    "--linearization-error",
+    "--no-analysis",
+};
 
 /// The goal of this call, and in words why it is fit although nobody has said so.
 study::Goal choose_goal(const TrainCommand& command, std::string& why) {
@@ -199,6 +200,8 @@ std::function<int()> setup_train(CLI::App& app) {
   app.add_flag_callback(
       "--no-intervals", [&options] { options.intervals = false; },
       "predict: without what cdt predict --interval needs, a copy of the encoded training rows");
+  app.add_flag("--importance", options.importance,
+               "predict: say which columns matter, by exchanging their values among held-out rows");
   app.add_flag(
       "--tune", options.tune,
       "take rate, p and stopping step from the forecast of the analysis, where they are not "

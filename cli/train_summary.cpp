@@ -138,6 +138,16 @@ std::string prediction_head(const run::TrainedRun& run) {
                   train::to_string(run.training.method), found.points, result.history.size() - 1,
                   result.seconds);
   for (const study::Expectation& e : found.expected) text += study::to_text(e) + "\n";
+  if (found.importance.empty()) return text;
+  constexpr size_t kShown = 10;
+  text += "\nWhich columns matter: by how much held-out errors grow when a column is shuffled\n";
+  for (size_t i = 0; i < std::min(kShown, found.importance.size()); ++i) {
+    const study::Importance& each = found.importance[i];
+    text += fmt::format("  {:>8.1f} %  {}\n", 100 * each.increase, printable_name(each.column));
+  }
+  if (found.importance.size() > kShown) {
+    text += fmt::format("  … and {} more in run.json\n", found.importance.size() - kShown);
+  }
   return text;
 }
 

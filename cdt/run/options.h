@@ -27,8 +27,9 @@ struct Options {
   std::optional<int64_t> ensemble;
   int64_t folds = 0;  ///< likewise: parts of the rows, each held out in turn; 0: study::Learner's
   bool refit = true;  ///< likewise: train on all rows once held-out ones have picked the point
-  bool intervals = true;  ///< likewise: keep what `cdt predict --interval` needs
-  bool csv_safe = false;  ///< predictions.csv for spreadsheets, see data::csv_field
+  bool importance = false;  ///< likewise: find out which columns matter
+  bool intervals = true;    ///< likewise: keep what `cdt predict --interval` needs
+  bool csv_safe = false;    ///< predictions.csv for spreadsheets, see data::csv_field
   torch::Device device = torch::kCPU;
   int threads = 0;  ///< for the record alone; torch::set_num_threads sets them
 

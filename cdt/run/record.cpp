@@ -171,6 +171,10 @@ ordered_json prediction_json(const RunPrediction& prediction) {
     }
     json["expected"].push_back(std::move(each));
   }
+  for (const study::Importance& each : prediction.importance) {
+    json["importance"].push_back(
+        {{"column", each.column}, {"increase", number_or_null(each.increase)}});
+  }
   return json;
 }
 
@@ -185,6 +189,11 @@ RunPrediction parse_prediction(const JsonValue& json) {
     for (const JsonValue& target : json["targets"].list()) {
       prediction.targets.push_back(
           {target["low"].number(), target["high"].number(), target["factor"].number()});
+    }
+  }
+  if (json["importance"].exists()) {
+    for (const JsonValue& each : json["importance"].list()) {
+      prediction.importance.push_back({each["column"].text(), each["increase"].number_or_nan()});
     }
   }
   if (!json["expected"].exists()) return prediction;

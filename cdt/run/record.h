@@ -3,6 +3,7 @@
 
 #include <cdt/run/settings.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/importance.h>
 #include <cdt/study/predictor.h>
 
 #include <map>
@@ -40,6 +41,7 @@ struct RunPrediction {
   double temperature = 1;
   std::vector<study::TargetCalibration> targets;
   std::vector<study::Expectation> expected;
+  std::vector<study::Importance> importance;  ///< if it was asked for
 };
 
 struct RunRecord {

@@ -383,6 +383,7 @@ std::vector<Setting> make_settings() {
       optional_count("ensemble", FIELD(ensemble)),
       unlisted(number("folds", FIELD(folds))),
       toggle("no-refit", FIELD(refit), /*on=*/false),
+      toggle("importance", FIELD(importance), /*on=*/true, kMayChange),
       toggle("no-intervals", FIELD(intervals), /*on=*/false),
       toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
       toggle("csv-safe", FIELD(csv_safe), /*on=*/true, kMayChange),

@@ -361,6 +361,10 @@ class Session {
     found.decay = learned.decay;
     found.temperature = run_.predictor.temperature;
     found.targets = run_.predictor.targets;
+    if (options_.importance && !learned.held.empty()) {
+      found.importance =
+          study::permutation_importance(problem, learned, run_.training.loss, run_.training.seed);
+    }
     for (const SplitPredictions& each : predictions) {
       if (each.split != "validation") continue;
       const data::TableSamples samples(problem.table, problem.preprocess, each.rows,

@@ -12,6 +12,8 @@ namespace {
 using torch::Tensor;
 using train::StepRecord;
 
+/// Of the time limit: the refit takes about as long as the walks.
+constexpr double kSelectionTime = 0.45;
 /// A kernel of more rows is not factorised for intervals.
 constexpr int64_t kMostResiduals = 5000;
 
@@ -212,7 +214,9 @@ bool Learner::State::all_over() const {
 
 bool Learner::State::selection_ended() const {
   return all_over() || point >= options.training.steps || !std::isfinite(last_loss) ||
-         patience_ended();
+         patience_ended() ||
+         (options.training.max_seconds > 0 &&
+          seconds() >= kSelectionTime * options.training.max_seconds);
 }
 
 Tensor Learner::State::spread(const std::vector<Tensor>& values) const {
@@ -315,6 +319,7 @@ Learned Learner::State::result() const {
   found.train_loss = objective.assess(mean, data.y.to(torch::kFloat64)).loss;
   learned.refit = refit_history;
   learned.held_out = held_out;
+  learned.held = held_rows();
   learned.held_variance = held_variance;
   return learned;
 }

@@ -66,6 +66,7 @@ struct Learned {
   /// Outputs [r, n_L] of the walk that held the row out, at its point; NaN for rows that none did.
   /// Rows are in the order of all_rows().
   torch::Tensor held_out;
+  std::vector<std::vector<int64_t>> held;  ///< the rows that each walk held out
   /// Their relative variances [r, n_L] (intervals.h), if they were asked for.
   torch::Tensor held_variance;
 };

@@ -1,6 +1,7 @@
 // Held-out rows pick the point of a path, members are trained on all rows to it.
 #include <cdt/core/error.h>
 #include <cdt/nn/engine.h>
+#include <cdt/study/importance.h>
 #include <cdt/study/learn.h>
 #include <gmock/gmock.h>
 
@@ -180,6 +181,38 @@ TEST(Learner, ResumesToTheSameBits) {
       EXPECT_EQ(second.result.history.size(), whole.result.history.size());
     }
   }
+}
+
+/// y depends on the first column alone, the second is made of two features, the third is noise.
+TEST(Importance, FindsTheColumnsThatMatter) {
+  torch::manual_seed(9);
+  Problem problem;
+  for (const char* name : {"first", "second", "third"}) {
+    data::FeatureColumn column;
+    column.name = name;
+    column.scales.resize(std::string(name) == "second" ? 2 : 1);
+    problem.preprocess.features.push_back(column);
+  }
+  const auto draw = [](int64_t r, Tensor& x, Tensor& y) {
+    x = torch::randn({r, 4});
+    y = (2 * x.narrow(1, 0, 1) + 0.5 * x.narrow(1, 1, 1) + 0.5 * x.narrow(1, 2, 1))
+            .to(torch::kFloat64) +
+        0.3 * torch::randn({r, 1}, torch::kFloat64);
+  };
+  draw(80, problem.data.x, problem.data.y);
+  draw(20, problem.data.x_val, problem.data.y_val);
+  const Learned learned = Learner(problem, usual(4)).run();
+  const auto found = permutation_importance(problem, learned, dynamics::Loss::kMse, /*seed=*/1);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].column, "first");
+  EXPECT_EQ(found[1].column, "second");
+  EXPECT_EQ(found[2].column, "third");
+  // An exchange adds twice the variance of what the column explains: 8, and 1 of the second.
+  EXPECT_GT(found[0].increase, 4 * found[1].increase);
+  EXPECT_GT(found[1].increase, 1);
+  EXPECT_LT(std::abs(found[2].increase), 0.3);
+  const auto again = permutation_importance(problem, learned, dynamics::Loss::kMse, 1);
+  EXPECT_EQ(again[1].increase, found[1].increase);
 }
 
 TEST(Learner, RefusesWhatCannotBe) {

@@ -1,0 +1,69 @@
+#include <cdt/study/importance.h>
+#include <cdt/train/objective.h>
+
+#include <algorithm>
+
+namespace cdt::study {
+namespace {
+
+using torch::Tensor;
+
+/// Exchanges that are averaged.
+constexpr int kExchanges = 3;
+
+/// The features of each column: parts of a date, pieces and indicators belong to theirs.
+std::vector<std::pair<std::string, std::vector<int64_t>>> columns_of(
+    const data::Preprocess& preprocess) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> columns;
+  int64_t next = 0;
+  for (const data::FeatureColumn& feature : preprocess.features) {
+    if (columns.empty() || columns.back().first != feature.name)
+      columns.push_back({feature.name, {}});
+    for (size_t k = 0; k < feature.scales.size(); ++k) columns.back().second.push_back(next++);
+  }
+  return columns;
+}
+
+}  // namespace
+
+std::vector<Importance> permutation_importance(const Problem& problem, const Learned& learned,
+                                               dynamics::Loss loss, uint64_t seed) {
+  const torch::NoGradGuard no_graph;
+  const train::TrainData all = all_rows(problem);
+  const train::Objective objective(loss, 0);
+  const size_t first = learned.networks.size() - learned.held.size();
+  // Losses are means: of all rows they are weighted by their numbers.
+  const auto loss_of = [&](const std::vector<int64_t>* features, uint64_t draw) {
+    double sum = 0, rows = 0;
+    for (size_t w = 0; w < learned.held.size(); ++w) {
+      const Tensor at = torch::tensor(learned.held[w], torch::kInt64).to(all.x.device());
+      Tensor x = all.x.index_select(0, at);
+      if (features != nullptr) {
+        const Tensor columns = torch::tensor(*features, torch::kInt64).to(x.device());
+        const auto order = data::sample_rows(x.size(0), x.size(0), draw + w);
+        const Tensor other = x.index_select(0, torch::tensor(order, torch::kInt64).to(x.device()));
+        x = x.index_copy(1, columns, other.index_select(1, columns));
+      }
+      const Tensor y = all.y.index_select(0, at).to(torch::kFloat64);
+      const Tensor outputs = learned.networks[first + w]->forward(x).view(y.sizes());
+      sum += static_cast<double>(x.size(0)) * objective.assess(outputs.to(torch::kFloat64), y).loss;
+      rows += static_cast<double>(x.size(0));
+    }
+    return sum / rows;
+  };
+  const double base = loss_of(nullptr, 0);
+  std::vector<Importance> found;
+  for (const auto& [name, features] : columns_of(problem.preprocess)) {
+    double exchanged = 0;
+    for (int i = 0; i < kExchanges; ++i) {
+      exchanged += loss_of(&features, seed + 1000 * static_cast<uint64_t>(i)) / kExchanges;
+    }
+    found.push_back({name, exchanged / base - 1});
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Importance& a, const Importance& b) {
+    return a.increase > b.increase;
+  });
+  return found;
+}
+
+}  // namespace cdt::study
