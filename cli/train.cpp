@@ -193,7 +193,7 @@ std::function<int()> setup_train(CLI::App& app) {
   app.add_option("--folds", options.folds,
                  "predict: parts of the rows, each held out in turn to choose the point of the "
                  "path. Default: one a member, 4 at least; a single member holds out one part")
-      ->check(CLI::Range(int64_t{2}, int64_t{1000}));
+      ->check(CLI::Range(int64_t{2}, study::kMostMembers));
   app.add_flag_callback(
       "--no-refit", [&options] { options.refit = false; },
       "predict: keep the networks that chose the point, instead of training on all rows to it");

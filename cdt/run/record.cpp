@@ -180,7 +180,7 @@ ordered_json prediction_json(const RunPrediction& prediction) {
 
 RunPrediction parse_prediction(const JsonValue& json) {
   RunPrediction prediction;
-  prediction.members = json["members"].whole(1, study::kMostMembers);
+  prediction.members = json["members"].whole(1, study::kMostNetworks);
   prediction.points = json["points"].count();
   prediction.decay = json["decay"].number_or_nan();
   prediction.temperature = json["temperature"].number_or(1);

@@ -167,8 +167,14 @@ class Session {
   void load() {
     call(hooks_.on_phase, Phase::kLoading);
     study::DataOptions data = options_.data;
+    data::Table table = data::read_csv(data.file, data.csv);
+    if (predicts() && !is_decided(options_, "loss") && study::is_class(table, data.targets)) {
+      options_.training.loss = run_.training.loss = dynamics::Loss::kCrossEntropy;
+    }
     data.classes = run_.training.loss == dynamics::Loss::kCrossEntropy;
-    run_.problem = study::load_problem(data, options_.network, run_.training.seed, options_.device);
+    run_.problem =
+        study::make_problem(table, data, options_.network, run_.training.seed, options_.device);
+    run_.problem.table = std::move(table);
     const study::Problem& problem = run_.problem;
     options_.data.csv.delimiter = problem.table.delimiter;  // as it was found
     if (!predicts() && !is_decided(options_, "batch")) {

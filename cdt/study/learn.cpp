@@ -81,8 +81,8 @@ void Learner::State::check() const {
   const int64_t r = data.x.size(0);
   CDT_REQUIRE(options.members >= 1 && options.members <= kMostMembers, "an ensemble has 1 to ",
               kMostMembers, " members, not ", options.members);
-  CDT_REQUIRE(options.folds >= 0 && options.folds != 1, "folds must be 2 or more, not ",
-              options.folds);
+  CDT_REQUIRE(options.folds >= 0 && options.folds != 1 && options.folds <= kMostMembers,
+              "folds must be 2 to ", kMostMembers, ", not ", options.folds);
   CDT_REQUIRE(options.training.steps >= 0, "points must be 0 or more, not ",
               options.training.steps);
   CDT_REQUIRE(folds() == 0 || r >= 2, "there must be two rows to hold one out, not ", r);

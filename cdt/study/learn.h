@@ -40,6 +40,8 @@ inline constexpr int64_t kPathPatience = 5;
 inline constexpr double kPathSigma = 0.5;
 /// An ensemble has no more: beyond some ten there is nothing to gain.
 inline constexpr int64_t kMostMembers = 32;
+/// Members and walks.
+inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
 /// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
 /// cores, else one. By counting operations, so that the same data give the same bits.

@@ -220,7 +220,16 @@ std::string to_text(const Expectation& e) {
                                  e.rmse.value, e.rmse.error);
   if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
   if (!std::isnan(e.linear_rmse)) text += fmt::format("; a linear model: {:.4g}", e.linear_rmse);
-  return text + fmt::format("; the mean: {:.4g}", e.mean_rmse);
+  text += fmt::format("; the mean: {:.4g}", e.mean_rmse);
+  // Within two standard errors nobody can tell them apart.
+  if (e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) {
+    text +=
+        "\n  That is no better than the mean: these columns say little about it, or rows are too "
+        "few";
+  } else if (e.rmse.value + 2 * e.rmse.error >= e.linear_rmse) {
+    text += "\n  A linear model may do as well: the network has found little beyond it";
+  }
+  return text;
 }
 
 }  // namespace cdt::study

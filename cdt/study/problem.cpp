@@ -264,6 +264,12 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
   return problem;
 }
 
+bool is_class(const data::Table& table, const std::vector<std::string>& targets) {
+  if (targets.size() != 1) return false;
+  const data::Column* column = table.find(targets[0]);
+  return column != nullptr && column->type == data::ColumnType::kText;
+}
+
 std::vector<std::string> classes_without_rows(const Problem& problem) {
   std::vector<std::string> warnings;
   if (!problem.preprocess.has_classes()) return warnings;

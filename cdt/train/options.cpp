@@ -128,7 +128,7 @@ void require_path(const TrainOptions& options) {
   CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, not ",
               options.path.factor);
   CDT_REQUIRE(options.loss != dynamics::Loss::kMae,
-              "a path needs a loss with curvature; the mean absolute error has none");
+              "a path needs a loss with curvature, and the mean absolute error has no curvature");
   CDT_REQUIRE(options.batch == 0, "a path takes all samples at once, not batches of ",
               options.batch);
   CDT_REQUIRE(options.weight_decay == 0,

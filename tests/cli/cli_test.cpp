@@ -197,7 +197,6 @@ TEST_F(Program, MakesAndDescribesData) {
   expect_wrong_usage("data describe", "FILE");
   expect_wrong_usage("data describe absent.csv", "absent.csv");
   expect_wrong_usage("data describe houses.csv --target cost", "\"cost\"");
-  expect_wrong_usage("data describe houses.csv --target district", "numeric");
   expect_wrong_usage("data describe houses.csv --drop cost", "\"cost\"");
   expect_wrong_usage("data describe houses.csv --numeric district", "houses.csv:2");
   expect_wrong_usage("data describe houses.csv --numeric area --text area", "both");

@@ -28,7 +28,8 @@ class Report : public test::Program {
   }
   void trained(Text flags) {
     const Result result =
-        cdt("train homes.csv --target price --threads 1 --hidden 8 --steps 5 --quiet " + flags);
+        cdt("train homes.csv --target price --threads 1 --goal fit --hidden 8 --steps 5 --quiet " +
+            flags);
     ASSERT_EQ(result.code, 0) << result.err;
   }
   void expect_refused(Text arguments, Text message) {

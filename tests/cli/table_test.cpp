@@ -153,7 +153,7 @@ TEST_F(Tables, WhatIsChosenForPredictionIsSaidAndRecorded) {
   const auto record = parse("run/run.json");
   EXPECT_EQ(record["settings"]["group"], "customer");
   EXPECT_EQ(record["defaults"]["categories"], "onehot");
-  EXPECT_EQ(record["defaults"]["clip"], "4");
+  EXPECT_EQ(record["defaults"]["clip"], "3");
   const auto preprocess = parse("run/preprocess.json");
   EXPECT_EQ(preprocess["columns"][0]["part"], "month");
   EXPECT_THAT(preprocess["notes"].dump(), HasSubstr("visit: left out"));

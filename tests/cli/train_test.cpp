@@ -115,7 +115,7 @@ TEST_F(Training, TheRunFolderTellsTheWholeRun) {
   for (const char* key : {"version", "revision"}) EXPECT_NE(run[key].get<std::string>(), "");
   EXPECT_THAT(slurp("run/history.csv"),
               testing::StartsWith("step,lr,train_loss,val_loss,augment_norm,linearization_error,"
-                                  "refreshed,rejected,seconds,objective\n"));
+                                  "refreshed,rejected,seconds,objective,decay,freedom\n"));
   const Row losses = history("run", 2);
   ASSERT_EQ(losses.size(), run["result"]["steps"].get<size_t>() + 1);
   for (size_t i = 1; i < losses.size(); ++i) {

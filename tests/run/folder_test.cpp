@@ -104,6 +104,7 @@ TEST_F(KeptRun, IsNotWrittenOverItsOwnData) {
   const auto before = files();
   options_.overwrite = true;
   for (const std::string& name : run::RunFolder::file_names()) {
+    if (!before.contains(name)) continue;  // of other goals
     options_.data.file = (options_.folder / name).string();
     expect_refused(options_, name + " of the folder");
   }

@@ -253,6 +253,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   options.folds = 3;
   options.refit = false;
   options.intervals = false;
+  options.importance = true;
   options.analysis = false;
   options.csv_safe = true;
   options.threads = 2;
@@ -289,10 +290,10 @@ TEST_F(Run, TellsWhatWasDecidedFromDefaults) {
 TEST_F(Run, TheGoalsChoicesAreDefaults) {
   run::Options options;
   options.data.goal = study::Goal::kPredict;
-  options.data.clip = 3;
+  options.data.clip = 5;
   const run::Settings decided = run::decided_settings(options);
   EXPECT_EQ(value_of(decided, "goal"), (Values{"predict"}));
-  EXPECT_EQ(value_of(decided, "clip"), (Values{"3"}));
+  EXPECT_EQ(value_of(decided, "clip"), (Values{"5"}));
   EXPECT_FALSE(value_of(decided, "categories"));
   const run::Settings usual = run::usual_settings(options);
   EXPECT_EQ(value_of(usual, "categories"), (Values{"onehot"}));

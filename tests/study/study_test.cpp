@@ -141,7 +141,7 @@ TEST_F(Study, TheGoalMakesTheChoicesThatNobodyMade) {
   EXPECT_EQ(predict.target_scaling, data::Scaling::kStandard);
   EXPECT_EQ(predict.target_transform, data::TargetTransform::kAuto);
   EXPECT_EQ(predict.quantiles, study::kUsualQuantiles);
-  EXPECT_EQ(predict.clip, 4);
+  EXPECT_EQ(predict.clip, study::kUsualClip);
   EXPECT_TRUE(predict.select && predict.dates && predict.missing_indicator);
   EXPECT_EQ(study::fit_of(options), study::Fit::kSeen);
   EXPECT_EQ(study::train_fraction_of(options), 0.8);

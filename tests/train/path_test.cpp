@@ -63,7 +63,7 @@ TEST(Path, OfALinearModelIsRidgeRegression) {
   }
 }
 
-TEST(Path, StartsAtTenMeanEigenvaluesAndFallsByAFactor) {
+TEST(Path, StartsAtFiftyMeanEigenvaluesAndFallsByAFactor) {
   const TrainData data = smooth_data(20, 2, 1);
   nn::Mlp net = small_network(4, 2, 1);
   const Tensor theta = kernel::empirical_ntk(net, data.x).theta;
@@ -71,7 +71,7 @@ TEST(Path, StartsAtTenMeanEigenvaluesAndFallsByAFactor) {
   options.path.factor = 0.5;
   Trainer trainer(net, data, options);
   const double mean = theta.diagonal().mean().item<double>();
-  for (const double share : {10.0, 5.0, 2.5}) {
+  for (const double share : {50.0, 25.0, 12.5}) {
     EXPECT_NEAR(trainer.step().record.decay, share * mean, 1e-12 * mean);
   }
 }
@@ -217,7 +217,7 @@ TEST(Path, ARowOfWeightTwoIsTheRowTwice) {
     TrainOptions options = path_options(8);
     options.loss = loss;
     Trainer(without, repeated, options).run();
-    options.path.start = 10 * 15.0 / 20;  // of a mean over fewer residuals
+    options.path.start *= 15.0 / 20;  // of a mean over fewer residuals
     Trainer(with, data, options).run();
     EXPECT_LE(relative_error(with->forward(data.x), without->forward(data.x)), 1e-8);
   }

@@ -1,0 +1,222 @@
+// The goal predict from outside: what a table becomes, what is expected of new rows, intervals,
+// interruption, the tables that are hardly any.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "support/program.h"
+
+namespace cdt {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+using Text = const std::string&;
+
+/// Numbers, text and a target with noise; all from a small generator of our own.
+std::string rooms(int rows, unsigned seed) {
+  const char* kinds[] = {"flat", "house", "hut"};
+  std::ostringstream csv("area,age,kind,price\n", std::ios::ate);
+  unsigned state = seed;
+  const auto draw = [&state] {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<double>(state >> 8) / (1U << 24);
+  };
+  for (int i = 0; i < rows; ++i) {
+    const double area = 40 + 100 * draw(), age = 50 * draw();
+    const auto kind = static_cast<int>(3 * draw());
+    const double noise = draw() + draw() + draw() - 1.5;
+    csv << area << "," << age << "," << kinds[kind] << ","
+        << 10 * area - 4 * age + 100 * kind + 60 * std::sin(area / 10) + 40 * noise << "\n";
+  }
+  return csv.str();
+}
+
+class Goal : public test::Program {
+ protected:
+  void SetUp() override { write("rooms.csv", rooms(90, 1)); }
+  Result train(Text flags, Text file = "rooms.csv --target price") {
+    return cdt("train " + file + " --threads 1 --hidden 16,16 " + flags);
+  }
+  json record(Text run) const { return json::parse(slurp(run + "/run.json")); }
+  std::vector<std::vector<double>> table(Text file) const {
+    std::vector<std::vector<double>> rows;
+    std::istringstream lines(slurp(file));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      rows.emplace_back();
+      std::istringstream cells(line);
+      for (std::string cell; std::getline(cells, cell, ',');)
+        rows.back().push_back(std::stod(cell));
+    }
+    return rows;
+  }
+};
+
+TEST_F(Goal, LearnsToPredictUnlessAnOptionIsAboutFitting) {
+  const Result result = train("--out run");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("price: expect to be off by"));
+  EXPECT_THAT(result.out, HasSubstr("held out"));
+  const json run = record("run");
+  EXPECT_EQ(run["settings"]["goal"], "predict");
+  EXPECT_EQ(run["defaults"]["method"], "path");
+  const json& expected = run["prediction"]["expected"][0];
+  EXPECT_EQ(expected["rows"], 90);
+  EXPECT_LT(expected["rmse"]["value"], 0.5 * expected["rmse_of_mean"].get<double>());
+  EXPECT_GT(expected["rmse"]["error"], 0);
+  EXPECT_EQ(run["prediction"]["members"], 8);  // four on all rows, and the four walks
+  for (int member = 2; member <= 8; ++member) {
+    EXPECT_TRUE(exists("run/model-" + std::to_string(member) + ".safetensors"));
+  }
+  EXPECT_THAT(slurp("run/history.csv"), HasSubstr(",objective,decay,freedom\n"));
+  EXPECT_EQ(cdt("verify run").code, 0);
+
+  for (const char* flag : {"--lr 0.1", "--stop-loss 1e-3", "--weight-decay 1e-4", "--tune",
+                           "--method gd", "--batch 20"}) {
+    const Result fit = train(std::string("--steps 3 --overwrite --out fit ") + flag);
+    ASSERT_EQ(fit.code, 0) << flag << fit.err;
+    EXPECT_THAT(fit.err, HasSubstr("--goal fit")) << flag;
+    EXPECT_FALSE(record("fit")["settings"].contains("goal")) << flag;
+    EXPECT_FALSE(record("fit").contains("prediction")) << flag;
+  }
+  const Result adam = train("--goal predict --method adam --ensemble 1 --out adam");
+  ASSERT_EQ(adam.code, 0) << adam.err;
+  EXPECT_EQ(record("adam")["prediction"]["decay"], nullptr);
+  EXPECT_LT(record("adam")["prediction"]["expected"][0]["r2"], 1);
+}
+
+TEST_F(Goal, ExpectsWhatNewRowsShow) {
+  write("new.csv", rooms(600, 7));
+  ASSERT_EQ(train("--out run --quiet").code, 0);
+  const Result result =
+      cdt("predict run new.csv --interval 0.9 --out p.csv --json p.json --threads 1");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const double expected = record("run")["prediction"]["expected"][0]["rmse"]["value"];
+  const double error = record("run")["prediction"]["expected"][0]["rmse"]["error"];
+  const double found = json::parse(slurp("p.json"))["errors"]["price"]["rmse"];
+  EXPECT_NEAR(found, expected, 4 * error + 0.1 * expected);
+  // Columns row, price, price_low, price_high.
+  EXPECT_THAT(slurp("p.csv"), HasSubstr("row,price,price_low,price_high\n"));
+  const auto predicted = table("p.csv");
+  std::istringstream lines(slurp("new.csv"));
+  std::string line;
+  std::getline(lines, line);
+  int within = 0;
+  for (const auto& row : predicted) {
+    std::getline(lines, line);
+    const double price = std::stod(line.substr(line.rfind(',') + 1));
+    EXPECT_LE(row[2], row[1]);
+    EXPECT_LE(row[1], row[3]);
+    within += row[2] <= price && price <= row[3] ? 1 : 0;
+  }
+  // 90 held-out rows know the quantile to ± 0.03, and 600 new rows show it to ± 0.012.
+  EXPECT_NEAR(within / 600.0, 0.9, 0.1);
+}
+
+TEST_F(Goal, TestRowsAreSeenAtTheEndAlone) {
+  const Result result = train("--test-fraction 0.2 --ensemble 1 --out run");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("test"));
+  EXPECT_TRUE(record("run")["errors"]["test"]["price"]["rmse"].is_number());
+  int tested = 0;
+  std::istringstream lines(slurp("run/predictions.csv"));
+  for (std::string line; std::getline(lines, line);) tested += line.find(",test,") != line.npos;
+  EXPECT_EQ(tested, 18);
+}
+
+TEST_F(Goal, TheSameSeedGivesTheSameBitsThroughAnInterruption) {
+  ASSERT_EQ(train("--out whole --quiet --ensemble 2").code, 0);
+  ASSERT_EQ(train("--out again --quiet --ensemble 2").code, 0);
+  EXPECT_EQ(slurp("whole/model-3.safetensors"), slurp("again/model-3.safetensors"));
+  // Stopped as soon as there is a checkpoint, then resumed to the end.
+  ASSERT_EQ(train("--out cut --quiet --ensemble 2 --max-seconds 1e-9").code, 0);
+  EXPECT_EQ(cdt("train --resume whole --quiet --threads 1").code, 0);
+  EXPECT_EQ(slurp("whole/model-3.safetensors"), slurp("again/model-3.safetensors"));
+}
+
+TEST_F(Goal, TablesThatAreHardlyAny) {
+  write("two.csv", "x,y\n1,2\n2,5\n");
+  write("constant.csv", "x,y\n1,3\n2,3\n4,3\n5,3\n");
+  for (const char* file : {"two.csv", "constant.csv"}) {
+    const Result result = train("--quiet --overwrite --out run", std::string(file) + " --target y");
+    ASSERT_EQ(result.code, 0) << file << result.err;
+    const Result predicted = cdt("predict run " + std::string(file) + " --out p.csv --threads 1");
+    ASSERT_EQ(predicted.code, 0) << predicted.err;
+    for (const auto& row : table("p.csv")) EXPECT_TRUE(row[1] >= 2 && row[1] <= 5) << file;
+  }
+}
+
+TEST_F(Goal, PureNoiseIsCalledSo) {
+  std::string csv = "a,b,y\n";
+  unsigned state = 5;
+  const auto draw = [&state] {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<double>(state >> 8) / (1U << 24) - 0.5;
+  };
+  for (int i = 0; i < 200; ++i) {
+    const double a = draw(), b = draw();
+    csv += std::to_string(a) + "," + std::to_string(b) + "," + std::to_string(draw()) + "\n";
+  }
+  write("noise.csv", csv);
+  const Result result = train("--out run", "noise.csv --target y");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("no better than the mean"));
+  const json expected = record("run")["prediction"]["expected"][0];
+  EXPECT_NEAR(expected["rmse"]["value"].get<double>() / expected["rmse_of_mean"].get<double>(), 1,
+              0.05);
+}
+
+TEST_F(Goal, ClassesOfTextNeedNoOption) {
+  std::string csv = "x,z,kind\n";
+  for (int i = 0; i < 80; ++i) {
+    const double x = (i * 37 % 80) / 10.0;
+    csv += std::to_string(x) + "," + std::to_string(i % 7) + "," +
+           (i == 11 ? "rare"
+            : x > 4 ? "right"
+                    : "left") +
+           "\n";
+  }
+  write("kinds.csv", csv);
+  const Result result = train("--out run", "kinds.csv --target kind");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("% of new rows to be wrong"));
+  EXPECT_EQ(record("run")["settings"]["loss"], "cross-entropy");
+  EXPECT_LT(record("run")["prediction"]["expected"][0]["wrong"]["value"], 0.15);
+  ASSERT_EQ(cdt("predict run kinds.csv --out p.csv --threads 1").code, 0);
+  EXPECT_THAT(slurp("p.csv"), HasSubstr("P(kind=rare)"));
+  EXPECT_THAT(cdt("predict run kinds.csv --interval 0.9 --out q.csv").err,
+              HasSubstr("has no intervals"));
+}
+
+TEST_F(Goal, SaysWhichColumnsMatter) {
+  const Result result = train("--importance --ensemble 1 --out run");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Which columns matter"));
+  const json found = record("run")["prediction"]["importance"];
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0]["column"], "area");
+}
+
+TEST_F(Goal, RefusesWhatContradictsIt) {
+  const auto refused = [&](Text flags, Text message) {
+    const Result result = train(flags + " --out no");
+    EXPECT_EQ(result.code, 2) << flags;
+    EXPECT_THAT(result.err, HasSubstr(message)) << flags;
+    EXPECT_FALSE(exists("no"));
+  };
+  refused("--goal predict --tune", "goal fit");
+  refused("--goal predict --lr 0.1", "no learning rate");
+  refused("--goal predict --weight-decay 0.1", "weight decay");
+  refused("--ensemble 0", "--ensemble");
+  refused("--folds 1", "--folds");
+  refused("--goal guess", "--goal");
+  refused("--train-fraction 1 --ensemble 1", "validate");
+}
+
+}  // namespace
+}  // namespace cdt
