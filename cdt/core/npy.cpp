@@ -17,6 +17,7 @@
 #include "cdt/core/byte_count.h"
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
+#include "cdt/core/text.h"
 
 namespace cdt {
 namespace {
@@ -27,17 +28,9 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kNpyAlignment = 64;  // Of the data, so that NumPy can map it.
 
 /// At most forty bytes of a file, fit to be printed.
-std::string printable(std::string_view bytes) {
-  std::string text = "\"";
-  for (const char c : bytes.substr(0, 40)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f) {
-      text += c;
-    } else {
-      text += {'\\', 'x', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-    }
-  }
-  return text + (bytes.size() > 40 ? "...\"" : "\"");
+std::string start_of(std::string_view bytes) {
+  constexpr size_t kShown = 40;
+  return "\"" + printable_name(bytes.substr(0, kShown)) + (bytes.size() > kShown ? "...\"" : "\"");
 }
 
 [[noreturn]] void refuse_dtype(const std::string& file, std::string_view came,
@@ -81,7 +74,7 @@ class HeaderParser {
         throw InvalidArgument(c10::str(file_,
                                        ": expected the keys 'descr', 'fortran_order' and 'shape' "
                                        "in the header, but came ",
-                                       printable(key)));
+                                       start_of(key)));
       }
       if (!accept(",")) {
         expect("}");
@@ -99,7 +92,7 @@ class HeaderParser {
  private:
   [[noreturn]] void fail(std::string_view expected) const {
     throw InvalidArgument(c10::str(file_, ": expected ", expected, " in the .npy header, but came ",
-                                   rest_.empty() ? "its end" : printable(rest_)));
+                                   rest_.empty() ? "its end" : start_of(rest_)));
   }
 
   void require_key(bool found, std::string_view key) const {
@@ -145,7 +138,7 @@ class HeaderParser {
     const std::string_view descr = string();
     if (descr == "<f4") return torch::kFloat32;
     if (descr == "<f8") return torch::kFloat64;
-    refuse_dtype(file_, printable(descr));
+    refuse_dtype(file_, start_of(descr));
   }
 
   bool boolean() {
@@ -193,10 +186,9 @@ size_t little_endian(std::string_view bytes) {
 
 /// Splits off the text of the header and leaves the data in `rest`.
 std::string_view take_header(std::string_view& rest, const std::string& file) {
-  CDT_REQUIRE(
-      rest.starts_with(kMagic), file, ": expected a .npy file, which starts with ",
-      printable(kMagic), ", but it ",
-      rest.empty() ? "is empty" : "starts with " + printable(rest.substr(0, kMagic.size())));
+  CDT_REQUIRE(rest.starts_with(kMagic), file, ": expected a .npy file, which starts with ",
+              start_of(kMagic), ", but it ",
+              rest.empty() ? "is empty" : "starts with " + start_of(rest.substr(0, kMagic.size())));
   rest.remove_prefix(kMagic.size());
   CDT_REQUIRE(rest.size() >= 2, file, ": expected a .npy version, but the file ends there");
   const int major = static_cast<unsigned char>(rest[0]);
