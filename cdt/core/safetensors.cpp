@@ -191,15 +191,17 @@ void save_safetensors(const std::filesystem::path& path, const SafeTensors& cont
     return a.values.element_size() > b.values.element_size();
   });
 
+  // Members go to the end: by its name, each would be looked for among all before it.
   auto header = nlohmann::ordered_json::object();
-  if (!content.metadata.empty()) header[kMetadata] = content.metadata;
+  auto& members = header.get_ref<nlohmann::ordered_json::object_t&>();
+  if (!content.metadata.empty()) members.emplace_back(kMetadata, content.metadata);
   std::vector<std::string_view> parts(1);
   size_t offset = 0;
   for (const Piece& piece : pieces) {
     const size_t end = offset + piece.values.nbytes();
-    header[piece.name] = {{"dtype", piece.dtype},
-                          {"shape", piece.values.sizes().vec()},
-                          {"data_offsets", {offset, end}}};
+    members.emplace_back(piece.name, nlohmann::ordered_json{{"dtype", piece.dtype},
+                                                            {"shape", piece.values.sizes().vec()},
+                                                            {"data_offsets", {offset, end}}});
     parts.emplace_back(static_cast<const char*>(piece.values.data_ptr()), end - offset);
     offset = end;
   }
