@@ -52,8 +52,7 @@ inline constexpr const char* kInputFile = "FILE";
 inline constexpr const char* kOutputFile = "OUTFILE";
 /// And of those that name the folder where a run or a sweep goes.
 inline constexpr const char* kOutputFolder = "DIR";
-/// Of the options that were given; "-" and devices are no files. Clears up what writers that died
-/// have left beside the files to be written.
+/// Of the options that were given; "-" and devices are no files.
 /// @throws InvalidArgument if a file that is to be written is also read, is written twice, or
 ///   belongs to the folder of a run or a sweep.
 void require_distinct_files(const CLI::App& command);

@@ -1,7 +1,6 @@
 // Options that several commands share, and the files behind them.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/experiment/store.h>
@@ -270,7 +269,6 @@ void require_distinct_files(const CLI::App& command) {
     CDT_REQUIRE(!is_kept(whole, folders), option->get_name(), ": ", path,
                 " belongs to the run or the sweep in ", whole.parent_path().string(),
                 "; choose another name");
-    remove_leftovers(whole.parent_path());
   }
 }
 

@@ -251,6 +251,7 @@ void write_file_atomically(const fs::path& path, const std::vector<std::string_v
     throw_file_error("write", path, errno);
 
   const fs::path target = follow_links(path);
+  remove_leftovers(target.has_parent_path() ? target.parent_path() : fs::path("."));
   Temporary temporary(target);
   Descriptor& file = temporary.descriptor();
   if ((exists && ::fchmod(file.number(), status.st_mode & 0777) != 0) ||

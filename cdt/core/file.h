@@ -30,7 +30,8 @@ void require_file_name(std::string_view name, std::string_view what);
 
 /// Writes `pieces` one after another to a temporary file beside `path`, syncs it, then renames it
 /// over `path`: a reader sees the old file or the new one, never a part, and a failure (full disk,
-/// no permission) leaves the old one as it was.
+/// no permission) leaves the old one as it was. Clears up what writers that died have left beside
+/// it.
 /// @throws InvalidArgument, IoError if it cannot be written.
 void write_file_atomically(const std::filesystem::path& path,
                            const std::vector<std::string_view>& pieces);

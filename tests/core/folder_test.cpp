@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 #include "cdt/core/error.h"
@@ -96,7 +97,7 @@ TEST(FolderLock, ClearsUpAfterTheDead) {
   const fs::path old = leftover(::getpid());  // a number that came again
   const fs::path held = folder / ".cdt-1-1.tmp";
   const fs::path foreign = folder / ".cdt-notes.tmp";
-  for (const fs::path& path : {dead, alive, old, held, foreign}) put(path, "x");
+  for (const fs::path& path : {dead, alive, old, held, foreign}) std::ofstream(path) << "x";
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
   fs::last_write_time(held, fs::file_time_type::clock::now() - std::chrono::hours(2));
   const int writer = ::open(held.c_str(), O_WRONLY);
@@ -105,6 +106,19 @@ TEST(FolderLock, ClearsUpAfterTheDead) {
   EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre(".cdt-lock", alive.filename(),
                                                               held.filename(), ".cdt-notes.tmp"));
   ::close(writer);
+}
+
+TEST(File, IsWrittenWithoutWhatTheDeadLeftBesideIt) {
+  const TempFolder folder;
+  const fs::path here = fs::current_path();
+  for (const bool relative : {false, true}) {
+    const std::string dead = ".cdt-" + std::to_string(dead_process()) + "-0.tmp";
+    std::ofstream(folder / dead) << "x";
+    if (relative) fs::current_path(folder.path());
+    put(relative ? "f" : folder / "f", "x");
+    fs::current_path(here);
+    EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("f"));
+  }
 }
 
 TEST(FolderUpdate, ChangesEverythingOrNothing) {
