@@ -80,16 +80,19 @@ class Temporary {
     const std::string stem = ".cdt-" + std::to_string(::getpid()) + "-";
     for (int attempt = 0; attempt < 10000; ++attempt) {
       path_ = target.parent_path() / (stem + std::to_string(attempt) + ".tmp");
-      if (descriptor_.open(path_, O_WRONLY | O_CREAT | O_EXCL, 0666)) {
-        ::flock(descriptor_.number(), LOCK_EX | LOCK_NB);  // tells remove_leftovers that we live
+      if (!descriptor_.open(path_, O_WRONLY | O_CREAT | O_EXCL, 0666)) {
+        if (errno != EEXIST) break;
+      } else if (lock()) {
         return;
+      } else {
+        descriptor_.close();
       }
-      if (errno != EEXIST) break;
     }
     throw_file_error("write", target, errno);
   }
   ~Temporary() {
     if (!renamed_) ::unlink(path_.c_str());
+    if (lock_ >= 0) ::close(lock_);
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -101,8 +104,21 @@ class Temporary {
   }
 
  private:
+  /// Tells remove_leftovers that we live, until the rename: the file itself is closed before that.
+  /// False if somebody on another machine, who could not tell, has just removed it. Waits for such
+  /// a one; failures mean a file system without locks, where nobody removes anything.
+  bool lock() {
+    lock_ = ::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0);
+    uninterrupted([&] { return ::flock(descriptor_.number(), LOCK_EX); });
+    struct stat status {};
+    const bool there = ::fstat(descriptor_.number(), &status) == 0 && status.st_nlink > 0;
+    if (!there && lock_ >= 0) ::close(std::exchange(lock_, -1));
+    return there;
+  }
+
   fs::path path_;
   Descriptor descriptor_;
+  int lock_ = -1;  ///< a second descriptor of the same file
   bool renamed_ = false;
 };
 
@@ -147,17 +163,21 @@ pid_t writer_of(const std::string& name) {
   return ours ? pid : 0;
 }
 
-/// Nobody holds its lock, and its writer is dead. Another process may have the writer's number by
-/// now (in a container it often has): then an hour will do.
-bool is_abandoned(const fs::path& path, pid_t writer) {
+/// If nobody holds its lock, and its writer is dead. Another process may have the writer's number
+/// by now (in a container it often has): then an hour will do.
+void remove_if_abandoned(const fs::path& path, pid_t writer) {
   constexpr time_t kLong = 3600;
   Descriptor file;
-  struct stat status {};
+  struct stat status {
+  }, named{};
   if (!file.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) ||
-      ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 || ::fstat(file.number(), &status) != 0) {
-    return false;
+      ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 || ::fstat(file.number(), &status) != 0 ||
+      ::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino) {
+    return;
   }
-  return (::kill(writer, 0) != 0 && errno == ESRCH) || ::time(nullptr) - status.st_mtime > kLong;
+  if ((::kill(writer, 0) != 0 && errno == ESRCH) || ::time(nullptr) - status.st_mtime > kLong) {
+    ::unlink(path.c_str());  // with the lock: whoever makes such a file looks for it once more
+  }
 }
 
 }  // namespace
@@ -294,7 +314,7 @@ void remove_leftovers(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const pid_t writer = writer_of(entry->path().filename().string());
-    if (writer > 0 && is_abandoned(entry->path(), writer)) ::unlink(entry->path().c_str());
+    if (writer > 0) remove_if_abandoned(entry->path(), writer);
   }
 }
 
