@@ -180,22 +180,21 @@ void remove_if_abandoned(const fs::path& path, pid_t writer) {
   }
 }
 
-}  // namespace
-
-void throw_file_error(std::string_view action, const fs::path& path, int code) {
-  const std::string message =
-      c10::str("cannot ", action, " ", path.string(), ": ", std::generic_category().message(code));
-  if (is_callers_mistake(code)) throw InvalidArgument(message);
-  throw IoError(message);
-}
-
-std::string read_file(const fs::path& path, size_t longest) {
-  Descriptor file;
+/// Opens a file to be read, and nothing else: opening a pipe would wait for its writer.
+struct stat open_regular(Descriptor& file, const fs::path& path) {
   struct stat status {};
-  if (!file.open(path, O_RDONLY) || ::fstat(file.number(), &status) != 0) {
+  if (!file.open(path, O_RDONLY | O_NONBLOCK) || ::fstat(file.number(), &status) != 0) {
     throw_file_error("read", path, errno);
   }
   if (S_ISDIR(status.st_mode)) throw_on_folder("read", path);
+  CDT_REQUIRE(S_ISREG(status.st_mode), "cannot read ", path.string(),
+              ": expected a regular file, but it is a pipe or a device");
+  return status;
+}
+
+/// The open file's bytes; messages call it `path`.
+std::string read_open(const Descriptor& file, const struct stat& status, const fs::path& path,
+                      size_t longest) {
   const auto require_short = [&](size_t size) {
     CDT_REQUIRE(size <= longest, path.string(), ": expected a file of at most ", longest,
                 " bytes, but it is larger");
@@ -226,6 +225,31 @@ std::string read_file(const fs::path& path, size_t longest) {
   return bytes;
 }
 
+}  // namespace
+
+void throw_file_error(std::string_view action, const fs::path& path, int code) {
+  const std::string message =
+      c10::str("cannot ", action, " ", path.string(), ": ", std::generic_category().message(code));
+  if (is_callers_mistake(code)) throw InvalidArgument(message);
+  throw IoError(message);
+}
+
+std::string read_file(const fs::path& path, size_t longest) {
+  Descriptor file;
+  struct stat status {};
+  if (!file.open(path, O_RDONLY) || ::fstat(file.number(), &status) != 0) {
+    throw_file_error("read", path, errno);
+  }
+  if (S_ISDIR(status.st_mode)) throw_on_folder("read", path);
+  return read_open(file, status, path, longest);
+}
+
+std::string read_regular_file(const fs::path& path, size_t longest) {
+  Descriptor file;
+  const struct stat status = open_regular(file, path);
+  return read_open(file, status, path, longest);
+}
+
 void require_file_name(std::string_view name, std::string_view what) {
   constexpr size_t kLongest = 200;  // of 255, which leaves room for endings
   const auto odd = [](unsigned char c) { return c == '/' || c < ' ' || c == 0x7f; };
@@ -238,7 +262,7 @@ void require_file_name(std::string_view name, std::string_view what) {
 
 std::string checksum_of_file(const fs::path& path) {
   Descriptor file;
-  if (!file.open(path, O_RDONLY)) throw_file_error("read", path, errno);
+  open_regular(file, path);
   Checksum sum;
   std::string block(size_t{1} << 20, '\0');
   while (true) {

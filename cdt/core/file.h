@@ -22,6 +22,10 @@ namespace cdt {
 /// bytes.
 std::string read_file(const std::filesystem::path& path,
                       size_t longest = std::numeric_limits<size_t>::max());
+/// The same of a file that lies in a folder of ours: one that could keep us waiting, a pipe or a
+/// device, is refused.
+std::string read_regular_file(const std::filesystem::path& path,
+                              size_t longest = std::numeric_limits<size_t>::max());
 
 /// For names that become files in a folder of ours: none leads out of it.
 /// @throws InvalidArgument, calling it `what`, if the name is empty, longer than 200 bytes, begins
@@ -37,7 +41,7 @@ void write_file_atomically(const std::filesystem::path& path,
                            const std::vector<std::string_view>& pieces);
 
 /// The checksum (core/checksum.h) of a file of any size.
-/// @throws InvalidArgument, IoError if it cannot be read.
+/// @throws InvalidArgument, IoError if it cannot be read, or is a pipe or a device.
 std::string checksum_of_file(const std::filesystem::path& path);
 
 /// Whether there is something at `path`, or a folder. Unlike std::filesystem's these never call

@@ -275,7 +275,7 @@ JsonValue parse_json(std::string_view text, const std::string& source, int deepe
 }
 
 JsonValue read_json(const std::filesystem::path& path) {
-  return parse_json(read_file(path, kLongestJson), path.string());
+  return parse_json(read_regular_file(path, kLongestJson), path.string());
 }
 
 std::string excerpt(const ordered_json& value) {

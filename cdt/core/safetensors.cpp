@@ -128,7 +128,7 @@ torch::Tensor read_tensor(const Record& record, std::string_view data, const std
 }  // namespace
 
 SafeTensors load_safetensors(const std::filesystem::path& path) {
-  return parse_safetensors(read_file(path), path.string());
+  return parse_safetensors(read_regular_file(path), path.string());
 }
 
 SafeTensors parse_safetensors(std::string_view bytes, const std::string& file) {

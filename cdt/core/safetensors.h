@@ -17,10 +17,9 @@ struct SafeTensors {
 };
 
 /// Reads a whole file into CPU tensors: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL.
-/// @throws InvalidArgument if the file cannot be read, its header is not the JSON that the format
-/// asks for, a dtype is
-///   unknown, or offsets overlap, leave holes, run past the end or disagree with shape and dtype.
-///   The message names the file and the tensor.
+/// @throws InvalidArgument if the file cannot be read or is no regular one, its header is not the
+///   JSON that the format asks for, a dtype is unknown, or offsets overlap, leave holes, run past
+///   the end or disagree with shape and dtype. The message names the file and the tensor.
 SafeTensors load_safetensors(const std::filesystem::path& path);
 /// The same from the bytes of such a file, which messages call `file`.
 SafeTensors parse_safetensors(std::string_view bytes, const std::string& file);

@@ -235,9 +235,11 @@ report::SweepRecord read_results(const fs::path& folder) {
   finish_update(folder);
   const fs::path results = folder / "results.json";
   const fs::path figures = folder / "figures.json";
-  report::SweepRecord record = parse_results(read_file(results, kLongestJson), results.string());
+  report::SweepRecord record =
+      parse_results(read_regular_file(results, kLongestJson), results.string());
   if (path_exists(figures)) {
-    record.figures = report::parse_figures(read_file(figures, kLongestJson), figures.string());
+    record.figures =
+        report::parse_figures(read_regular_file(figures, kLongestJson), figures.string());
   }
   return record;
 }

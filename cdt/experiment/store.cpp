@@ -245,7 +245,7 @@ std::optional<CaseRun> Store::load(const Case& what) const {
   const fs::path path = run_file(folder_, what);
   if (!path_exists(path)) return std::nullopt;
   try {
-    const std::string text = read_file(path, kLongestJson);
+    const std::string text = read_regular_file(path, kLongestJson);
     require_seal(text, path);
     CaseRun run = parse_run(text, path.string());
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||
@@ -264,14 +264,16 @@ CaseRun parse_run(std::string_view json, const std::string& source) {
 }
 
 void Store::save(const CaseRun& run) const {
-  write_file_atomically(run_file(folder_, run.what),
-                        {add_seal(dump_readably(to_json(run), -1)), "\n"});
+  const fs::path path = run_file(folder_, run.what);
+  std::error_code unknown;
+  if (fs::is_other(path, unknown)) remove_file(path);  // a pipe would be fed, not replaced
+  write_file_atomically(path, {add_seal(dump_readably(to_json(run), -1)), "\n"});
 }
 
 bool require_intact(const fs::path& folder, const std::string& name) {
   const fs::path path = folder / name;
   if (path == sweep_file(folder)) return read_sweep(path).exists();
-  const std::string text = read_file(path, kLongestJson);
+  const std::string text = read_regular_file(path, kLongestJson);
   const bool sealed = require_seal(text, path);
   parse_run(text, path.string());
   return sealed;

@@ -93,7 +93,7 @@ RunRecord RunFolder::read_record() const {
   finish_update(path_);
   CDT_REQUIRE(holds_run(), path_.string(),
               ": expected the folder of a run, but it has no run.json");
-  return parse_record(read_file(run(), kLongestJson), run().string());
+  return parse_record(read_regular_file(run(), kLongestJson), run().string());
 }
 
 void RunFolder::require_intact(const RunRecord& record, const fs::path& file) const {
@@ -110,7 +110,7 @@ void RunFolder::write_history(const std::vector<train::StepRecord>& rows) const 
 }
 
 std::vector<train::StepRecord> RunFolder::read_history() const {
-  return train::parse_history(read_file(history()));
+  return train::parse_history(read_regular_file(history()));
 }
 
 void RunFolder::write_preprocess(const data::Preprocess& fitted) const {
@@ -118,7 +118,8 @@ void RunFolder::write_preprocess(const data::Preprocess& fitted) const {
 }
 
 data::Preprocess RunFolder::read_preprocess() const {
-  return data::parse_preprocess(read_file(preprocess(), kLongestJson), preprocess().string());
+  return data::parse_preprocess(read_regular_file(preprocess(), kLongestJson),
+                                preprocess().string());
 }
 
 void RunFolder::write_predictions(const data::Preprocess& preprocess,

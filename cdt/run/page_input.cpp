@@ -219,7 +219,7 @@ report::RunRecord read_record(const fs::path& folder) {
   const RunRecord run = RunFolder(folder).read_record();
   const auto csv = [&](const char* name) {
     const fs::path path = folder / name;
-    return path_exists(path) ? parse_cells(read_file(path), path.string()) : CsvFile{};
+    return path_exists(path) ? parse_cells(read_regular_file(path), path.string()) : CsvFile{};
   };
   report::RunRecord record = page_of(run);
   const fs::path whole = fs::absolute(folder).lexically_normal();

@@ -28,7 +28,7 @@ void read_by_name(const RunFolder& folder, const fs::path& file) {
   } else if (file == folder.history()) {
     folder.read_history();
   } else {
-    read_file(file);
+    read_regular_file(file);
   }
 }
 

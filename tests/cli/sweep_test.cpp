@@ -351,6 +351,24 @@ TEST_F(Sweeping, ADamagedRunIsMadeAgain) {
   EXPECT_THAT(result.err, HasSubstr("cmp/sweep.json: expected the format"));
 }
 
+TEST_F(Sweeping, WaitsForNobodyWhoWritesToAPipe) {
+  const std::string compare =
+      "compare homes.csv --target price --archs 8 --seeds 1 --steps 3 --lrs 0.1 --methods gd "
+      "--out cmp --quiet";
+  ASSERT_EQ(cdt(compare).code, 0);
+  const auto piped = [&](const std::string& name, const std::string& command) {
+    return shell("rm -f " + name + " && mkfifo " + name + " && timeout 60 " CDT_PROGRAM " " +
+                 command);
+  };
+  const fs::path run = fs::directory_iterator(folder_ / "cmp/runs")->path();
+  ASSERT_EQ(piped(run.string(), compare).code, 0) << slurp("err.txt");
+  EXPECT_TRUE(fs::is_regular_file(run)) << "made again";
+  const std::string message = ": expected a regular file, but it is a pipe";
+  expect_refused(piped("cmp/results.json", "report cmp --out r.html"), "results.json" + message);
+  expect_refused(piped("cmp/sweep.json", compare), "sweep.json" + message);
+  EXPECT_EQ(cdt("verify cmp").code, 1);
+}
+
 TEST_F(Sweeping, KeepsItsFilesAndKnowsThemAgain) {
   const std::string compare =
       "compare homes.csv --target price --archs 8 --lrs 0.1 --methods gd --seeds 2 --steps 3 "

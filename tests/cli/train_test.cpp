@@ -531,6 +531,25 @@ TEST_F(Training, VerifyTellsWhatIsDamaged) {
   expect_wrong_usage("verify .", "has neither run.json nor sweep.json");
 }
 
+TEST_F(Training, WaitsForNobodyWhoWritesToAPipe) {
+  trained("--steps 2 --out run");
+  for (const Row& each : {Row{"run.json", "predict run homes.csv --out new.csv"},
+                          Row{"run.json", "train --resume run --steps 9"},
+                          Row{"preprocess.json", "predict run homes.csv --out new.csv"},
+                          Row{"model.safetensors", "predict run homes.csv --out new.csv"},
+                          Row{"checkpoint.safetensors", "train --resume run --steps 9"},
+                          Row{"history.csv", "report run --out report.html"}}) {
+    const std::string file = "run/" + each[0];
+    fs::rename(folder_ / file, folder_ / "aside");
+    ASSERT_EQ(shell("mkfifo " + file).code, 0);
+    expect_refused(shell("timeout 60 " CDT_PROGRAM " " + each[1]),
+                   file + ": expected a regular file, but it is a pipe");
+    EXPECT_EQ(shell("timeout 60 " CDT_PROGRAM " verify run").code, 1) << file;
+    fs::rename(folder_ / "aside", folder_ / file);
+  }
+  EXPECT_EQ(cdt("verify run").code, 0);
+}
+
 TEST_F(Training, ARunThatDivergedHasNoModel) {
   const std::string common = "--method gd --lr 1e6 --out run --steps ";
   const Result result = train(common + "50");

@@ -119,6 +119,24 @@ TEST(File, RefusesToReadWhatIsNoFile) {
                   AllOf(HasSubstr(folder.path().string()), HasSubstr("it is a folder"))));
 }
 
+/// Without waiting for somebody who writes to the pipe, or for the end of a device that has none.
+TEST(File, RefusesPipesAndDevicesWhereAFileIsExpected) {
+  const TempFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const fs::path& path : {folder / "pipe", fs::path("/dev/zero")}) {
+    const auto refused = ThrowsMessage<InvalidArgument>(
+        AllOf(HasSubstr(path.string()), HasSubstr("expected a regular file")));
+    EXPECT_THAT([&] { cdt::read_regular_file(path); }, refused);
+    EXPECT_THAT([&] { cdt::checksum_of_file(path); }, refused);
+  }
+  EXPECT_THAT([&] { cdt::read_regular_file(folder.path()); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("it is a folder")));
+  EXPECT_THAT([&] { cdt::read_regular_file(folder / "none"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("No such file")));
+  write_file_atomically(folder / "f", {"text"});
+  EXPECT_EQ(cdt::read_regular_file(folder / "f"), "text");
+}
+
 TEST(File, RefusesToWriteWhereNoFileCanBe) {
   const TempFolder folder;
   write_file_atomically(folder / "f", {"x"});
