@@ -3,7 +3,6 @@
 // again gets the same bytes.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/data/houses.h>
 #include <cdt/run/train.h>
 #include <cdt/run/verify.h>
 #include <fmt/format.h>
@@ -17,7 +16,7 @@
 #include <sstream>
 
 #include "faults/system_calls.h"
-#include "support/temp_folder.h"
+#include "support/small_run.h"
 
 namespace cdt {
 namespace {
@@ -46,18 +45,6 @@ std::string timeless(const std::string& name, const std::string& text) {
 
 class RunFaults : public testing::Test {
  protected:
-  void SetUp() override {
-    torch::set_num_threads(1);
-    options_.data.file = (folder_ / "houses.csv").string();
-    options_.data.targets = {"price"};
-    options_.network.hidden = {4};
-    options_.training.method = train::Method::kGd;
-    options_.training.learning_rate = 0.01;
-    options_.training.steps = 2;
-    options_.analysis = false;
-    write_file_atomically(options_.data.file, {data::make_houses(20, 1)});
-  }
-
   /// The files that count: model, preprocessing, predictions, history, spectrum.
   static Files results_in(const fs::path& folder) {
     Files files;
@@ -188,7 +175,7 @@ class RunFaults : public testing::Test {
   }
 
   test::TempFolder folder_;
-  run::Options options_;
+  run::Options options_ = test::small_descent(folder_, 20, 4, 2);
 };
 
 TEST_F(RunFaults, ACallThatFailsLeavesOneWholeRun) { expect_robust(Fault::kOnce); }

@@ -1,7 +1,6 @@
 // What a run's folder keeps: whatever is asked, a run that is there stays until there is another.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/data/houses.h>
 #include <cdt/run/train.h>
 #include <cdt/run/verify.h>
 #include <gmock/gmock.h>
@@ -9,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "support/temp_folder.h"
+#include "support/small_run.h"
 
 namespace cdt {
 namespace {
@@ -21,18 +20,6 @@ namespace fs = std::filesystem;
 
 class KeptRun : public testing::Test {
  protected:
-  void SetUp() override {
-    torch::set_num_threads(1);
-    options_.data.file = (folder_ / "houses.csv").string();
-    options_.data.targets = {"price"};
-    options_.network.hidden = {8};
-    options_.training.method = train::Method::kGd;
-    options_.training.learning_rate = 0.01;
-    options_.training.steps = 6;
-    options_.analysis = false;
-    options_.folder = folder_ / "run";
-    write_file_atomically(options_.data.file, {data::make_houses(40, 1)});
-  }
   run::RunFolder kept() const { return run::RunFolder(options_.folder); }
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> found;
@@ -53,7 +40,7 @@ class KeptRun : public testing::Test {
   }
 
   test::TempFolder folder_;
-  run::Options options_;
+  run::Options options_ = test::small_descent(folder_, 40, 8, 6);
 };
 
 TEST_F(KeptRun, StaysUntilANewOneHasSomethingToShow) {

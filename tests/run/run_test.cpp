@@ -2,14 +2,13 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/data/houses.h>
 #include <cdt/run/train.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "support/temp_folder.h"
+#include "support/small_run.h"
 
 namespace cdt {
 namespace {
@@ -31,16 +30,7 @@ std::optional<Values> value_of(const run::Settings& settings, const std::string&
 
 class Run : public testing::Test {
  protected:
-  void SetUp() override {
-    torch::set_num_threads(1);
-    options_.data.file = (folder_ / "houses.csv").string();
-    options_.data.targets = {"price"};
-    options_.network.hidden = {16};
-    options_.training.steps = 12;
-    options_.analysis = false;
-    options_.folder = folder_ / "run";
-    write_file_atomically(options_.data.file, {data::make_houses(60, 1)});
-  }
+  void SetUp() override { options_.training.steps = 12; }
   run::Options in(const std::string& name) const {
     run::Options options = options_;
     options.folder = folder_ / name;
@@ -57,7 +47,7 @@ class Run : public testing::Test {
   std::string bytes(const std::string& name) const { return read_file(folder_ / name); }
 
   test::TempFolder folder_;
-  run::Options options_;
+  run::Options options_ = test::small_run(folder_, 60, 16);
 };
 
 TEST_F(Run, TheFolderHoldsWhatWasDone) {
