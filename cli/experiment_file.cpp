@@ -1,0 +1,142 @@
+#include "cli/experiment_file.h"
+
+#include <cdt/core/file.h>
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace cdt::cli {
+namespace {
+
+std::string spell(const JsonValue& value) {
+  const auto& raw = value.raw();
+  if (raw.is_string()) return value.text();
+  if (raw.is_number_integer()) return fmt::format("{}", value.whole());
+  if (raw.is_number()) return fmt::format("{}", value.number());
+  std::string list;
+  if (raw.is_array()) {
+    for (const JsonValue& item : value.list()) list += (list.empty() ? "" : ", ") + spell(item);
+  }
+  return list;
+}
+
+int64_t positive_count(const JsonValue& value) { return value.whole(1); }
+
+double positive_number(const JsonValue& value) {
+  if (!(value.number() > 0)) value.refuse("a number above 0");
+  return value.number();
+}
+
+/// What `read` makes of each entry of a list that has some.
+template <class Read>
+auto filled_list(const JsonValue& list, Read read) {
+  std::vector<decltype(read(list))> values;
+  for (const JsonValue& each : list.list()) values.push_back(read(each));
+  if (values.empty()) list.refuse("a list that is not empty");
+  return values;
+}
+
+std::vector<double> rates_of(const JsonValue& list) { return filled_list(list, positive_number); }
+
+std::vector<std::string> methods_of(const JsonValue& list) {
+  return filled_list(list, [](const JsonValue& each) {
+    return each.name([](const std::string& name) {
+      if (name != experiment::kGdBest) train::parse_method(name);
+      return name;
+    });
+  });
+}
+
+paper::Published read_published(const JsonValue& experiment) {
+  paper::Published published;
+  published.note = experiment["published"]["note"].text_or("");
+  published.closer = experiment["samples"]["published_closer"].count_or(0);
+  published.of_samples = experiment["samples"]["published_samples"].count_or(0);
+  const JsonValue rows = experiment["published"]["rows"];
+  if (!rows.exists()) return published;
+  for (const JsonValue& row : rows.list()) {
+    published.rows.push_back(
+        {row["architecture"].text(),
+         positive_number(row["lr"]),
+         row["method"].text(),
+         {{row["val_mse_mean"].number_or_nan(), row["val_mse_std"].number_or_nan()},
+          row["converged"].count_or(0)}});
+  }
+  return published;
+}
+
+experiment::Architecture read_architecture(const JsonValue& each) {
+  experiment::Architecture architecture;
+  architecture.name = each["name"].name([](const std::string& name) {
+    require_file_name(name, "the name of an architecture");
+    return name;
+  });
+  for (const JsonValue& width : each["hidden"].list()) {
+    architecture.hidden.push_back(width.whole(1, std::numeric_limits<int32_t>::max()));
+  }
+  return architecture;
+}
+
+experiment::Plan read_plan(const JsonValue& experiment) {
+  experiment::Plan plan;
+  plan.kind = "reproduce";
+  plan.title = experiment["title"].text();
+  const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
+  plan.data.targets = {setting("target").text()};
+  plan.data.csv.drop = setting("drop").texts();
+  plan.data.rows = setting("rows").count();
+  plan.data.train_rows = setting("train-rows").count();
+  plan.data.encoding = setting("categories").name(data::parse_encoding);
+  plan.data.missing_number = setting("missing-numbers").name(data::parse_missing_number);
+  plan.data.scaling = setting("scale").name(data::parse_scaling);
+  plan.data.target_scaling = setting("target-scale").name(data::parse_scaling);
+  plan.data.fit = setting("fit").name(study::parse_fit);
+  plan.network.activation = setting("activation").name(nn::parse_activation);
+  plan.network.parametrization = setting("parametrization").name(nn::parse_parametrization);
+  plan.network.sigma_w = setting("sigma-w").number();
+  plan.network.sigma_b = setting("sigma-b").number();
+  plan.network.dtype = setting("dtype").name(study::parse_dtype);
+  plan.loss = setting("loss").name(dynamics::parse_loss);
+  plan.schedule.kind = setting("schedule").name(train::parse_schedule);
+  plan.schedule.decay = setting("decay").number();
+  plan.q = positive_number(setting("q"));
+  plan.p = positive_number(setting("p"));
+  plan.steps = positive_count(setting("steps"));
+  plan.seeds = positive_count(setting("seeds"));
+  plan.validate_every = positive_count(setting("validate-every"));
+  plan.lrs = rates_of(setting("lrs"));
+  plan.methods = methods_of(setting("methods"));
+  plan.architectures = filled_list(experiment["architectures"], read_architecture);
+  if (const JsonValue rates = experiment["rates"]; rates.exists()) {
+    plan.further.lrs = rates_of(rates["lrs"]);
+    plan.further.methods = methods_of(rates["methods"]);
+    plan.further.seeds = positive_count(rates["seeds"]);
+    plan.further.steps = positive_count(rates["steps"]);
+  }
+  if (const JsonValue weights = experiment["weights"]; weights.exists()) {
+    plan.weights.p = rates_of(weights["p"]);
+    plan.weights.architecture = weights["architecture"].text();
+    plan.weights.lr = positive_number(weights["lr"]);
+    plan.weights.seeds = positive_count(weights["seeds"]);
+  }
+  if (const JsonValue samples = experiment["samples"]; samples.exists()) {
+    plan.samples.architecture = samples["architecture"].text();
+    plan.samples.lr = positive_number(samples["lr"]);
+  }
+  for (const auto& [name, each] : experiment["settings"].members()) {
+    if (!each["value"].exists()) {
+      each["value"].refuse("a value: { value = …, source = \"ours\" }");
+    }
+    plan.settings.push_back(
+        {name, spell(each["value"]), each["source"].text_or("ours"), each["note"].text_or("")});
+  }
+  return plan;
+}
+
+}  // namespace
+
+Experiment read_experiment(const JsonValue& content) {
+  return {read_plan(content), read_published(content)};
+}
+
+}  // namespace cdt::cli
