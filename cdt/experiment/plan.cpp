@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace cdt::experiment {
 namespace {
@@ -16,12 +17,30 @@ bool among(const std::vector<std::string>& names, const std::string& name) {
 
 template <class T>
 void require_distinct(const std::vector<T>& values, const char* what) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      CDT_REQUIRE(values[i] != values[j], what, ": expected each one once, but came ", values[i],
-                  " twice");
-    }
+  std::set<T> seen;
+  for (const T& value : values) {
+    CDT_REQUIRE(seen.insert(value).second, what, ": expected each one once, but came ", value,
+                " twice");
   }
+}
+
+/// Before any of them is made: a count that a file asks for may be any number.
+void require_countable(const Plan& plan) {
+  constexpr int64_t kMost = 1'000'000;
+  const auto times = [](double seeds, size_t count, size_t others) {
+    return seeds * static_cast<double>(count) * static_cast<double>(others);
+  };
+  const auto seeds_of = [&](int64_t seeds) {
+    return static_cast<double>(std::min(seeds, plan.seeds));
+  };
+  const double each =
+      times(seeds_of(plan.seeds), plan.lrs.size(), plan.methods.size()) +
+      times(seeds_of(plan.further.seeds), plan.further.lrs.size(), plan.further.methods.size());
+  const double all = each * static_cast<double>(plan.architectures.size()) +
+                     times(seeds_of(plan.weights.seeds), plan.weights.p.size(), 1);
+  CDT_REQUIRE(all <= static_cast<double>(kMost), "a sweep has at most ", kMost,
+              " runs, and this one would have ", all,
+              ": architectures × learning rates × methods × seeds");
 }
 
 /// Products of a run, up to a factor that all share.
@@ -56,6 +75,7 @@ void require_sound(const Plan& plan) {
       !plan.architectures.empty() && !plan.lrs.empty() && !plan.methods.empty() && plan.seeds > 0,
       "a sweep needs at least one architecture, learning rate, method and seed");
   CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, not ", plan.steps);
+  require_countable(plan);
   for (const double lr : plan.lrs) require_positive(lr, "a learning rate");
   for (const std::string& method : plan.methods) {
     if (method != kGdBest) train::parse_method(method);

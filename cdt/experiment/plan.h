@@ -84,8 +84,8 @@ struct Plan {
 };
 
 /// @throws InvalidArgument if a rate, method or architecture comes twice (it would give two rows of
-/// the same runs), a method is not known, the name of an architecture cannot be that of a file, or
-/// there is nothing to run.
+/// the same runs), a method is not known, the name of an architecture cannot be that of a file,
+/// there is nothing to run, or more than a million runs.
 void require_sound(const Plan& plan);
 
 /// Every run once, the longest first, so that the jobs end together.

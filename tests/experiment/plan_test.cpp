@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <set>
 
 #include "experiment/sample_plan.h"
@@ -68,6 +69,13 @@ TEST(Plan, SaysWhatIsWrong) {
   refused([](Plan& p) { p.methods = {"sgd"}; }, "not 'sgd'");
   refused([](Plan& p) { p.lrs.clear(); }, "at least one architecture, learning rate, method");
   refused([](Plan& p) { p.seeds = 0; }, "at least one");
+  refused([](Plan& p) { p.seeds = std::numeric_limits<int64_t>::max(); }, "at most 1000000 runs");
+  refused(
+      [](Plan& p) {
+        p.seeds = 70'000;  // 840,000 runs
+        p.weights = {{0.1, 1, 10}, "small", 0.1, 70'000};
+      },
+      "and this one would have 1.05e+06");
   try {
     sample_plan().architecture("huge");
     ADD_FAILURE();
