@@ -165,7 +165,7 @@ ordered_json to_json(const Session& session) {
           {"gemm_gflops", session.gemm_gflops}};
 }
 
-std::vector<Session> parse_sessions(const JsonValue& saved) {
+std::vector<Session> read_sessions(const JsonValue& saved) {
   std::vector<Session> sessions;
   if (!saved.exists()) return sessions;
   for (const JsonValue& each : saved.list()) {
@@ -178,12 +178,16 @@ std::vector<Session> parse_sessions(const JsonValue& saved) {
 
 fs::path sweep_file(const fs::path& folder) { return folder / "sweep.json"; }
 
-/// All of it has been looked at: what is damaged shows before the runs are made, not after.
-JsonValue read_sweep(const fs::path& path) {
-  const JsonValue content = read_json(path);
+/// All of it is looked at: what is damaged shows before the runs are made, not after.
+void require_sweep(const JsonValue& content) {
   content.require_format(kSweepFormat);
   for (const auto& [name, value] : content["settings"].members()) static_cast<void>(value.text());
-  parse_sessions(content["sessions"]);
+  read_sessions(content["sessions"]);
+}
+
+JsonValue read_sweep(const fs::path& path) {
+  JsonValue content = read_json(path);
+  require_sweep(content);
   return content;
 }
 
@@ -263,6 +267,12 @@ CaseRun parse_run(std::string_view json, const std::string& source) {
   return run_of(parse_json(json, source));
 }
 
+std::vector<Session> parse_sweep(std::string_view json, const std::string& source) {
+  const JsonValue content = parse_json(json, source);
+  require_sweep(content);
+  return read_sessions(content["sessions"]);
+}
+
 void Store::save(const CaseRun& run) const {
   const fs::path path = run_file(folder_, run.what);
   std::error_code unknown;
@@ -282,7 +292,7 @@ bool require_intact(const fs::path& folder, const std::string& name) {
 std::vector<Session> Store::add(const Session& session) const {
   const fs::path path = sweep_file(folder_);
   const JsonValue saved = read_sweep(path);
-  std::vector<Session> sessions = parse_sessions(saved["sessions"]);
+  std::vector<Session> sessions = read_sessions(saved["sessions"]);
   if (session.runs == 0) return sessions;
   sessions.push_back(session);
   ordered_json content = saved.raw();

@@ -73,6 +73,10 @@ struct Session {
   double gemm_gflops = 0;  ///< rate of all jobs together, measured before each run
 };
 
+/// The calls that made runs so far, from the text of sweep.json, which messages call `source`.
+/// @throws InvalidArgument if the text is something else, its settings included.
+std::vector<Session> parse_sweep(std::string_view json, const std::string& source);
+
 /// Names of the files of a sweep beside runs/, but for the report, which anybody may make anew.
 const std::vector<std::string>& sweep_files();
 bool holds_sweep(const std::filesystem::path& folder);

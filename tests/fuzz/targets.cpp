@@ -15,14 +15,28 @@
 #include <cdt/run/record.h>
 #include <cdt/train/trainer.h>
 
+#include <algorithm>
+#include <stdexcept>
 #include <string>
 
+#include "cli/experiment_file.h"
 #include "cli/toml_file.h"
+#include "experiment/sample_plan.h"
 
 namespace cdt::fuzz {
 namespace {
 
 constexpr const char* kFile = "file";
+
+/// What the program has written itself it must read: a refusal is a finding.
+template <class Read>
+void read_again(const Read& read) {
+  try {
+    read();
+  } catch (const InvalidArgument& error) {
+    throw std::logic_error(c10::str("written, but not read again: ", error.what()));
+  }
+}
 
 void read_npy(std::string_view bytes) { parse_npy(bytes, kFile).sum(); }
 
@@ -50,12 +64,15 @@ void read_csv(std::string_view bytes) {
 /// What it says can be said again, and be resumed.
 void read_run(std::string_view bytes) {
   const run::RunRecord record = run::parse_record(std::string(bytes), kFile);
-  run::options_of(run::parse_record(run::to_json(record), kFile));
+  const std::string json = run::to_json(record);
+  read_again([&] { run::parse_record(json, kFile); });
+  run::options_of(record);
 }
 
 void read_preprocess(std::string_view bytes) {
   const data::Preprocess preprocess = data::parse_preprocess(std::string(bytes), kFile);
-  data::parse_preprocess(data::to_json(preprocess), kFile);
+  const std::string json = data::to_json(preprocess);
+  read_again([&] { data::parse_preprocess(json, kFile); });
   preprocess.feature_count();
   preprocess.output_count();
 }
@@ -66,6 +83,25 @@ void read_results(std::string_view bytes) {
 
 void read_sweep_run(std::string_view bytes) { experiment::parse_run(bytes, kFile); }
 
+/// The results of a sweep that goes on from there.
+void read_sweep(std::string_view bytes) {
+  experiment::Sweep sweep;
+  sweep.sessions = experiment::parse_sweep(bytes, kFile);
+  const experiment::Plan plan = experiment::test::sample_plan();
+  sweep.runs = {experiment::test::made_up({"small", "gd", 0.1, plan.p, 1, plan.steps}, 1)};
+  const auto rows = experiment::collect_rows(plan, sweep.runs);
+  const std::string json = experiment::to_json({plan, sweep, rows, {}, {}});
+  read_again([&] { experiment::parse_results(json, kFile); });
+}
+
+/// With few seeds, as the command line may ask for: every further one would add time, no more.
+void read_experiment(std::string_view bytes) {
+  cli::Experiment read = cli::read_experiment(cli::parse_toml(bytes, kFile));
+  read.plan.seeds = std::min<int64_t>(read.plan.seeds, 2);
+  experiment::require_sound(read.plan);
+  experiment::cases_of(read.plan);
+}
+
 void read_toml(std::string_view bytes) {
   for (const auto& [name, value] : cli::parse_toml(bytes, kFile).members()) {
     if (value.exists()) value.raw();
@@ -73,11 +109,13 @@ void read_toml(std::string_view bytes) {
 }
 
 void read_figures(std::string_view bytes) {
-  report::to_json(report::parse_figures(std::string(bytes), kFile));
+  const std::string json = report::to_json(report::parse_figures(std::string(bytes), kFile));
+  read_again([&] { report::parse_figures(json, kFile); });
 }
 
 void read_history(std::string_view bytes) {
-  train::to_csv(train::parse_history(std::string(bytes)));
+  const std::string csv = train::to_csv(train::parse_history(std::string(bytes)));
+  read_again([&] { train::parse_history(csv); });
 }
 
 /// Restores it into a trainer of each kind of memory, and takes a step with what came.
@@ -117,6 +155,7 @@ const std::vector<Target>& targets() {
   static const std::vector<Target> all{
       {"checkpoint", Shape::kSafetensors, read_checkpoint},
       {"csv", Shape::kBytes, read_csv},
+      {"experiment", Shape::kToml, read_experiment},
       {"figures", Shape::kJson, read_figures},
       {"history", Shape::kBytes, read_history},
       {"model", Shape::kSafetensors, read_model},
@@ -125,6 +164,7 @@ const std::vector<Target>& targets() {
       {"results", Shape::kJson, read_results},
       {"run", Shape::kJson, read_run},
       {"safetensors", Shape::kSafetensors, read_safetensors},
+      {"sweep", Shape::kJson, read_sweep},
       {"sweep_run", Shape::kJson, read_sweep_run},
       {"toml", Shape::kToml, read_toml},
   };
