@@ -49,8 +49,9 @@ inline std::string printable(std::string_view text) {
   while (!text.empty()) {
     const size_t length = utf8_length(text);
     const auto lead = static_cast<unsigned char>(text[0]);
-    const bool control = length == 1 ? (lead < 0x20 && lead != '\n') || lead == 0x7f
-                                     : lead == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    const bool control =
+        length == 1 ? (lead < 0x20 && lead != '\n') || lead == 0x7f
+                    : length == 2 && lead == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (length == 0 || control) {
       const auto byte = static_cast<unsigned char>(text[length == 2 ? 1 : 0]);
       shown += {'\\', 'x', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
