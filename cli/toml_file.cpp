@@ -13,27 +13,40 @@ using nlohmann::ordered_json;
 constexpr size_t kLongest = 1'000'000;
 constexpr int kDeepest = 16;
 
+bool is_beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
+
 /// Where the string that begins at `start` ends: behind its last quote, or at the end of the line
-/// or the text if it is not closed, which the parser refuses.
+/// or the text if it is not closed, which the parser refuses. Or already at a letter beyond ASCII
+/// that follows a backslash, be it that of the line before.
 size_t end_of_string(std::string_view text, size_t start) {
   const char quote = text[start];
   const bool lines = text.substr(start, 3) == std::string(3, quote);
   const std::string_view closing = text.substr(start, lines ? 3 : 1);
-  for (size_t i = start + closing.size(); i < text.size(); ++i) {
+  size_t i = start + closing.size();
+  while (i < text.size()) {
     if (quote == '"' && text[i] == '\\') {
-      ++i;
+      const size_t escaped = i + 1;
+      const size_t letter = lines ? text.find_first_not_of(" \t\r\n", escaped) : escaped;
+      if (letter >= text.size()) break;
+      if (is_beyond_ascii(text[letter])) return letter;
+      i = letter == escaped ? escaped + 1 : letter;
     } else if (text.substr(i, closing.size()) == closing) {
-      return i + closing.size();
+      // One or two quotes before those that close a string of several lines are part of it.
+      const size_t behind = std::min(text.find_first_not_of(quote, i), text.size());
+      return lines ? std::min(behind, i + 5) : i + 1;
     } else if (!lines && text[i] == '\n') {
       return i;
+    } else {
+      ++i;
     }
   }
   return text.size();
 }
 
 /// The parser bounds lists, but not the parts of a key, each of which is a table; and what it
-/// builds is taken down again by recursion. Between values it has no defined behaviour for letters
-/// beyond ASCII, which TOML does not allow there.
+/// builds is taken down again by recursion. Between values, and where it skips blanks behind a
+/// backslash, it has no defined behaviour for letters beyond ASCII; TOML does not allow them there,
+/// but for the first one of a line whose predecessor ends in a backslash.
 void require_parsable(std::string_view text, const std::string& source) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   int depth = 0;
@@ -59,8 +72,8 @@ void require_parsable(std::string_view text, const std::string& source) {
     };
     CDT_REQUIRE(depth <= kDeepest && parts <= kDeepest, place(), "expected at most ", kDeepest,
                 " lists and tables within each other, and parts of a key");
-    CDT_REQUIRE(static_cast<unsigned char>(c) < 0x80, place(),
-                "expected letters beyond ASCII in quotes and comments only");
+    CDT_REQUIRE(!is_beyond_ascii(c), place(),
+                "expected letters beyond ASCII in quotes and comments only, not after a backslash");
     ++i;
   }
 }

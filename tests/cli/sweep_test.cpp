@@ -321,6 +321,7 @@ TEST_F(Sweeping, RefusesExperimentsWithTheKeyThatIsWrong) {
   for (int i = 0; i < 100'000; ++i) parts += ".a";
   for (const std::string& text :
        {parts + " = 1\n", "[" + parts + "]\n", "x = { " + parts + " = 1 }\n",
+        "x = { y = \"\"\"z\"\"\"\", " + parts + " = 1 }\n",  // one quote is part of the text
         "x = " + std::string(17, '[') + std::string(17, ']') + "\n"}) {
     std::ofstream(folder_ / "deep.toml") << "# a.b\nnote = '[[[['\n" << text;
     const std::string message = "deep.toml, line 3: expected at most 16 lists and tables";

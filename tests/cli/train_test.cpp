@@ -191,7 +191,9 @@ TEST_F(Training, SaysWhatIsWrongInAConfigFile) {
   for (const Row& bad :
        {Row{"stepz = 3", "stepz"}, Row{"rows = 9\nlr = [1", "c.toml, line 2"},
         Row{"batch = 'few'", "batch"}, Row{"batch = false", "batch"}, Row{"lr = 1979-05-27", "lr"},
-        Row{"rows = 9\nl\u00e9r = 1", "c.toml, line 2"}, Row{"reshuffle = 'no'", "reshuffle"}}) {
+        Row{"rows = 9\nl\u00e9r = 1", "c.toml, line 2"},
+        Row{"target = \"\"\"a\\\n\u00e9\"\"\"", "c.toml, line 2"},
+        Row{"reshuffle = 'no'", "reshuffle"}}) {
     write("c.toml", bad[0]);
     expect_refused("--config c.toml --steps 2", bad[1]);
   }

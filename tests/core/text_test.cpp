@@ -2,6 +2,8 @@
 #include <cdt/core/text.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace cdt {
 namespace {
 
@@ -28,8 +30,8 @@ TEST(Printable, NothingSteersATerminal) {
             "\\x9b"
             "31m\\xc2");
   EXPECT_EQ(printable("\xc2\xa0"), "\xc2\xa0") << "a blank";
-  const std::string half = "\xc2\x9b";  // what lies behind the end does not count
-  EXPECT_EQ(printable(std::string_view(half).substr(0, 1)), "\\xc2");
+  const std::vector<char> half{'\xc2'};  // the sanitizer sees who looks behind it
+  EXPECT_EQ(printable({half.data(), half.size()}), "\\xc2");
   EXPECT_EQ(printable_name("two\nlines\x1b"), "two\\x0alines\\x1b");
 }
 
