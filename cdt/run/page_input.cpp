@@ -210,6 +210,18 @@ report::RunRecord page_of(const RunRecord& run) {
 
 }  // namespace
 
+report::RunRecord make_record(const RunRecord& run, const RunTables& tables,
+                              const std::string& source) {
+  const auto cells = [&](const std::string& text, const char* name) {
+    return parse_cells(text, (fs::path(source) / name).string());
+  };
+  report::RunRecord record = page_of(run);
+  record.history = history_of(cells(tables.history, "history.csv"));
+  record.predictions = predictions_of(cells(tables.predictions, "predictions.csv"), run);
+  record.spectrum = spectrum_of(cells(tables.spectrum, "spectrum.csv"));
+  return record;
+}
+
 report::RunRecord read_record(const fs::path& folder) {
   CDT_REQUIRE(folder_exists(folder), folder.string(), ": expected the folder of a run",
               path_exists(folder) ? ", but it is a file" : ", but it does not exist");
@@ -217,16 +229,14 @@ report::RunRecord read_record(const fs::path& folder) {
               ": expected the folder of a run or a sweep, but it has neither run.json nor "
               "results.json");
   const RunRecord run = RunFolder(folder).read_record();
-  const auto csv = [&](const char* name) {
+  const auto text = [&](const char* name) {
     const fs::path path = folder / name;
-    return path_exists(path) ? parse_cells(read_regular_file(path), path.string()) : CsvFile{};
+    return path_exists(path) ? read_regular_file(path) : "";
   };
-  report::RunRecord record = page_of(run);
+  report::RunRecord record = make_record(
+      run, {text("history.csv"), text("predictions.csv"), text("spectrum.csv")}, folder.string());
   const fs::path whole = fs::absolute(folder).lexically_normal();
   record.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  record.history = history_of(csv("history.csv"));
-  record.predictions = predictions_of(csv("predictions.csv"), run);
-  record.spectrum = spectrum_of(csv("spectrum.csv"));
   return record;
 }
 

@@ -2,10 +2,23 @@
 #pragma once
 
 #include <cdt/report/run_page.h>
+#include <cdt/run/record.h>
 
 #include <filesystem>
 
 namespace cdt::run {
+
+/// The texts of a run's tables; empty for one that is not there.
+struct RunTables {
+  std::string history;
+  std::string predictions;
+  std::string spectrum;
+};
+
+/// From what the files of a folder, which messages call `source`, hold; without a name.
+/// @throws InvalidArgument if a table is damaged.
+report::RunRecord make_record(const RunRecord& run, const RunTables& tables,
+                              const std::string& source);
 
 /// From run.json, history.csv, predictions.csv and spectrum.csv (docs/formats.md). All but the
 /// first may be absent: a run may last still, have been interrupted, have diverged, or have gone

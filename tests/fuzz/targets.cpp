@@ -12,7 +12,7 @@
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/page.h>
-#include <cdt/run/record.h>
+#include <cdt/run/page_input.h>
 #include <cdt/train/trainer.h>
 
 #include <algorithm>
@@ -67,6 +67,19 @@ void read_run(std::string_view bytes) {
   const std::string json = run::to_json(record);
   read_again([&] { run::parse_record(json, kFile); });
   run::options_of(record);
+}
+
+/// The page of a run whose every table has these bytes.
+void read_tables(std::string_view bytes) {
+  static const run::RunRecord run = run::parse_record(
+      R"({"format": "cdt-run-1", "settings": {"method": "guarded"}, "result": {"outcome": "steps", "steps": 2},
+          "errors": {"train": {"price": {"rmse": 1, "mae": 1},
+                               "kind": {"accuracy": 1, "classes": ["a"], "confusion": [[1]]}}}})",
+      "run.json");
+  const std::string text(bytes);
+  report::RunRecord record = run::make_record(run, {text, text, text}, kFile);
+  record.name = "run";
+  report::to_html(report::run_page({record}));
 }
 
 void read_preprocess(std::string_view bytes) {
@@ -166,6 +179,7 @@ const std::vector<Target>& targets() {
       {"safetensors", Shape::kSafetensors, read_safetensors},
       {"sweep", Shape::kJson, read_sweep},
       {"sweep_run", Shape::kJson, read_sweep_run},
+      {"tables", Shape::kBytes, read_tables},
       {"toml", Shape::kToml, read_toml},
   };
   return all;
