@@ -115,7 +115,20 @@ void mutate_json(ordered_json& root, Random& random, const ByteMutation& bytes) 
   }
 }
 
+/// Whether it nests so deep that looking at it, which goes by recursion here, needs much stack.
+bool is_deep(std::string_view text) {
+  constexpr int kDeep = 500;
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kDeep) return true;
+  }
+  return false;
+}
+
 std::string mutate_json_text(std::string_view text, Random& random, const ByteMutation& bytes) {
+  if (is_deep(text)) return bytes(text);
   ordered_json root = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return bytes(text);
   mutate_json(root, random, bytes);
