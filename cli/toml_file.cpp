@@ -11,7 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kLongest = 1'000'000;
-constexpr int kDeepest = 16;
+constexpr size_t kDeepest = 16;  // said in a message below
 
 bool is_beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 
@@ -46,37 +46,90 @@ size_t end_of_string(std::string_view text, size_t start) {
 /// The parser bounds lists, but not the parts of a key, each of which is a table; and what it
 /// builds is taken down again by recursion. Between values, and where it skips blanks behind a
 /// backslash, it has no defined behaviour for letters beyond ASCII; TOML does not allow them there,
-/// but for the first one of a line whose predecessor ends in a backslash.
-void require_parsable(std::string_view text, const std::string& source) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  int depth = 0;
-  int parts = 1;
-  for (size_t i = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; i < text.size();) {
-    const char c = text[i];
-    if (c == '#') {
-      i = std::min(text.find('\n', i), text.size());
-      continue;
+/// but for the first one of a line whose predecessor ends in a backslash. Quotes and brackets right
+/// behind a number are part of it to the parser, so they are refused as well: what lies between
+/// them would not be looked at here.
+class Scanner {
+ public:
+  Scanner(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+
+  void require_parsable() {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+    begin_ = at_;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (c == '"' || c == '\'') {
+        require(is_apart() || (!value_ && text_[at_ - 1] == '.'),
+                "a blank or a separator before quotes");
+        at_ = end_of_string(text_, at_);
+      } else {
+        take(c);
+        ++at_;
+      }
     }
-    if (c == '"' || c == '\'') {
-      i = end_of_string(text, i);
-      continue;
-    }
-    if (c == '.') ++parts;
-    if (c == '[' || c == '{') ++depth;
-    if ((c == ']' || c == '}') && depth > 0) --depth;
-    if (std::string_view("[]{},=\n").find(c) != std::string_view::npos) parts = 1;
-    const auto place = [&] {
-      return c10::str(
-          source, ", line ",
-          std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n') + 1, ": ");
-    };
-    CDT_REQUIRE(depth <= kDeepest && parts <= kDeepest, place(), "expected at most ", kDeepest,
-                " lists and tables within each other, and parts of a key");
-    CDT_REQUIRE(!is_beyond_ascii(c), place(),
-                "expected letters beyond ASCII in quotes and comments only, not after a backslash");
-    ++i;
   }
-}
+
+ private:
+  void require(bool fine, const char* expected) const {
+    if (fine) return;
+    const auto line =
+        std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n') + 1;
+    throw InvalidArgument(c10::str(source_, ", line ", line, ": expected ", expected));
+  }
+
+  /// Whether something may begin here: nothing stands right before it.
+  bool is_apart() const {
+    return at_ == begin_ ||
+           std::string_view(" \t\r\n=[{,").find(text_[at_ - 1]) != std::string_view::npos;
+  }
+
+  void take(char c) {
+    require(!is_beyond_ascii(c),
+            "letters beyond ASCII in quotes and comments only, not after a backslash");
+    if (std::string_view("[]{},=\n").find(c) != std::string_view::npos) parts_ = 1;
+    switch (c) {
+      case '.':
+        ++parts_;
+        break;
+      case '=':
+        require(!value_, "one = to a value");
+        value_ = true;
+        break;
+      case '[':
+      case '{':
+        require(is_apart(), "a blank or a separator before a bracket");
+        open_ += c;
+        if (c == '{') value_ = false;
+        break;
+      case ']':
+      case '}':
+        if (!open_.empty()) open_.pop_back();
+        value_ = value_ || c == '}';
+        break;
+      case ',':
+        if (open_.ends_with('{')) value_ = false;
+        break;
+      case '\n':
+        if (open_.empty()) value_ = false;
+        break;
+      default:
+        break;
+    }
+    require(open_.size() <= kDeepest && parts_ <= kDeepest,
+            "at most 16 lists and tables within each other, and parts of a key");
+  }
+
+  std::string_view text_;
+  const std::string& source_;
+  size_t begin_ = 0;
+  size_t at_ = 0;
+  std::string open_;    ///< brackets
+  bool value_ = false;  ///< behind the = of a key
+  size_t parts_ = 1;    ///< of a key
+};
 
 ordered_json to_json(const toml::node& node, const std::string& source, const std::string& key) {
   if (const auto* text = node.as_string()) return text->get();
@@ -106,7 +159,7 @@ ordered_json to_json(const toml::node& node, const std::string& source, const st
 JsonValue parse_toml(std::string_view text, const std::string& source) {
   CDT_REQUIRE(text.size() <= kLongest, source, ": expected TOML of at most ", kLongest,
               " bytes, but came ", text.size());
-  require_parsable(text, source);
+  Scanner(text, source).require_parsable();
   try {
     return {to_json(toml::parse(text, source), source, ""), source};
   } catch (const toml::parse_error& error) {

@@ -193,6 +193,9 @@ TEST_F(Training, SaysWhatIsWrongInAConfigFile) {
         Row{"batch = 'few'", "batch"}, Row{"batch = false", "batch"}, Row{"lr = 1979-05-27", "lr"},
         Row{"rows = 9\nl\u00e9r = 1", "c.toml, line 2"},
         Row{"target = \"\"\"a\\\n\u00e9\"\"\"", "c.toml, line 2"},
+        Row{"rows = 9\"x\"", "line 1: expected a blank or a separator before quotes"},
+        Row{"rows = 9[1]", "line 1: expected a blank or a separator before a bracket"},
+        Row{"rows = 9=1", "line 1: expected one = to a value"},
         Row{"reshuffle = 'no'", "reshuffle"}}) {
     write("c.toml", bad[0]);
     expect_refused("--config c.toml --steps 2", bad[1]);
