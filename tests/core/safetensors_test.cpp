@@ -100,17 +100,17 @@ TEST(Safetensors, RoundTripsNothing) {
   EXPECT_TRUE(loaded.metadata.empty());
 }
 
-/// In a second or two; a search for the place of each name took minutes.
+/// In half a second; with a search for the place of each name it took eleven.
 TEST(Safetensors, RoundTripsManyTensors) {
   const TempFolder folder;
   SafeTensors content;
   const auto value = torch::ones({1});
-  constexpr int kMany = 100'000;
+  constexpr int kMany = 50'000;
   for (int i = 0; i < kMany; ++i) content.tensors[c10::str("layers.", i, ".weight")] = value;
   save_safetensors(folder / "a", content);
   const SafeTensors loaded = load_safetensors(folder / "a");
   ASSERT_EQ(loaded.tensors.size(), content.tensors.size());
-  EXPECT_TRUE(torch::equal(loaded.tensors.at("layers.77777.weight"), value));
+  EXPECT_TRUE(torch::equal(loaded.tensors.at("layers.47777.weight"), value));
 }
 
 TEST(Safetensors, SavesWhatTheCallerSeesOfAView) {
