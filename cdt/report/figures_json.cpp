@@ -22,11 +22,14 @@ ordered_json to_json(const std::vector<double>& values) {
 }
 
 ordered_json to_json(const Axis& axis) {
-  return {{"label", axis.label}, {"logarithmic", axis.logarithmic}};
+  ordered_json json{{"label", axis.label}, {"logarithmic", axis.logarithmic}};
+  if (axis.reversed) json["reversed"] = true;
+  return json;
 }
 
 Axis parse_axis(const JsonValue& axis) {
-  return {axis["label"].text_or(""), axis["logarithmic"].flag_or(false)};
+  return {axis["label"].text_or(""), axis["logarithmic"].flag_or(false),
+          axis["reversed"].flag_or(false)};
 }
 
 Series parse_series(const JsonValue& content) {

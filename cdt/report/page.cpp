@@ -70,7 +70,9 @@ void require_sound(const Figure& figure) {
 /// A figure as assets/data.js opens it; x values that several series share stand there once.
 ordered_json pack_figure(const Figure& figure, const Digits& digits) {
   const auto axis = [](const Axis& axis) {
-    return ordered_json{{"label", axis.label}, {"log", axis.logarithmic}};
+    ordered_json packed{{"label", axis.label}, {"log", axis.logarithmic}};
+    if (axis.reversed) packed["reversed"] = true;
+    return packed;
   };
   ordered_json packed{{"id", figure.id},
                       {"title", figure.title},

@@ -24,6 +24,7 @@ std::string to_string(Series::Style style);
 struct Axis {
   std::string label;
   bool logarithmic = false;  ///< at first; the reader can change it
+  bool reversed = false;     ///< large values first
 };
 
 struct Figure {

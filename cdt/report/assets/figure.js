@@ -5,6 +5,7 @@ const CdtFigure = (() => {
   const kShapes = ['circle', 'rect', 'triangle', 'rectRot', 'crossRot', 'star', 'cross'];
   const kMarkerGap = 110;  // pixels between the markers of a curve
   const kLeastDrag = 8;    // pixels; less is a click
+  const kFewPoints = 3;    // are marks on a curve, no cloud
 
   // Every curve's value at the x that is nearest to the pointer; of clouds, the nearest point.
   Chart.Interaction.modes.nearestX = (chart, event) => {
@@ -43,7 +44,11 @@ const CdtFigure = (() => {
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = dataset.borderColor;
       ctx.lineWidth = 1.5;
-      meta.data.forEach((point, i) => {
+      // From left to right, also where large values come first.
+      const backwards = chart.scales.x.options.reverse;
+      meta.data.forEach((unused, at) => {
+        const i = backwards ? meta.data.length - 1 - at : at;
+        const point = meta.data[i];
         if (point.skip || !chart.isPointInArea(point)) return;
         last = point;
         const missing = (other) => !other || other.skip;
@@ -55,6 +60,63 @@ const CdtFigure = (() => {
       });
       if (last && !marked && dataset.several) mark(last);
       ctx.restore();
+    },
+  };
+
+  // What a logarithmic axis shows, and where it has ticks: Chart.js would begin at the power of ten
+  // below the data and leave out labels by their number, not by the room between them.
+  const Log = {
+    // From the lowest to the highest value, with a little room if asked for.
+    limits(values, room) {
+      let [low, high] = [Infinity, 0];
+      for (const value of values) {
+        if (!(value > 0) || !Number.isFinite(value)) continue;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+      if (high === 0) return null;
+      if (high / low < 1.05) return {min: low / 1.5, max: high * 1.5};
+      const factor = room ? (high / low) ** 0.04 : 1;
+      return {min: low / factor, max: high * factor};
+    },
+    // The densest of some lists whose entries lie at least `gap` pixels apart on `length` of them.
+    ticks(min, max, length, gap) {
+      const decades = Math.log10(max / min);
+      const within = (value) => value >= min * (1 - 1e-9) && value <= max * (1 + 1e-9);
+      const powers = (every, steps) => {
+        const list = [];
+        const first = Math.floor(Math.log10(min) / every) * every;
+        for (let k = first; k <= Math.log10(max); k += every) list.push(...steps.map((step) => Number(`${step}e${k}`)));
+        return list.filter(within);
+      };
+      const evenly = (step) => {
+        const list = [];
+        for (let i = Math.ceil(min / step - 1e-9); i * step <= max * (1 + 1e-9); ++i) list.push(Number((i * step).toPrecision(12)));
+        return list;
+      };
+      const fits = (list) => list.every((value, i) => i === 0 || Math.log10(value / list[i - 1]) / decades * length >= gap);
+      const candidates = [];
+      if (decades < 0.8) {
+        const unit = Math.floor(Math.log10(max - min)) - 1;
+        for (const step of [1, 2, 5, 10, 20, 50, 100]) candidates.push(() => evenly(Number(`${step}e${unit}`)));
+      }
+      if (decades < 4) candidates.push(() => powers(1, [1, 2, 3, 4, 5, 6, 7, 8, 9]), () => powers(1, [1, 2, 5]), () => powers(1, [1, 3]));
+      for (const every of [1, 2, 3, 4, 5, 10, 20, 50, 100]) candidates.push(() => powers(every, [1]));
+      let best = [];
+      for (const candidate of candidates) {
+        const list = candidate();
+        if (!fits(list)) continue;
+        if (list.length > 1) return list;
+        if (list.length > best.length) best = list;
+      }
+      return best;
+    },
+    // All powers of ten as such where they are many; otherwise as numbers.
+    label(value, ticks) {
+      const exponent = Math.log10(value);
+      const is_power = (each) => Math.abs(Math.log10(each) - Math.round(Math.log10(each))) < 1e-9;
+      const wide = ticks.some(({value: each}) => each < 1e-3 || each > 1e4);
+      return wide && ticks.every(({value: each}) => is_power(each)) ? power(Math.round(exponent)) : show(value, 4);
     },
   };
 
@@ -116,7 +178,9 @@ const CdtFigure = (() => {
       const datasets = [];
       series.forEach((each, number) => {
         const axis = each.right ? 'y2' : 'y';
-        const colour = colours[number % colours.length];
+        // A dashed line from here to there is what the others are compared with.
+        const reference = several && each.style === 'dashed' && each.x.length <= 2;
+        const colour = reference ? css('--soft') : colours[number % colours.length];
         const usable = (value, scale) => value !== null && (!this.logarithmic[scale] || value > 0);
         const points = (list, floor) => each.x.map((x, i) => {
           const y = floor !== undefined && list[i] !== null && !usable(list[i], axis) ? floor : list[i];
@@ -124,13 +188,13 @@ const CdtFigure = (() => {
         });
         const sorted = (list) => list.filter(({x}) => x !== null).sort((a, b) => a.x - b.x);
         const common = {
-          name: each.name, number, several, style: each.style, yAxisID: axis, borderColor: colour,
+          name: each.name, number, several: several && !reference, style: each.style, yAxisID: axis, borderColor: colour,
           hidden: this.hidden.has(number), shape: kShapes[number % kShapes.length],
         };
         if (each.low) {
           // A band that reaches below zero goes down to the lowest value that a logarithm can show.
           const floor = each.y.reduce((low, value) => (value > 0 && !(low <= value) ? value : low), undefined);
-          const band = {...common, type: 'line', band: true, borderWidth: 0, pointRadius: 0, pointHitRadius: 0, order: 2};
+          const band = {...common, type: 'line', band: true, borderWidth: 0, pointRadius: 0, pointHitRadius: 0, order: 3};
           datasets.push({...band, data: sorted(points(each.low, floor)), fill: false});
           datasets.push({...band, data: sorted(points(each.high)), fill: '-1', backgroundColor: `${colour}2b`});
         }
@@ -138,41 +202,63 @@ const CdtFigure = (() => {
           line: {type: 'line', borderWidth: 1.75, pointRadius: 0, pointHoverRadius: 4},
           dashed: {type: 'line', borderWidth: 1.75, borderDash: [6, 4], pointRadius: 0, pointHoverRadius: 4},
           points: {type: 'scatter', pointRadius: 2.75, pointHoverRadius: 5, borderWidth: 1},
-          bars: {type: 'bar', maxBarThickness: 7, borderWidth: 0},
+          bars: {type: 'bar', maxBarThickness: 7, borderWidth: 1, order: 4},
         };
-        const fill = each.style === 'points' ? `${colour}99` : colour;
+        const few = each.style === 'points' && each.x.length <= kFewPoints;
+        if (few) Object.assign(kinds.points, {pointRadius: 7, pointHoverRadius: 8});
+        const behind = each.style === 'bars' && series.some(({style}) => style !== 'bars');
+        const fill = behind ? `${colour}40` : each.style === 'points' && !few ? `${colour}99` : colour;
         datasets.push({
-          ...common, ...kinds[each.style], source: each, order: 1, backgroundColor: fill,
+          ...common, order: 2 - number / series.length, ...kinds[each.style], source: each, backgroundColor: fill,
           pointStyle: common.shape, pointBackgroundColor: fill, data: sorted(points(each.y)),
         });
       });
       return datasets;
     }
 
+    // All that is drawn against an axis.
+    values(name) {
+      return this.spec.series.flatMap((each, number) => {
+        if (this.hidden.has(number) || (name !== 'x' && (name === 'y2') !== Boolean(each.right))) return [];
+        if (name === 'x') return each.x;
+        if (!each.low) return each.y;
+        // A band that comes close to zero is cut off, lest the curves get a small part of the axis.
+        const floor = each.y.reduce((low, value) => (value > 0 && value < low ? value : low), Infinity) / 3;
+        return [...each.y, ...each.high, ...each.low.map((value) => Math.max(value, floor))];
+      });
+    }
+
     scale(name, axis, position) {
       const logarithmic = this.logarithmic[name];
-      const limits = this.zoomed && this.zoomed[name];
+      const zoomed = this.zoomed && this.zoomed[name];
       const ink = css('--soft');
-      const lists = this.spec.series.filter((each) => name !== 'x' && (name === 'y2') === Boolean(each.right));
-      const whole = lists.every((each) => each.y.every((value) => Number.isInteger(value)));  // counts
-      const label = (value) => {
-        if (!logarithmic) return show(value, 6);
-        // Between powers of ten only where there are few of them.
-        const {min, max} = this.chart ? this.chart.scales[name] : {min: 1, max: 1e9};
-        if (Math.log10(max / min) < 1.5) return show(value, 3);
-        const exponent = Math.log10(value);
-        return Math.abs(exponent - Math.round(exponent)) < 1e-9 ? power(Math.round(exponent)) : '';
+      const {series} = this.spec;
+      const whole = this.values(name).every((value) => value === null || Number.isInteger(value));  // counts
+      // Curves end at the edge; clouds and bars want room around them.
+      const curves = name === 'x' && series.every(({style, x}) => style === 'line' || style === 'dashed' || (style === 'points' && x.length <= kFewPoints));
+      const own = logarithmic ? Log.limits(this.values(name), !curves) : null;
+      const limits = zoomed ? {min: Math.min(...zoomed), max: Math.max(...zoomed)} : own || {};
+      const by_hand = logarithmic && limits.min > 0;
+      const place_ticks = (scale) => {
+        const across = scale.isHorizontal();
+        const length = across ? this.canvas.clientWidth : this.canvas.clientHeight;
+        const list = Log.ticks(limits.min, limits.max, Math.max(length - 60, 60), across ? 64 : 20);
+        scale.ticks = list.map((value) => ({value}));
       };
       return {
         type: logarithmic ? 'logarithmic' : 'linear',
         position,
+        reverse: Boolean(axis.reversed),
         display: name !== 'y2' || this.right,
-        // Curves end at the edge; points and bars want room around them.
-        bounds: name === 'x' && this.spec.series.every(({style}) => style === 'line' || style === 'dashed') ? 'data' : 'ticks',
-        ...(limits ? {min: limits[0], max: limits[1]} : {}),
+        bounds: curves || logarithmic ? 'data' : 'ticks',
+        ...limits,
+        ...(by_hand ? {afterBuildTicks: place_ticks} : {}),
         title: {display: axis.label !== '', text: axis.label, color: ink},
-        ticks: {color: ink, ...(whole ? {precision: 0} : {}), callback: label, maxRotation: 0, autoSkipPadding: 14},
-        grid: {color: css('--grid'), borderColor: css('--rule'), drawOnChartArea: name !== 'y2', tickColor: css('--rule')},
+        ticks: {
+          color: ink, ...(whole ? {precision: 0} : {}), maxRotation: 0, autoSkipPadding: 14, includeBounds: false, autoSkip: !by_hand,
+          callback: (value, index, ticks) => (logarithmic ? Log.label(value, ticks) : show(value, 6)),
+        },
+        grid: {color: css('--grid'), offset: false, borderColor: css('--rule'), drawOnChartArea: name !== 'y2', tickColor: css('--rule')},
       };
     }
 
