@@ -1,9 +1,9 @@
+#include <cdt/report/prediction_figures.h>
 #include <cdt/report/run_figures.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -74,6 +74,56 @@ void add_if_any(std::vector<Series>& all, Series series) {
   if (!series.x.empty()) all.push_back(std::move(series));
 }
 
+std::optional<Figure> loss_figure(const RunRecord& run) {
+  const RunHistory& history = run.history;
+  Figure figure{
+      "losses", "Loss", "Against the true labels, scaled.", {"step", false}, {"loss", true},
+      {},       {}};
+  add_if_any(figure.series, curve("training", history.step, history.train_loss));
+  add_if_any(figure.series,
+             curve(name_of(RowUse::kValidation, run), history.step, history.val_loss));
+  if (figure.series.empty()) return std::nullopt;
+  figure.y.logarithmic = mostly_positive(figure.series);
+  return figure;
+}
+
+std::optional<Figure> control_figure(const RunHistory& history) {
+  Figure figure{"control",
+                "Learning rate and label augments",
+                "",
+                {"step", false},
+                {"learning rate", true},
+                {"‖label augment‖", true},
+                {}};
+  const Series rate = curve("learning rate", history.step, history.lr);
+  Series augment = curve("label augment (right)", history.step, history.augment_norm);
+  augment.second_axis = true;
+  const bool augmented = any_positive({augment});
+  if (!augmented && !varies(rate)) return std::nullopt;
+  add_if_any(figure.series, rate);
+  if (augmented) figure.series.push_back(std::move(augment));
+  figure.caption = augmented ? "The rate of each step, and how far the labels were moved from the "
+                               "true ones to steer it."
+                             : "The rate of each step.";
+  if (!augmented) figure.title = "Learning rate";
+  return figure;
+}
+
+std::optional<Figure> local_figure(const RunHistory& history) {
+  Figure figure{"linearization-error",
+                "Distance from the local model",
+                "‖ŷ − ŷ_ϑ‖: how far the outputs have left what the last linearization predicts.",
+                {"step", false},
+                {"linearization error", true},
+                {},
+                {}};
+  add_if_any(figure.series,
+             curve("linearization error", history.step, history.linearization_error));
+  if (figure.series.empty()) return std::nullopt;
+  figure.y.logarithmic = mostly_positive(figure.series);
+  return figure;
+}
+
 /// Refreshed kernels and rejected steps. Where the run is long a bar stands for several steps.
 std::optional<Figure> events_figure(const RunHistory& history) {
   const Numbers& step = history.step;
@@ -111,41 +161,6 @@ std::optional<Figure> events_figure(const RunHistory& history) {
   return figure;
 }
 
-std::optional<Figure> prediction_figure(const RunPredictions& rows, const TargetPredictions& target,
-                                        size_t number) {
-  if (target.truth.empty()) return std::nullopt;
-  Figure figure{
-      fmt::format("predictions-{}", number),
-      fmt::format("Predicted and true {}", target.name),
-      fmt::format("A point per row of the file, in its units; on the diagonal a prediction "
-                  "is exact."),
-      {"true " + target.name, false},
-      {"predicted " + target.name, false},
-      {},
-      {}};
-  double low = std::numeric_limits<double>::infinity();
-  double high = -low;
-  for (const auto& [validation, title] :
-       {std::pair{false, "training rows"}, {true, "validation rows"}}) {
-    Series points{title, {}, {}, {}, {}, Style::kPoints, false};
-    std::vector<size_t> shown;
-    for (size_t i = 0; i < target.truth.size(); ++i) {
-      if (rows.validation[i] == validation) shown.push_back(i);
-    }
-    const size_t every = shown.size() / kMostPoints + 1;
-    for (size_t i = 0; i < shown.size(); i += every) {
-      points.x.push_back(target.truth[shown[i]]);
-      points.y.push_back(target.predicted[shown[i]]);
-      low = std::min(low, points.x.back());
-      high = std::max(high, points.x.back());
-    }
-    if (every > 1) figure.caption += fmt::format(" Of the {}, 1 in {} is shown.", title, every);
-    add_if_any(figure.series, std::move(points));
-  }
-  figure.series.push_back({"exact", {low, high}, {low, high}, {}, {}, Style::kDashed, false});
-  return figure;
-}
-
 std::optional<Figure> spectrum_figure(const RunSpectrum& modes) {
   if (modes.mode.empty()) return std::nullopt;
   Figure figure{"spectrum",
@@ -178,70 +193,32 @@ std::optional<Figure> spectrum_figure(const RunSpectrum& modes) {
 
 std::vector<Figure> run_figures(const RunRecord& run) {
   std::vector<Figure> figures;
-  const RunHistory& history = run.history;
-  const auto of = [&](const char* name, const Numbers& column) {
-    return curve(name, history.step, column);
+  const auto add = [&](std::optional<Figure> figure) {
+    if (figure) figures.push_back(std::move(*figure));
   };
-
-  Figure losses{
-      "losses", "Loss", "Against the true labels, scaled.", {"step", false}, {"loss", true},
-      {},       {}};
-  add_if_any(losses.series, of("training", history.train_loss));
-  add_if_any(losses.series, of("validation", history.val_loss));
-  if (!losses.series.empty()) {
-    losses.y.logarithmic = mostly_positive(losses.series);
-    figures.push_back(std::move(losses));
+  // A path has no learning rate and no label augments, and computes the kernel at every point.
+  if (auto path = path_figure(run)) {
+    add(std::move(path));
+  } else {
+    add(loss_figure(run));
+    add(control_figure(run.history));
+    add(local_figure(run.history));
+    add(events_figure(run.history));
   }
-
-  Figure control{"control",
-                 "Learning rate and label augments",
-                 "",
-                 {"step", false},
-                 {"learning rate", true},
-                 {"‖label augment‖", true},
-                 {}};
-  const Series rate = of("learning rate", history.lr);
-  Series augment = of("label augment (right)", history.augment_norm);
-  augment.second_axis = true;
-  const bool augmented = any_positive({augment});
-  if (augmented || varies(rate)) {
-    add_if_any(control.series, rate);
-    if (augmented) control.series.push_back(std::move(augment));
-    control.caption = augmented ? "The rate of each step, and how far the labels were moved from "
-                                  "the true ones to steer it."
-                                : "The rate of each step.";
-    if (!augmented) control.title = "Learning rate";
-    figures.push_back(std::move(control));
+  for (size_t i = 0; i < run.predictions.targets.size(); ++i) {
+    add(prediction_figure(run, i));
+    add(residual_figure(run, i));
+    add(reliability_figure(run, i));
   }
-
-  Figure local{"linearization-error",
-               "Distance from the local model",
-               "‖ŷ − ŷ_ϑ‖: how far the outputs have left what the last linearization predicts.",
-               {"step", false},
-               {"linearization error", true},
-               {},
-               {}};
-  add_if_any(local.series, of("linearization error", history.linearization_error));
-  if (!local.series.empty()) {
-    local.y.logarithmic = mostly_positive(local.series);
-    figures.push_back(std::move(local));
-  }
-
-  if (auto events = events_figure(history)) figures.push_back(std::move(*events));
-  size_t number = 0;
-  for (const TargetPredictions& target : run.predictions.targets) {
-    if (auto figure = prediction_figure(run.predictions, target, ++number)) {
-      figures.push_back(std::move(*figure));
-    }
-  }
-  if (auto spectrum = spectrum_figure(run.spectrum)) figures.push_back(std::move(*spectrum));
+  add(spectrum_figure(run.spectrum));
   return figures;
 }
 
 std::vector<Figure> overlay_figures(const std::vector<RunRecord>& runs) {
   std::vector<Figure> figures;
   using Column = Numbers RunHistory::*;
-  const auto add = [&](const char* id, const char* title, Column x, const char* label, Column y) {
+  const auto add = [&](const char* id, const std::string& title, Column x, const char* label,
+                       Column y) {
     Figure figure{id, title, "Against the true labels, scaled.", {label, false}, {"loss", true},
                   {}, {}};
     for (const RunRecord& run : runs) {
@@ -255,41 +232,14 @@ std::vector<Figure> overlay_figures(const std::vector<RunRecord>& runs) {
   constexpr Column kSeconds = &RunHistory::seconds;
   constexpr Column kTraining = &RunHistory::train_loss;
   constexpr Column kValidation = &RunHistory::val_loss;
+  const bool predict =
+      std::all_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.predicts; });
+  const std::string validation = predict ? "Held-out loss" : "Validation loss";
   add("training-loss", "Training loss", kStep, "step", kTraining);
-  add("validation-loss", "Validation loss", kStep, "step", kValidation);
+  add("validation-loss", validation, kStep, "step", kValidation);
   add("training-loss-time", "Training loss over time", kSeconds, "seconds", kTraining);
-  add("validation-loss-time", "Validation loss over time", kSeconds, "seconds", kValidation);
+  add("validation-loss-time", validation + " over time", kSeconds, "seconds", kValidation);
   return figures;
-}
-
-std::vector<Table> confusion_tables(const RunRecord& run) {
-  constexpr size_t kMostClasses = 20;
-  std::vector<Table> tables;
-  for (const TargetPredictions& target : run.predictions.targets) {
-    for (const auto& [validation, title] : {std::pair{false, "training"}, {true, "validation"}}) {
-      std::map<std::string, std::map<std::string, int64_t>> counts;
-      for (size_t i = 0; i < target.true_class.size(); ++i) {
-        if (run.predictions.validation[i] != validation) continue;
-        ++counts[target.true_class[i]][target.predicted_class[i]];
-        counts[target.predicted_class[i]];
-      }
-      if (counts.empty() || counts.size() > kMostClasses) continue;
-      Table table{fmt::format("{}, {} rows: true against predicted", target.name, title),
-                  {"true \\ predicted"},
-                  {},
-                  ""};
-      for (const auto& [name, unused] : counts) table.columns.push_back(name);
-      for (auto& [name, row] : counts) {
-        std::vector<std::string> cells{name};
-        for (size_t c = 1; c < table.columns.size(); ++c) {
-          cells.push_back(std::to_string(row[table.columns[c]]));
-        }
-        table.rows.push_back(std::move(cells));
-      }
-      tables.push_back(std::move(table));
-    }
-  }
-  return tables;
 }
 
 }  // namespace cdt::report

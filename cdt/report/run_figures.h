@@ -11,7 +11,4 @@ std::vector<Figure> run_figures(const RunRecord& run);
 /// The loss curves of several runs in one figure each, over steps and over time.
 std::vector<Figure> overlay_figures(const std::vector<RunRecord>& runs);
 
-/// How often each class was taken for which, where the targets of the run are classes.
-std::vector<Table> confusion_tables(const RunRecord& run);
-
 }  // namespace cdt::report

@@ -1,6 +1,8 @@
 #include <cdt/core/error.h>
+#include <cdt/report/prediction_figures.h>
 #include <cdt/report/run_figures.h>
 #include <cdt/report/run_page.h>
+#include <cdt/report/run_tables.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,83 +29,36 @@ void require_sound(const RunRecord& run) {
                                      {&history.seconds, "seconds"}}) {
     require(column->size(), history.step.size(), std::string("the history of ") + name);
   }
+  for (const auto& [column, name] :
+       {std::pair{&history.decay, "decay"}, {&history.freedom, "freedom"}}) {
+    if (history.decay.empty() && history.freedom.empty()) continue;
+    require(column->size(), history.step.size(), std::string("the history of ") + name);
+  }
   const RunSpectrum& modes = run.spectrum;
   for (const auto* column : {&modes.step, &modes.gain, &modes.factor_gd, &modes.factor_cdt}) {
     require(column->size(), modes.mode.size(), "a column of the spectrum");
   }
   for (const TargetPredictions& each : run.predictions.targets) {
-    const size_t rows = run.predictions.validation.size();
+    const size_t rows = run.predictions.use.size();
     require(each.predicted.size(), each.truth.size(), "the predictions of " + each.name);
     require(each.predicted_class.size(), each.true_class.size(), "the classes of " + each.name);
     if (!each.truth.empty()) require(each.truth.size(), rows, "the target " + each.name);
     if (!each.true_class.empty()) require(each.true_class.size(), rows, "the target " + each.name);
+    require(each.probabilities.size(), each.classes.size(), "the probabilities of " + each.name);
+    for (const auto& column : each.probabilities) {
+      require(column.size(), rows, "a probability of " + each.name);
+    }
   }
 }
 
-/// A setting as it was given, or else its default.
+/// A setting as it was given or tuned, or else its default.
 std::string setting(const RunRecord& run, const std::string& name) {
-  for (const auto* part : {&run.given, &run.defaults}) {
+  for (const auto* part : {&run.given, &run.tuned, &run.defaults}) {
     for (const NameValue& each : *part) {
       if (each.name == name) return each.value;
     }
   }
   return show("");
-}
-
-std::string how_it_ended(const RunRecord& run) {
-  if (!run.outcome) return "It has not ended: the run lasts still, or was killed.";
-  return run.outcome->in_words.empty() ? "It ended: " + show(run.outcome->outcome)
-                                       : run.outcome->in_words;
-}
-
-/// "On validation rows the RMS error of price is 23140 (R² 0.93)."
-std::string errors_in_words(const RunRecord& run) {
-  const bool validated = !run.validation_errors.empty();
-  std::string text;
-  for (const TargetErrors& error : validated ? run.validation_errors : run.train_errors) {
-    const char* between = text.empty() ? "" : ", ";
-    if (!std::isnan(error.rmse)) {
-      text += fmt::format("{}the RMS error of {} is {}{}", between, error.target, show(error.rmse),
-                          std::isnan(error.r2) ? "" : fmt::format(" (R² {:.3f})", error.r2));
-    } else if (!std::isnan(error.accuracy)) {
-      text +=
-          fmt::format("{}{:.1f} % of {} are right", between, 100 * error.accuracy, error.target);
-    }
-  }
-  if (text.empty()) return text;
-  return fmt::format("On {} rows {}.", validated ? "validation" : "training", text);
-}
-
-/// One row per target and split; columns are the measures that the run has.
-Table errors_table(const RunRecord& run) {
-  Table table{"Errors, in units of the file", {"Target", "Rows"}, {}, ""};
-  const std::vector<std::pair<double TargetErrors::*, const char*>> all{
-      {&TargetErrors::rmse, "RMS error"},
-      {&TargetErrors::mae, "Mean absolute error"},
-      {&TargetErrors::r2, "R²"},
-      {&TargetErrors::accuracy, "accuracy"},
-      {&TargetErrors::cross_entropy, "cross_entropy"}};
-  std::vector<double TargetErrors::*> measures;
-  for (const auto& [measure, title] : all) {
-    const auto has = [&, of = measure](const TargetErrors& error) {
-      return !std::isnan(error.*of) || (of == &TargetErrors::r2 && !std::isnan(error.rmse));
-    };
-    if (std::any_of(run.train_errors.begin(), run.train_errors.end(), has) ||
-        std::any_of(run.validation_errors.begin(), run.validation_errors.end(), has)) {
-      measures.push_back(measure);
-      table.columns.emplace_back(title);
-    }
-  }
-  const auto add = [&](const std::vector<TargetErrors>& errors, const char* rows) {
-    for (const TargetErrors& error : errors) {
-      std::vector<std::string> row{error.target, rows};
-      for (const auto measure : measures) row.push_back(show(error.*measure));
-      table.rows.push_back(std::move(row));
-    }
-  };
-  add(run.train_errors, "training");
-  add(run.validation_errors, "validation");
-  return table;
 }
 
 /// What was given stands open; the defaults, some thirty, are folded.
@@ -114,6 +69,7 @@ void add_settings(Page& page, const RunRecord& run) {
     if (!table.rows.empty()) page.sections.push_back({title, {}, {table}, {}, "", folded});
   };
   add(run.given, "Settings as given", false);
+  add(run.tuned, "Settings that the forecast chose", false);
   add(run.defaults, "Defaults of the other settings", true);
 }
 
@@ -138,39 +94,53 @@ void add_preflight(Page& page, const RunRecord& run, const std::string& title) {
   if (!run.preflight.empty()) page.sections.push_back({title, {}, {}, {}, run.preflight, true});
 }
 
-Table outcome_table(const RunOutcome& outcome) {
-  return {"Outcome",
-          {"", ""},
-          {{"outcome", show(outcome.outcome)},
-           {"steps", show(outcome.steps)},
-           {"training loss", show(outcome.train_loss)},
-           {"validation loss", show(outcome.val_loss)},
-           {"lowest validation loss", show(outcome.best_val_loss)},
-           {"at step", show(outcome.best_step)},
-           {"kernels computed", show(outcome.linearizations)},
-           {"steps taken back", show(outcome.rejected)}},
-          ""};
+/// "2 networks 78-64-64-1 (9281 parameters each) on 824 rows of concrete.csv, by the method path."
+std::string what_it_is(const RunRecord& run) {
+  const double rate = run.outcome ? run.outcome->lr : kNotKnown;
+  const int64_t members = run.predictor ? run.predictor->members : 1;
+  return fmt::format(
+      "{}{} ({} parameters{}) on {} rows of {}, by the method {}{}.",
+      members > 1 ? fmt::format("{} networks ", members) : "", show(run.shape),
+      show(run.parameters), members > 1 ? " each" : "", show(run.train_rows),
+      run.data_file.empty() ? "a table" : std::filesystem::path(run.data_file).filename().string(),
+      show(run.method), std::isnan(rate) ? "" : fmt::format(" at learning rate {}", show(rate)));
+}
+
+Section results_section(const RunRecord& run) {
+  Section section{"Results", {}, {}, {}, "", false};
+  auto& tables = section.tables;
+  if (run.predictor) tables = expectation_tables(run.predictor->expected);
+  if (Table errors = errors_table(run); run.predicts && !errors.rows.empty()) {
+    tables.push_back(std::move(errors));
+  }
+  if (run.outcome) tables.push_back(outcome_table(run));
+  if (Table errors = errors_table(run); !run.predicts && !errors.rows.empty()) {
+    tables.push_back(std::move(errors));
+  }
+  for (Table& table : confusion_tables(run)) tables.push_back(std::move(table));
+  return section;
 }
 
 Page page_of_one(const RunRecord& run) {
   Page page;
   page.title = fmt::format("Run {}", run.name);
-  const double rate = run.outcome ? run.outcome->lr : kNotKnown;
-  page.summary.push_back(fmt::format(
-      "{} ({} parameters) on {} rows of {}, by the method {}{}.", show(run.shape),
-      show(run.parameters), show(run.train_rows),
-      run.data_file.empty() ? "a table" : std::filesystem::path(run.data_file).filename().string(),
-      show(run.method), std::isnan(rate) ? "" : fmt::format(" at learning rate {}", show(rate))));
-  page.summary.push_back(how_it_ended(run));
-  if (std::string words = errors_in_words(run); !words.empty()) page.summary.push_back(words);
-
-  Section outcome{"Results", {}, {}, {}, "", false};
-  if (run.outcome) outcome.tables.push_back(outcome_table(*run.outcome));
-  if (Table errors = errors_table(run); !errors.rows.empty()) {
-    outcome.tables.push_back(std::move(errors));
+  const bool expects = run.predictor && !run.predictor->expected.empty();
+  if (expects) {
+    for (const TargetExpectation& each : run.predictor->expected) {
+      page.summary.push_back(in_words(each));
+    }
   }
-  for (Table& table : confusion_tables(run)) outcome.tables.push_back(std::move(table));
-  if (!outcome.tables.empty()) page.sections.push_back(std::move(outcome));
+  // Of a run that predicts only what test rows say is news beside the expectation.
+  const std::string errors =
+      expects && run.test_errors.empty() ? std::string() : errors_in_words(run);
+  if (expects && !errors.empty()) page.summary.push_back(errors);
+  page.summary.push_back(what_it_is(run));
+  page.summary.push_back(how_it_ended(run));
+  if (!expects && !errors.empty()) page.summary.push_back(errors);
+
+  if (Section results = results_section(run); !results.tables.empty()) {
+    page.sections.push_back(std::move(results));
+  }
   if (auto figures = run_figures(run); !figures.empty()) {
     page.sections.push_back({"Figures", {}, {}, std::move(figures), "", false});
   }
@@ -223,7 +193,16 @@ Table comparison_table(const std::vector<RunRecord>& runs) {
     row.push_back(show(result.seconds));
     table.rows.push_back(std::move(row));
   }
-  if (!targets.empty()) table.note = "Errors are those of validation rows, in units of the file.";
+  if (!targets.empty()) {
+    const bool all =
+        std::all_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.predicts; });
+    const bool none =
+        std::none_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.predicts; });
+    table.note = fmt::format("Errors are those of {}, in units of the file.",
+                             all    ? "rows held out"
+                             : none ? "validation rows"
+                                    : "validation rows, or of rows held out by runs that predict");
+  }
   return table;
 }
 
@@ -234,7 +213,7 @@ std::vector<Table> settings_tables(const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) different.columns.push_back(run.name);
   std::vector<std::string> names;
   for (const RunRecord& run : runs) {
-    for (const auto* part : {&run.given, &run.defaults}) {
+    for (const auto* part : {&run.given, &run.tuned, &run.defaults}) {
       for (const NameValue& each : *part) {
         if (std::find(names.begin(), names.end(), each.name) == names.end()) {
           names.push_back(each.name);

@@ -17,6 +17,8 @@ struct RunHistory {
   std::vector<double> refreshed;            ///< kernels computed here
   std::vector<double> rejected;             ///< steps from here that were taken back
   std::vector<double> seconds;              ///< since training began
+  std::vector<double> decay;    ///< τ of the point of a path that starts here; empty: no path
+  std::vector<double> freedom;  ///< tr Θ(Θ + τI)⁻¹ there, the effective number of parameters
 };
 
 /// Columns of one length, the fastest mode first, as the kernel was before training.
@@ -28,6 +30,9 @@ struct RunSpectrum {
   std::vector<double> factor_cdt;  ///< 1 − s(1 + k)
 };
 
+/// What a row of the table was for.
+enum class RowUse { kTraining, kValidation, kTest };
+
 /// Truth and predictions of one target, row by row: numbers, or else classes.
 struct TargetPredictions {
   std::string name;
@@ -35,10 +40,12 @@ struct TargetPredictions {
   std::vector<double> predicted;
   std::vector<std::string> true_class;
   std::vector<std::string> predicted_class;
+  std::vector<std::string> classes;                ///< whose probabilities are known
+  std::vector<std::vector<double>> probabilities;  ///< [classes][rows]
 };
 
 struct RunPredictions {
-  std::vector<bool> validation;  ///< whether a row validates; the others train
+  std::vector<RowUse> use;  ///< of each row
   std::vector<TargetPredictions> targets;
 };
 
@@ -51,6 +58,36 @@ struct TargetErrors {
   double r2 = kNotKnown;
   double accuracy = kNotKnown;
   double cross_entropy = kNotKnown;
+  double balanced_accuracy = kNotKnown;  ///< the mean over classes of the share that is right
+  double majority = kNotKnown;           ///< accuracy of always saying the most frequent class
+};
+
+/// What to expect of new rows, by rows that were held out, in units of the file: of numbers the
+/// first group, of classes the second; NaN is unknown.
+struct TargetExpectation {
+  std::string target;
+  int64_t rows = 0;  ///< that were held out
+
+  double rmse = kNotKnown;
+  double rmse_error = kNotKnown;  ///< one standard error of the line above
+  double r2 = kNotKnown;
+  double linear_rmse = kNotKnown;  ///< of a linear model
+  double mean_rmse = kNotKnown;    ///< of the mean of the rows
+
+  double wrong = kNotKnown;  ///< share of rows
+  double wrong_error = kNotKnown;
+  double log_loss = kNotKnown;
+  double log_loss_error = kNotKnown;
+  double majority_wrong = kNotKnown;  ///< of always saying the most frequent class
+};
+
+/// What predicts: networks, and the point to which they were trained.
+struct PredictorSummary {
+  int64_t members = 1;
+  int64_t points = 0;        ///< that held-out rows have picked; 0: the start
+  double decay = kNotKnown;  ///< τ there; NaN: no path
+  double temperature = 1;    ///< of classes: divides their logits
+  std::vector<TargetExpectation> expected;
 };
 
 struct RunOutcome {
@@ -80,14 +117,18 @@ struct RunRecord {
   std::string revision;
   std::string seed;
   std::vector<NameValue> given;     ///< settings
+  std::vector<NameValue> tuned;     ///< settings that a forecast has chosen
   std::vector<NameValue> defaults;  ///< of the other settings
   std::vector<NameValue> data;
   std::vector<NameValue> network;
   std::vector<NameValue> machine;
   std::vector<NameValue> seconds;     ///< by what they were spent on
   std::optional<RunOutcome> outcome;  ///< none: it has not ended
+  bool predicts = false;  ///< its goal: rows that validate were held out to pick a point
+  std::optional<PredictorSummary> predictor;  ///< of a run that predicts, once it has ended
   std::vector<TargetErrors> train_errors;
   std::vector<TargetErrors> validation_errors;
+  std::vector<TargetErrors> test_errors;
   std::string preflight;  ///< the report in words
   RunHistory history;
   RunPredictions predictions;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <set>
 
 namespace cdt::run {
@@ -73,10 +74,15 @@ CsvFile parse_cells(const std::string& text, const std::string& source) {
 }
 
 report::RunHistory history_of(const CsvFile& file) {
-  return {
+  report::RunHistory history{
       file.numbers("step"),      file.numbers("lr"),           file.numbers("train_loss"),
       file.numbers("val_loss"),  file.numbers("augment_norm"), file.numbers("linearization_error"),
-      file.numbers("refreshed"), file.numbers("rejected"),     file.numbers("seconds")};
+      file.numbers("refreshed"), file.numbers("rejected"),     file.numbers("seconds"),
+      file.numbers("decay"),     file.numbers("freedom")};
+  const bool path = std::any_of(history.decay.begin(), history.decay.end(),
+                                [](double decay) { return std::isfinite(decay); });
+  if (!path) history.decay = history.freedom = {};
+  return history;
 }
 
 report::RunSpectrum spectrum_of(const CsvFile& file) {
@@ -97,13 +103,25 @@ bool is_numeric(const std::vector<double>& values) {
   return std::none_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
 }
 
+/// Columns "P(kind=flat)" that hold numbers. By prefix: a class may be named anything.
+void add_probabilities(const CsvFile& file, report::TargetPredictions& target) {
+  const std::string prefix = "P(" + target.name + "=";
+  for (size_t i = 0; i < file.columns.size(); ++i) {
+    const std::string& name = file.columns[i];
+    if (!name.starts_with(prefix) || !name.ends_with(')')) continue;
+    target.classes.push_back(name.substr(prefix.size(), name.size() - prefix.size() - 1));
+    target.probabilities.push_back(to_numbers(file.cells[i]));
+  }
+}
+
 /// A target stands in a column before its prediction's.
 report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run) {
   report::RunPredictions predictions;
-  predictions.validation.assign(file.rows(), false);
+  predictions.use.assign(file.rows(), report::RowUse::kTraining);
   if (const auto* split = file.find("split")) {
     for (size_t i = 0; i < split->size(); ++i) {
-      predictions.validation[i] = (*split)[i] == "validation";
+      if ((*split)[i] == "validation") predictions.use[i] = report::RowUse::kValidation;
+      if ((*split)[i] == "test") predictions.use[i] = report::RowUse::kTest;
     }
   }
   for (size_t i = 0; i + 1 < file.columns.size(); ++i) {
@@ -116,6 +134,7 @@ report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run)
     if (is_class(run, name) || !is_numeric(truth)) {
       target.true_class = file.cells[i];
       target.predicted_class = file.cells[i + 1];
+      add_probabilities(file, target);
     } else if (is_numeric(predicted)) {
       target.truth = std::move(truth);
       target.predicted = std::move(predicted);
@@ -123,6 +142,24 @@ report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run)
     predictions.targets.push_back(std::move(target));
   }
   return predictions;
+}
+
+/// Of rows by class (first index) and predicted class.
+void add_baselines(const std::vector<std::vector<int64_t>>& confusion,
+                   report::TargetErrors& errors) {
+  double all = 0, largest = 0, recalls = 0, classes = 0;
+  for (size_t c = 0; c < confusion.size(); ++c) {
+    const auto rows =
+        static_cast<double>(std::accumulate(confusion[c].begin(), confusion[c].end(), int64_t{0}));
+    if (rows == 0) continue;
+    all += rows;
+    largest = std::max(largest, rows);
+    recalls += static_cast<double>(confusion[c][c]) / rows;
+    ++classes;
+  }
+  if (classes == 0) return;
+  errors.balanced_accuracy = recalls / classes;
+  errors.majority = largest / all;
 }
 
 std::vector<report::TargetErrors> errors_of(const study::Errors& errors) {
@@ -135,8 +172,10 @@ std::vector<report::TargetErrors> errors_of(const study::Errors& errors) {
       each.mae = number->mae;
       each.r2 = number->r2.value_or(report::kNotKnown);
     } else {
-      each.accuracy = std::get<study::ClassErrors>(value).accuracy;
-      each.cross_entropy = std::get<study::ClassErrors>(value).cross_entropy;
+      const auto& classes = std::get<study::ClassErrors>(value);
+      each.accuracy = classes.accuracy;
+      each.cross_entropy = classes.cross_entropy;
+      add_baselines(classes.confusion, each);
     }
   }
   return shown;
@@ -168,6 +207,59 @@ std::vector<report::NameValue> values_of(const Settings& settings) {
   return shown;
 }
 
+report::PredictorSummary predictor_of(const RunPrediction& prediction) {
+  report::PredictorSummary found{
+      prediction.members, prediction.points, prediction.decay, prediction.temperature, {}};
+  for (const study::Expectation& e : prediction.expected) {
+    report::TargetExpectation& shown = found.expected.emplace_back();
+    shown.target = e.target;
+    shown.rows = e.rows;
+    if (std::isnan(e.majority_wrong)) {
+      shown.rmse = e.rmse.value;
+      shown.rmse_error = e.rmse.error;
+      shown.r2 = e.r2;
+      shown.linear_rmse = e.linear_rmse;
+      shown.mean_rmse = e.mean_rmse;
+    } else {
+      shown.wrong = e.wrong.value;
+      shown.wrong_error = e.wrong.error;
+      shown.log_loss = e.log_loss.value;
+      shown.log_loss_error = e.log_loss.error;
+      shown.majority_wrong = e.majority_wrong;
+    }
+  }
+  return found;
+}
+
+/// What the forecast chose stands apart from the defaults that it has replaced.
+void take_tuned(const study::Tuning& tuned, report::RunRecord& page) {
+  const auto choose = [&](const char* name, double value) {
+    const auto named = [&](const report::NameValue& each) { return each.name == name; };
+    if (std::any_of(page.given.begin(), page.given.end(), named)) return;  // was decided before
+    std::erase_if(page.defaults, named);
+    page.tuned.push_back({name, report::show(value)});
+  };
+  choose("lr", tuned.learning_rate);
+  if (tuned.p) choose("p", *tuned.p);
+  choose("steps", static_cast<double>(tuned.steps));
+}
+
+/// The rows of the table by what they were for.
+void add_rows(const RunRecord& run, report::RunRecord& page) {
+  const auto add = [&](const char* name, int64_t rows) {
+    page.data.push_back({name, std::to_string(rows)});
+  };
+  if (!page.predicts) {
+    add("train", run.data.train);
+    add("validation", run.data.validation);
+    return;
+  }
+  add("rows to learn from", run.data.train + run.data.validation);
+  if (page.predictor && !page.predictor->expected.empty()) {
+    add("of them held out in turn", page.predictor->expected[0].rows);
+  }
+}
+
 /// What run.json says.
 report::RunRecord page_of(const RunRecord& run) {
   report::RunRecord page;
@@ -177,18 +269,23 @@ report::RunRecord page_of(const RunRecord& run) {
   for (const auto& settings : {run.defaults, run.settings}) {
     for (const auto& [name, values] : settings) {
       if (name == "method" && values.size() == 1) page.method = values[0];
+      if (name == "goal" && values.size() == 1) page.predicts = values[0] == "predict";
     }
   }
   page.shape = run.network.shape;
   page.parameters = run.network.parameters;
   page.data_file = run.data.file;
-  page.train_rows = run.data.train;
+  page.train_rows = run.data.train + (page.predicts ? run.data.validation : 0);
   page.version = run.version;
   page.revision = run.revision;
   page.seed = std::to_string(run.seed);
-  page.data = {{"file", run.data.file},         {"checksum", run.data.checksum},
-               {"rows", text(run.data.rows)},   {"features", text(run.data.features)},
-               {"train", text(run.data.train)}, {"validation", text(run.data.validation)}};
+  page.data = {{"file", run.data.file},
+               {"checksum", run.data.checksum},
+               {"rows", text(run.data.rows)},
+               {"features", text(run.data.features)}};
+  if (run.prediction) page.predictor = predictor_of(*run.prediction);
+  add_rows(run, page);
+  if (run.tuned) take_tuned(*run.tuned, page);
   page.network = {{"shape", run.network.shape}, {"parameters", text(run.network.parameters)}};
   page.machine = {{"device", run.machine.device},
                   {"threads", text(run.machine.threads)},
@@ -203,6 +300,7 @@ report::RunRecord page_of(const RunRecord& run) {
   if (run.errors) {
     page.train_errors = errors_of(run.errors->train);
     page.validation_errors = errors_of(run.errors->validation);
+    page.test_errors = errors_of(run.errors->test);
   }
   page.preflight = run.analysis_text;
   return page;
@@ -219,6 +317,10 @@ report::RunRecord make_record(const RunRecord& run, const RunTables& tables,
   record.history = history_of(cells(tables.history, "history.csv"));
   record.predictions = predictions_of(cells(tables.predictions, "predictions.csv"), run);
   record.spectrum = spectrum_of(cells(tables.spectrum, "spectrum.csv"));
+  const auto& use = record.predictions.use;
+  if (const auto tests = std::count(use.begin(), use.end(), report::RowUse::kTest); tests > 0) {
+    record.data.push_back({"test", std::to_string(tests)});
+  }
   return record;
 }
 

@@ -44,20 +44,181 @@ TEST(Records, AnEmptyRunHasAPageOfDashes) {
 TEST(Records, ClassesAreCountedAndNumbersAreDrawn) {
   RunRecord run;
   run.outcome.emplace();
-  run.predictions.validation = {false, true, true};
-  run.predictions.targets = {{"kind", {}, {}, {"a", "b", "b"}, {"a", "a", "b"}},
-                             {"price", {1, 2, 3}, {1, 2.5, 3}, {}, {}}};
+  run.predictions.use = {RowUse::kTraining, RowUse::kValidation, RowUse::kValidation};
+  run.predictions.targets = {{"kind", {}, {}, {"a", "b", "b"}, {"a", "a", "b"}, {}, {}},
+                             {"price", {1, 2, 3}, {1, 2.5, 3}, {}, {}, {}, {}}};
   run.validation_errors = {{"price", 2.5, 2, kNotKnown, kNotKnown, kNotKnown}};
   const Page page = run_page({run});
   const auto& tables = page.sections[0].tables;
   ASSERT_EQ(tables.size(), 4u);
   EXPECT_EQ(tables[1].columns,
             (std::vector<std::string>{"Target", "Rows", "RMS error", "Mean absolute error", "R²"}));
-  EXPECT_EQ(tables[3].rows,
-            (std::vector<std::vector<std::string>>{{"a", "0", "0"}, {"b", "1", "1"}}));
-  ASSERT_EQ(page.sections[1].figures.size(), 1u);
+  EXPECT_EQ(tables[3].rows, (std::vector<std::vector<std::string>>{{"a", "0", "0", "–"},
+                                                                   {"b", "1", "1", "50.0 %"}}));
+  ASSERT_EQ(page.sections[1].figures.size(), 2u);
   EXPECT_EQ(page.sections[1].figures[0].id, "predictions-2");
   EXPECT_EQ(page.sections[1].figures[0].series[1].y, (std::vector<double>{2.5, 3}));
+  EXPECT_EQ(page.sections[1].figures[1].id, "residuals-2");
+  EXPECT_EQ(page.sections[1].figures[1].series[1].x, (std::vector<double>{2.5, 3}));
+  EXPECT_EQ(page.sections[1].figures[1].series[1].y, (std::vector<double>{-0.5, 0}));
+}
+
+/// A run of three points that predicts a number; the second was picked.
+RunRecord a_predicting_run() {
+  RunRecord run;
+  run.name = "mine";
+  run.method = "path";
+  run.predicts = true;
+  run.outcome.emplace();
+  RunHistory& history = run.history;
+  history.step = {0, 1, 2, 3};
+  history.train_loss = {1, 0.5, 0.2, kNotKnown};
+  history.val_loss = {1.1, 0.6, 0.3, 0.4};
+  history.decay = {8, 4, 2, kNotKnown};
+  history.freedom = {5, 10, 20, kNotKnown};
+  for (auto* column : {&history.lr, &history.augment_norm, &history.linearization_error,
+                       &history.refreshed, &history.rejected, &history.seconds}) {
+    column->assign(4, 1);
+  }
+  run.predictor.emplace();
+  run.predictor->members = 4;
+  run.predictor->points = 2;
+  run.predictor->decay = 4.25;
+  TargetExpectation& expected = run.predictor->expected.emplace_back();
+  expected.target = "price";
+  expected.rows = 300;
+  expected.rmse = 4.118;
+  expected.rmse_error = 0.279;
+  expected.r2 = 0.94;
+  expected.linear_rmse = 5.94;
+  expected.mean_rmse = 16.8;
+  return run;
+}
+
+const Figure* find_figure(const Page& page, const std::string& id) {
+  for (const Section& section : page.sections) {
+    for (const Figure& figure : section.figures) {
+      if (figure.id == id) return &figure;
+    }
+  }
+  return nullptr;
+}
+
+TEST(PredictionPages, ALossStandsAtTheDecayUnderWhichItsPointWasReached) {
+  const Page page = run_page({a_predicting_run()});
+  const Figure* path = find_figure(page, "path");
+  ASSERT_NE(path, nullptr);
+  EXPECT_TRUE(path->x.logarithmic && path->x.reversed);
+  ASSERT_EQ(path->series.size(), 4u);
+  EXPECT_EQ(path->series[0].name, "training");
+  EXPECT_EQ(path->series[0].x, (std::vector<double>{8, 4}));
+  EXPECT_EQ(path->series[0].y, (std::vector<double>{0.5, 0.2}));
+  EXPECT_EQ(path->series[1].name, "held out");
+  EXPECT_EQ(path->series[1].x, (std::vector<double>{8, 4, 2}));
+  EXPECT_EQ(path->series[1].y, (std::vector<double>{0.6, 0.3, 0.4}));
+  EXPECT_TRUE(path->series[2].second_axis);
+  EXPECT_EQ(path->series[2].y, (std::vector<double>{5, 10, 20}));
+  EXPECT_EQ(path->series[3].x, std::vector<double>{4}) << "the point that was picked";
+  EXPECT_EQ(path->series[3].y, std::vector<double>{0.3});
+  for (const char* other : {"losses", "control", "events", "linearization-error"}) {
+    EXPECT_EQ(find_figure(page, other), nullptr) << other << " makes no sense for a path";
+  }
+}
+
+TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {
+  RunRecord run = a_predicting_run();
+  Page page = run_page({run});
+  EXPECT_EQ(page.summary[0],
+            "On new rows expect price to be off by 4.12 ± 0.28 (RMS; R² 0.940), as 300 rows show "
+            "that were held out. A linear model: 5.94; the mean of the rows: 16.8.");
+  EXPECT_THAT(page.summary[1], HasSubstr("4 networks"));
+  EXPECT_THAT(page.summary[2], HasSubstr("picked point 2 of the path (decay τ = 4.25)"));
+  EXPECT_EQ(page.sections[0].tables[0].rows[0],
+            (std::vector<std::string>{"price", "4.12 ± 0.28", "0.94", "5.94", "16.8", "300"}));
+  EXPECT_THAT(to_html(page), Not(HasSubstr("alidation"))) << "these rows are held out";
+
+  run.test_errors = {TargetErrors{}};
+  run.test_errors[0].target = "price";
+  run.test_errors[0].rmse = 4.5;
+  EXPECT_EQ(run_page({run}).summary[1], "On test rows the RMS error of price is 4.5.");
+
+  run.predictor->expected[0].linear_rmse = 4.3;
+  EXPECT_THAT(run_page({run}).summary[0], HasSubstr("no better than the linear one"));
+  run.predictor->expected[0].mean_rmse = 4.2;
+  EXPECT_THAT(run_page({run}).summary[0], HasSubstr("no better than the mean"));
+
+  run = a_predicting_run();
+  run.predictor->points = 0;
+  page = run_page({run});
+  EXPECT_THAT(page.summary[2], HasSubstr("has learned nothing"));
+  EXPECT_EQ(find_figure(page, "path")->series.size(), 3u) << "the start stands at no decay";
+
+  run.predictor.reset();  // it lasts, or was interrupted
+  run.outcome->in_words = "Interrupted.";
+  EXPECT_EQ(run_page({run}).summary.back(), "Interrupted.");
+}
+
+TEST(PredictionPages, RowsThatTestHaveAColourOfTheirOwn) {
+  RunRecord run = a_predicting_run();
+  run.predictions.use = {RowUse::kTest, RowUse::kTraining, RowUse::kValidation};
+  run.predictions.targets = {{"price", {1, 2, 3}, {1.5, 2, 2.5}, {}, {}, {}, {}}};
+  const Page page = run_page({run});
+  const auto& series = find_figure(page, "predictions-1")->series;
+  ASSERT_EQ(series.size(), 4u);
+  EXPECT_EQ(series[0].name, "training rows");
+  EXPECT_EQ(series[1].name, "rows held out");
+  EXPECT_EQ(series[2].name, "test rows");
+  EXPECT_EQ(series[2].y, std::vector<double>{1.5});
+  EXPECT_EQ(find_figure(page, "residuals-1")->series[2].y, std::vector<double>{-0.5});
+}
+
+TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
+  RunRecord run = a_predicting_run();
+  TargetExpectation expected;
+  expected.target = "kind";
+  expected.rows = 6;
+  expected.wrong = 0.237;
+  expected.wrong_error = 0.022;
+  expected.majority_wrong = 0.25;
+  run.predictor->expected = {expected};
+  // Four rows held out at 0.25, of which one is a flat, two at 1; a training row does not count.
+  run.predictions.use.assign(7, RowUse::kValidation);
+  run.predictions.use[0] = RowUse::kTraining;
+  run.predictions.targets = {
+      {"kind",
+       {},
+       {},
+       {"flat", "flat", "house", "house", "house", "flat", "flat"},
+       {"house", "house", "house", "house", "house", "flat", "flat"},
+       {"house", "flat"},
+       {{0.75, 0.75, 0.75, 0.75, 0.75, 0, 0}, {0.25, 0.25, 0.25, 0.25, 0.25, 1, 1}}}};
+  const Page page = run_page({run});
+  const Figure* figure = find_figure(page, "reliability-1");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_EQ(figure->x.label, "predicted probability of flat");
+  ASSERT_EQ(figure->series.size(), 3u);
+  const Series& held_out = figure->series[0];
+  EXPECT_EQ(held_out.x, (std::vector<double>{0.25, 1}));
+  EXPECT_EQ(held_out.y, (std::vector<double>{0.25, 1}));
+  // Wilson's interval solves (p − x)² = z² x(1 − x)/n at its ends.
+  for (const double x : {held_out.low[0], held_out.high[0]}) {
+    EXPECT_NEAR((0.25 - x) * (0.25 - x), 1.96 * 1.96 * x * (1 - x) / 4, 1e-12);
+  }
+  EXPECT_NEAR(held_out.high[1], 1, 1e-12);
+  EXPECT_EQ(figure->series[2].y, (std::vector<double>{4, 2}));
+  EXPECT_THAT(page.summary[0], HasSubstr("wrong in 23.7 ± 2.2 % of all cases"));
+  EXPECT_THAT(page.summary[0], HasSubstr("no better than that"));
+
+  // Of more than two classes: the one that was predicted.
+  auto& target = run.predictions.targets[0];
+  target.classes.push_back("tent");
+  target.probabilities.push_back(std::vector<double>(7, 0));
+  const Page three = run_page({run});
+  EXPECT_EQ(find_figure(three, "reliability-1")->series[0].x, (std::vector<double>{0.75, 1}));
+  EXPECT_EQ(find_figure(three, "reliability-1")->series[0].y, (std::vector<double>{0.75, 1}));
+
+  target.probabilities.pop_back();
+  expect_refused([&] { run_page({run}); }, "the probabilities of kind has 2 entries, not 3");
 }
 
 TEST(Records, ColumnsThatBelongTogetherHaveOneLength) {
@@ -70,7 +231,7 @@ TEST(Records, ColumnsThatBelongTogetherHaveOneLength) {
   run.spectrum.mode = {1};
   expect_refused([&] { run_page({run}); }, "a column of the spectrum has 0 entries, not 1");
   run = {};
-  run.predictions.targets = {{"price", {1}, {1}, {}, {}}};
+  run.predictions.targets = {{"price", {1}, {1}, {}, {}, {}, {}}};
   expect_refused([&] { run_page({run}); }, "the target price has 1 entries, not 0");
 }
 

@@ -96,8 +96,8 @@ class RunPages : public testing::Test {
 TEST_F(RunPages, ARunBecomesAPage) {
   write_run("run");
   const Page page = this->page({"run"});
-  EXPECT_EQ(ids(page),
-            (std::vector<std::string>{"losses", "control", "events", "predictions-1", "spectrum"}));
+  EXPECT_EQ(ids(page), (std::vector<std::string>{"losses", "control", "events", "predictions-1",
+                                                 "residuals-1", "spectrum"}));
   EXPECT_EQ(figure(page, "losses").series[0].y, (std::vector<double>{0.5, 0.01, 1e-7}));
   EXPECT_EQ(figure(page, "losses").series[1].x, (std::vector<double>{0, 2}))
       << "no gap where it was not evaluated";
@@ -141,6 +141,74 @@ TEST_F(RunPages, RunsThatDidNotEndWellHaveAPageToo) {
   write("classes/history.csv", kHeader);
   write("classes/predictions.csv", "row,split,price,price predicted\n");
   EXPECT_EQ(ids(page({"classes"})), std::vector<std::string>{"spectrum"});
+}
+
+TEST_F(RunPages, ARunThatPredictsShowsItsPathAndWhatToExpect) {
+  ordered_json run = a_run();
+  run["settings"]["goal"] = "predict";
+  run["settings"]["method"] = "path";
+  run["prediction"] = ordered_json::parse(R"({"members": 4, "points": 2, "decay": 3.5,
+    "expected": [{"target": "price", "rows": 20, "rmse": {"value": 42.5, "error": 3.1}, "r2": 0.9,
+                  "rmse_of_linear": 60.5, "rmse_of_mean": 100.25}]})");
+  run["errors"]["test"] = {{"price", {{"rmse", 44.25}, {"mae", 30}, {"r2", 0.8}}}};
+  write_run("run", run);
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",objective,decay,freedom");
+  write("run/history.csv", header +
+                               "0,,1,1,,,1,0,0,1,8,5\n"
+                               "1,,0.5,0.6,,,1,0,1,0.6,4,10\n"
+                               "2,,0.1,0.2,,,1,0,2,0.2,2,20\n"
+                               "3,,,0.3,,,0,0,3,,,\n");
+  write("run/predictions.csv",
+        "row,split,price,price predicted\n1,train,100,101\n3,validation,150,190\n4,test,10,12\n");
+  const Page page = this->page({"run"});
+  EXPECT_EQ(ids(page),
+            (std::vector<std::string>{"path", "predictions-1", "residuals-1", "spectrum"}));
+  EXPECT_EQ(figure(page, "path").series[1].x, (std::vector<double>{8, 4, 2}));
+  EXPECT_EQ(figure(page, "path").series[3].x, std::vector<double>{4});
+  EXPECT_EQ(figure(page, "predictions-1").series[2].name, "test rows");
+  EXPECT_THAT(page.summary[0], HasSubstr("42.5 ± 3.1"));
+  EXPECT_THAT(page.summary[0], HasSubstr("100.2"));
+  EXPECT_THAT(page.summary[1], HasSubstr("On test rows the RMS error of price is 44.25"));
+  EXPECT_THAT(page.summary[2], HasSubstr("4 networks 3-16-1 (81 parameters each) on 40 rows"));
+}
+
+TEST_F(RunPages, ClassesHaveTheirProbabilitiesAndTheirBaselines) {
+  ordered_json run = a_run();
+  run["errors"]["train"] = run["errors"]["validation"] = ordered_json::parse(R"({"kind":
+    {"accuracy": 0.875, "cross_entropy": 0.3, "classes": ["a", "b(c"],
+     "confusion": [[6, 0], [1, 1]]
+}
+})");
+  write_run("run", run);
+  write("run/predictions.csv",
+        "row,split,kind,kind predicted,P(kind=a),P(kind=b(c)\n1,train,a,a,0.75,0.25\n"
+        "2,validation,a,a,0.75,0.25\n3,validation,b(c,a,0.75,0.25\n");
+  const report::RunRecord record = read_record(folder_ / "run");
+  EXPECT_EQ(record.predictions.targets[0].classes, (std::vector<std::string>{"a", "b(c"}));
+  EXPECT_EQ(record.validation_errors[0].balanced_accuracy, 0.75);
+  EXPECT_EQ(record.validation_errors[0].majority, 0.75);
+  const Page page = this->page({"run"});
+  EXPECT_EQ(figure(page, "reliability-1").series[0].y, std::vector<double>{0.5});
+  EXPECT_THAT(
+      page.summary[2],
+      HasSubstr("87.5 % of kind are right (always saying the most frequent class: 75.0 %)"));
+}
+
+TEST_F(RunPages, WhatWasTunedReplacesTheDefaults) {
+  ordered_json run = a_run();
+  run["settings"]["lr"] = "0.5";
+  run["defaults"]["p"] = "0.1";
+  run["tuned"] = {{"lr", 0.25}, {"p", 0.03}, {"steps", 77}, {"val_loss", 0.1}};
+  write_run("run", run);
+  const report::RunRecord record = read_record(folder_ / "run");
+  EXPECT_TRUE(record.defaults.empty());
+  ASSERT_EQ(record.tuned.size(), 2u) << "the rate was given";
+  EXPECT_EQ(record.tuned[0].value, "0.03");
+  EXPECT_EQ(record.tuned[1].value, "77");
+  const std::string html = report::to_html(page({"run"}));
+  EXPECT_THAT(html, HasSubstr("Settings that the forecast chose"));
+  EXPECT_THAT(html, testing::Not(HasSubstr("<td class=\"n\">1000</td>")));
 }
 
 TEST_F(RunPages, SeveralRunsAreLaidOverEachOther) {
