@@ -163,7 +163,7 @@ TEST_F(Classes, ResumedEqualsUninterrupted) {
 }
 
 TEST_F(Classes, SaysWhatCannotBeLearned) {
-  const Result text = cdt("train fruit.csv --target kind --out refused");
+  const Result text = cdt("train fruit.csv --target kind --goal fit --out refused");
   EXPECT_EQ(text.code, 2);
   EXPECT_THAT(text.err, HasSubstr("loss cross-entropy"));
   expect_refused("--target weight", "a single target");

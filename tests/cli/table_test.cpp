@@ -100,7 +100,7 @@ TEST_F(Tables, NamesDoNotSteerTheTerminal) {
   expect_tame("train a.csv " + kind + network + "--loss cross-entropy --steps 3 --out classes", 0);
   expect_tame("predict run a.csv --out p.csv --threads 1", 0);
   expect_tame("predict classes a.csv --out p.csv --threads 1", 0);
-  expect_tame("train a.csv " + kind + network + "--out no", 2);
+  expect_tame("train a.csv " + kind + network + "--goal fit --out no", 2);
   expect_tame("train a.csv --target '" + evil + "' --out no", 2);
   expect_tame("train '" + evil + "' --target x --out no", 2);
   expect_tame("'" + evil + "'", 2);
