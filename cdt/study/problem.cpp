@@ -267,7 +267,9 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
 bool is_class(const data::Table& table, const std::vector<std::string>& targets) {
   if (targets.size() != 1) return false;
   const data::Column* column = table.find(targets[0]);
-  return column != nullptr && column->type == data::ColumnType::kText;
+  if (column == nullptr || column->type != data::ColumnType::kText) return false;
+  // Numbers with a slip among them are no classes.
+  return !column->not_numeric || column->not_numeric->numbers <= column->not_numeric->others;
 }
 
 std::vector<std::string> classes_without_rows(const Problem& problem) {

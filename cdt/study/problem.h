@@ -38,7 +38,8 @@ Problem load_problem(const DataOptions& data, const NetworkOptions& network, uin
 Problem make_problem(const data::Table& table, const DataOptions& data,
                      const NetworkOptions& network, uint64_t seed, torch::Device device);
 
-/// Whether what to learn is one column of text: classes, unless somebody says otherwise.
+/// Whether what to learn is one column of text that is not mostly numbers: classes, unless somebody
+/// says otherwise.
 bool is_class(const data::Table& table, const std::vector<std::string>& targets);
 
 /// A warning for each class that no training row has.
