@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The report pages of a run, of several runs and of a sweep, opened in a headless Chromium.
+"""The report pages of runs, of several runs and of a sweep, opened in a headless Chromium.
 
 usage: page_test.py CDT_PROGRAM
 """
@@ -64,6 +64,35 @@ const shows = (value, axis) => !view.logarithmic[axis] || value > 0;
 return view.chart.data.datasets.filter((d) => !d.band).map((d) => ({
   name: d.name, style: d.style, points: d.source.y.filter((y, i) => y !== null && shows(y, d.yAxisID) && shows(d.source.x[i], 'x')).length,
   pixels: count(d.borderColor)}));
+"""
+
+# Where the tick labels of each axis begin and end, in pixels along it.
+TICKS = """
+const {chart} = cdtReport.views.get(arguments[0]);
+const found = {};
+for (const [name, scale] of Object.entries(chart.scales)) {
+  const font = Chart.helpers.toFont(scale.options.ticks.font, Chart.defaults.font);
+  chart.ctx.font = font.string;
+  found[name] = scale.ticks.map(({label}, i) => {
+    const half = (scale.isHorizontal() ? chart.ctx.measureText(label).width : font.size) / 2;
+    const at = scale.getPixelForTick(i);
+    return {label, from: at - half, to: at + half};
+  }).filter(({label}) => label !== '');
+}
+return found;
+"""
+
+# The share of each logarithmic axis between the lowest and the highest value.
+FILLED = """
+const view = cdtReport.views.get(arguments[0]);
+const found = {};
+for (const [name, scale] of Object.entries(view.chart.scales)) {
+  if (!view.logarithmic[name]) continue;
+  const values = view.values(name).filter((value) => value > 0);
+  const range = Math.log(Math.max(...values) / Math.min(...values));
+  if (range > 0.05) found[name] = range / Math.log(scale.max / scale.min);
+}
+return found;
 """
 
 
@@ -163,13 +192,51 @@ class PageTest(unittest.TestCase):
         for figure in ("losses", "control", "linearization-error", "events", "predictions-1", "spectrum"):
             self.assertIn(figure, self.figure_ids())
 
+    def test_runs_that_predict_have_their_figures(self):
+        for name, figures in (("predict", ["path", "predictions-1", "residuals-1"]), ("classes", ["path", "reliability-1"])):
+            with self.page(name):
+                self.assertEqual(self.figure_ids(), figures)
+
+    def test_the_path_goes_to_the_right(self):
+        self.open("predict")
+        # As training goes: the decay falls, marks are as many as on an axis that goes forward, zooming works.
+        large, small, left, right = self.browser.run("""
+            const {x} = cdtReport.views.get('path').chart.scales;
+            return [x.max, x.min, x.getPixelForValue(x.max), x.getPixelForValue(x.min)];
+        """)
+        self.assertGreater(large, small)
+        self.assertLess(left, right)
+        self.browser.pointer(("move", *self.place("path", 0.25)), "down", ("move", *self.place("path", 0.4)),
+                             ("move", *self.place("path", 0.5)), "up")
+        low, high = self.browser.run("const {min, max} = cdtReport.views.get('path').chart.scales.x; return [min, max]")
+        self.assertAlmostEqual(math.log(high / low) / math.log(large / small), 0.25, delta=0.02)
+
+    def test_tick_labels_keep_apart(self):
+        for width in (1100, 390):
+            self.resize(width, 800)
+            for name in PAGES:
+                with self.page(name):
+                    for figure in self.figure_ids():
+                        for axis, boxes in self.browser.run(TICKS, figure).items():
+                            shown = sorted(boxes, key=lambda box: box["from"])
+                            self.assertGreater(len(shown), 1 if width > 1000 else 0, f"{figure}, {axis}")
+                            for one, next_one in zip(shown, shown[1:]):
+                                self.assertLess(one["to"], next_one["from"], f"{figure}, {axis}, {width} px: {one} {next_one}")
+
+    def test_logarithmic_axes_are_filled(self):
+        for name in PAGES:
+            with self.page(name):
+                for figure in self.figure_ids():
+                    for axis, share in self.browser.run(FILLED, figure).items():
+                        self.assertGreater(share, 0.75, f"{figure}, {axis}")
+
     def test_hover_shows_a_value(self):
         for name in PAGES:
             with self.page(name):
                 for figure in self.figure_ids():
                     self.browser.pointer(("move", 1, 1))
                     across, down = self.place(figure, 0.5)
-                    if figure.startswith("predictions") or figure == "mixed":  # clouds want to be met
+                    if figure.startswith(("predictions", "residuals")) or figure == "mixed":  # clouds want to be met
                         across, down = self.browser.run("""
                             const {canvas, chart} = cdtReport.views.get(arguments[0]);
                             const at = chart.data.datasets.findIndex((d) => d.style === 'points');
@@ -359,7 +426,7 @@ class PictureTest(unittest.TestCase):
         (FOLDER / "pictures").mkdir()
         run(PROGRAM, FOLDER, "report", "gd", "--out", "pictures/page.html", "--png")
         pictures = sorted(path.name for path in (FOLDER / "pictures").glob("*.png"))
-        self.assertEqual(pictures, ["losses.png", "predictions-1.png"])
+        self.assertEqual(pictures, ["losses.png", "predictions-1.png", "residuals-1.png"])
         for name in pictures:
             data = (FOLDER / "pictures" / name).read_bytes()
             self.assertTrue(data.startswith(b"\x89PNG"))

@@ -1,9 +1,11 @@
 """Pages as the program writes them: of a run, of several, of a sweep."""
 import json
 import math
+import random
 import subprocess
 
-PAGES = {"run": "run/report.html", "gd": "gd/report.html", "both": "both.html", "sweep": "sweep/report.html"}
+PAGES = {"run": "run/report.html", "gd": "gd/report.html", "predict": "predict/report.html", "classes": "classes/report.html",
+         "both": "both.html", "sweep": "sweep/report.html"}
 
 
 def run(program, folder, *arguments):
@@ -45,6 +47,14 @@ def sweep_results():
             "preflight": [{"title": "one", "text": "STABLE\n" + 200 * "x"}]}
 
 
+def kinds():
+    """Rows of two kinds that overlap."""
+    draw = random.Random(1)
+    for _ in range(160):
+        a, b = draw.gauss(0, 1), draw.gauss(0, 1)
+        yield f"{a:.4f},{b:.4f},{'flat' if a + draw.gauss(0, 0.7) > 0 else 'house'}\n"
+
+
 def make_pages(program, folder):
     """Writes PAGES below `folder`."""
     def cdt(*arguments):
@@ -54,6 +64,11 @@ def make_pages(program, folder):
     common = ["train", "houses.csv", "--target", "price", "--hidden", "32", "--threads", 1, "--quiet"]
     cdt(*common, "--steps", 30, "--out", "run", "--linearization-error")
     cdt(*common, "--steps", 60, "--out", "gd", "--method", "gd", "--no-analysis")
+    learn = ["--goal", "predict", "--ensemble", 1, "--test-fraction", 0.2]
+    cdt(*common, *learn, "--out", "predict")
+    (folder / "kinds.csv").write_text("a,b,kind\n" + "".join(kinds()))
+    cdt("train", "kinds.csv", "--target", "kind", "--loss", "cross-entropy", "--hidden", "16", "--threads", 1, "--quiet", *learn,
+        "--out", "classes")
     cdt("report", "run", "gd", "--out", "both.html")
     sweep = folder / "sweep"
     sweep.mkdir()

@@ -1,7 +1,7 @@
 'use strict';
 // One figure: its chart, legend, zoom, scales and colours. Chart.js draws; the rest is here.
 const CdtFigure = (() => {
-  const {show, power} = CdtData;
+  const {show} = CdtData;
   const kShapes = ['circle', 'rect', 'triangle', 'rectRot', 'crossRot', 'star', 'cross'];
   const kMarkerGap = 110;  // pixels between the markers of a curve
   const kLeastDrag = 8;    // pixels; less is a click
@@ -60,63 +60,6 @@ const CdtFigure = (() => {
       });
       if (last && !marked && dataset.several) mark(last);
       ctx.restore();
-    },
-  };
-
-  // What a logarithmic axis shows, and where it has ticks: Chart.js would begin at the power of ten
-  // below the data and leave out labels by their number, not by the room between them.
-  const Log = {
-    // From the lowest to the highest value, with a little room if asked for.
-    limits(values, room) {
-      let [low, high] = [Infinity, 0];
-      for (const value of values) {
-        if (!(value > 0) || !Number.isFinite(value)) continue;
-        low = Math.min(low, value);
-        high = Math.max(high, value);
-      }
-      if (high === 0) return null;
-      if (high / low < 1.05) return {min: low / 1.5, max: high * 1.5};
-      const factor = room ? (high / low) ** 0.04 : 1;
-      return {min: low / factor, max: high * factor};
-    },
-    // The densest of some lists whose entries lie at least `gap` pixels apart on `length` of them.
-    ticks(min, max, length, gap) {
-      const decades = Math.log10(max / min);
-      const within = (value) => value >= min * (1 - 1e-9) && value <= max * (1 + 1e-9);
-      const powers = (every, steps) => {
-        const list = [];
-        const first = Math.floor(Math.log10(min) / every) * every;
-        for (let k = first; k <= Math.log10(max); k += every) list.push(...steps.map((step) => Number(`${step}e${k}`)));
-        return list.filter(within);
-      };
-      const evenly = (step) => {
-        const list = [];
-        for (let i = Math.ceil(min / step - 1e-9); i * step <= max * (1 + 1e-9); ++i) list.push(Number((i * step).toPrecision(12)));
-        return list;
-      };
-      const fits = (list) => list.every((value, i) => i === 0 || Math.log10(value / list[i - 1]) / decades * length >= gap);
-      const candidates = [];
-      if (decades < 0.8) {
-        const unit = Math.floor(Math.log10(max - min)) - 1;
-        for (const step of [1, 2, 5, 10, 20, 50, 100]) candidates.push(() => evenly(Number(`${step}e${unit}`)));
-      }
-      if (decades < 4) candidates.push(() => powers(1, [1, 2, 3, 4, 5, 6, 7, 8, 9]), () => powers(1, [1, 2, 5]), () => powers(1, [1, 3]));
-      for (const every of [1, 2, 3, 4, 5, 10, 20, 50, 100]) candidates.push(() => powers(every, [1]));
-      let best = [];
-      for (const candidate of candidates) {
-        const list = candidate();
-        if (!fits(list)) continue;
-        if (list.length > 1) return list;
-        if (list.length > best.length) best = list;
-      }
-      return best;
-    },
-    // All powers of ten as such where they are many; otherwise as numbers.
-    label(value, ticks) {
-      const exponent = Math.log10(value);
-      const is_power = (each) => Math.abs(Math.log10(each) - Math.round(Math.log10(each))) < 1e-9;
-      const wide = ticks.some(({value: each}) => each < 1e-3 || each > 1e4);
-      return wide && ticks.every(({value: each}) => is_power(each)) ? power(Math.round(exponent)) : show(value, 4);
     },
   };
 
@@ -234,29 +177,34 @@ const CdtFigure = (() => {
       const ink = css('--soft');
       const {series} = this.spec;
       const whole = this.values(name).every((value) => value === null || Number.isInteger(value));  // counts
-      // Curves end at the edge; clouds and bars want room around them.
-      const curves = name === 'x' && series.every(({style, x}) => style === 'line' || style === 'dashed' || (style === 'points' && x.length <= kFewPoints));
-      const own = logarithmic ? Log.limits(this.values(name), !curves) : null;
+      // Curves end at the edge, bars have a little room around them; clouds end with a tick.
+      const cloudy = name !== 'x' || series.some(({style, x}) => style === 'points' && x.length > kFewPoints);
+      const room = cloudy ? 0.04 : series.some(({style}) => style === 'bars') ? 0.02 : 0;
+      const own = logarithmic || !cloudy ? CdtTicks.limits(this.values(name), logarithmic, room) : null;
       const limits = zoomed ? {min: Math.min(...zoomed), max: Math.max(...zoomed)} : own || {};
-      const by_hand = logarithmic && limits.min > 0;
+      const by_hand = limits.max > limits.min && (!logarithmic || limits.min > 0);
       const place_ticks = (scale) => {
         const across = scale.isHorizontal();
-        const length = across ? this.canvas.clientWidth : this.canvas.clientHeight;
-        const list = Log.ticks(limits.min, limits.max, Math.max(length - 60, 60), across ? 64 : 20);
+        const length = Math.max((across ? this.canvas.clientWidth : this.canvas.clientHeight) - 60, 60);
+        const {min, max} = limits;
+        const widest = Math.max(...[min, max, (min + max) / 2].map((value) => show(value, 3).length));
+        const list = logarithmic ? CdtTicks.logarithmic(min, max, length, across ? 64 : 20)
+          : CdtTicks.linear(min, max, length, across ? Math.max(50, 8 * widest + 24) : 26, whole);
         scale.ticks = list.map((value) => ({value}));
       };
       return {
         type: logarithmic ? 'logarithmic' : 'linear',
         position,
         reverse: Boolean(axis.reversed),
+        offset: false,
         display: name !== 'y2' || this.right,
-        bounds: curves || logarithmic ? 'data' : 'ticks',
+        bounds: by_hand ? 'data' : 'ticks',
         ...limits,
         ...(by_hand ? {afterBuildTicks: place_ticks} : {}),
         title: {display: axis.label !== '', text: axis.label, color: ink},
         ticks: {
-          color: ink, ...(whole ? {precision: 0} : {}), maxRotation: 0, autoSkipPadding: 14, includeBounds: false, autoSkip: !by_hand,
-          callback: (value, index, ticks) => (logarithmic ? Log.label(value, ticks) : show(value, 6)),
+          color: ink, ...(whole ? {precision: 0} : {}), maxRotation: 0, autoSkipPadding: 14, autoSkip: !by_hand,
+          callback: (value, index, ticks) => (logarithmic ? CdtTicks.label(value, ticks) : show(value, 6)),
         },
         grid: {color: css('--grid'), offset: false, borderColor: css('--rule'), drawOnChartArea: name !== 'y2', tickColor: css('--rule')},
       };
