@@ -357,7 +357,7 @@ class Session {
     staged.write_predictions(problem.preprocess, predictions, options_.csv_safe);
     record.errors = measure_errors(problem, predictions);
     if (options_.intervals) {
-      if (const auto intervals = study::make_intervals(problem, learned)) {
+      if (const auto intervals = study::make_intervals(problem, learned, run_.predictor)) {
         staged.write_intervals(*intervals);
       }
     }

@@ -54,9 +54,9 @@ double half_width(const Tensor& residuals, double coverage) {
 
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
                  const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
-  const Tensor outputs = mean_outputs(predictor, x_new);
+  const Tensor outputs = bounded(predictor, mean_outputs(predictor, x_new));
   Tensor s = torch::ones_like(outputs);
-  if (intervals.x.defined()) {
+  if (intervals.x.defined() && intervals.share > 0) {
     const nn::Network& first = predictor.members.at(0);
     const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
     s = deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),

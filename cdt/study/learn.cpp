@@ -32,9 +32,8 @@ int64_t usual_members(const Problem& problem, const train::TrainOptions& trainin
   // Of one member, walk and refit: kernels of n outputs and their factorisations, or epochs.
   constexpr double kPointsOfAWalk = 35;
   constexpr double kEpochsOfAWalk = 150;
-  constexpr double kOperationsASecond = 8e10;  // of two cores, in the mix of precisions at hand
+  constexpr double kOperationsASecond = 1.4e11;  // of two cores, in the mix of precisions at hand
   constexpr double kSeconds = 10;
-  constexpr int64_t kMembers = 4;
   const train::TrainData all = all_rows(problem);
   const auto r = static_cast<double>(all.x.size(0));
   const double pass = r * problem.model->operations_per_sample().step;
@@ -51,7 +50,10 @@ int64_t usual_members(const Problem& problem, const train::TrainOptions& trainin
     const double point = matrix ? 2 * n * n * width + n * n * n / 3 + 4 * pass : 80 * pass;
     operations = kPointsOfAWalk * point;
   }
-  return kMembers * operations <= kSeconds * kOperationsASecond ? kMembers : 1;
+  for (const int64_t members : {4, 2}) {
+    if (static_cast<double>(members) * operations <= kSeconds * kOperationsASecond) return members;
+  }
+  return 1;
 }
 
 train::TrainData all_rows(const Problem& problem) {

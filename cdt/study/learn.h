@@ -44,7 +44,8 @@ inline constexpr int64_t kMostMembers = 32;
 inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
 /// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
-/// cores, else one. By counting operations, so that the same data give the same bits.
+/// cores, two where that does, else one. By counting operations, so that the same data give the
+/// same bits.
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
 
 enum class LearnStage { kSelection, kRefit };

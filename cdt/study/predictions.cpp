@@ -29,21 +29,23 @@ Tensor mean_outputs(const Predictor& predictor, const Tensor& x) {
   return averaged(predictor, x, [](const Tensor& z) { return z; });
 }
 
+Tensor bounded(const Predictor& predictor, const Tensor& outputs) {
+  Tensor held = outputs.clone();
+  for (size_t t = 0; t < predictor.targets.size(); ++t) {
+    const TargetCalibration& target = predictor.targets[t];
+    held.select(1, static_cast<int64_t>(t)).clamp_(target.low, target.high);
+  }
+  return held;
+}
+
 Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                 const Tensor& outputs) {
   if (preprocess.has_classes()) return torch::softmax(outputs / predictor.temperature, 1);
-  if (predictor.targets.empty()) return preprocess.to_original(outputs);
-  std::vector<double> low, high, factor;
-  for (const TargetCalibration& target : predictor.targets) {
-    low.push_back(target.low);
-    high.push_back(target.high);
-    factor.push_back(target.factor);
+  Tensor units = preprocess.to_original(bounded(predictor, outputs));
+  for (size_t t = 0; t < predictor.targets.size(); ++t) {
+    units.select(1, static_cast<int64_t>(t)) *= predictor.targets[t].factor;
   }
-  const auto row = [](const std::vector<double>& values) {
-    return torch::tensor(values, torch::kFloat64);
-  };
-  const Tensor bounded = torch::minimum(torch::maximum(outputs, row(low)), row(high));
-  return preprocess.to_original(bounded) * row(factor);
+  return units;
 }
 
 Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,

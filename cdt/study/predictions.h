@@ -55,6 +55,9 @@ struct Predictor {
   Predictor(nn::Network model) : members{std::move(model)} {}  // NOLINT: a network *is* one
 };
 
+/// Outputs [r, t] held to the bounds of their targets.
+torch::Tensor bounded(const Predictor& predictor, const torch::Tensor& outputs);
+
 /// Outputs z [r, n_L] of one member as predictions in units of the file [r, t], or probabilities.
 torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                        const torch::Tensor& outputs);

@@ -115,13 +115,15 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
   return predictor;
 }
 
-std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned) {
+std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned,
+                                        const Predictor& predictor) {
   if (problem.preprocess.has_classes()) return std::nullopt;
   const Tensor rows = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
   if (rows.numel() == 0) return std::nullopt;
   const train::TrainData all = all_rows(problem);
   Intervals intervals;
-  Tensor residuals = (learned.held_out - all.y.to(torch::kCPU, torch::kFloat64)).abs();
+  Tensor residuals =
+      (bounded(predictor, learned.held_out) - all.y.to(torch::kCPU, torch::kFloat64)).abs();
   residuals = residuals.index_select(0, rows);
   if (learned.held_variance.defined() && learned.decay > 0) {
     const Tensor v = learned.held_variance.index_select(0, rows);

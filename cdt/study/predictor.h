@@ -12,7 +12,8 @@ namespace cdt::study {
 Predictor calibrate(const Problem& problem, const Learned& learned);
 
 /// Intervals from the residuals of held-out rows; none of classes, or if no row was held out.
-std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned);
+std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned,
+                                        const Predictor& predictor);
 
 /// An error on new rows: its estimate, and one standard error of that.
 struct Estimate {

@@ -215,6 +215,27 @@ TEST(Importance, FindsTheColumnsThatMatter) {
   EXPECT_EQ(again[1].increase, found[1].increase);
 }
 
+TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {
+  train::TrainOptions path;
+  path.method = train::Method::kPath;
+  int64_t last = 4;
+  for (const int64_t rows : {100, 1000, 2000, 4000, 20000}) {
+    Problem problem;
+    problem.data.x = torch::zeros({rows, 3});
+    problem.data.y = torch::zeros({rows, 1}, torch::kFloat64);
+    LearnOptions options = usual(1);
+    options.network.hidden = {256, 256};
+    problem.model = network(problem, options, 1);
+    const int64_t members = usual_members(problem, path);
+    EXPECT_LE(members, last) << rows;
+    if (rows <= 1000) {
+      EXPECT_EQ(members, 4);
+    }
+    last = members;
+  }
+  EXPECT_EQ(last, 1);
+}
+
 TEST(Learner, RefusesWhatCannotBe) {
   Problem problem = noisy_problem(20, 0.3, 8);
   LearnOptions options = usual(0);
