@@ -114,6 +114,9 @@ Section results_section(const RunRecord& run) {
     tables.push_back(std::move(errors));
   }
   if (run.outcome) tables.push_back(outcome_table(run));
+  if (run.predictor && !run.predictor->importance.empty()) {
+    tables.push_back(importance_table(run.predictor->importance));
+  }
   if (Table errors = errors_table(run); !run.predicts && !errors.rows.empty()) {
     tables.push_back(std::move(errors));
   }

@@ -81,6 +81,12 @@ struct TargetExpectation {
   double majority_wrong = kNotKnown;  ///< of always saying the most frequent class
 };
 
+/// How much the loss of rows held out rises, as a share of it, when a column tells them nothing.
+struct ColumnImportance {
+  std::string column;
+  double increase = kNotKnown;
+};
+
 /// What predicts: networks, and the point to which they were trained.
 struct PredictorSummary {
   int64_t members = 1;
@@ -88,6 +94,7 @@ struct PredictorSummary {
   double decay = kNotKnown;  ///< τ there; NaN: no path
   double temperature = 1;    ///< of classes: divides their logits
   std::vector<TargetExpectation> expected;
+  std::vector<ColumnImportance> importance;  ///< the most important one first; empty: not known
 };
 
 struct RunOutcome {

@@ -151,6 +151,21 @@ std::vector<Table> expectation_tables(const std::vector<TargetExpectation>& expe
   return tables;
 }
 
+Table importance_table(const std::vector<ColumnImportance>& columns) {
+  constexpr size_t kMostColumns = 20;
+  Table table{"Columns that matter", {"Column", "Held-out loss rises by"}, {}, ""};
+  for (const ColumnImportance& each : columns) {
+    if (table.rows.size() == kMostColumns) break;
+    table.rows.push_back({each.column, percent(each.increase)});
+  }
+  table.note = "When the values of the column are exchanged among the rows held out.";
+  if (columns.size() > kMostColumns) {
+    table.note +=
+        fmt::format(" {} columns that matter less are left out.", columns.size() - kMostColumns);
+  }
+  return table;
+}
+
 Table errors_table(const RunRecord& run) {
   Table table{"Errors", {"Target", "Rows"}, {}, ""};
   const std::vector<std::pair<double TargetErrors::*, const char*>> all{

@@ -19,6 +19,9 @@ std::string in_words(const TargetExpectation& expected);
 /// One row per target, baselines beside it; numbers and classes apart.
 std::vector<Table> expectation_tables(const std::vector<TargetExpectation>& expected);
 
+/// The columns that matter most.
+Table importance_table(const std::vector<ColumnImportance>& columns);
+
 /// One row per target and use of rows; columns are the measures that the run has.
 Table errors_table(const RunRecord& run);
 

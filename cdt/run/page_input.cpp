@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 #include <set>
 
 namespace cdt::run {
@@ -144,24 +143,6 @@ report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run)
   return predictions;
 }
 
-/// Of rows by class (first index) and predicted class.
-void add_baselines(const std::vector<std::vector<int64_t>>& confusion,
-                   report::TargetErrors& errors) {
-  double all = 0, largest = 0, recalls = 0, classes = 0;
-  for (size_t c = 0; c < confusion.size(); ++c) {
-    const auto rows =
-        static_cast<double>(std::accumulate(confusion[c].begin(), confusion[c].end(), int64_t{0}));
-    if (rows == 0) continue;
-    all += rows;
-    largest = std::max(largest, rows);
-    recalls += static_cast<double>(confusion[c][c]) / rows;
-    ++classes;
-  }
-  if (classes == 0) return;
-  errors.balanced_accuracy = recalls / classes;
-  errors.majority = largest / all;
-}
-
 std::vector<report::TargetErrors> errors_of(const study::Errors& errors) {
   std::vector<report::TargetErrors> shown;
   for (const auto& [target, value] : errors) {
@@ -175,7 +156,8 @@ std::vector<report::TargetErrors> errors_of(const study::Errors& errors) {
       const auto& classes = std::get<study::ClassErrors>(value);
       each.accuracy = classes.accuracy;
       each.cross_entropy = classes.cross_entropy;
-      add_baselines(classes.confusion, each);
+      each.balanced_accuracy = classes.balanced_accuracy;
+      each.majority = classes.majority;
     }
   }
   return shown;
@@ -209,7 +191,10 @@ std::vector<report::NameValue> values_of(const Settings& settings) {
 
 report::PredictorSummary predictor_of(const RunPrediction& prediction) {
   report::PredictorSummary found{
-      prediction.members, prediction.points, prediction.decay, prediction.temperature, {}};
+      prediction.members, prediction.points, prediction.decay, prediction.temperature, {}, {}};
+  for (const study::Importance& each : prediction.importance) {
+    found.importance.push_back({each.column, each.increase});
+  }
   for (const study::Expectation& e : prediction.expected) {
     report::TargetExpectation& shown = found.expected.emplace_back();
     shown.target = e.target;

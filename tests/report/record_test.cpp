@@ -158,6 +158,16 @@ TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {
   EXPECT_EQ(run_page({run}).summary.back(), "Interrupted.");
 }
 
+TEST(PredictionPages, ColumnsThatMatterStandInATable) {
+  RunRecord run = a_predicting_run();
+  for (int i = 0; i < 25; ++i)
+    run.predictor->importance.push_back({"c" + std::to_string(i), 0.125});
+  const Table table = run_page({run}).sections[0].tables.back();
+  ASSERT_EQ(table.rows.size(), 20u);
+  EXPECT_EQ(table.rows[0], (std::vector<std::string>{"c0", "12.5 %"}));
+  EXPECT_THAT(table.note, HasSubstr("5 columns that matter less"));
+}
+
 TEST(PredictionPages, RowsThatTestHaveAColourOfTheirOwn) {
   RunRecord run = a_predicting_run();
   run.predictions.use = {RowUse::kTest, RowUse::kTraining, RowUse::kValidation};

@@ -149,7 +149,8 @@ TEST_F(RunPages, ARunThatPredictsShowsItsPathAndWhatToExpect) {
   run["settings"]["method"] = "path";
   run["prediction"] = ordered_json::parse(R"({"members": 4, "points": 2, "decay": 3.5,
     "expected": [{"target": "price", "rows": 20, "rmse": {"value": 42.5, "error": 3.1}, "r2": 0.9,
-                  "rmse_of_linear": 60.5, "rmse_of_mean": 100.25}]})");
+                  "rmse_of_linear": 60.5, "rmse_of_mean": 100.25}],
+    "importance": [{"column": "area", "increase": 2.5}]})");
   run["errors"]["test"] = {{"price", {{"rmse", 44.25}, {"mae", 30}, {"r2", 0.8}}}};
   write_run("run", run);
   std::string header = kHeader;
@@ -169,6 +170,7 @@ TEST_F(RunPages, ARunThatPredictsShowsItsPathAndWhatToExpect) {
   EXPECT_EQ(figure(page, "predictions-1").series[2].name, "test rows");
   EXPECT_THAT(page.summary[0], HasSubstr("42.5 ± 3.1"));
   EXPECT_THAT(page.summary[0], HasSubstr("100.2"));
+  EXPECT_THAT(report::to_html(page), HasSubstr("250.0 %"));
   EXPECT_THAT(page.summary[1], HasSubstr("On test rows the RMS error of price is 44.25"));
   EXPECT_THAT(page.summary[2], HasSubstr("4 networks 3-16-1 (81 parameters each) on 40 rows"));
 }
