@@ -51,7 +51,8 @@ size_t end_of_string(std::string_view text, size_t start) {
 /// backslash, it has no defined behaviour for letters beyond ASCII; TOML does not allow them there,
 /// but for the first one of a line whose predecessor ends in a backslash. Quotes and brackets right
 /// behind a number are part of it to the parser, so they are refused as well: what lies between
-/// them would not be looked at here.
+/// them would not be looked at here. So are dates, behind which it looks for a time, through
+/// whatever follows.
 class Scanner {
  public:
   Scanner(std::string_view text, const std::string& source) : text_(text), source_(source) {}
@@ -96,6 +97,11 @@ class Scanner {
     switch (c) {
       case '.':
         ++parts_;
+        break;
+      case '-':
+        require(
+            !value_ || is_apart() || text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E',
+            "text, a number, true or false, a list or a table, but came what looks like a date");
         break;
       case '=':
         require(!value_, "one = to a value");
