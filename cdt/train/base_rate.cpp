@@ -18,24 +18,33 @@ constexpr double kMatrixTolerance = 1e-7;
 /// A float32 network's operator has no more than some six digits, and its trace likewise.
 constexpr double kOperatorTolerance = 1e-3;
 
+dynamics::LanczosOptions one_mode(torch::Device device) {
+  dynamics::LanczosOptions options;
+  options.modes = 1;
+  options.block = 4;
+  options.device = device;
+  return options;
+}
+
 }  // namespace
+
+double largest_eigenvalue(const Tensor& theta) {
+  dynamics::LanczosOptions lanczos = one_mode(theta.device());
+  lanczos.tolerance = kMatrixTolerance;
+  lanczos.trace = theta.trace().item<double>();
+  const auto product = [&](const Tensor& columns) { return theta.mm(columns); };
+  return dynamics::leading_modes(product, theta.size(0), lanczos).modes.largest();
+}
 
 double largest_kernel_eigenvalue(const kernel::Model& model, const Tensor& x, int64_t outputs,
                                  int64_t memory_bytes) {
-  dynamics::LanczosOptions lanczos;
-  lanczos.modes = 1;
-  lanczos.block = 4;
-  lanczos.device = x.device();
   const int64_t bytes = outputs * outputs * static_cast<int64_t>(sizeof(double));
   if (outputs <= kExactKernel && bytes <= memory_bytes) {
     kernel::NtkOptions options;
     options.memory_bytes = memory_bytes;
-    const Tensor theta = kernel::empirical_ntk(model, x, options).theta;
-    lanczos.tolerance = kMatrixTolerance;
-    lanczos.trace = theta.trace().item<double>();
-    const auto product = [&](const Tensor& columns) { return theta.mm(columns); };
-    return dynamics::leading_modes(product, theta.size(0), lanczos).modes.largest();
+    return largest_eigenvalue(kernel::empirical_ntk(model, x, options).theta);
   }
+  dynamics::LanczosOptions lanczos = one_mode(x.device());
   kernel::OperatorOptions options;
   options.memory_bytes = memory_bytes;
   const kernel::NtkOperator theta(model, x, options);

@@ -9,6 +9,10 @@
 
 namespace cdt::train {
 
+/// λ_max of a symmetric matrix, by Lanczos from seeded random vectors, to rounding. Never too
+/// large, but for rounding.
+double largest_eigenvalue(const torch::Tensor& theta);
+
 /// λ_max of the model's kernel on x, by Lanczos from seeded random vectors (no eigenvector is
 /// orthogonal to them, as ones are to outputs that sum to zero): of the kernel itself, to rounding,
 /// where it fits `memory_bytes` and has at most 4000 rows; else of the operator, within that

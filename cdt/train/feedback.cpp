@@ -26,6 +26,10 @@ void ModalFeedback::save(SavedState& state) const {
   state.values["smallest"] = modes_.smallest;
 }
 
+bool ModalFeedback::is_saved(const SavedState& state) {
+  return state.tensors.contains("eigenvectors");
+}
+
 dynamics::Modes ModalFeedback::saved_modes(const SavedState& state, int64_t n,
                                            torch::Device device) {
   dynamics::Modes modes;

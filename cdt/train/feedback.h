@@ -86,6 +86,7 @@ class ModalFeedback : public Feedback {
 
   int64_t bytes() const override;
   void save(SavedState& state) const override;
+  static bool is_saved(const SavedState& state);
   /// The n modes that `save` has written.
   static dynamics::Modes saved_modes(const SavedState& state, int64_t n, torch::Device device);
 

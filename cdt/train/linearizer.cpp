@@ -9,6 +9,7 @@
 #include <cdt/train/linearizer.h>
 #include <cdt/train/method.h>
 #include <cdt/train/quadratic_feedback.h>
+#include <cdt/train/ridge_feedback.h>
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +36,23 @@ std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Mod
                                              std::move(options));
 }
 
+/// Whether the run only wants to arrive: no rate to keep to, no weights, nothing that watches the
+/// local model.
+bool Linearizer::damps() const {
+  const TrainOptions& options = setup_->options;
+  return options_.renews_rate && !options.learning_rate && options_.weight_decay == 0 &&
+         options.shape == 0 && !setup_->weights(0).defined() && !watches() &&
+         policy_.kind == Relinearization::Kind::kGuard;
+}
+
+std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) const {
+  const TrainOptions& options = setup_->options;
+  const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
+  return std::make_shared<RidgeFeedback>(
+      theta, setup_->labels(step).reshape({-1}),
+      RidgeFeedback::Options{options.loss, options.q, options.p, tolerance});
+}
+
 std::shared_ptr<Feedback> Linearizer::with_decay(int64_t step,
                                                  std::unique_ptr<ModalFeedback> feedback) const {
   if (options_.weight_decay == 0) return feedback;
@@ -47,12 +65,16 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   const TrainOptions& options = setup_->options;
   // Of the parameters that the run began with, and only of those.
   if (const auto modes = std::exchange(adopted_, std::nullopt)) {
+    if (damps()) {
+      return ridge(step, (modes->vectors * modes->values).mm(modes->vectors.t()));
+    }
     return with_decay(step, quadratic(step, *modes));
   }
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   const Tensor theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
   if (dynamics::is_quadratic(options.loss)) {
+    if (damps()) return ridge(step, theta);
     const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
     return with_decay(step, quadratic(step, dynamics::decompose(theta, tolerance)));
   }
@@ -65,6 +87,9 @@ std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedSt
   const TrainOptions& options = setup_->options;
   const Tensor labels = setup_->labels(step);
   if (dynamics::is_quadratic(options.loss)) {
+    if (damps() && !ModalFeedback::is_saved(state)) {  // as older checkpoints have it
+      return ridge(step, RidgeFeedback::saved_kernel(state, labels.numel(), labels.device()));
+    }
     auto modes = ModalFeedback::saved_modes(state, labels.numel(), labels.device());
     return with_decay(step, quadratic(step, std::move(modes)));
   }

@@ -74,6 +74,8 @@ class Linearizer {
   Plan saved_plan(const SavedState& saved) const;
   std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
+  bool damps() const;
+  std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
   bool watches() const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
   static LocalState local_state(const Plan& plan, const Pass& pass);

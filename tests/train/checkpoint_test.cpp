@@ -315,8 +315,10 @@ TEST(Checkpoint, RefusesWhatIsNotItsOwn) {
   EXPECT_THAT(
       refused([](auto& c) { c.tensors["parameters.1"] = torch::zeros({3}); }, setting.options),
       HasSubstr("another model"));
-  EXPECT_THAT(refused([](auto& c) { c.tensors.erase("plan.0.eigenvectors"); }, setting.options),
-              HasSubstr("eigenvectors"));
+  EXPECT_THAT(refused([](auto& c) { c.tensors.erase("plan.0.kernel"); }, setting.options),
+              HasSubstr("kernel"));
+  EXPECT_THAT(refused([](auto& c) { c.tensors["plan.0.kernel"][0][1] += 1; }, setting.options),
+              HasSubstr("symmetric"));
   TrainOptions other = setting.options;
   other.method = Method::kGd;
   EXPECT_THAT(refused([](auto&) {}, other), HasSubstr("method guarded"));
