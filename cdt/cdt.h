@@ -6,6 +6,7 @@
 #include <cdt/analysis/boundedness.h>
 #include <cdt/analysis/equilibrium.h>
 #include <cdt/analysis/findings.h>
+#include <cdt/analysis/leave_one_out.h>
 #include <cdt/analysis/preflight.h>
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/report.h>

@@ -2,6 +2,7 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
+#include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
 #include <fmt/format.h>
 
@@ -9,6 +10,9 @@
 
 namespace cdt::cli {
 namespace {
+
+/// Beyond so many, what the analysis will take is said first.
+constexpr int64_t kManyRows = 2000;
 
 struct AnalyzeCommand {
   study::DataOptions data;
@@ -34,9 +38,24 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.loss = options.design.loss;
   study::DataOptions data = options.data;
   data.classes = settings.loss == dynamics::Loss::kCrossEntropy;
-  const study::Problem problem = study::load_problem(data, options.network, options.seed, device);
+  study::Problem problem = study::load_problem(data, options.network, options.seed, device);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(problem.table)) warn(text);
+  }
+  const auto rows = static_cast<int64_t>(problem.split.train.size());
+  const int64_t fits = study::most_rows_to_analyze(problem, options.source.memory_mb << 20);
+  std::string of_all;
+  if (fits < rows) {
+    of_all = fmt::format(" drawn from {}", rows);
+    if (!options.output.quiet) {
+      complain(fmt::format(
+          "a kernel of all {} rows would take {}; taking {} of them (--train-rows chooses)", rows,
+          study::to_text(study::kernel_cost(problem, rows)), fits));
+    }
+    problem = study::first_rows(problem, fits);
+  } else if (!options.output.quiet && rows > kManyRows) {
+    complain(fmt::format("a kernel of {} rows: {}", rows,
+                         study::to_text(study::kernel_cost(problem, rows))));
   }
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
   settings.p = options.design.p;
@@ -47,9 +66,10 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.forecast = options.forecast;
   settings.progress = [show = progress("kernel", "blocks", options.output.quiet)](
                           int64_t done, int64_t total) { show(done, total, ""); };
-  const std::string head = fmt::format(
-      "{}: {} as training samples of a network {}\n", options.data.file,
-      count_of(static_cast<int64_t>(problem.split.train.size()), "row"), problem.model->describe());
+  const std::string head =
+      fmt::format("{}: {}{} as training samples of a network {}\n", options.data.file,
+                  count_of(static_cast<int64_t>(problem.split.train.size()), "row"), of_all,
+                  problem.model->describe());
   const study::Findings findings = study::analyze(problem, settings);
   options.output.text(head + study::to_text(findings));
   options.output.write_json(study::to_json(findings));

@@ -186,6 +186,8 @@ class InterruptScope {
   static void acknowledge();
 };
 
+/// A total that nobody knows: no share, no time left.
+inline constexpr int64_t kNoEnd = -1;
 /// A progress line on a terminal (rate and time left), plain lines elsewhere; nothing for work
 /// below a second. Called with what is done, the total, and a word on how it goes.
 using Progress = std::function<void(int64_t, int64_t, const std::string&)>;

@@ -46,6 +46,14 @@ Progress progress(const std::string& what, const std::string& unit, bool quiet) 
   return [=](int64_t done, int64_t total, const std::string& detail) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const double interval = terminal ? 0.2 : 10.0;
+    if (total == kNoEnd) {
+      if (seconds < 1 || seconds - *last < interval) return;
+      *last = seconds;
+      const std::string line = fmt::format("{}: {}  {:.1f} {}/s", what, printable(detail),
+                                           static_cast<double>(done) / seconds, unit);
+      std::fputs((terminal ? "\r" + line + "\033[K" : line + "\n").c_str(), stderr);
+      return;
+    }
     const bool finished = done == total;
     if (seconds < 1 || (!finished && seconds - *last < interval) || (finished && *last == 0))
       return;

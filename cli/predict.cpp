@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "cli/command.h"
@@ -19,6 +20,7 @@ struct PredictCommand {
   std::string run;
   std::string file;
   std::string out;
+  std::string id;
   double interval = 0;
   bool csv_safe = false;
   MachineOptions machine;
@@ -36,29 +38,79 @@ std::string error_line(const std::string& name,
                      of.mae, of.r2 ? fmt::format(", R² = {:.4f}", *of.r2) : "");
 }
 
+/// What was found in all parts of the file.
+struct Found {
+  int64_t rows = 0;
+  std::vector<torch::Tensor> values, targets;
+  bool known = true;  ///< every row has its targets
+  std::string unmeasured;
+  std::vector<data::UnknownTexts> unknown;
+
+  void add(const run::Predictions& part, const std::vector<data::UnknownTexts>& texts) {
+    rows += part.values.size(0);
+    values.push_back(part.values);
+    known = known && part.targets.defined();
+    if (known) targets.push_back(part.targets);
+    if (unmeasured.empty()) unmeasured = part.unmeasured;
+    for (const data::UnknownTexts& each : texts) {
+      const auto same = std::find_if(unknown.begin(), unknown.end(), [&](const auto& before) {
+        return before.column == each.column;
+      });
+      if (same == unknown.end()) {
+        unknown.push_back(each);
+      } else {
+        same->rows += each.rows;
+      }
+    }
+  }
+};
+
+/// Predicts the rows as they come; `write` gets their lines.
+Found predict_rows(const PredictCommand& options, const run::TrainedModel& trained,
+                   const std::function<void(const std::string&)>& write) {
+  data::CsvOptions csv = trained.preprocess.csv_options();
+  if (!options.id.empty() && !data::contains(csv.keep, options.id)) {
+    csv.keep.push_back(options.id);
+    csv.types[options.id] = data::ColumnType::kText;  // as it is written
+  }
+  Found found;
+  data::read_csv_in_parts(options.file, csv, [&](const data::Table& table) {
+    const run::Predictions part = run::predict(trained, table, options.interval);
+    run::PredictionLines lines;
+    lines.first_row = found.rows + 1;
+    lines.id = options.id.empty() ? nullptr : &table.at(options.id);
+    lines.for_spreadsheets = options.csv_safe;
+    write(run::to_csv(trained, part, lines));
+    found.add(part, trained.preprocess.unknown_texts(table));
+  });
+  return found;
+}
+
 int run_predict(const PredictCommand& options) {
   const torch::Device device = options.machine.apply();
   const run::TrainedModel trained =
       run::load_trained(run::RunFolder(options.run), device, options.interval > 0);
-  const data::Table table = data::read_csv(options.file, trained.preprocess.csv_options());
-  const run::Predictions found = run::predict(trained, table, options.interval);
   const bool to_stdout = options.out == "-";
   CDT_REQUIRE(!to_stdout || options.output.json != "-",
               "--out - and --json - cannot share standard output");
-  const std::string csv = run::to_csv(trained, found, options.csv_safe);
-  if (to_stdout) {
-    std::cout << (isatty(STDOUT_FILENO) == 1 ? printable(csv) : csv) << std::flush;
-  } else {
-    write_file_atomically(options.out, {csv});
-  }
+  const bool terminal = to_stdout && isatty(STDOUT_FILENO) == 1;
+  std::string csv;
+  const Found found = predict_rows(options, trained, [&](const std::string& lines) {
+    if (to_stdout) {
+      std::cout << (terminal ? printable(lines) : lines) << std::flush;
+    } else {
+      csv += lines;
+    }
+  });
+  if (!to_stdout) write_file_atomically(options.out, {csv});
 
   nlohmann::ordered_json json{{"run", options.run},
                               {"file", options.file},
-                              {"rows", table.rows()},
+                              {"rows", found.rows},
                               {"predictions", options.out}};
   std::string text =
-      fmt::format("{}: predictions for {}\n", options.out, count_of(table.rows(), "row"));
-  for (const data::UnknownTexts& unknown : trained.preprocess.unknown_texts(table)) {
+      fmt::format("{}: predictions for {}\n", options.out, count_of(found.rows, "row"));
+  for (const data::UnknownTexts& unknown : found.unknown) {
     warn(
         fmt::format("{}:{}: {} of column {} with what training did not know, {} first; taken for "
                     "missing",
@@ -72,12 +124,11 @@ int run_predict(const PredictCommand& options) {
   if (!found.unmeasured.empty()) {
     warn("errors were not measured: " + found.unmeasured);
     json["errors"] = nlohmann::ordered_json::object();
-  }
-  if (found.errors) {
-    json["errors"] = parse_json(run::to_json(*found.errors), "errors").raw();
-    for (const auto& [name, value] : *found.errors) {
-      text += error_line(printable_name(name), value);
-    }
+  } else if (found.known) {
+    const study::Errors errors = study::measure_errors(trained.preprocess, torch::cat(found.values),
+                                                       torch::cat(found.targets));
+    json["errors"] = parse_json(run::to_json(errors), "errors").raw();
+    for (const auto& [name, value] : errors) text += error_line(printable_name(name), value);
   }
   if (!to_stdout) options.output.text(text);
   options.output.write_json(dump_readably(json));
@@ -96,6 +147,8 @@ std::function<int()> setup_predict(CLI::App& app) {
                  "where to write the predictions, CSV; - for standard output")
       ->required()
       ->type_name(kOutputFile);
+  app.add_option("--id", options->id, "a column of FILE to repeat beside the predictions")
+      ->type_name("COLUMN");
   app.add_option(
          "--interval", options->interval,
          "also bounds that hold this share of new rows, columns TARGET_low and TARGET_high: "
@@ -108,7 +161,8 @@ std::function<int()> setup_predict(CLI::App& app) {
   app.footer(
       "Examples:\n"
       "  cdt predict run1 new.csv --out prices.csv\n"
-      "  cdt predict run1 new.csv --interval 0.9 --out prices.csv");
+      "  cdt predict run1 new.csv --interval 0.9 --id parcel --out prices.csv\n"
+      "  collect | cdt predict run1 /dev/stdin --out -");
   return [options] { return run_predict(*options); };
 }
 

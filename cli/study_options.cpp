@@ -262,9 +262,8 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
       ->check(non_negative())
       ->capture_default_str();
   app.add_option("--batch", training.batch,
-                 fmt::format("samples a step; 0 takes all (default: all up to a kernel of {}, else "
-                             "half as many)",
-                             study::kLargestKernel))
+                 "samples a step; 0 takes all (default: all where a linearization takes seconds, "
+                 "else so many that it takes one)")
       ->check(non_negative());
   app.add_flag("--reshuffle", training.reshuffle,
                "new batches each epoch; otherwise they recur, and their controllers are kept");

@@ -71,9 +71,9 @@ study::Goal choose_goal(const TrainCommand& command, std::string& why) {
   return why.empty() ? study::Goal::kPredict : study::Goal::kFit;
 }
 
-void warn_of_data(const study::Problem& problem) {
+/// The analysis names them, too: for runs without one.
+void warn_of_conflicts(const study::Problem& problem) {
   constexpr size_t kShown = 5;
-  for (const std::string& text : data::warnings_of(problem.table)) warn(text);
   for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
     const study::ConflictingRows& rows = problem.conflicts[i];
     warn(fmt::format("{}: lines {} are equal in every feature, but {}", problem.table.source,
@@ -83,6 +83,10 @@ void warn_of_data(const study::Problem& problem) {
     warn(fmt::format("… and {} more such groups; cdt data describe lists them",
                      problem.conflicts.size() - kShown));
   }
+}
+
+void warn_of_data(const study::Problem& problem) {
+  for (const std::string& text : data::warnings_of(problem.table)) warn(text);
   for (const std::string& text : study::classes_without_rows(problem)) warn(text);
 }
 
@@ -100,8 +104,11 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     return stop;
   };
   if (!output.quiet) {
-    hooks.on_problem = [](const study::Problem& problem) {
+    hooks.on_problem = [&command](const study::Problem& problem) {
       warn_of_data(problem);
+      const bool analyzed = command.run.data.goal == study::Goal::kFit && command.run.analysis &&
+                            study::reason_to_skip(problem, command.run.training).empty();
+      if (!analyzed) warn_of_conflicts(problem);
       for (const std::string& note : problem.notes) complain(note);
     };
   }
@@ -115,11 +122,19 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
   };
   hooks.on_kernel = [show = progress("kernel", "blocks", output.quiet)](
                         int64_t done, int64_t total) { show(done, total, ""); };
-  hooks.on_step = [last = train::kUnknown, show = Progress(), &output](const train::StepRecord& row,
-                                                                       int64_t steps) mutable {
+  hooks.on_step = [last = train::StepRecord(), show = Progress(), &output](
+                      const train::StepRecord& row, int64_t steps) mutable {
     if (!show) show = progress("training", "steps", output.quiet);
-    if (!std::isnan(row.train_loss)) last = row.train_loss;
-    show(row.step, steps, fmt::format("loss {:.3e}", last));
+    if (!std::isnan(row.train_loss)) {  // of batches at the end of an epoch only
+      last.step = row.step;
+      last.train_loss = row.train_loss;
+    }
+    if (!std::isnan(row.val_loss)) last.val_loss = row.val_loss;
+    std::string text =
+        fmt::format("step {} of at most {}, loss {:.3e}", row.step, steps, last.train_loss);
+    if (last.step != row.step) text += fmt::format(" at step {}", last.step);
+    if (!std::isnan(last.val_loss)) text += fmt::format(", validation {:.3e}", last.val_loss);
+    show(row.step, kNoEnd, text);
   };
   hooks.on_point = [show = Progress(), shown = std::optional<study::LearnStage>(), &output](
                        study::LearnStage stage, const train::StepRecord& row,
@@ -200,6 +215,10 @@ std::function<int()> setup_train(CLI::App& app) {
   app.add_flag_callback(
       "--no-intervals", [&options] { options.intervals = false; },
       "predict: without what cdt predict --interval needs, a copy of the encoded training rows");
+  add_columns(app, "--class-weights", options.data.class_weights,
+              "predict: balanced, so that rare classes weigh as much as frequent ones, or "
+              "NAME=WEIGHT with commas between; others weigh 1")
+      ->type_name("WEIGHTS");
   app.add_flag("--importance", options.importance,
                "predict: say which columns matter, by exchanging their values among held-out rows");
   app.add_flag(

@@ -4,6 +4,7 @@
 
 #include <cdt/analysis/boundedness.h>
 #include <cdt/analysis/equilibrium.h>
+#include <cdt/analysis/leave_one_out.h>
 #include <cdt/analysis/robustness.h>
 #include <cdt/analysis/validity.h>
 #include <cdt/control/forecast.h>
@@ -27,6 +28,7 @@ ForecastFindings summarize(const control::Forecast& forecast);
 struct Findings {
   std::optional<Equilibrium> equilibrium;  ///< needs labels and outputs
   std::optional<double> lyapunov_lr_max;   ///< likewise
+  std::optional<LeaveOneOut> left_out;     ///< likewise, and one output a sample
   double mae_radius = 0;
   GainMargin gain_margin;
   std::vector<RateRow> rates;         ///< from a tenth of the given rate to a hundred times it

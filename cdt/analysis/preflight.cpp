@@ -68,6 +68,9 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
         classify_equilibrium(modes, gradient, options.learning_rate, scale, result.outputs);
     result.findings.lyapunov_lr_max = lyapunov_lr_max(theta, gradient, error);
     result.stabilizability = assess_stabilizability(modes, error);
+    if (result.outputs == 1 && n >= 2) {
+      result.findings.left_out = leave_one_out(modes, *options.labels, *options.outputs);
+    }
     if (result.stabilizability->stabilizable) {
       result.reach_size =
           reach_labels(modes, controller.step_scale, error, options.reach_steps).size;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <map>
 
 namespace cdt::analysis {
 namespace {
@@ -19,6 +20,20 @@ std::string steps_to_tenth(double radius) {
   const double steps = std::log(0.1) / std::log(radius);
   return steps < 1e6 ? fmt::format("{:.0f} steps", std::ceil(steps))
                      : fmt::format("{:.1e} steps", steps);
+}
+
+/// What to do where nothing is wrong.
+std::string advice_on_slow_modes(const Preflight& p) {
+  constexpr double kMostSteps = 1e5;
+  const double slowest = 1 - p.radius_cdt;
+  if (slowest > std::log(10.0) / kMostSteps) return "Nothing stands in the way of training.";
+  return fmt::format(
+      "Nothing is wrong, but at this rate the slowest modes take {} even under control. To fit "
+      "them, "
+      "let the method guarded choose its rate; to predict new rows, leave them: a decay towards "
+      "the "
+      "start does.",
+      steps_to_tenth(p.radius_cdt));
 }
 
 void describe_descent(const Preflight& p, Page& page) {
@@ -76,7 +91,67 @@ void describe_descent(const Preflight& p, Page& page) {
   }
 }
 
-void describe_reach(const Preflight& p, Page& page) {
+/// "samples 3, 17 (lines 40, 8 of houses.csv)"
+std::string name_samples(const std::vector<int64_t>& rows, const SampleOrigin& origin) {
+  std::string text = "samples " + list_rows(rows);
+  if (origin.lines.empty()) return text;
+  std::vector<int64_t> lines;
+  for (const int64_t row : rows) lines.push_back(origin.lines.at(static_cast<size_t>(row)));
+  return text + fmt::format(" (lines {} of {})", list_rows(lines), origin.source);
+}
+
+void describe_conflict(const Conflict& c, const SampleOrigin& origin, Page& page) {
+  const std::string samples = name_samples(c.rows, origin);
+  switch (c.kind) {
+    case Conflict::Kind::kDuplicateEqual:
+      page.meaning.push_back(fmt::format(
+          "The {} are the same to the network and carry the same label: harmless.", samples));
+      break;
+    case Conflict::Kind::kDuplicateConflict:
+      page.advice.push_back(
+          fmt::format("Look at {}: the same input with labels up to {:.3g} apart. At best their "
+                      "mean is learned.",
+                      samples, c.label_gap));
+      break;
+    case Conflict::Kind::kDuplicate:
+      page.meaning.push_back(
+          fmt::format("The {} are the same to the network; if their labels differ, at best the "
+                      "mean is learned.",
+                      samples));
+      break;
+    case Conflict::Kind::kFrozen:
+      page.advice.push_back(
+          fmt::format("The {}: no parameter moves the network's output there. Are all units dead "
+                      "for these inputs?",
+                      samples));
+      break;
+    case Conflict::Kind::kDependent:
+      page.advice.push_back(
+          fmt::format("The {} depend linearly on each other without being duplicates: a wider "
+                      "network would tell them apart.",
+                      samples));
+      break;
+  }
+}
+
+/// Each kind a few times.
+void describe_conflicts(const std::vector<Conflict>& conflicts, const SampleOrigin& origin,
+                        Page& page) {
+  constexpr size_t kShown = 6;
+  std::map<Conflict::Kind, size_t> count;
+  for (const Conflict& conflict : conflicts) {
+    if (++count[conflict.kind] <= kShown) describe_conflict(conflict, origin, page);
+  }
+  for (const auto& [kind, found] : count) {
+    if (found <= kShown) continue;
+    auto& section = kind == Conflict::Kind::kDuplicateEqual || kind == Conflict::Kind::kDuplicate
+                        ? page.meaning
+                        : page.advice;
+    section.push_back(fmt::format("… and {} more groups of samples like these.", found - kShown));
+  }
+}
+
+void describe_reach(const Preflight& p, const SampleOrigin& origin, Page& page) {
   const int64_t lost = p.n - p.reachability.rank;
   if (p.reachability.reachable) {
     page.verdict(
@@ -99,39 +174,7 @@ void describe_reach(const Preflight& p, Page& page) {
     page.verdict("stabilizability", "UNKNOWN",
                  "needs the labels and the network's present outputs");
   }
-  for (const Conflict& c : p.conflicts) {
-    switch (c.kind) {
-      case Conflict::Kind::kDuplicateEqual:
-        page.meaning.push_back(fmt::format(
-            "Samples {} are the same to the network and carry the same label: harmless.",
-            list_rows(c.rows)));
-        break;
-      case Conflict::Kind::kDuplicateConflict:
-        page.advice.push_back(
-            fmt::format("Look at samples {}: the same input with labels up to {:.3g} apart. At "
-                        "best their mean is learned.",
-                        list_rows(c.rows), c.label_gap));
-        break;
-      case Conflict::Kind::kDuplicate:
-        page.meaning.push_back(
-            fmt::format("Samples {} are the same to the network; if their labels differ, at best "
-                        "the mean is learned.",
-                        list_rows(c.rows)));
-        break;
-      case Conflict::Kind::kFrozen:
-        page.advice.push_back(
-            fmt::format("Samples {}: no parameter moves the network's output there. Are all units "
-                        "dead for these inputs?",
-                        list_rows(c.rows)));
-        break;
-      case Conflict::Kind::kDependent:
-        page.advice.push_back(
-            fmt::format("Samples {} depend linearly on each other without being duplicates: a "
-                        "wider network would tell them apart.",
-                        list_rows(c.rows)));
-        break;
-    }
-  }
+  describe_conflicts(p.conflicts, origin, page);
   if (p.stability.stable && p.reach_size && p.label_norm && *p.label_norm > 0) {
     page.meaning.push_back(
         fmt::format("The local model can be brought onto the labels in {} steps with label changes "
@@ -170,32 +213,10 @@ std::string list_rows(const std::vector<int64_t>& rows) {
   return text;
 }
 
-namespace {
-
-/// The lines behind samples that conflict, one row each; beside the advice to look at them.
-std::string list_lines(const std::vector<Conflict>& conflicts, const SampleOrigin& origin) {
-  constexpr size_t kShown = 12;
-  std::string text;
-  for (const Conflict& conflict : conflicts) {
-    std::string samples, lines;
-    for (size_t i = 0; i < std::min(kShown, conflict.rows.size()); ++i) {
-      const int64_t row = conflict.rows[i];
-      samples += fmt::format("{}{}", i > 0 ? ", " : "", row);
-      lines += fmt::format("{}{}", i > 0 ? ", " : "", origin.lines.at(static_cast<size_t>(row)));
-    }
-    const char* more = conflict.rows.size() > kShown ? ", …" : "";
-    text += fmt::format("    samples {}{} are lines {}{} of {}\n", samples, more, lines, more,
-                        origin.source);
-  }
-  return text;
-}
-
-}  // namespace
-
 std::string to_text(const Preflight& p, const SampleOrigin& origin) {
   Page page;
   describe_descent(p, page);
-  describe_reach(p, page);
+  describe_reach(p, origin, page);
   if (p.input_condition) describe_inputs(*p.input_condition, page);
   describe_findings(p, page);
   std::string out = fmt::format(
@@ -205,11 +226,8 @@ std::string to_text(const Preflight& p, const SampleOrigin& origin) {
       dynamics::to_string(p.loss), p.learning_rate, p.rho, p.q);
   out += page.verdicts;
   append_section(out, "What it means", page.meaning);
-  append_section(out, "What to do",
-                 page.advice.empty()
-                     ? std::vector<std::string>{"Nothing stands in the way of training."}
-                     : page.advice);
-  if (!origin.lines.empty()) out += list_lines(p.conflicts, origin);
+  if (page.advice.empty()) page.advice.push_back(advice_on_slow_modes(p));
+  append_section(out, "What to do", page.advice);
   out += page.rates;
   out += fmt::format(
       "\nNumbers\n  λ_max {:.6g}   λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n"

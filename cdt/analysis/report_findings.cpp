@@ -154,8 +154,39 @@ Json point_json(const control::ForecastPoint& point) {
 
 }  // namespace
 
+void describe_left_out(const LeaveOneOut& found, Page& page) {
+  constexpr double kLittle = 0.1;  // of the variance
+  constexpr double kSame = 0.7;    // of the error of rows that were left out
+  const double r2 = found.r2();
+  page.verdict(
+      "new rows", r2 > kLittle ? "PREDICTABLE" : "HARDLY",
+      fmt::format("left out one by one, they are predicted with R² {:.3f} by the kernel as "
+                  "it is now",
+                  r2));
+  if (r2 <= kLittle) {
+    page.meaning.emplace_back(
+        "Before training the kernel predicts new rows hardly better than their mean: the features "
+        "say little about the labels, rows are too few, or training must find features first.");
+  } else if (found.fitted < kSame * found.error) {
+    page.meaning.push_back(fmt::format(
+        "On new rows the kernel's error is {:.2g} times that on rows it has learned: more rows "
+        "like these would help most.",
+        std::sqrt(found.error / std::max(found.fitted, 1e-12 * found.error))));
+  } else {
+    page.meaning.emplace_back(
+        "On new rows the kernel errs as on rows it has learned: noise, or what no feature says, is "
+        "what limits it, and more rows like these would help little.");
+  }
+  page.numbers += fmt::format(
+      "  left out one by one: RMS {:.4g} (of the mean {:.4g}) at the decay {:.3g}, {:.0f} "
+      "effective "
+      "parameters\n",
+      std::sqrt(found.error), std::sqrt(found.mean), found.decay, found.freedom);
+}
+
 void describe_findings(const Preflight& preflight, Page& page) {
   const Findings& f = preflight.findings;
+  if (f.left_out) describe_left_out(*f.left_out, page);
   if (f.equilibrium) describe_equilibrium(*f.equilibrium, page);
   describe_trials(f, page);
   if (f.forecast) describe_forecast(*f.forecast, page);
@@ -177,6 +208,13 @@ void add_findings(const Preflight& preflight, Json& json) {
                                               {"movement", number_or_null(f.equilibrium->movement)},
                                               {"rows", f.equilibrium->rows}})
                                       : Json(nullptr);
+  json["left_out"] = f.left_out ? Json({{"r2", number_or_null(f.left_out->r2())},
+                                        {"mse", number_or_null(f.left_out->error)},
+                                        {"mse_fitted", number_or_null(f.left_out->fitted)},
+                                        {"mse_mean", number_or_null(f.left_out->mean)},
+                                        {"decay", f.left_out->decay},
+                                        {"freedom", f.left_out->freedom}})
+                                : Json(nullptr);
   json["mae_radius"] = f.mae_radius;
   json["lyapunov_lr_max"] = f.lyapunov_lr_max ? number_or_null(*f.lyapunov_lr_max) : Json(nullptr);
   json["gain_margin"] = {{"lower", number_or_null(f.gain_margin.lower)},

@@ -2,11 +2,14 @@
 /// bytes.
 #include "cdt/data/csv.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <system_error>
 
@@ -81,6 +84,16 @@ class Reader {
     return std::move(table_);
   }
 
+  int64_t rows() const { return table_.rows(); }
+  /// The rows so far; those that come begin a new table.
+  Table take_part() {
+    Table part = finish();
+    table_ = {};
+    table_.delimiter = part.delimiter;
+    make_builders();
+    return part;
+  }
+
  private:
   static int64_t lines_in(std::string_view text) {
     return std::count(text.begin(), text.end(), '\n');
@@ -131,7 +144,7 @@ class Reader {
 
   /// The columns, from the first row.
   void set_up() {
-    std::vector<std::string> names;
+    std::vector<std::string>& names = names_;
     std::map<std::string, size_t> seen;
     for (size_t i = 0; i < rows_->cells().size(); ++i) {
       std::string name(rows_->cells()[i].text(scratch_));
@@ -155,7 +168,13 @@ class Reader {
     if (!options_.keep.empty() && std::none_of(options_.keep.begin(), options_.keep.end(), kept)) {
       refuse_column(source_, options_.keep.front(), names, table_.delimiter);
     }
-    for (const std::string& name : names) {
+    make_builders();
+    ready_ = true;
+  }
+
+  void make_builders() {
+    builders_.clear();
+    for (const std::string& name : names_) {
       const bool wanted = !contains(options_.drop, name) &&
                           (options_.keep.empty() || contains(options_.keep, name));
       const auto type = options_.types.find(name);
@@ -166,7 +185,6 @@ class Reader {
                     source_, marks_)
               : nullptr);
     }
-    ready_ = true;
   }
 
   /// Where nobody gave a delimiter and it is not the usual one, or a row has none.
@@ -185,6 +203,7 @@ class Reader {
   std::optional<CsvRows> rows_;  ///< once the delimiter is known
   Table table_;
   std::vector<std::unique_ptr<ColumnBuilder>> builders_;  ///< null for columns left out
+  std::vector<std::string> names_;                        ///< of all columns of the file
   std::string scratch_;
   bool begun_ = false;
   bool ready_ = false;  ///< the columns are known
@@ -202,9 +221,11 @@ bool looks_like_formula(const std::string& text) {
 
 }  // namespace
 
-Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
-  const std::string file = path.string();
-  Reader reader(file, options);
+namespace {
+
+/// Feeds a file to the reader as its bytes come; `after` is called behind each piece.
+template <class After>
+void read_through(const std::string& file, Reader& reader, Checksum& sum, const After& after) {
   const auto refuse = [&] {
     throw InvalidArgument(
         c10::str("cannot read ", file, ": ", std::generic_category().message(errno)));
@@ -212,26 +233,47 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"),
                                                                &std::fclose);
   if (!stream) refuse();
-  std::setvbuf(stream.get(), nullptr, _IONBF, 0);
-  Checksum sum;
   // A row that is not complete stays in front of what is read next; the window grows for long ones.
   std::string window(kChunk, '\0');
   size_t left = 0;
   for (bool last = false; !last;) {
     if (window.size() - left < kChunk) window.resize(2 * window.size());
-    const size_t wanted = window.size() - left;
-    const size_t count = std::fread(window.data() + left, 1, wanted, stream.get());
-    if (std::ferror(stream.get()) != 0) refuse();
-    last = count < wanted;
-    const std::string_view bytes(window.data(), left + count);
+    // Not by fread, which waits until the window is full.
+    const ssize_t count = ::read(fileno(stream.get()), window.data() + left, window.size() - left);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse();
+    last = count == 0;
+    const std::string_view bytes(window.data(), left + static_cast<size_t>(count));
     sum.add(bytes.substr(left));
     const size_t used = reader.take(bytes, last);
     left = bytes.size() - used;
     std::memmove(window.data(), window.data() + used, left);
+    after();
   }
+}
+
+}  // namespace
+
+Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
+  Reader reader(path.string(), options);
+  Checksum sum;
+  read_through(path.string(), reader, sum, [] {});
   Table table = reader.finish();
   table.checksum = sum.text();
   return table;
+}
+
+void read_csv_in_parts(const std::filesystem::path& path, const CsvOptions& options,
+                       const std::function<void(const Table&)>& take) {
+  Reader reader(path.string(), options);
+  Checksum sum;
+  bool some = false;
+  read_through(path.string(), reader, sum, [&] {
+    if (reader.rows() == 0) return;
+    take(reader.take_part());
+    some = true;
+  });
+  if (!some) static_cast<void>(reader.finish());  // says that there are none
 }
 
 Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options) {

@@ -9,6 +9,7 @@
 #include <cdt/data/table.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -48,7 +49,13 @@ inline constexpr size_t kLongestCsvRow = size_t{1} << 26;
 ///   fields.
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
-/// The same from bytes in memory; `source` stands for the file in messages.
+/// The same in parts, as rows come, say from a pipe: `take` gets the rows that are there, one at
+/// least, again and again. Memory is that of a part. `options` must give the type of every column
+/// that is kept: no part can decide it. The parts have no checksum.
+void read_csv_in_parts(const std::filesystem::path& path, const CsvOptions& options,
+                       const std::function<void(const Table&)>& take);
+
+/// read_csv of bytes in memory; `source` stands for the file in messages.
 Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options = {});
 
 /// A field as a file wants it: quoted where it must be. `for_spreadsheets`: what those take for a

@@ -295,30 +295,46 @@ Predictions predict(const TrainedModel& trained, const data::Table& table, doubl
   }
   if (!known) return found;
   try {
-    found.errors = study::measure_errors(preprocess, found.values,
-                                         preprocess.targets_in_units(table, samples.rows()));
+    found.targets = preprocess.targets_in_units(table, samples.rows());
+    found.errors = study::measure_errors(preprocess, found.values, found.targets);
   } catch (const InvalidArgument& error) {  // predictions need no targets
     found.unmeasured = error.what();
   }
   return found;
 }
 
+namespace {
+
+std::string cell_of(const data::Column& column, int64_t row) {
+  const auto i = static_cast<size_t>(row);
+  if (column.is_missing(row)) return "";
+  if (column.type == data::ColumnType::kNumeric) return fmt::format("{}", column.numbers[i]);
+  return column.categories[static_cast<size_t>(column.codes[i])];
+}
+
+}  // namespace
+
 std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
-                   bool for_spreadsheets) {
+                   const PredictionLines& lines) {
   const auto field = [&](const std::string& text) {
-    return data::csv_field(text, for_spreadsheets);
+    return data::csv_field(text, lines.for_spreadsheets);
   };
-  std::string csv = "row";
-  for (const auto& target : trained.preprocess.targets) csv += "," + field(target.name);
   const bool classes = trained.preprocess.has_classes();
-  if (classes) csv += probability_columns(trained.preprocess, for_spreadsheets);
   const auto& bounds = predictions.bounds;
-  for (const auto& target : trained.preprocess.targets) {
-    if (bounds) csv += "," + field(target.name + "_low") + "," + field(target.name + "_high");
+  std::string csv;
+  if (lines.first_row == 1) {
+    csv = "row";
+    if (lines.id != nullptr) csv += "," + field(lines.id->name);
+    for (const auto& target : trained.preprocess.targets) csv += "," + field(target.name);
+    if (classes) csv += probability_columns(trained.preprocess, lines.for_spreadsheets);
+    for (const auto& target : trained.preprocess.targets) {
+      if (bounds) csv += "," + field(target.name + "_low") + "," + field(target.name + "_high");
+    }
+    csv += "\n";
   }
-  csv += "\n";
   for (int64_t row = 0; row < predictions.values.size(0); ++row) {
-    csv += std::to_string(row + 1);
+    csv += std::to_string(lines.first_row + row);
+    if (lines.id != nullptr) csv += "," + field(cell_of(*lines.id, row));
     if (classes) csv += "," + field(predictions.classes[static_cast<size_t>(row)]);
     csv += value_cells(predictions.values, row);
     for (int64_t t = 0; bounds && t < bounds->low.size(1); ++t) {

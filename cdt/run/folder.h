@@ -81,15 +81,22 @@ struct Predictions {
   torch::Tensor values;                 ///< [r, t] in units of the file; of classes probabilities
   std::optional<study::Bounds> bounds;  ///< if they were asked for
   std::vector<std::string> classes;     ///< of each row, if the target is a class
-  std::optional<study::Errors> errors;  ///< if the table has the targets
+  torch::Tensor targets;                ///< likewise, if the table has them all
+  std::optional<study::Errors> errors;  ///< in that case
   std::string unmeasured;               ///< why there are no errors although it has them
 };
 /// @throws InvalidArgument if the table lacks a column or has a category that the run did not see.
 /// `coverage` of bounds; 0: none.
 Predictions predict(const TrainedModel& trained, const data::Table& table, double coverage = 0);
-/// A row per row of the table: its number from 1, a column per target; of classes a column of
+/// How predictions become lines.
+struct PredictionLines {
+  int64_t first_row = 1;             ///< number of the first row; only from 1 there is a header
+  const data::Column* id = nullptr;  ///< a column of the table to repeat
+  bool for_spreadsheets = false;     ///< as data::csv_field has it
+};
+/// A line per row of the table: its number, its id, a column per target; of classes a column of
 /// probabilities each.
 std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
-                   bool for_spreadsheets = false);
+                   const PredictionLines& lines = {});
 
 }  // namespace cdt::run

@@ -347,6 +347,7 @@ std::vector<Setting> make_settings() {
               [](const Options& o) { return study::fit_of(o.data); }),
       texts("keep", FIELD(data.keep)),
       text("sample-weights", FIELD(data.sample_weights)),
+      texts("class-weights", FIELD(data.class_weights)),
       numbers("hidden", FIELD(network.hidden)),
       named("activation", FIELD(network.activation), nn::parse_activation),
       named("parametrization", FIELD(network.parametrization), nn::parse_parametrization),

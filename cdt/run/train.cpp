@@ -6,6 +6,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/train.h>
+#include <cdt/study/cost.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <torch/version.h>
@@ -17,6 +18,9 @@ namespace cdt::run {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Steps without a gain after which a guarded run ends.
+constexpr int64_t kPlateau = 25;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -178,12 +182,17 @@ class Session {
     const study::Problem& problem = run_.problem;
     options_.data.csv.delimiter = problem.table.delimiter;  // as it was found
     if (!predicts() && !is_decided(options_, "batch")) {
-      run_.training.batch = study::usual_batch(problem, run_.training.method);
+      run_.training.batch = study::usual_batch(problem, run_.training);
       if (run_.training.batch > 0) {
         call(hooks_.on_note,
-             fmt::format("a kernel of {} rows is large; training by batches of {} samples",
+             fmt::format("a kernel of {} rows would take long at each step; training by batches of "
+                         "{} samples",
                          problem.data.y.numel(), run_.training.batch));
       }
+    }
+    if (ends_on_a_plateau()) {
+      const int64_t rows = problem.data.x.size(0), batch = run_.training.batch;
+      run_.training.plateau = kPlateau * (batch > 0 ? (rows + batch - 1) / batch : 1);
     }
     CDT_REQUIRE(!options_.tune || !predicts(),
                 "tune forecasts how well training rows are fitted; it belongs to the goal fit");
@@ -214,6 +223,14 @@ class Session {
     record.machine = {options_.device.str(), torch::get_num_threads(), TORCH_VERSION};
     record.seconds.emplace().load = seconds_since(start_);
     static_cast<void>(to_json(record));  // what it cannot hold shows before anything is written
+  }
+
+  /// A guarded run that finds its own rate takes steps as long as they can be: if some dozen of
+  /// them gain nothing, the rest is out of reach.
+  bool ends_on_a_plateau() const {
+    return !predicts() && !is_decided(options_, "plateau") &&
+           run_.training.method == train::Method::kGuarded && !run_.training.learning_rate &&
+           dynamics::is_quadratic(run_.training.loss);
   }
 
   void make(std::optional<train::Trainer>& trainer) const {

@@ -3,6 +3,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/path.h>
+#include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
 #include <fmt/format.h>
 
@@ -14,6 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using torch::Tensor;
+
+/// What an analysis may take that nobody has asked for.
+constexpr double kSecondsUnasked = 15;
 
 kernel::Ntk start_kernel(const Problem& problem, const AnalysisOptions& options) {
   kernel::NtkOptions ntk;
@@ -155,14 +159,17 @@ Findings analyze(const Problem& problem, const AnalysisOptions& options) {
 }
 
 std::string reason_to_skip(const Problem& problem, const train::TrainOptions& training) {
-  const Tensor& y = problem.data.y;
   if (training.batch > 0 && training.batch < problem.data.x.size(0)) {
     return "it looks at all samples at once, and training is by batches";
   }
   if (!dynamics::is_quadratic(training.loss) && training.loss != dynamics::Loss::kCrossEntropy) {
     return "the mean absolute error has no curvature";
   }
-  if (y.numel() > kLargestKernel) return fmt::format("a kernel of {} rows is large", y.numel());
+  const KernelCost cost = kernel_cost(problem, problem.data.x.size(0));
+  if (cost.kernel_seconds + cost.spectrum_seconds > kSecondsUnasked ||
+      cost.bytes > training.memory_bytes) {
+    return fmt::format("a kernel of {} rows would take {}", cost.outputs, to_text(cost));
+  }
   return "";
 }
 

@@ -59,7 +59,8 @@ struct Findings {
 Findings analyze(const Problem& problem, const AnalysisOptions& options);
 
 /// Why training with these options goes without an analysis, unless someone asks for it: batches, a
-/// kernel beyond kLargestKernel, a loss without curvature. Empty: nothing is in the way.
+/// kernel that takes longer than 15 s or more than the memory, a loss without curvature. Empty:
+/// nothing is in the way.
 std::string reason_to_skip(const Problem& problem, const train::TrainOptions& training);
 
 /// A page of text: the verdicts first, then what they mean and what to do.

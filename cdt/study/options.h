@@ -64,6 +64,9 @@ struct DataOptions {
   /// A column of positive weights in the controller's Q. Under predict they weigh scales and
   /// validation too, and 0 is as no row.
   std::string sample_weights;
+  /// Under predict, of classes: "balanced", or NAME=WEIGHT each, others having 1. They multiply the
+  /// weights of the samples.
+  std::vector<std::string> class_weights;
   std::vector<double> output_weights;  ///< one per target in the controller's Q; empty: all 1
 };
 

@@ -96,7 +96,7 @@ void add_baselines(ClassErrors& errors) {
   errors.recall.clear();
   for (size_t c = 0; c < errors.confusion.size(); ++c) {
     const auto& row = errors.confusion[c];
-    const auto rows = static_cast<double>(std::accumulate(row.begin(), row.end(), int64_t{0}));
+    const double rows = std::accumulate(row.begin(), row.end(), 0.0);
     all += rows;
     largest = std::max(largest, rows);
     errors.recall.push_back(static_cast<double>(row.at(c)) / rows);  // 0/0 is NaN

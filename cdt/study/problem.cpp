@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -15,6 +16,8 @@ namespace cdt::study {
 namespace {
 
 using torch::Tensor;
+
+constexpr const char* kBalanced = "balanced";
 
 std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
                                               const data::Table& table, const Problem& problem) {
@@ -169,6 +172,56 @@ data::Preprocess fit(const data::Table& table, const DataOptions& options,
   return data::fit_preprocess(table, rows, preprocess_options(options), options.csv, weights);
 }
 
+/// The weight of each class: those that were given, or such that all classes together weigh the
+/// same and the mean row 1.
+std::vector<double> class_weights(const std::vector<std::string>& wanted,
+                                  const std::vector<std::string>& classes, const Tensor& counts) {
+  std::vector<double> weights(classes.size(), 1);
+  if (wanted == std::vector<std::string>{kBalanced}) {
+    const double rows = counts.sum().item<double>();
+    const double present = counts.gt(0).sum().item<double>();
+    for (size_t c = 0; c < classes.size(); ++c) {
+      const double count = counts[static_cast<int64_t>(c)].item<double>();
+      if (count > 0) weights[c] = rows / (present * count);
+    }
+    return weights;
+  }
+  for (const std::string& text : wanted) {
+    const size_t equals = text.rfind('=');
+    const std::string name = text.substr(0, std::min(equals, text.size()));
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
+    double weight = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
+    const bool valid = error == std::errc() && end == number.data() + number.size() && weight > 0 &&
+                       std::isfinite(weight);
+    CDT_REQUIRE(found != classes.end() && valid, "class weights: expected ", kBalanced,
+                " or NAME=WEIGHT with a class of the target and a weight above zero, but came ",
+                data::in_quotes(text));
+    weights[static_cast<size_t>(found - classes.begin())] = weight;
+  }
+  return weights;
+}
+
+/// Multiplies the weights of samples by those of their classes.
+void weigh_classes(const DataOptions& options, Problem& problem) {
+  if (options.class_weights.empty()) return;
+  CDT_REQUIRE(options.goal == Goal::kPredict && problem.preprocess.has_classes(),
+              "class weights are for classes under the goal predict");
+  train::TrainData& data = problem.data;
+  const Tensor y = data.y.to(torch::kCPU);
+  const Tensor y_val = data.y_val.defined() ? data.y_val.to(torch::kCPU) : y.narrow(0, 0, 0);
+  const Tensor weights = torch::tensor(
+      class_weights(options.class_weights, problem.preprocess.classes(), y.sum(0) + y_val.sum(0)),
+      torch::kFloat64);
+  const auto weigh = [&](Tensor& of_samples, const Tensor& labels) {
+    const Tensor of_classes = labels.mv(weights);
+    of_samples = of_samples.defined() ? of_samples * of_classes : of_classes;
+  };
+  weigh(data.sample_weights, y);
+  if (data.y_val.defined()) weigh(data.val_weights, y_val);
+}
+
 /// What training will not mind, and whoever predicts later will.
 void note_risks(const data::Table& table, const DataOptions& options, Problem& problem) {
   const bool refused =
@@ -255,6 +308,7 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
           read_weights(table, options.sample_weights, problem.split.validation), torch::kFloat64);
     }
   }
+  weigh_classes(options, problem);
   if (!options.output_weights.empty()) {
     CDT_REQUIRE(options.output_weights.size() == options.targets.size(),
                 "output weights: expected one weight a target, ", options.targets.size(),
@@ -284,12 +338,6 @@ std::vector<std::string> classes_without_rows(const Problem& problem) {
         printable_name(problem.preprocess.targets[0].name)));
   }
   return warnings;
-}
-
-int64_t usual_batch(const Problem& problem, train::Method method) {
-  const Tensor& y = problem.data.y;
-  if (!train::is_controlled(method) || y.numel() <= kLargestKernel) return 0;
-  return std::max<int64_t>(1, kLargestKernel / 2 / y.size(1));
 }
 
 }  // namespace cdt::study

@@ -45,11 +45,4 @@ bool is_class(const data::Table& table, const std::vector<std::string>& targets)
 /// A warning for each class that no training row has.
 std::vector<std::string> classes_without_rows(const Problem& problem);
 
-/// Outputs (samples × targets) beyond which a kernel is not computed unasked.
-inline constexpr int64_t kLargestKernel = 4000;
-
-/// Samples a step where nobody has chosen: all (0), or so many that a kernel has half as many
-/// outputs as kLargestKernel, if `method` needs one and that of all samples would be larger.
-int64_t usual_batch(const Problem& problem, train::Method method);
-
 }  // namespace cdt::study

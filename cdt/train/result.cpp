@@ -41,14 +41,15 @@ std::string TrainResult::in_words() const {
           count_of(steps, "step"));
       break;
     case Outcome::kEarlyStopping:
-      text = fmt::format(
-          "Stopped early after {}: the validation loss was best at step {}, and those weights were "
-          "kept.",
-          count_of(steps, "step"), best_step);
+      text = fmt::format("Stopped early after {}: the validation loss no longer improved.",
+                         count_of(steps, "step"));
       break;
     case Outcome::kPlateau:
-      text = fmt::format("Stopped after {}: the training loss no longer improves.",
-                         count_of(steps, "step"));
+      text = fmt::format(
+          "Stopped after {}: the training loss no longer improves. Rows that contradict each "
+          "other, "
+          "or noise, may be all that is left of it.",
+          count_of(steps, "step"));
       break;
     case Outcome::kSteps:
       text = fmt::format("Stopped at the limit of {}.", count_of(steps, "step"));
@@ -70,7 +71,12 @@ std::string TrainResult::in_words() const {
                         linearizations == 2 ? "once" : count_of(linearizations - 1, "time"),
                         rejected == 1 ? "1 step was" : count_of(rejected, "step") + " were");
   }
-  if (outcome != Outcome::kEarlyStopping && best_step >= 0 && best_val_loss < 0.95 * val_loss) {
+  if (best_kept) {
+    text += fmt::format(
+        " The weights of step {}, where the validation loss was best, were kept: what is reported "
+        "is theirs.",
+        best_step);
+  } else if (best_step >= 0 && best_val_loss < 0.95 * val_loss) {
     text += fmt::format(
         " The validation loss was lower before, {:.3g} at step {}: patience stops there.",
         best_val_loss, best_step);

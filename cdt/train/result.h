@@ -28,6 +28,7 @@ struct TrainResult {
   double objective = kUnknown;  ///< likewise; under a guard no higher than in the first row
   int64_t best_step = -1;       ///< with the lowest validation loss seen; −1: none
   double best_val_loss = kUnknown;
+  bool best_kept = false;  ///< the model has the weights of the best step, not of the last
   int64_t linearizations = 0;
   int64_t rejected = 0;
   double learning_rate = kUnknown;  ///< α at the first step

@@ -149,6 +149,7 @@ TrainResult Trainer::finish(Outcome outcome) {
   }
   if (ended && rules_.prefers_best(step_)) {
     end_with(best_);
+    result.best_kept = true;
     result.train_loss = kUnknown;
     result.val_loss = rules_.best_val_loss();
     result.objective = history_[static_cast<size_t>(rules_.best_step())].objective;

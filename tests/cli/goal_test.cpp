@@ -218,5 +218,79 @@ TEST_F(Goal, RefusesWhatContradictsIt) {
   refused("--train-fraction 1 --ensemble 1", "validate");
 }
 
+TEST_F(Goal, PredictionsCarryAnIdAndComeAsRowsDo) {
+  // The model was told to leave the column out; it is text even where it looks like a number.
+  ASSERT_EQ(
+      shell("awk 'NR == 1 { print \"id,\" $0 } NR > 1 { print \"00\" NR \",\" $0 }' rooms.csv "
+            "> named.csv")
+          .code,
+      0);
+  ASSERT_EQ(train("--out r --ensemble 1 --no-intervals --drop id", "named.csv --target price").code,
+            0);
+  ASSERT_EQ(cdt("predict r named.csv --id id --out p.csv").code, 0);
+  EXPECT_THAT(slurp("p.csv"), testing::StartsWith("row,id,price\n1,002,"));
+  ASSERT_EQ(cdt("predict r named.csv --id area --out a.csv").code, 0);  // a feature
+  EXPECT_THAT(slurp("a.csv"), testing::StartsWith("row,area,price\n1,"));
+  EXPECT_THAT(cdt("predict r named.csv --id size --out n.csv").err, HasSubstr("size"));
+  // The first prediction is there before the second row is.
+  const Result piped = shell(
+      "mkfifo in; " CDT_PROGRAM
+      " predict r in --out - > out & (head -2 named.csv; for i in $(seq 600); do "
+      "[ $(wc -l < out) -ge 2 ] && break; sleep 0.1; done; wc -l < out >&2; tail -n +3 named.csv) "
+      "> in; wait");
+  EXPECT_THAT(piped.err, testing::StartsWith("2"));
+  ASSERT_EQ(cdt("predict r named.csv --out whole.csv").code, 0);
+  // A row alone rounds its products in another order than among others.
+  const auto parts = table("out"), whole = table("whole.csv");
+  ASSERT_EQ(parts.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(parts[i][0], whole[i][0]);
+    EXPECT_NEAR(parts[i][1], whole[i][1], 1e-3);
+  }
+}
+
+TEST_F(Goal, ClassWeightsMakeRareClassesCount) {
+  std::istringstream lines(rooms(300, 5));
+  std::string csv = "area,age,rare\n", line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    std::istringstream cells(line);
+    std::string area, age, kind, price;
+    std::getline(cells, area, ',');
+    std::getline(cells, age, ',');
+    std::getline(cells, kind, ',');
+    std::getline(cells, price, ',');
+    csv += area + "," + age + "," + (std::stod(price) > 1500 ? "yes" : "no") + "\n";
+  }
+  write("rare.csv", csv);
+  const auto recall = [&](Text run, Text flags) {
+    EXPECT_EQ(train("--ensemble 1 --out " + run + " " + flags, "rare.csv --target rare").code, 0);
+    return record(run)["errors"]["validation"]["rare"]["recall"][1].get<double>();
+  };
+  const double plain = recall("plain", "");
+  EXPECT_GT(recall("balanced", "--class-weights balanced"), plain);
+  EXPECT_GT(recall("given", "--class-weights yes=50"), plain);
+  EXPECT_THAT(train("--class-weights maybe=2 --out x", "rare.csv --target rare").err,
+              HasSubstr("class weights: expected balanced or NAME=WEIGHT"));
+  EXPECT_THAT(train("--class-weights yes=0 --out x", "rare.csv --target rare").err,
+              HasSubstr("class weights"));
+  EXPECT_THAT(train("--class-weights balanced --out x").err, HasSubstr("class weights are for"));
+}
+
+TEST_F(Goal, ErrorsOutOfReachEndAFit) {
+  // Rows that differ by next to nothing, and in their price by much: no network tells them apart.
+  std::string csv = "area,age,price\n";
+  for (int i = 0; i < 40; ++i) {
+    csv += std::to_string(50 + i % 8) + "." + (i % 2 == 0 ? "0000001" : "0000002") + "," +
+           std::to_string(i % 5) + "," + std::to_string((i * 7919) % 101) + "\n";
+  }
+  write("noise.csv", csv);
+  const Result fitted = train("--goal fit --steps 5000 --out f", "noise.csv --target price");
+  EXPECT_EQ(fitted.code, 0);
+  EXPECT_LT(record("f")["result"]["steps"].get<int>(), 500);
+  EXPECT_THAT(record("f")["result"]["outcome"].get<std::string>(),
+              testing::AnyOf("plateau", "floor", "stuck"));
+}
+
 }  // namespace
 }  // namespace cdt

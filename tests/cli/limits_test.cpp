@@ -76,13 +76,13 @@ TEST_F(Limits, KernelsThatOverflowAreRefused) {
 TEST_F(Limits, CtrlCDoesNotWaitForAnEigendecomposition) {
   // The first linearization of 3000 samples takes many seconds.
   ASSERT_EQ(cdt("data make large.csv --rows 4200").code, 0);
-  const Result result =
-      shell(CDT_PROGRAM
-            " train large.csv --target price --out long --batch 4200 --no-analysis --hidden 8 "
-            "--threads 1 "
-            "& pid=$!; while ! [ -e long/preprocess.json ]; do sleep 0.02; done; sleep 1; "
-            "start=$(date +%s%N); kill -INT $pid; wait $pid; code=$?; "
-            "echo $(( ($(date +%s%N) - start) / 1000000 )); exit $code");
+  const Result result = shell(
+      CDT_PROGRAM
+      " train large.csv --target price --out long --lr 1 --batch 4200 --no-analysis --hidden 8 "
+      "--threads 1 "
+      "& pid=$!; while ! [ -e long/preprocess.json ]; do sleep 0.02; done; sleep 1; "
+      "start=$(date +%s%N); kill -INT $pid; wait $pid; code=$?; "
+      "echo $(( ($(date +%s%N) - start) / 1000000 )); exit $code");
   EXPECT_EQ(result.code, 130) << result.err;
   EXPECT_LT(std::stod(result.out.substr(result.out.rfind('\n', result.out.size() - 2) + 1)), 3500);
   EXPECT_TRUE(exists("long/run.json"));

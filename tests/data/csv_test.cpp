@@ -1,6 +1,7 @@
 // CSV files: what they may contain, what their columns become, and what is refused.
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
 #include <cdt/data/column_builder.h>
 #include <cdt/data/csv.h>
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -438,6 +440,49 @@ TEST_F(Csv, RowsMayStraddleReads) {
 }
 
 // No file may do worse than be refused.
+TEST_F(Csv, PartsTogetherAreTheWholeAndComeAsTheirRowsDo) {
+  const test::TempFolder folder;
+  const auto path = folder / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  CsvOptions options;
+  options.types = {{"a", ColumnType::kNumeric}, {"b", ColumnType::kText}};
+  std::promise<void> seen;
+  std::thread writer([&] {
+    std::ofstream pipe(path);
+    pipe << "a,b\n1,x\n" << std::flush;
+    // Nothing more before the first row has come out at the other end.
+    ASSERT_EQ(seen.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    pipe << "2,\"y\nz\"\n3,x\n";
+  });
+  std::vector<double> numbers;
+  std::vector<std::string> texts;
+  std::vector<int64_t> lines;
+  read_csv_in_parts(path, options, [&](const Table& part) {
+    if (numbers.empty()) {
+      EXPECT_EQ(part.rows(), 1);
+      seen.set_value();
+    }
+    for (int64_t row = 0; row < part.rows(); ++row) {
+      const auto i = static_cast<size_t>(row);
+      numbers.push_back(part.at("a").numbers[i]);
+      texts.push_back(part.at("b").categories[static_cast<size_t>(part.at("b").codes[i])]);
+      lines.push_back(part.lines[i]);
+    }
+  });
+  writer.join();
+  EXPECT_EQ(numbers, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(texts, (std::vector<std::string>{"x", "y\nz", "x"}));
+  EXPECT_EQ(lines, (std::vector<int64_t>{2, 3, 5}));
+}
+
+TEST_F(Csv, PartsOfAFileWithoutRowsAreRefusedToo) {
+  const test::TempFolder folder;
+  write_file_atomically(folder / "head.csv", {"a,b\n"});
+  const auto none = [](const Table&) { FAIL(); };
+  EXPECT_THROW(read_csv_in_parts(folder / "head.csv", {}, none), InvalidArgument);
+  EXPECT_THROW(read_csv_in_parts(folder / "no.csv", {}, none), InvalidArgument);
+}
+
 TEST_F(Csv, SurvivesRandomBytes) {
   const std::string alphabet("ab1\",;\r\n \t.-e\0\xc3\xa4?", 17);
   int read_count = 0;

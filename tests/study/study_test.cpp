@@ -4,6 +4,7 @@
 #include <cdt/core/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/predictions.h>
 #include <fmt/format.h>
@@ -403,8 +404,7 @@ TEST_F(Study, TheReportNamesTheLinesOfConflictingSamples) {
   data.train_fraction = 1;
   write_file_atomically(data.file, {"a,b,y\n1,2,1\n2,5,2\n1,2,3\n4,1,2\n"});
   const std::string text = study::to_text(study::analyze(load(), {}));
-  EXPECT_THAT(text, HasSubstr("are lines "));
-  const size_t lines = text.find("are lines "), rates = text.find("\nOther rates");
+  const size_t lines = text.find("(lines "), rates = text.find("\nOther rates");
   EXPECT_LT(text.find("What to do"), lines);
   EXPECT_LT(lines, rates);
   EXPECT_THAT(text, testing::AnyOf(HasSubstr("lines 2, 4 of"), HasSubstr("lines 4, 2 of")));
@@ -483,11 +483,53 @@ TEST_F(Study, SaysWhyAnAnalysisIsSkipped) {
   training.loss = Loss::kMae;
   EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("no curvature"));
   training.loss = Loss::kMse;
-  EXPECT_EQ(study::usual_batch(problem, train::Method::kGuarded), 0);
-  problem.data.y = torch::zeros({3000, 2}, torch::kFloat64);
-  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("6000 rows"));
-  EXPECT_EQ(study::usual_batch(problem, train::Method::kGuarded), 1000);
-  EXPECT_EQ(study::usual_batch(problem, train::Method::kAdam), 0);
+  problem.data.x = torch::zeros({4000, problem.data.x.size(1)});
+  problem.data.y = torch::zeros({4000, 2}, torch::kFloat64);
+  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("8000 rows would take some"));
+}
+
+TEST_F(Study, BatchesComeFromTheTimeThatAKernelTakes) {
+  study::Problem problem = load();
+  train::TrainOptions training;
+  training.memory_bytes = int64_t{1} << 40;
+  const auto batch_of = [&](int64_t rows) {
+    problem.data.x = torch::zeros({rows, 10});
+    problem.data.y = torch::zeros({rows, 2}, torch::kFloat64);
+    return study::usual_batch(problem, training);
+  };
+  const auto seconds = [&](int64_t rows) {
+    const study::KernelCost cost = study::kernel_cost(problem, rows);
+    return cost.kernel_seconds +
+           (training.learning_rate ? cost.spectrum_seconds : cost.factor_seconds);
+  };
+  EXPECT_EQ(batch_of(2000), 0);
+  // Whoever gives a rate gets the controller, whose eigendecomposition takes longer.
+  int64_t before = std::numeric_limits<int64_t>::max();
+  for (const std::optional<double> rate : {std::optional<double>(), std::optional(0.1)}) {
+    training.learning_rate = rate;
+    const int64_t batch = batch_of(20000);
+    ASSERT_GT(batch, 100);
+    EXPECT_LT(batch, before);
+    EXPECT_NEAR(seconds(batch), 5.0 / 4, 0.01);
+    before = batch;
+  }
+  training.memory_bytes = study::kernel_cost(problem, 50).bytes;
+  EXPECT_EQ(batch_of(20000), 50);
+  training.method = train::Method::kAdam;
+  EXPECT_EQ(batch_of(20000), 0);
+}
+
+TEST_F(Study, AnAnalysisOfManyRowsTakesSomeOfThem) {
+  study::Problem problem = load();
+  const auto rows = static_cast<int64_t>(problem.split.train.size());
+  EXPECT_EQ(study::most_rows_to_analyze(problem, int64_t{1} << 30), rows);
+  const int64_t few = study::most_rows_to_analyze(problem, study::kernel_cost(problem, 7).bytes);
+  EXPECT_EQ(few, 7);
+  const study::Problem part = study::first_rows(problem, few);
+  const study::Findings findings = study::analyze(part, {});
+  EXPECT_EQ(findings.preflight.samples, 7);
+  EXPECT_EQ(findings.lines.size(), 7U);
+  EXPECT_EQ(problem.data.x.size(0), rows);
 }
 
 TEST_F(Study, PredictionsAreInUnitsOfTheFile) {

@@ -1,0 +1,27 @@
+/// What the kernel says of new rows before anything is trained: kernel regression with each row
+/// left out in turn.
+#pragma once
+
+#include <cdt/dynamics/modes.h>
+
+namespace cdt::analysis {
+
+/// Mean squares of errors, in units of the labels.
+struct LeaveOneOut {
+  double decay = 0;    ///< τ, the best of a grid from 10⁻⁶ to 10² mean eigenvalues
+  double freedom = 0;  ///< tr Θ(Θ + τI)⁻¹, the effective number of parameters there
+  double error = 0;    ///< of rows that were left out
+  double fitted = 0;   ///< of the same rows where they were learned
+  double mean = 0;     ///< of the mean of the other labels, the simplest model
+
+  double r2() const { return mean > 0 ? 1 - error / mean : 0; }
+};
+
+/// Of the network's outputs at the start corrected by kernel regression, ŷ + Θ(Θ + τI)⁻¹(y − ŷ):
+/// exact, without solving the n smaller problems. For labels y and outputs ŷ [n], float64, of
+/// one output a sample; `modes` must be complete.
+/// @throws InvalidArgument if modes are missing or there are fewer than two rows.
+LeaveOneOut leave_one_out(const dynamics::Modes& modes, const torch::Tensor& labels,
+                          const torch::Tensor& outputs);
+
+}  // namespace cdt::analysis
