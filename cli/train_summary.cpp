@@ -137,7 +137,20 @@ std::string prediction_head(const run::TrainedRun& run) {
                   problem.model->parameter_count(), count_of(rows, "row"),
                   train::to_string(run.training.method), found.points, result.history.size() - 1,
                   result.seconds);
-  for (const study::Expectation& e : found.expected) text += study::to_text(e) + "\n";
+  for (size_t t = 0; t < found.expected.size(); ++t) {
+    text += study::to_text(found.expected[t]) + "\n";
+    if (!run.record.errors || t >= run.record.errors->train.size()) continue;
+    const auto* fitted = std::get_if<study::NumberErrors>(&run.record.errors->train[t].value);
+    const std::string limit =
+        fitted != nullptr ? study::what_limits(found.expected[t], fitted->rmse) : "";
+    if (!limit.empty()) text += "  " + limit + "\n";
+  }
+  if (!problem.conflicts.empty()) {
+    text += fmt::format(
+        "  {} of rows are equal in every feature and differ in the target: no model can tell them "
+        "apart (cdt data describe lists them)\n",
+        count_of(static_cast<int64_t>(problem.conflicts.size()), "group"));
+  }
   if (found.importance.empty()) return text;
   constexpr size_t kShown = 10;
   text += "\nWhich columns matter: by how much held-out errors grow when a column is shuffled\n";

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Steps without a gain after which a guarded run ends.
-constexpr int64_t kPlateau = 25;
+constexpr int64_t kPlateau = 15;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();

@@ -208,6 +208,23 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor
   return found;
 }
 
+std::string what_limits(const Expectation& e, double fitted) {
+  constexpr double kSame = 0.7;
+  if (!std::isfinite(e.rmse.value) || e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) return "";
+  if (fitted < kSame * e.rmse.value) {
+    return fmt::format(
+        "What limits it: the number of rows. On those it has learned it is off by {:.4g}; more "
+        "rows "
+        "like these would help",
+        fitted);
+  }
+  return fmt::format(
+      "What limits it: noise, or what no column says. On the rows it has learned it is off by "
+      "{:.4g}, "
+      "hardly less; more rows like these would help little",
+      fitted);
+}
+
 std::string to_text(const Expectation& e) {
   const std::string name = printable_name(e.target);
   if (!std::isnan(e.majority_wrong)) {

@@ -45,6 +45,11 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const torch:
 /// "about 5.1 ± 0.3 on new rows (R² 0.92); a linear model would reach 9.8, the mean 16.4"
 std::string to_text(const Expectation& expectation);
 
+/// What keeps a number's error from being smaller: the number of rows, or noise and what no column
+/// says. `fitted`: the root of the mean square on rows that were learned. Empty where the
+/// expectation is no better than the mean, which says so itself.
+std::string what_limits(const Expectation& expectation, double fitted);
+
 /// The error of ridge regression of y [r] on x [r, F], leaving each row out in turn, at the best of
 /// a grid of ridges: root of the mean square.
 double linear_error(const torch::Tensor& x, const torch::Tensor& y);

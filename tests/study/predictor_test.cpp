@@ -219,5 +219,15 @@ TEST(Predictor, ExpectsTheErrorOfHeldOutRows) {
   EXPECT_THAT(to_text(found[0]), testing::HasSubstr("1.732 ± 0.58"));
 }
 
+TEST(Predictor, SaysWhatLimitsIt) {
+  Expectation e;
+  e.rmse = {2.0, 0.1};
+  e.mean_rmse = 5;
+  EXPECT_THAT(what_limits(e, 0.5), testing::HasSubstr("the number of rows"));
+  EXPECT_THAT(what_limits(e, 1.9), testing::HasSubstr("noise"));
+  e.mean_rmse = 2.1;  // within two standard errors
+  EXPECT_EQ(what_limits(e, 0.5), "");
+}
+
 }  // namespace
 }  // namespace cdt::study
