@@ -23,6 +23,7 @@ SAYS = {
     "kernel": "NTK, rules, steps",
     "nn": "networks, registry",
     "data": "tables, samples",
+    "image": "pictures, digits",
     "train": "loop, methods, guard",
     "report": "pages, figures",
     "study": "findings, forecast",

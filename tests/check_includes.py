@@ -11,6 +11,7 @@ ALLOWED = {
     "kernel": {"core"},
     "nn": {"kernel", "core"},
     "data": {"core"},
+    "image": {"core"},
     "report": {"core"},
     "dynamics": {"core"},
     "control": {"dynamics", "core"},

@@ -180,14 +180,43 @@ std::optional<Figure> path_figure(const RunRecord& run) {
   return figure;
 }
 
+/// The bounds of predictions, averaged over neighbours: the band in which nine of ten new rows lie.
+std::optional<Series> band_of(const TargetPredictions& target) {
+  constexpr size_t kPlaces = 24;
+  std::vector<size_t> rows;
+  for (size_t i = 0; i < target.low.size(); ++i) {
+    if (std::isfinite(target.low[i]) && std::isfinite(target.high[i])) rows.push_back(i);
+  }
+  if (rows.size() < 2) return std::nullopt;
+  std::sort(rows.begin(), rows.end(),
+            [&](size_t a, size_t b) { return target.predicted[a] < target.predicted[b]; });
+  Series band{"9 of 10 new rows", {}, {}, {}, {}, Style::kDashed, false};
+  const size_t places = std::min(kPlaces, rows.size());
+  for (size_t k = 0; k < places; ++k) {
+    const size_t first = k * rows.size() / places, last = (k + 1) * rows.size() / places;
+    double x = 0, low = 0, high = 0;
+    for (size_t i = first; i < last; ++i) {
+      x += target.predicted[rows[i]];
+      low += target.low[rows[i]];
+      high += target.high[rows[i]];
+    }
+    const auto count = static_cast<double>(last - first);
+    band.x.push_back(x / count);
+    band.y.push_back(x / count);
+    band.low.push_back(low / count);
+    band.high.push_back(high / count);
+  }
+  return band;
+}
+
 std::optional<Figure> prediction_figure(const RunRecord& run, size_t number) {
   const TargetPredictions& target = run.predictions.targets.at(number);
   if (target.truth.empty()) return std::nullopt;
   Figure figure{fmt::format("predictions-{}", number + 1),
                 fmt::format("Predicted and true {}", target.name),
                 "A point per row of the file, in its units; on the diagonal a prediction is exact.",
-                {"true " + target.name, false},
                 {"predicted " + target.name, false},
+                {"true " + target.name, false},
                 {},
                 {}};
   if (run.predicts) {
@@ -196,8 +225,13 @@ std::optional<Figure> prediction_figure(const RunRecord& run, size_t number) {
         "about as far off.";
   }
   add_clouds(figure, run, target.truth.size(), [&](size_t i) {
-    return Point{target.truth[i], target.predicted[i]};
+    return Point{target.predicted[i], target.truth[i]};
   });
+  if (auto band = band_of(target)) {
+    figure.caption += " In the band nine of ten new rows will lie, the mean over neighbours.";
+    figure.series.push_back(std::move(*band));
+    return figure;
+  }
   const Point ends = range_of(figure);
   figure.series.push_back(
       {"exact", {ends.x, ends.y}, {ends.x, ends.y}, {}, {}, Style::kDashed, false});

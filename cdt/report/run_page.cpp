@@ -41,6 +41,9 @@ void require_sound(const RunRecord& run) {
   for (const TargetPredictions& each : run.predictions.targets) {
     const size_t rows = run.predictions.use.size();
     require(each.predicted.size(), each.truth.size(), "the predictions of " + each.name);
+    for (const auto* bound : {&each.low, &each.high}) {
+      if (!each.low.empty()) require(bound->size(), each.truth.size(), "a bound of " + each.name);
+    }
     require(each.predicted_class.size(), each.true_class.size(), "the classes of " + each.name);
     if (!each.truth.empty()) require(each.truth.size(), rows, "the target " + each.name);
     if (!each.true_class.empty()) require(each.true_class.size(), rows, "the target " + each.name);

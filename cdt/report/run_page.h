@@ -42,6 +42,8 @@ struct TargetPredictions {
   std::vector<std::string> predicted_class;
   std::vector<std::string> classes;                ///< whose probabilities are known
   std::vector<std::vector<double>> probabilities;  ///< [classes][rows]
+  /// Bounds of nine of ten such rows, if they are known; NaN where there are none.
+  std::vector<double> low = {}, high = {};
 };
 
 struct RunPredictions {

@@ -134,6 +134,11 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
   }
   const bool classes = preprocess.has_classes();
   if (classes) csv += probability_columns(preprocess, for_spreadsheets);
+  const bool bounds = std::any_of(predictions.begin(), predictions.end(),
+                                  [](const auto& each) { return each.bounds.has_value(); });
+  for (const auto& target : preprocess.targets) {
+    if (bounds) csv += "," + field(target.name + " low") + "," + field(target.name + " high");
+  }
   csv += "\n";
   std::map<int64_t, const SplitPredictions*> last;
   for (const SplitPredictions& each : predictions) {
@@ -142,6 +147,8 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
   for (const SplitPredictions& each : predictions) {
     const auto predicted = each.values.predicted.accessor<double, 2>();
     const auto wanted = each.values.wanted.accessor<double, 2>();
+    const Tensor low = each.bounds ? each.bounds->low : Tensor();
+    const Tensor high = each.bounds ? each.bounds->high : Tensor();
     std::vector<std::string> names, guesses;
     if (classes) {
       names = study::class_names(preprocess, each.values.wanted);
@@ -159,6 +166,12 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
       }
       for (int64_t c = 0; c < predicted.size(1); ++c) {
         csv += fmt::format(",{},{}", wanted[i][c], predicted[i][c]);
+      }
+      for (int64_t c = 0; bounds && c < predicted.size(1); ++c) {
+        for (const Tensor* bound : {&low, &high}) {
+          const double value = bound->defined() ? (*bound)[i][c].item<double>() : NAN;
+          csv += std::isfinite(value) ? fmt::format(",{}", value) : ",";
+        }
       }
       csv += "\n";
     }

@@ -137,6 +137,11 @@ report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run)
     } else if (is_numeric(predicted)) {
       target.truth = std::move(truth);
       target.predicted = std::move(predicted);
+      const auto *low = file.find(name + " low"), *high = file.find(name + " high");
+      if (low != nullptr && high != nullptr) {
+        target.low = to_numbers(*low);
+        target.high = to_numbers(*high);
+      }
     }
     predictions.targets.push_back(std::move(target));
   }

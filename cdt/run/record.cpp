@@ -222,7 +222,7 @@ std::vector<SplitPredictions> predict_splits(const study::Problem& problem) {
   std::vector<SplitPredictions> found;
   const auto add = [&](const char* split, const std::vector<int64_t>& rows) {
     if (rows.empty()) return;
-    found.push_back({split, rows, study::predict_rows(problem, problem.model, rows)});
+    found.push_back({split, rows, study::predict_rows(problem, problem.model, rows), {}});
   };
   add("train", problem.split.train);
   add("validation", problem.split.validation);
@@ -232,25 +232,30 @@ std::vector<SplitPredictions> predict_splits(const study::Problem& problem) {
 
 std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
                                              const study::Predictor& predictor,
-                                             const study::Learned& learned) {
+                                             const study::Learned& learned,
+                                             const std::optional<study::Intervals>& intervals) {
   const data::Split& split = problem.split;
   std::vector<int64_t> rows = split.train;
   rows.insert(rows.end(), split.validation.begin(), split.validation.end());
   std::vector<SplitPredictions> found;
-  found.push_back({"train", rows, study::predict_rows(problem, predictor, rows)});
+  found.push_back({"train", rows, study::predict_rows(problem, predictor, rows), {}});
   const torch::Tensor held = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
   if (held.numel() > 0) {
-    SplitPredictions out{"validation", {}, {}};
+    SplitPredictions out{"validation", {}, {}, {}};
     for (int64_t i = 0; i < held.numel(); ++i) {
       out.rows.push_back(rows[static_cast<size_t>(held[i].item<int64_t>())]);
     }
     out.values = {
         study::in_units(predictor, problem.preprocess, learned.held_out.index_select(0, held)),
         problem.preprocess.targets_in_units(problem.table, out.rows)};
+    if (intervals) {
+      out.bounds =
+          study::held_out_bounds(problem, learned, predictor, *intervals, held, kBoundsCoverage);
+    }
     found.push_back(std::move(out));
   }
   if (!split.test.empty()) {
-    found.push_back({"test", split.test, study::predict_rows(problem, predictor, split.test)});
+    found.push_back({"test", split.test, study::predict_rows(problem, predictor, split.test), {}});
   }
   return found;
 }

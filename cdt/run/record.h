@@ -22,14 +22,18 @@ struct SplitPredictions {
   std::string split;  ///< "train", "validation" or "test"
   std::vector<int64_t> rows;
   study::RowPredictions values;
+  std::optional<study::Bounds> bounds;  ///< that hold kBoundsCoverage of such rows
 };
+/// Of the bounds in predictions.csv and on the page.
+inline constexpr double kBoundsCoverage = 0.9;
 /// Of the rows that trained, validated and test, by the network.
 std::vector<SplitPredictions> predict_splits(const study::Problem& problem);
 /// Of what was learned to predict: rows that were held out, by the walk that had not seen them, as
 /// validation; all but test rows as training rows, by the predictor.
 std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
                                              const study::Predictor& predictor,
-                                             const study::Learned& learned);
+                                             const study::Learned& learned,
+                                             const std::optional<study::Intervals>& intervals);
 RunErrors measure_errors(const study::Problem& problem,
                          const std::vector<SplitPredictions>& predictions);
 

@@ -370,14 +370,12 @@ class Session {
     for (int64_t m = 1; m <= members; ++m) {
       nn::save_model(staged.model(m), run_.predictor.members[static_cast<size_t>(m - 1)]);
     }
-    const auto predictions = predict_splits(problem, run_.predictor, learned);
+    std::optional<study::Intervals> intervals;
+    if (options_.intervals) intervals = study::make_intervals(problem, learned, run_.predictor);
+    if (intervals) staged.write_intervals(*intervals);
+    const auto predictions = predict_splits(problem, run_.predictor, learned, intervals);
     staged.write_predictions(problem.preprocess, predictions, options_.csv_safe);
     record.errors = measure_errors(problem, predictions);
-    if (options_.intervals) {
-      if (const auto intervals = study::make_intervals(problem, learned, run_.predictor)) {
-        staged.write_intervals(*intervals);
-      }
-    }
     RunPrediction& found = record.prediction.emplace();
     found.members = members;
     found.points = learned.result.best_step;

@@ -52,16 +52,9 @@ double half_width(const Tensor& residuals, double coverage) {
   return residuals[rank - 1].item<double>();
 }
 
-Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
-                 const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
-  const Tensor outputs = bounded(predictor, mean_outputs(predictor, x_new));
-  Tensor s = torch::ones_like(outputs);
-  if (intervals.x.defined() && intervals.share > 0) {
-    const nn::Network& first = predictor.members.at(0);
-    const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
-    s = deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),
-                  intervals.median, intervals.share);
-  }
+Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
+                     const data::Preprocess& preprocess, const Tensor& outputs, const Tensor& s,
+                     double coverage) {
   std::vector<double> width;
   for (int64_t t = 0; t < outputs.size(1); ++t) {
     width.push_back(half_width(intervals.residuals.select(1, t), coverage));
@@ -73,6 +66,19 @@ Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
   }
   return {in_units(unbounded, preprocess, outputs - half),
           in_units(unbounded, preprocess, outputs + half)};
+}
+
+Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
+                 const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
+  const Tensor outputs = bounded(predictor, mean_outputs(predictor, x_new));
+  Tensor s = torch::ones_like(outputs);
+  if (intervals.x.defined() && intervals.share > 0) {
+    const nn::Network& first = predictor.members.at(0);
+    const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
+    s = deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),
+                  intervals.median, intervals.share);
+  }
+  return bounds_around(intervals, predictor, preprocess, outputs, s, coverage);
 }
 
 }  // namespace cdt::study

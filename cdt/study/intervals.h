@@ -42,6 +42,10 @@ double half_width(const torch::Tensor& residuals, double coverage);
 struct Bounds {
   torch::Tensor low, high;  ///< [r′, t] in units of the file
 };
+/// Around outputs [r′, t], scaled, of rows with these s.
+Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
+                     const data::Preprocess& preprocess, const torch::Tensor& outputs,
+                     const torch::Tensor& s, double coverage);
 /// Around the predictions of rows x′ [r′, F].
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
                  const data::Preprocess& preprocess, const torch::Tensor& x_new, double coverage);

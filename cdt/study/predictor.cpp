@@ -150,6 +150,16 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
   return intervals;
 }
 
+Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Predictor& predictor,
+                       const Intervals& intervals, const Tensor& rows, double coverage) {
+  const Tensor outputs = bounded(predictor, learned.held_out.index_select(0, rows));
+  Tensor s = torch::ones_like(outputs);
+  if (intervals.x.defined() && intervals.share > 0) {
+    s = deviation(learned.held_variance.index_select(0, rows), intervals.median, intervals.share);
+  }
+  return bounds_around(intervals, predictor, problem.preprocess, outputs, s, coverage);
+}
+
 double linear_error(const Tensor& x, const Tensor& y) {
   const Tensor wide = x.to(torch::kCPU, torch::kFloat64);
   const Tensor X = wide - wide.mean(0, /*keepdim=*/true);

@@ -14,6 +14,9 @@ Predictor calibrate(const Problem& problem, const Learned& learned);
 /// Intervals from the residuals of held-out rows; none of classes, or if no row was held out.
 std::optional<Intervals> make_intervals(const Problem& problem, const Learned& learned,
                                         const Predictor& predictor);
+/// Of rows that were held out (numbers as in `Learned::held_out`), around what was predicted there.
+Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Predictor& predictor,
+                       const Intervals& intervals, const torch::Tensor& rows, double coverage);
 
 /// An error on new rows: its estimate, and one standard error of that.
 struct Estimate {

@@ -55,6 +55,20 @@ class Goal : public test::Program {
     }
     return rows;
   }
+  /// With 0 for the name of the split.
+  std::vector<std::vector<double>> rows_of_split(Text file, Text split) const {
+    std::vector<std::vector<double>> rows;
+    std::istringstream lines(slurp(file));
+    for (std::string line; std::getline(lines, line);) {
+      const size_t at = line.find("," + split + ",");
+      if (at == std::string::npos) continue;
+      rows.emplace_back();
+      std::istringstream cells(line.replace(at + 1, split.size(), "0"));
+      for (std::string cell; std::getline(cells, cell, ',');)
+        rows.back().push_back(std::stod(cell));
+    }
+    return rows;
+  }
 };
 
 TEST_F(Goal, LearnsToPredictUnlessAnOptionIsAboutFitting) {
@@ -114,6 +128,18 @@ TEST_F(Goal, ExpectsWhatNewRowsShow) {
     EXPECT_LE(row[1], row[3]);
     within += row[2] <= price && price <= row[3] ? 1 : 0;
   }
+  // Rows that were held out have bounds around what was predicted there, nine of ten hold them.
+  EXPECT_THAT(slurp("run/predictions.csv"),
+              HasSubstr("row,split,price,price predicted,price low,price high\n"));
+  int held = 0, inside = 0;
+  for (const auto& row : rows_of_split("run/predictions.csv", "validation")) {
+    ASSERT_EQ(row.size(), 6U);
+    ++held;
+    inside += row[4] <= row[2] && row[2] <= row[5] ? 1 : 0;
+  }
+  EXPECT_EQ(held, 90);
+  EXPECT_NEAR(inside, 0.9 * held, 2);  // the same rows made them: the rank, up to ties
+  EXPECT_THAT(slurp("run/report.html"), HasSubstr("9 of 10 new rows"));
   // 90 held-out rows know the quantile to ± 0.03, and 600 new rows show it to ± 0.012.
   EXPECT_NEAR(within / 600.0, 0.9, 0.1);
 }

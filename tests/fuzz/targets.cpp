@@ -8,6 +8,8 @@
 #include <cdt/data/preprocess.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/store.h>
+#include <cdt/image/idx.h>
+#include <cdt/image/picture.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
@@ -60,6 +62,16 @@ void read_csv(std::string_view bytes) {
   }
   data::describe(data::parse_csv(bytes, kFile));
 }
+
+/// In colour and in grey. A header may ask for more than a run of the fuzzer should spend.
+void read_image(std::string_view bytes) {
+  for (const int64_t channels : {3, 1}) {
+    const image::Picture picture = image::decode(bytes, kFile, channels);
+    if (picture.width * picture.height < 100'000) image::to_tensor(picture, 5, 4);
+  }
+}
+
+void read_idx(std::string_view bytes) { image::parse_idx(bytes, kFile).sum(); }
 
 /// What it says can be said again, and be resumed.
 void read_run(std::string_view bytes) {
@@ -171,6 +183,8 @@ const std::vector<Target>& targets() {
       {"experiment", Shape::kToml, read_experiment},
       {"figures", Shape::kJson, read_figures},
       {"history", Shape::kBytes, read_history},
+      {"idx", Shape::kBytes, read_idx},
+      {"image", Shape::kBytes, read_image},
       {"model", Shape::kSafetensors, read_model},
       {"npy", Shape::kBytes, read_npy},
       {"preprocess", Shape::kJson, read_preprocess},

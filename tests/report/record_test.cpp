@@ -182,6 +182,35 @@ TEST(PredictionPages, RowsThatTestHaveAColourOfTheirOwn) {
   EXPECT_EQ(find_figure(page, "residuals-1")->series[2].y, std::vector<double>{-0.5});
 }
 
+TEST(PredictionPages, BoundsAreABandOverPredictions) {
+  RunRecord run = a_predicting_run();
+  TargetPredictions target;
+  target.name = "price";
+  constexpr size_t kRows = 60;
+  for (size_t i = 0; i < kRows; ++i) {
+    const auto value = static_cast<double>((i * 7) % kRows);
+    target.truth.push_back(value + 1);
+    target.predicted.push_back(value);
+    target.low.push_back(i % 10 == 0 ? kNotKnown : value - 2);
+    target.high.push_back(i % 10 == 0 ? kNotKnown : value + 3);
+  }
+  run.predictions.use.assign(kRows, RowUse::kValidation);
+  run.predictions.targets = {target};
+  const Page page = run_page({run});
+  const Figure* figure = find_figure(page, "predictions-1");
+  ASSERT_NE(figure, nullptr);
+  const Series& band = figure->series.back();
+  EXPECT_EQ(band.name, "9 of 10 new rows");
+  ASSERT_EQ(band.x.size(), 24U);
+  for (size_t k = 0; k < band.x.size(); ++k) {
+    EXPECT_NEAR(band.x[k] - band.low[k], 2, 1e-12);
+    EXPECT_NEAR(band.high[k] - band.x[k], 3, 1e-12);
+    if (k > 0) EXPECT_GT(band.x[k], band.x[k - 1]);
+  }
+  run.predictions.targets[0].high.pop_back();
+  expect_refused([&] { run_page({run}); }, "a bound of price has 59 entries, not 60");
+}
+
 TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
   RunRecord run = a_predicting_run();
   TargetExpectation expected;

@@ -204,6 +204,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   options.data.target_scaling = data::Scaling::kStandard;
   options.data.target_transform = data::TargetTransform::kLog;
   options.data.keep = {"zip"};
+  options.data.class_weights = {"a=2"};
   options.data.fit = study::Fit::kAll;
   options.data.sample_weights = "w";
   options.data.output_weights = {1, 2.5};

@@ -1,0 +1,17 @@
+/// The decoders behind decode().
+#pragma once
+
+#include <cdt/image/picture.h>
+
+namespace cdt::image {
+
+bool is_jpeg(std::string_view bytes);
+bool is_png(std::string_view bytes);
+Picture decode_jpeg(std::string_view bytes, const std::string& source, int64_t channels);
+Picture decode_png(std::string_view bytes, const std::string& source, int64_t channels);
+
+/// Pixels for a picture of this size, zero.
+/// @throws InvalidArgument if it has none, or more than kMostPixels.
+Picture blank(int64_t width, int64_t height, int64_t channels, const std::string& source);
+
+}  // namespace cdt::image

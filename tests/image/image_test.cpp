@@ -1,0 +1,370 @@
+// Pictures from files. The encoders are libjpeg's and libpng's own; what is wrong is made by hand.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/image/folder.h>
+#include <cdt/image/idx.h>
+#include <gmock/gmock.h>
+#include <jpeglib.h>
+#include <png.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "support/compare.h"
+#include "support/temp_folder.h"
+
+namespace cdt::image {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "was not refused";
+}
+
+/// Smooth in space, so that JPEG keeps it nearly.
+uint8_t smooth(int64_t x, int64_t y, int64_t channel) {
+  return static_cast<uint8_t>(128 + 60 * std::sin(0.11 * static_cast<double>(x + 2 * channel)) +
+                              50 * std::cos(0.07 * static_cast<double>(y - channel)));
+}
+
+std::vector<uint8_t> smooth_pixels(int64_t width, int64_t height, int64_t channels) {
+  std::vector<uint8_t> pixels;
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      for (int64_t c = 0; c < channels; ++c) pixels.push_back(smooth(x, y, c));
+    }
+  }
+  return pixels;
+}
+
+std::string jpeg_of(int width, int height, int channels, J_COLOR_SPACE colours) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &buffer, &size);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = channels;
+  info.in_color_space = colours;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 98, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  auto pixels = smooth_pixels(width, height, channels);
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW row = pixels.data() + info.next_scanline * static_cast<size_t>(width * channels);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string bytes(reinterpret_cast<char*>(buffer), size);
+  jpeg_destroy_compress(&info);
+  std::free(buffer);
+  return bytes;
+}
+
+std::string png_of(uint32_t width, uint32_t height, uint32_t format, const void* pixels) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = width;
+  image.height = height;
+  image.format = format;
+  png_alloc_size_t size = 0;
+  png_image_write_to_memory(&image, nullptr, &size, 0, pixels, 0, nullptr);
+  std::string bytes(size, '\0');
+  png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels, 0, nullptr);
+  bytes.resize(size);
+  return bytes;
+}
+
+/// A PNG whose header says so, with a right checksum, and nothing sound behind it.
+std::string png_header(uint32_t width, uint32_t height) {
+  std::string chunk = "IHDR";
+  for (const uint32_t size : {width, height}) {
+    for (int shift = 24; shift >= 0; shift -= 8) chunk += static_cast<char>(size >> shift);
+  }
+  chunk += std::string("\x08\x02\x00\x00\x00", 5);
+  const auto sum = static_cast<uint32_t>(crc32(
+      0, reinterpret_cast<const unsigned char*>(chunk.data()), static_cast<uInt>(chunk.size())));
+  std::string bytes = std::string("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d", 12) + chunk;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(sum >> shift);
+  return bytes + std::string("\x00\x00\x00\x10IDAT", 8) + std::string(20, 'x');
+}
+
+double largest_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  double largest = a.size() == b.size() ? 0 : 1e9;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return largest;
+}
+
+TEST(Picture, JpegsComeInColourAndGrey) {
+  const Picture colour = decode(jpeg_of(40, 30, 3, JCS_RGB), "a.jpg");
+  EXPECT_EQ(colour.width, 40);
+  EXPECT_EQ(colour.height, 30);
+  // Colour is stored at half the resolution, and rounds.
+  EXPECT_LE(largest_difference(colour.pixels, smooth_pixels(40, 30, 3)), 12);
+  const Picture grey = decode(jpeg_of(40, 30, 1, JCS_GRAYSCALE), "b.jpg", 1);
+  EXPECT_LE(largest_difference(grey.pixels, smooth_pixels(40, 30, 1)), 3);
+  const Picture both = decode(jpeg_of(40, 30, 1, JCS_GRAYSCALE), "b.jpg", 3);
+  ASSERT_EQ(both.pixels.size(), 3 * grey.pixels.size());
+  for (size_t i = 0; i < grey.pixels.size(); ++i) {
+    for (size_t c = 0; c < 3; ++c) EXPECT_EQ(both.pixels[3 * i + c], grey.pixels[i]);
+  }
+}
+
+TEST(Picture, PngsComeInEveryFlavour) {
+  const auto pixels = smooth_pixels(20, 10, 3);
+  const std::string plain = png_of(20, 10, PNG_FORMAT_RGB, pixels.data());
+  EXPECT_EQ(decode(plain, "a.png").pixels, pixels);
+  const auto grey = smooth_pixels(20, 10, 1);
+  EXPECT_EQ(decode(png_of(20, 10, PNG_FORMAT_GRAY, grey.data()), "g.png", 1).pixels, grey);
+  // Nothing, laid over white, is white; what covers it all is itself.
+  const std::vector<uint8_t> clear{10, 20, 30, 0, 40, 50, 60, 255};
+  EXPECT_EQ(decode(png_of(2, 1, PNG_FORMAT_RGBA, clear.data()), "c.png").pixels,
+            (std::vector<uint8_t>{255, 255, 255, 40, 50, 60}));
+  const std::vector<uint16_t> deep(2 * 2, 65535);
+  EXPECT_EQ(decode(png_of(2, 2, PNG_FORMAT_LINEAR_Y, deep.data()), "d.png", 1).pixels,
+            (std::vector<uint8_t>(4, 255)));
+}
+
+TEST(Picture, WhatIsNoPictureIsRefusedByName) {
+  EXPECT_THAT(refusal([] { decode("", "e.jpg"); }),
+              HasSubstr("e.jpg: expected a picture, but the"));
+  EXPECT_THAT(refusal([] { decode("GIF89a...", "x.jpg"); }),
+              HasSubstr("x.jpg: expected a JPEG or"));
+  EXPECT_THAT(refusal([] { decode(jpeg_of(8, 8, 4, JCS_CMYK), "p.jpg"); }), HasSubstr("CMYK"));
+  const std::string jpeg = jpeg_of(64, 64, 3, JCS_RGB);
+  const auto pixels = smooth_pixels(64, 64, 3);
+  const std::string png = png_of(64, 64, PNG_FORMAT_RGB, pixels.data());
+  for (const std::string& whole : {jpeg, png}) {
+    for (const size_t left :
+         {size_t{4}, size_t{20}, whole.size() / 3, whole.size() / 2, whole.size() - 40}) {
+      EXPECT_THAT(refusal([&] { decode(whole.substr(0, left), "cut"); }),
+                  HasSubstr("cut: expected a"))
+          << left << " of " << whole.size();
+    }
+  }
+}
+
+TEST(Picture, BombsAreRefusedBeforeTheyAllocate) {
+  EXPECT_THAT(refusal([] { decode(png_header(60000, 60000), "bomb.png"); }),
+              HasSubstr("bomb.png: expected at most 100 megapixels"));
+  EXPECT_THAT(refusal([] { decode(png_header(2000000000, 2), "flat.png"); }),
+              HasSubstr("flat.png: expected"));
+  std::string jpeg = jpeg_of(16, 16, 3, JCS_RGB);
+  const size_t frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
+  EXPECT_THAT(refusal([&] { decode(jpeg, "bomb.jpg"); }),
+              HasSubstr("bomb.jpg: expected at most 100 megapixels"));
+}
+
+/// The weighted mean that antialiasing is, by its definition: a triangle as wide as the larger of
+/// two pixels, old and new.
+double antialiased(const std::vector<uint8_t>& line, int64_t to, int64_t place) {
+  const auto from = static_cast<double>(line.size());
+  const double ratio = from / static_cast<double>(to);
+  const double reach = std::max(1.0, ratio);
+  const double centre = (static_cast<double>(place) + 0.5) * ratio;
+  double sum = 0, weights = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const double weight =
+        std::max(0.0, 1 - std::abs(static_cast<double>(i) + 0.5 - centre) / reach);
+    sum += weight * line[i];
+    weights += weight;
+  }
+  return sum / weights / 255;
+}
+
+TEST(Picture, IsResizedWithAntialiasing) {
+  Picture line{23, 1, 1, {}};
+  for (int i = 0; i < 23; ++i) line.pixels.push_back(static_cast<uint8_t>((i * 97) % 256));
+  for (const int64_t width : {5, 11, 23, 40}) {
+    const torch::Tensor resized = to_tensor(line, 1, width);
+    ASSERT_EQ(resized.sizes(), (c10::IntArrayRef{1, 1, width}));
+    for (int64_t i = 0; i < width; ++i) {
+      // Sums of some ten float32 products.
+      EXPECT_NEAR(resized[0][0][i].item<double>(), antialiased(line.pixels, width, i), 1e-6);
+    }
+  }
+  const Picture colour{2, 2, 3,
+                       std::vector<uint8_t>{255, 0, 51, 255, 0, 51, 255, 0, 51, 255, 0, 51}};
+  const torch::Tensor flat = to_tensor(colour, 7, 5);
+  for (int64_t c = 0; c < 3; ++c) {
+    const double value = c == 0 ? 1 : c == 1 ? 0 : 0.2;
+    EXPECT_LE((flat[c] - value).abs().max().item<double>(), 1e-6);
+  }
+  EXPECT_THAT(refusal([&] { to_tensor(line, 0, 5); }), HasSubstr("0 × 5"));
+}
+
+class Folders : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto write = [&](const std::string& name, const std::string& bytes) {
+      make_folders((folder_ / name).parent_path());
+      write_file_atomically(folder_ / name, {bytes});
+    };
+    const auto pixels = smooth_pixels(30, 20, 3);
+    for (int i = 0; i < 4; ++i) {
+      write("set/dog/" + std::to_string(i) + ".png",
+            png_of(30 - static_cast<uint32_t>(i), 20, PNG_FORMAT_RGB, pixels.data()));
+      write("set/cat/" + std::to_string(i) + ".jpg", jpeg_of(24 + i, 18, 3, JCS_RGB));
+    }
+    write("set/cat/.hidden", "x");
+    write("set/notes.txt", "beside the classes");
+    options_.height = options_.width = 12;
+  }
+
+  test::TempFolder folder_;
+  LoadOptions options_;
+};
+
+TEST_F(Folders, AreClassesAndTheirFiles) {
+  const ImageFolder found = list_images(folder_ / "set");
+  EXPECT_EQ(found.classes, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(found.files.size(), 8U);
+  const LoadedImages loaded = load_images(found, {6, 0, 6}, options_);
+  EXPECT_EQ(loaded.x.sizes(), (c10::IntArrayRef{3, 3, 12, 12}));
+  EXPECT_TRUE(loaded.x[0].equal(loaded.x[2]));
+  EXPECT_FALSE(loaded.x[0].equal(loaded.x[1]));
+  EXPECT_TRUE(loaded.y.equal(torch::tensor({{0.0, 1.0}, {1.0, 0.0}, {0.0, 1.0}}, torch::kFloat64)));
+  // The same whatever the number of threads.
+  const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const torch::Tensor one = load_images(found, all, options_).x;
+  at::set_num_threads(4);
+  const torch::Tensor four = load_images(found, all, options_).x;
+  at::set_num_threads(threads);
+  EXPECT_TRUE(one.equal(four));
+}
+
+TEST_F(Folders, ForeignFilesAreNamedOrSkipped) {
+  write_file_atomically(folder_ / "set/dog/readme.md", {"no picture"});
+  const ImageFolder found = list_images(folder_ / "set");
+  const std::vector<int64_t> rows{0, 8, 1};
+  ASSERT_EQ(found.files[8].path.filename(), "readme.md");
+  EXPECT_THAT(refusal([&] { load_images(found, rows, options_); }),
+              HasSubstr("readme.md: expected"));
+  options_.skip_bad = true;
+  const LoadedImages loaded = load_images(found, rows, options_);
+  EXPECT_EQ(loaded.rows, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(loaded.y.size(0), 2);
+  ASSERT_EQ(loaded.skipped.size(), 1U);
+  EXPECT_THAT(loaded.skipped[0].reason, HasSubstr("readme.md"));
+  EXPECT_THAT(refusal([&] { load_images(found, {8}, options_); }), HasSubstr("none of 1 files"));
+}
+
+TEST_F(Folders, SaysWhatIsMissing) {
+  EXPECT_THAT(refusal([&] { list_images(folder_ / "no"); }), HasSubstr("a folder of pictures"));
+  EXPECT_THAT(refusal([&] { list_images(folder_ / "set/cat"); }), HasSubstr("it has no folders"));
+  make_folders(folder_ / "set/empty");
+  EXPECT_THAT(refusal([&] { list_images(folder_ / "set"); }),
+              HasSubstr("empty: expected pictures"));
+  EXPECT_THAT(refusal([&] {
+                load_images({folder_.path(), {"a"}, {}}, {0}, options_);
+              }),
+              HasSubstr("has 0 pictures"));
+}
+
+TEST_F(Folders, TheCacheHoldsWhileFilesStayAsTheyAre) {
+  options_.cache = folder_ / "cache";
+  const ImageFolder found = list_images(folder_ / "set");
+  const LoadedImages first = load_images(found, {0, 5}, options_);
+  EXPECT_FALSE(first.cached);
+  const LoadedImages second = load_images(found, {0, 5}, options_);
+  EXPECT_TRUE(second.cached);
+  EXPECT_TRUE(second.x.equal(first.x));
+  EXPECT_TRUE(second.y.equal(first.y));
+  options_.height = 13;
+  EXPECT_FALSE(load_images(found, {0, 5}, options_).cached);
+  options_.height = 12;
+  const auto file = found.files[5].path;
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) + std::chrono::seconds(3));
+  EXPECT_FALSE(load_images(found, {0, 5}, options_).cached);
+  // A cache that is damaged is as good as none.
+  for (const auto& entry : std::filesystem::directory_iterator(options_.cache)) {
+    write_file_atomically(entry.path(), {"damaged"});
+  }
+  const LoadedImages again = load_images(found, {0, 5}, options_);
+  EXPECT_FALSE(again.cached);
+  EXPECT_TRUE(again.x.equal(first.x));
+}
+
+TEST(Channels, AreBroughtToMeanZeroAndDeviationOne) {
+  torch::manual_seed(1);
+  torch::Tensor x = torch::rand({5, 2, 4, 4});
+  x.select(1, 1).fill_(0.5);
+  const ChannelScale scale = channel_scale(x);
+  const torch::Tensor y = normalize(x, scale).select(1, 0).to(torch::kFloat64);
+  EXPECT_NEAR(y.mean().item<double>(), 0, 1e-6);
+  EXPECT_NEAR(y.std(false).item<double>(), 1, 1e-6);
+  EXPECT_EQ(scale.deviation[1], 1);
+  EXPECT_EQ(normalize(x, scale).select(1, 1).abs().max().item<double>(), 0);
+  EXPECT_THAT(refusal([&] {
+                normalize(torch::zeros({1, 3, 2, 2}), scale);
+              }),
+              HasSubstr("2 channels"));
+}
+
+std::string idx_of(const std::vector<uint32_t>& shape, size_t count, char kind = 8) {
+  std::string bytes{0, 0, kind, static_cast<char>(shape.size())};
+  for (const uint32_t size : shape) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(size >> shift);
+  }
+  for (size_t i = 0; i < count; ++i) bytes += static_cast<char>(i % 251);
+  return bytes;
+}
+
+std::string gzipped(const std::string& bytes) {
+  const test::TempFolder folder;
+  const auto path = folder / "a.gz";
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, bytes.data(), static_cast<unsigned int>(bytes.size()));
+  gzclose(file);
+  return read_file(path);
+}
+
+TEST(Idx, HoldsBytesOfAShape) {
+  const std::string bytes = idx_of({2, 3, 4}, 24);
+  const torch::Tensor values = parse_idx(bytes, "d.idx");
+  EXPECT_EQ(values.sizes(), (c10::IntArrayRef{2, 3, 4}));
+  EXPECT_EQ(values[1][2][3].item<int>(), 23);
+  EXPECT_TRUE(parse_idx(gzipped(bytes), "d.idx.gz").equal(values));
+  const test::TempFolder folder;
+  write_file_atomically(folder / "d.idx", {bytes});
+  EXPECT_TRUE(read_idx(folder / "d.idx").equal(values));
+}
+
+TEST(Idx, HeadersThatLieAreRefused) {
+  for (const auto& [bytes, why] : std::vector<std::pair<std::string, std::string>>{
+           {"", "two zero bytes"},
+           {"PK..", "two zero bytes"},
+           {idx_of({3}, 3, 0x0d), "unsigned bytes"},
+           {idx_of({}, 0), "1 to 8 dimensions"},
+           {idx_of({3}, 3).substr(0, 6), "ends within its header"},
+           {idx_of({3}, 2), "says 3 bytes, but there are 2"},
+           {idx_of({3}, 4), "says 3 bytes, but there are 4"},
+           {idx_of({0}, 0), "the size 0"},
+           {idx_of({4000000000U, 4000000000U, 4000000000U}, 0), "4 GiB"},
+           {gzipped(idx_of({30}, 30)).substr(0, 25), "cut short"},
+           {gzipped(gzipped(idx_of({3}, 3))), "gzipped twice"}}) {
+    EXPECT_THAT(refusal([&] { parse_idx(bytes, "d.idx"); }), HasSubstr(why));
+  }
+}
+
+}  // namespace
+}  // namespace cdt::image
