@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace cdt::report {
 namespace {
@@ -211,12 +212,25 @@ Table errors_table(const RunRecord& run) {
   return table;
 }
 
+/// Why a walk went no further.
+std::string end_of_walk(const std::string& outcome) {
+  static const std::map<std::string, std::string> kWords{
+      {"early-stopping", "held-out rows gained no more"},
+      {"steps", "the last point was reached"},
+      {"time", "the time was up"},
+      {"floor", "nothing was left to move"}};
+  const auto found = kWords.find(outcome);
+  return found == kWords.end() ? show(outcome) : found->second;
+}
+
 Table outcome_table(const RunRecord& run) {
   const RunOutcome outcome = run.outcome.value_or(RunOutcome{});
-  Table table{"Outcome",
-              {"", ""},
-              {{run.predictor ? "the walk ended by" : "outcome", show(outcome.outcome)}},
-              ""};
+  Table table{
+      "Outcome",
+      {"", ""},
+      {run.predictor ? std::vector<std::string>{"the walk ended", end_of_walk(outcome.outcome)}
+                     : std::vector<std::string>{"outcome", show(outcome.outcome)}},
+      ""};
   const auto add = [&](const char* name, std::string value) {
     table.rows.push_back({name, std::move(value)});
   };
