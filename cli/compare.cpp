@@ -1,5 +1,6 @@
 // cdt compare: methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
+#include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +18,21 @@ struct CompareCommand {
   std::vector<std::string> archs{"256x256"};
   const CLI::App* app = nullptr;
 };
+
+/// Which methods run at the rates of --lrs, and which once at a rate of their own: guarded always
+/// does, and those whose rates are not told by curvature unless --methods and --lrs name both.
+void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
+  const bool asked = options.app->count("--methods") > 0 && options.app->count("--lrs") > 0;
+  std::vector<std::string> at_rates;
+  for (const std::string& name : plan.methods) {
+    const bool curvature = name == experiment::kGdBest ||
+                           train::traits_of(train::parse_method(name)).by_curvature;
+    const bool guarded = name == train::to_string(train::Method::kGuarded);
+    if (asked || curvature) at_rates.push_back(name);
+    if (guarded || !(asked || curvature)) plan.own_rate.push_back(name);
+  }
+  plan.methods = at_rates;
+}
 
 /// "500x500x500": the widths of the hidden layers.
 experiment::Architecture parse_architecture(const std::string& text) {
@@ -49,6 +65,7 @@ int run_compare(CompareCommand& options) {
   for (const std::string& text : options.archs) {
     plan.architectures.push_back(parse_architecture(text));
   }
+  choose_rates(options, plan);
   plan.samples.architecture = plan.architectures.front().name;
   plan.samples.lr = plan.lrs[plan.lrs.size() / 2];
   for (const CLI::Option* option : options.app->get_options()) {
@@ -72,7 +89,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   options->app = &app;
   experiment::Plan& plan = options->plan;
   plan.lrs = {1, 0.1, 0.01};
-  plan.methods = {"gd", "cdt", "guarded"};
+  plan.methods = {"gd", "cdt", "guarded", "adam"};
   plan.seeds = 3;
   plan.steps = 300;
   add_data_options(app, plan.data, /*required=*/true);
@@ -86,7 +103,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   add_network_options(app, plan.network, /*hidden_layers=*/false);
   add_sweep_axes(app, plan);
   app.get_option("--lrs")->default_str("1,0.1,0.01");
-  app.get_option("--methods")->default_str("gd,cdt,guarded");
+  app.get_option("--methods")->default_str("gd,cdt,guarded,adam");
   app.get_option("--seeds")->capture_default_str();
   app.get_option("--steps")->capture_default_str();
   add_named(app, "--loss", plan.loss, dynamics::parse_loss, {"sse", "half-mse", "mse"},
@@ -108,6 +125,8 @@ std::function<int()> setup_compare(CLI::App& app) {
   add_memory(app, plan.memory_bytes, "for each kernel's computation, in MB");
   options->sweep.add_to(app, "compare");
   app.footer(
+      "guarded also runs once at the rate that it finds itself. adam and lbfgs run at their usual "
+      "rates, 0.001 and 1, unless --methods and --lrs are both given.\n"
       "Runs that --out holds already are not repeated: a killed sweep continues, and more --lrs, "
       "--methods or --seeds may be added later.\n\n"
       "Example:\n"

@@ -29,7 +29,8 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
       ->check(positive())
       ->type_name("LR");
   std::vector<std::string> methods = train::method_names();
-  methods.emplace_back("gd-best");
+  std::erase(methods, train::to_string(train::Method::kPath));  // it has no rate
+  methods.emplace_back(experiment::kGdBest);
   app.add_option("--methods", plan.methods,
                  "of gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest "
                  "stable rate), cdt, guarded, momentum, adam, lbfgs")

@@ -26,11 +26,14 @@ std::vector<double> to_vector(const Tensor& values) {
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
+/// Whether the sweep says the rate; otherwise training takes its own.
+bool has_rate(const Case& what) { return what.lr > 0 || what.method == kGdBest; }
+
 train::TrainOptions training_options(const Plan& plan, const Case& what, double rate) {
   train::TrainOptions options;
   options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
   options.loss = plan.loss;
-  options.learning_rate = rate;
+  if (has_rate(what)) options.learning_rate = rate;
   if (options.method != train::Method::kGuarded) options.schedule = plan.schedule;
   options.q = plan.q;
   options.p = what.p;
@@ -132,7 +135,10 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   run.shape = problem.model->describe();
   const double factor = dynamics::gradient_factor(plan.loss, modes.size());
   const double stable = analysis::assess_stability(modes, 0).scale_max / factor;
-  run.lr = what.lr > 0 ? what.lr : kBestShare * stable;
+  run.lr = what.lr > 0      ? what.lr
+           : has_rate(what) ? kBestShare * stable
+                            : train::start_rate(train::parse_method(what.method),
+                                                dynamics::unit_rate(modes, factor));
   const auto stability = analysis::assess_stability(modes, run.lr * factor);
   run.lambda_max = modes.largest();
   run.lr_max = stable;

@@ -35,6 +35,7 @@ void require_countable(const Plan& plan) {
   };
   const double each =
       times(seeds_of(plan.seeds), plan.lrs.size(), plan.methods.size()) +
+      times(seeds_of(plan.seeds), plan.own_rate.size(), 1) +
       times(seeds_of(plan.further.seeds), plan.further.lrs.size(), plan.further.methods.size());
   const double all = each * static_cast<double>(plan.architectures.size()) +
                      times(seeds_of(plan.weights.seeds), plan.weights.p.size(), 1);
@@ -71,17 +72,20 @@ const Architecture& Plan::architecture(const std::string& name) const {
 }
 
 void require_sound(const Plan& plan) {
-  CDT_REQUIRE(
-      !plan.architectures.empty() && !plan.lrs.empty() && !plan.methods.empty() && plan.seeds > 0,
-      "a sweep needs at least one architecture, learning rate, method and seed");
+  const bool rated = !plan.methods.empty() || plan.own_rate.empty();
+  CDT_REQUIRE(!plan.architectures.empty() && plan.seeds > 0 &&
+                  (!rated || (!plan.methods.empty() && !plan.lrs.empty())),
+              "a sweep needs at least one architecture, learning rate, method and seed");
   CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, not ", plan.steps);
   require_countable(plan);
   for (const double lr : plan.lrs) require_positive(lr, "a learning rate");
   for (const std::string& method : plan.methods) {
     if (method != kGdBest) train::parse_method(method);
   }
+  for (const std::string& method : plan.own_rate) train::parse_method(method);
   require_distinct(plan.lrs, "learning rates");
   require_distinct(plan.methods, "methods");
+  require_distinct(plan.own_rate, "methods at their own rate");
   std::vector<std::string> names;
   for (const Architecture& each : plan.architectures) {
     require_file_name(each.name, "the name of an architecture");  // it begins those of its runs
@@ -110,6 +114,11 @@ std::vector<Case> cases_of(const Plan& plan) {
                         lr == plan.samples.lr && (method == "gd" || method == "cdt");
           add(what);
         }
+      }
+      for (const std::string& method : plan.own_rate) {
+        Case what{each.name, method, 0, plan.p, static_cast<uint64_t>(seed), plan.steps};
+        what.details = seed == 1 && plan.methods.empty() && method == plan.own_rate.front();
+        add(what);
       }
     }
     for (int64_t seed = 1; seed <= std::min(plan.further.seeds, plan.seeds); ++seed) {

@@ -23,7 +23,7 @@ struct Architecture {
 struct Case {
   std::string architecture;
   std::string method;  ///< as of train::parse_method, or gd-best
-  double lr = 0;       ///< 0 for gd-best, which finds its own
+  double lr = 0;       ///< 0: one of the method's own
   double p = 0.1;
   uint64_t seed = 1;
   int64_t steps = 0;
@@ -73,7 +73,8 @@ struct Plan {
   int64_t memory_bytes = int64_t{2} << 30;  ///< for each kernel's computation
   std::vector<Architecture> architectures;
   std::vector<double> lrs;
-  std::vector<std::string> methods;
+  std::vector<std::string> methods;  ///< at every rate; gd-best at its own alone
+  std::vector<std::string> own_rate;  ///< methods that run once, at the rate that they take unasked
   FurtherRates further;
   OtherWeights weights;
   TracedRun samples;

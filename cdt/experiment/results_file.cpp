@@ -42,6 +42,7 @@ ordered_json describe_rows(const std::vector<Row>& rows) {
                     {"seconds", row.seconds},
                     {"published", published},
                     {"difference", number_or_null(row.difference())}});
+    if (row.own_rate()) list.back()["own_rate"] = true;
   }
   return list;
 }
@@ -145,6 +146,7 @@ report::SweepTableRow row_of(const JsonValue& content) {
   row.seconds = content["seconds"].number_or_nan();
   if (content["published"].exists()) row.published = loss_in(content["published"]);
   row.difference = content["difference"].number_or_nan();
+  row.own_rate = content["own_rate"].flag_or(false);
   return row;
 }
 

@@ -11,7 +11,7 @@ namespace cdt::experiment {
 const Row* find_row(const std::vector<Row>& rows, const std::string& architecture,
                     const std::string& method, double lr) {
   for (const Row& row : rows) {
-    if (row.architecture == architecture && row.method == method && row.lr == lr) return &row;
+    if (row.architecture == architecture && row.method == method && row.asked_lr == lr) return &row;
   }
   return nullptr;
 }
@@ -106,6 +106,7 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
     for (const std::string& method : plan.methods) {
       if (method == kGdBest) add(architecture, method, 0);
     }
+    for (const std::string& method : plan.own_rate) add(architecture, method, 0);
   }
   return rows;
 }

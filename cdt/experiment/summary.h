@@ -18,8 +18,8 @@ struct PublishedLoss {
 struct Row {
   std::string architecture;
   std::string method;
-  double asked_lr = 0;  ///< 0 for gd-best
-  double lr = 0;        ///< the mean for gd-best
+  double asked_lr = 0;  ///< 0: the method's own
+  double lr = 0;        ///< of its own ones the mean
   std::vector<const CaseRun*> runs;
   int64_t converged = 0;
   double val_mean = 0;  ///< over the converged, NaN if there are none; likewise the others
@@ -30,6 +30,8 @@ struct Row {
   int64_t strictly_contracting = 0;  ///< runs with αc_Lλ_max < 1
   std::optional<PublishedLoss> published;
 
+  /// Whether nobody has chosen the rate; that of gd-best is chosen by what it is.
+  bool own_rate() const { return asked_lr == 0 && method != kGdBest; }
   bool all_converged() const { return converged == static_cast<int64_t>(runs.size()); }
   /// (ours − published) / published spread; NaN where either has none.
   double difference() const;
@@ -37,7 +39,7 @@ struct Row {
 
 /// In the order of the plan. `runs` must outlive the rows.
 std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs);
-/// nullptr if there is none.
+/// nullptr if there is none. `lr` is the one asked for, 0 the method's own.
 const Row* find_row(const std::vector<Row>& rows, const std::string& architecture,
                     const std::string& method, double lr);
 

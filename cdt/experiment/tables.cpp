@@ -33,6 +33,11 @@ std::string converged(const Row& row) {
   return fmt::format("{}/{}", row.converged, row.runs.size());
 }
 
+/// Of a rate that nobody chose, that it was so.
+std::string rate(const Row& row) {
+  return row.own_rate() ? "own" : fmt::format("{:.3g}", row.lr);
+}
+
 std::string verdict(const report::Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
@@ -95,8 +100,8 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
       text += " training |\n|---|---|---|---|---|---|---|";
       text += beside ? "---|---|\n" : "\n";
     }
-    text += fmt::format("| {:.4g} | {} | {} | {} | {} | {} |", row.lr, row.method,
-                        share(row.reachable, row), share(row.strictly_contracting, row),
+    text += fmt::format("| {:.4g}{} | {} | {} | {} | {} | {} |", row.lr,
+                        row.own_rate() ? " (own)" : "", row.method, share(row.reachable, row), share(row.strictly_contracting, row),
                         converged(row), loss(row.val_mean, row.val_std));
     if (beside) text += fmt::format(" {} | {} |", published(row), difference(row));
     text += std::isfinite(row.train_mean) ? fmt::format(" {:.2g} |\n", row.train_mean) : " ∞ |\n";
@@ -114,7 +119,7 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
   const bool beside = any_published(rows);
   std::string text = fmt::format("\n{}\n", title);
   std::string last;
-  double rate = 0;
+  std::string last_rate;
   for (const Row& row : rows) {
     if (row.architecture != last) {
       last = row.architecture;
@@ -123,11 +128,11 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
                       row.architecture, row.runs.front()->shape, pad("lr", 9), pad("method", 12),
                       pad("reachable", 11), pad("αc_Lλ<1", 9), pad("converged", 11),
                       pad("ours", 18), beside ? pad("published", 18) + pad("difference", 12) : "");
-    } else if (row.lr != rate) {
+    } else if (rate(row) != last_rate) {
       text += "\n";
     }
-    rate = row.lr;
-    text += pad(fmt::format("{:.3g}", row.lr), 9) + pad(row.method, 12) +
+    last_rate = rate(row);
+    text += pad(last_rate, 9) + pad(row.method, 12) +
             pad(share(row.reachable, row), 11) + pad(share(row.strictly_contracting, row), 9) +
             pad(converged(row), 11) + pad(loss(row.val_mean, row.val_std), 18);
     if (beside) text += pad(published(row), 18) + pad(difference(row), 12);

@@ -77,7 +77,7 @@ std::vector<Table> rows_tables(const std::vector<SweepTableRow>& rows) {
                               [&](const Table& each) { return each.title == title; });
     if (table == tables.end()) table = tables.insert(table, {title, columns, {}, ""});
     std::vector<std::string> cells{
-        show(row.lr),
+        show(row.lr) + (row.own_rate ? "\u00a0(own)" : ""),
         show(row.method),
         yes_or_share(row.reachable, row.reachable_runs, row.runs),
         yes_or_share(row.strictly_contracting, row.strictly_contracting_runs, row.runs),

@@ -17,6 +17,7 @@ struct SweepTableRow {
   std::string architecture;
   std::string shape;  ///< "79-500-1"
   double lr = kNotKnown;
+  bool own_rate = false;  ///< whether the method has chosen it
   std::string method;
   std::optional<bool> reachable;  ///< in all runs; the count says in how many
   std::optional<int64_t> reachable_runs;
