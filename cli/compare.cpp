@@ -25,8 +25,8 @@ void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
   const bool asked = options.app->count("--methods") > 0 && options.app->count("--lrs") > 0;
   std::vector<std::string> at_rates;
   for (const std::string& name : plan.methods) {
-    const bool curvature = name == experiment::kGdBest ||
-                           train::traits_of(train::parse_method(name)).by_curvature;
+    const bool curvature =
+        name == experiment::kGdBest || train::traits_of(train::parse_method(name)).by_curvature;
     const bool guarded = name == train::to_string(train::Method::kGuarded);
     if (asked || curvature) at_rates.push_back(name);
     if (guarded || !(asked || curvature)) plan.own_rate.push_back(name);
@@ -60,6 +60,7 @@ int run_compare(CompareCommand& options) {
     plan.schedule.decay = 0.5;
   }
   plan.kind = "compare";
+  plan.errors = true;
   plan.title =
       fmt::format("Comparison on {}", std::filesystem::path(plan.data.file).filename().string());
   for (const std::string& text : options.archs) {
@@ -79,7 +80,14 @@ int run_compare(CompareCommand& options) {
         given ? fmt::format("{}", fmt::join(option->results(), ", ")) : option->get_default_str();
     plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
-  return run_sweep(plan, {}, options.sweep);
+  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  if (options.app->count("--loss") == 0 && study::is_class(table, plan.data.targets)) {
+    plan.loss = dynamics::Loss::kCrossEntropy;
+    for (report::Setting& setting : plan.settings) {
+      if (setting.name == "loss") setting.value = to_string(plan.loss);
+    }
+  }
+  return run_sweep(plan, table, {}, options.sweep);
 }
 
 }  // namespace
@@ -106,8 +114,10 @@ std::function<int()> setup_compare(CLI::App& app) {
   app.get_option("--methods")->default_str("gd,cdt,guarded,adam");
   app.get_option("--seeds")->capture_default_str();
   app.get_option("--steps")->capture_default_str();
-  add_named(app, "--loss", plan.loss, dynamics::parse_loss, {"sse", "half-mse", "mse"},
-            "sse, half-mse or mse: targets are numbers");
+  add_named(app, "--loss", plan.loss, dynamics::parse_loss,
+            {"sse", "half-mse", "mse", "cross-entropy"},
+            "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers. "
+            "Default: cross-entropy if the target is text");
   add_named(app, "--schedule", plan.schedule.kind, train::parse_schedule,
             {"constant", "inverse", "exponential", "cosine", "step"},
             "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "

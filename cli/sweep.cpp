@@ -44,8 +44,8 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
   app.add_option("--steps", plan.steps, "of each run")->check(positive())->type_name("N");
 }
 
-int run_sweep(const experiment::Plan& plan, const paper::Published& published,
-              const SweepOptions& options) {
+int run_sweep(const experiment::Plan& plan, const data::Table& table,
+              const paper::Published& published, const SweepOptions& options) {
   MachineOptions machine = options.machine;
   machine.threads = 1;
   const std::filesystem::path folder(options.out);
@@ -63,7 +63,7 @@ int run_sweep(const experiment::Plan& plan, const paper::Published& published,
   how.progress = progress("sweep", "runs", options.output.quiet);
   const experiment::Sweep sweep = [&] {
     const InterruptScope interrupts;
-    return experiment::run(plan, folder, how);
+    return experiment::run(plan, table, folder, how);
   }();
   if (!sweep.complete) {
     complain(fmt::format("interrupted with {} of {} runs done; the same command continues",

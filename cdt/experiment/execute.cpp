@@ -6,6 +6,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/predictions.h>
 #include <fmt/format.h>
 
 namespace cdt::experiment {
@@ -43,6 +44,55 @@ train::TrainOptions training_options(const Plan& plan, const Case& what, double 
   options.memory_bytes = plan.memory_bytes;
   options.checkpoint_seconds = 1e9;  // the sweep repeats a run that was cut short
   return options;
+}
+
+/// What the runs of one architecture and seed share.
+StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
+  const auto start = Clock::now();
+  kernel::NtkOptions options;
+  options.memory_bytes = plan.memory_bytes;
+  const auto ntk = kernel::empirical_ntk(problem.model, problem.data.x, options);
+  const Tensor& theta = ntk.theta;
+  StartKernel kernel;
+  if (dynamics::is_quadratic(plan.loss)) {
+    kernel.modes =
+        dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
+    kernel.factor = dynamics::gradient_factor(plan.loss, kernel.modes.size());
+    kernel.lr_max = analysis::assess_stability(kernel.modes, 0).scale_max / kernel.factor;
+  } else {
+    const auto plant =
+        control::linearize_cross_entropy(theta, ntk.outputs.to(torch::kFloat64), problem.data.y,
+                                         control::kUsualSmoothing, ntk.network_dtype);
+    kernel.modes = plant.modes;
+    kernel.factor = 1 / static_cast<double>(plant.samples);
+    // ‖∂²L/∂ŷ²‖ ≤ 1/(2r): stable whatever the logits become.
+    kernel.lr_max = 4 / kernel.factor / torch::linalg_eigvalsh(theta).max().item<double>();
+  }
+  kernel.row_norm = to_vector(theta.norm(2, 1));
+  kernel.seconds = seconds_since(start);
+  return kernel;
+}
+
+std::vector<TargetError> to_target_errors(const study::Errors& errors) {
+  std::vector<TargetError> found;
+  for (const auto& [target, value] : errors) {
+    const auto* number = std::get_if<study::NumberErrors>(&value);
+    found.push_back(
+        {target, number == nullptr,
+         number != nullptr ? number->rmse : 1 - std::get<study::ClassErrors>(value).accuracy});
+  }
+  return found;
+}
+
+/// Of the network as it is, on the validation rows.
+std::vector<TargetError> measure(const study::Problem& problem, const data::Table& table) {
+  const torch::NoGradGuard no_graph;
+  const Tensor outputs =
+      problem.model->forward(problem.data.x_val).to(torch::kCPU, torch::kFloat64);
+  const data::Preprocess& preprocess = problem.preprocess;
+  return to_target_errors(
+      study::measure_errors(preprocess, study::in_units(problem.model, preprocess, outputs),
+                            preprocess.targets_in_units(table, problem.split.validation)));
 }
 
 void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const data::Table& table,
@@ -117,31 +167,23 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
                                const std::function<bool()>& stop) {
   study::NetworkOptions network = plan.network;
   network.hidden = plan.architecture(what.architecture).hidden;
-  study::Problem problem = study::make_problem(table, plan.data, network, what.seed, device);
+  study::Problem problem = study::make_problem(table, data_of(plan), network, what.seed, device);
 
-  const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed), [&] {
-    const auto start = Clock::now();
-    kernel::NtkOptions ntk;
-    ntk.memory_bytes = plan.memory_bytes;
-    const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
-    auto decomposed =
-        dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
-    return StartKernel{std::move(decomposed), to_vector(theta.norm(2, 1)), seconds_since(start)};
-  });
+  const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed),
+                                        [&] { return make_start_kernel(plan, problem); });
   const dynamics::Modes& modes = start_kernel->modes;
 
   CaseRun run;
   run.what = what;
   run.shape = problem.model->describe();
-  const double factor = dynamics::gradient_factor(plan.loss, modes.size());
-  const double stable = analysis::assess_stability(modes, 0).scale_max / factor;
+  const double factor = start_kernel->factor;
   run.lr = what.lr > 0      ? what.lr
-           : has_rate(what) ? kBestShare * stable
+           : has_rate(what) ? kBestShare * start_kernel->lr_max
                             : train::start_rate(train::parse_method(what.method),
                                                 dynamics::unit_rate(modes, factor));
   const auto stability = analysis::assess_stability(modes, run.lr * factor);
   run.lambda_max = modes.largest();
-  run.lr_max = stable;
+  run.lr_max = start_kernel->lr_max;
   run.reachable = modes.rank == modes.size();
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
@@ -151,7 +193,7 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   if (what.details) add_details(run, plan, problem, table, controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
   train::Trainer trainer(problem.model, problem.data, options, nn::make_engine(problem.model));
-  trainer.adopt(modes, start_kernel->seconds);
+  if (dynamics::is_quadratic(plan.loss)) trainer.adopt(modes, start_kernel->seconds);
   train::TrainHooks hooks;
   hooks.stop_requested = stop;
   const bool controlled = train::is_controlled(options.method);
@@ -178,8 +220,10 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   {
     const torch::NoGradGuard no_graph;
     const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64);
-    run.final_error = to_vector(outputs - problem.data.y);
+    const bool classes = problem.preprocess.has_classes();
+    run.final_error = to_vector((classes ? outputs.softmax(1) : outputs) - problem.data.y);
   }
+  if (plan.errors && !result.diverged()) run.errors = measure(problem, table);
   const auto steps = static_cast<double>(result.steps + result.rejected);
   const nn::Operations sample = problem.model->operations_per_sample();
   run.operations = steps * sample.step * static_cast<double>(problem.data.x.size(0));

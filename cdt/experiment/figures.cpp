@@ -18,6 +18,8 @@ constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 /// The training loss that the figure of rates counts steps to: low enough to mean something, high
 /// enough for gradient descent to get there at some rates.
 constexpr double kGoal = 5e-3;
+/// And the cross entropy, which smoothed labels keep above zero.
+constexpr double kClassGoal = 0.2;
 
 std::vector<double> to_doubles(const std::vector<int64_t>& values) {
   return {values.begin(), values.end()};
@@ -60,9 +62,9 @@ Figure validation_figure(const Plan& plan, const std::vector<Row>& rows,
   Figure figure;
   figure.id = fmt::format("validation-{}-{}", identifier(architecture),
                           lr > 0 ? "lr-" + identifier(fmt::format("{}", lr)) : "own-rate");
-  figure.title = fmt::format("Architecture {}, {}: validation loss", architecture,
-                             lr > 0 ? fmt::format("learning rate {:g}", lr)
-                                    : "each method at a rate of its own");
+  figure.title = fmt::format(
+      "Architecture {}, {}: validation loss", architecture,
+      lr > 0 ? fmt::format("learning rate {:g}", lr) : "each method at a rate of its own");
   std::string lost;
   figure.x = {"step", false};
   figure.y = {"validation loss", true};
@@ -177,10 +179,11 @@ double steps_to(const CaseRun& run, double goal) {
 
 Figure rates_figure(const Plan& plan, const std::vector<CaseRun>& runs,
                     const std::string& architecture) {
+  const double goal = dynamics::is_quadratic(plan.loss) ? kGoal : kClassGoal;
   Figure figure;
   figure.id = "rates-" + identifier(architecture);
   figure.title =
-      fmt::format("Architecture {}: steps to a training loss of {:g}", architecture, kGoal);
+      fmt::format("Architecture {}: steps to a training loss of {:g}", architecture, goal);
   figure.caption =
       "Median over the seeds; no point where half of them or more do not get there (too slow, or "
       "diverged). Once the loop is closed and guarded, the learning rate stops mattering.";
@@ -189,9 +192,9 @@ Figure rates_figure(const Plan& plan, const std::vector<CaseRun>& runs,
   for (const std::string& method : plan.methods) {
     std::map<double, std::vector<double>> by_rate;
     for (const CaseRun& run : runs) {
-      if (run.what.architecture == architecture && run.what.method == method &&
-          run.what.lr > 0 && run.what.p == plan.p) {
-        const double steps = steps_to(run, kGoal);
+      if (run.what.architecture == architecture && run.what.method == method && run.what.lr > 0 &&
+          run.what.p == plan.p) {
+        const double steps = steps_to(run, goal);
         by_rate[run.what.lr].push_back(std::isnan(steps) ? HUGE_VAL : std::max(steps, 1.0));
       }
     }

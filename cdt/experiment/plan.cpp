@@ -71,6 +71,12 @@ const Architecture& Plan::architecture(const std::string& name) const {
   throw InvalidArgument(c10::str("there is no architecture '", name, "'; there are ", known));
 }
 
+study::DataOptions data_of(const Plan& plan) {
+  study::DataOptions data = plan.data;
+  data.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+  return data;
+}
+
 void require_sound(const Plan& plan) {
   const bool rated = !plan.methods.empty() || plan.own_rate.empty();
   CDT_REQUIRE(!plan.architectures.empty() && plan.seeds > 0 &&
@@ -110,8 +116,9 @@ std::vector<Case> cases_of(const Plan& plan) {
           Case what{each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.steps};
           what.details = seed == 1 && method == (steers ? "cdt" : plan.methods.front()) &&
                          lr == plan.lrs[plan.lrs.size() > 1 ? 1 : 0];
-          what.traces = seed == 1 && each.name == plan.samples.architecture &&
-                        lr == plan.samples.lr && (method == "gd" || method == "cdt");
+          what.traces = dynamics::is_quadratic(plan.loss) && seed == 1 &&
+                        each.name == plan.samples.architecture && lr == plan.samples.lr &&
+                        (method == "gd" || method == "cdt");
           add(what);
         }
       }

@@ -73,16 +73,20 @@ struct Plan {
   int64_t memory_bytes = int64_t{2} << 30;  ///< for each kernel's computation
   std::vector<Architecture> architectures;
   std::vector<double> lrs;
-  std::vector<std::string> methods;  ///< at every rate; gd-best at its own alone
+  std::vector<std::string> methods;   ///< at every rate; gd-best at its own alone
   std::vector<std::string> own_rate;  ///< methods that run once, at the rate that they take unasked
   FurtherRates further;
   OtherWeights weights;
   TracedRun samples;
+  bool errors = false;                    ///< whether runs also measure errors in units of the file
   std::vector<report::Setting> settings;  ///< as the report shows them
 
   /// @throws InvalidArgument, naming those that there are.
   const Architecture& architecture(const std::string& name) const;
 };
+
+/// The plan's data as its runs take them: a class is what the cross entropy learns.
+study::DataOptions data_of(const Plan& plan);
 
 /// @throws InvalidArgument if a rate, method or architecture comes twice (it would give two rows of
 /// the same runs), a method is not known, the name of an architecture cannot be that of a file,

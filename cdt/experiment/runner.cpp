@@ -78,6 +78,11 @@ std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vecto
 }  // namespace
 
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options) {
+  return run(plan, data::read_csv(plan.data.file, plan.data.csv), folder, options);
+}
+
+Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::path& folder,
+          const RunnerOptions& options) {
   // What is wrong with the settings shows before any run starts.
   require_sound(plan);
   for (const std::string& name : sweep_files()) {
@@ -85,10 +90,9 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
                 " of the folder ", folder.string(),
                 ", which the sweep writes; choose another folder, or copy the file");
   }
-  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
-  CDT_REQUIRE(
-      study::make_problem(table, plan.data, plan.network, 1, options.device).data.x_val.defined(),
-      "a sweep compares validation losses, and no rows are left to validate on");
+  CDT_REQUIRE(study::make_problem(table, data_of(plan), plan.network, 1, options.device)
+                  .data.x_val.defined(),
+              "a sweep compares validation losses, and no rows are left to validate on");
   Sweep sweep;
   sweep.checksum = table.checksum;
   sweep.table_rows = table.rows();

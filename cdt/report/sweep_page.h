@@ -12,6 +12,14 @@ struct MeanLoss {
   double spread = kNotKnown;  ///< standard deviation over the runs that converged
 };
 
+/// How far off a target is on rows left out: RMSE in units of the file, or of a class the share of
+/// wrong rows.
+struct SweepError {
+  std::string target;
+  bool is_class = false;
+  MeanLoss error;
+};
+
 /// A row of the table: the runs of one architecture, rate and method.
 struct SweepTableRow {
   std::string architecture;
@@ -26,6 +34,7 @@ struct SweepTableRow {
   std::optional<int64_t> converged;
   std::optional<int64_t> runs;
   MeanLoss validation;
+  std::vector<SweepError> errors;  ///< where they were measured
   double train_mean = kNotKnown;
   double seconds = kNotKnown;  ///< of a run
   std::optional<MeanLoss> published;
@@ -56,6 +65,7 @@ struct SweepRecord {
   std::string title = "Sweep";
   std::vector<std::string> summary;  ///< paragraphs
   bool complete = true;              ///< false: interrupted
+  bool classes = false;              ///< whether losses are cross entropies, not squares
   std::vector<SweepTableRow> rows;
   std::vector<Claim> claims;
   std::vector<Figure> figures;
