@@ -1,4 +1,4 @@
-// cdt compare: methods × learning rates × architectures × seeds on the user's own table.
+// cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
@@ -16,6 +16,7 @@ struct CompareCommand {
   experiment::Plan plan;
   SweepOptions sweep;
   std::vector<std::string> archs{"256x256"};
+  std::vector<std::string> goals{"predict", "fit"};
   const CLI::App* app = nullptr;
 };
 
@@ -32,6 +33,30 @@ void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
     if (guarded || !(asked || curvature)) plan.own_rate.push_back(name);
   }
   plan.methods = at_rates;
+}
+
+/// What is compared: runs that fit, by methods and rates, and runs that predict.
+void choose_runs(CompareCommand& options) {
+  const CLI::App& app = *options.app;
+  experiment::Plan& plan = options.plan;
+  const bool rates_given = app.count("--methods") > 0 || app.count("--lrs") > 0;
+  if (rates_given && app.count("--goals") == 0) options.goals = {"fit"};
+  const auto among = [&](study::Goal goal) {
+    return data::contains(options.goals, study::to_string(goal));
+  };
+  if (among(study::Goal::kFit)) {
+    choose_rates(options, plan);
+  } else {
+    for (const char* flag : {"--methods", "--lrs", "--steps", "--schedule", "--decay", "--p", "--q",
+                             "--validate-every"}) {
+      CDT_REQUIRE(app.count(flag) == 0, flag,
+                  " belongs to the goal fit, which --goals predict leaves out");
+    }
+    plan.methods.clear();
+  }
+  if (among(study::Goal::kPredict)) {
+    plan.own_rate.insert(plan.own_rate.end(), {experiment::kPredict, experiment::kPredictAdam});
+  }
 }
 
 /// "500x500x500": the widths of the hidden layers.
@@ -66,7 +91,7 @@ int run_compare(CompareCommand& options) {
   for (const std::string& text : options.archs) {
     plan.architectures.push_back(parse_architecture(text));
   }
-  choose_rates(options, plan);
+  choose_runs(options);
   plan.samples.architecture = plan.architectures.front().name;
   plan.samples.lr = plan.lrs[plan.lrs.size() / 2];
   for (const CLI::Option* option : options.app->get_options()) {
@@ -76,8 +101,9 @@ int run_compare(CompareCommand& options) {
                                                    "json", "quiet", "config"};
     if (kNoSettings.contains(name)) continue;
     const bool given = option->count() > 0;
-    const std::string value =
+    std::string value =
         given ? fmt::format("{}", fmt::join(option->results(), ", ")) : option->get_default_str();
+    if (name == "goals") value = fmt::format("{}", fmt::join(options.goals, ", "));
     plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
   const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
@@ -109,6 +135,15 @@ std::function<int()> setup_compare(CLI::App& app) {
       ->type_name("NxN")
       ->default_str("256x256");
   add_network_options(app, plan.network, /*hidden_layers=*/false);
+  app.add_option("--goals", options->goals,
+                 "predict: networks for new rows as cdt train makes them, by a path (predict) and "
+                 "by Adam (predict-adam), which learn from the training rows alone; fit: --methods "
+                 "at --lrs. Default: both, or fit alone if --methods or --lrs is given")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"predict", "fit"}))
+      ->type_name("GOAL")
+      ->default_str("predict,fit");
   add_sweep_axes(app, plan);
   app.get_option("--lrs")->default_str("1,0.1,0.01");
   app.get_option("--methods")->default_str("gd,cdt,guarded,adam");
@@ -139,8 +174,10 @@ std::function<int()> setup_compare(CLI::App& app) {
       "rates, 0.001 and 1, unless --methods and --lrs are both given.\n"
       "Runs that --out holds already are not repeated: a killed sweep continues, and more --lrs, "
       "--methods or --seeds may be added later.\n\n"
-      "Example:\n"
-      "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out cmp");
+      "Examples:\n"
+      "  cdt compare houses.csv --target price --out cmp\n"
+      "  cdt compare houses.csv --target district --goals predict --seeds 5\n"
+      "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out rates");
   return [options] { return run_compare(*options); };
 }
 

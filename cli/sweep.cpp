@@ -75,7 +75,7 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
     return kInterrupted;
   }
   paper::add_published(published, rows);
-  experiment::Results results{plan, sweep, rows, {}, {}};
+  experiment::Results results{plan, sweep, rows, {}, experiment::lowest_errors(rows)};
   results.claims = paper::check_claims(plan, published, rows, sweep.runs);
   if (!published.note.empty()) results.summary.push_back(published.note);
   const auto start = Clock::now();

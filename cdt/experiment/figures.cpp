@@ -70,7 +70,7 @@ Figure validation_figure(const Plan& plan, const std::vector<Row>& rows,
   figure.y = {"validation loss", true};
   for (const std::string& method : lr > 0 ? plan.methods : plan.own_rate) {
     const Row* row = find_row(rows, architecture, method, lr);
-    if (row == nullptr) continue;
+    if (row == nullptr || predicts(method)) continue;  // what predicts has no curve of its own
     if (!row->all_converged()) {
       lost += fmt::format(" {} of {} runs of {} diverged.",
                           static_cast<int64_t>(row->runs.size()) - row->converged, row->runs.size(),

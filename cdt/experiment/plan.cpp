@@ -52,12 +52,16 @@ double work_of(const Plan& plan, const Case& what) {
     count += static_cast<double>(width) * static_cast<double>(next);
     width = next;
   }
-  return count * static_cast<double>(what.steps);
+  constexpr double kStepsToPredict = 3000;  // as many: an ensemble takes so long
+  return count * (predicts(what.method) ? kStepsToPredict : static_cast<double>(what.steps));
 }
 
 }  // namespace
 
+bool predicts(const std::string& method) { return method == kPredict || method == kPredictAdam; }
+
 std::string Case::key() const {
+  if (predicts(method)) return fmt::format("{}-{}-seed{}", architecture, method, seed);
   const std::string rate = lr > 0 ? fmt::format("-lr{}", lr) : "";
   return fmt::format("{}-{}{}-p{}-seed{}-steps{}", architecture, method, rate, p, seed, steps);
 }
@@ -74,6 +78,9 @@ const Architecture& Plan::architecture(const std::string& name) const {
 study::DataOptions data_of(const Plan& plan) {
   study::DataOptions data = plan.data;
   data.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+  const bool only_predicts =
+      plan.methods.empty() && std::all_of(plan.own_rate.begin(), plan.own_rate.end(), predicts);
+  if (only_predicts && !data.missing_target) data.missing_target = study::MissingTarget::kDrop;
   return data;
 }
 
@@ -88,7 +95,9 @@ void require_sound(const Plan& plan) {
   for (const std::string& method : plan.methods) {
     if (method != kGdBest) train::parse_method(method);
   }
-  for (const std::string& method : plan.own_rate) train::parse_method(method);
+  for (const std::string& method : plan.own_rate) {
+    if (!predicts(method)) train::parse_method(method);
+  }
   require_distinct(plan.lrs, "learning rates");
   require_distinct(plan.methods, "methods");
   require_distinct(plan.own_rate, "methods at their own rate");
@@ -104,6 +113,7 @@ std::vector<Case> cases_of(const Plan& plan) {
   std::map<std::string, Case> unique;
   const auto add = [&](Case what) {
     if (what.method == kGdBest) what.lr = 0;
+    if (predicts(what.method)) what.p = 0, what.steps = 0;  // it has its own
     const auto [found, fresh] = unique.emplace(what.key(), what);
     found->second.details = found->second.details || what.details;
     found->second.traces = found->second.traces || what.traces;
@@ -124,7 +134,8 @@ std::vector<Case> cases_of(const Plan& plan) {
       }
       for (const std::string& method : plan.own_rate) {
         Case what{each.name, method, 0, plan.p, static_cast<uint64_t>(seed), plan.steps};
-        what.details = seed == 1 && plan.methods.empty() && method == plan.own_rate.front();
+        what.details = seed == 1 && plan.methods.empty() && method == plan.own_rate.front() &&
+                       !predicts(method);
         add(what);
       }
     }

@@ -142,8 +142,8 @@ CaseRun run_of(const JsonValue& content) {
 
 /// What all runs of a folder share.
 ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
-  static const std::set<std::string> kMayChange{"lrs", "methods", "seeds",  "steps",
-                                                "p",   "archs",   "memory", "device"};
+  static const std::set<std::string> kMayChange{"goals", "lrs",   "methods", "seeds", "steps",
+                                                "p",     "archs", "memory",  "device"};
   ordered_json settings{{"file", checksum}};
   for (const report::Setting& setting : plan.settings) {
     if (!kMayChange.contains(setting.name)) settings[setting.name] = setting.value;

@@ -101,7 +101,8 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
     std::vector<double> rates;
     for (const CaseRun& run : runs) {
       if (run.what.architecture != row.architecture || run.what.method != method ||
-          run.what.lr != lr || run.what.p != plan.p || run.what.steps != plan.steps) {
+          run.what.lr != lr ||
+          (!predicts(method) && (run.what.p != plan.p || run.what.steps != plan.steps))) {
         continue;
       }
       row.runs.push_back(&run);

@@ -27,7 +27,7 @@ struct Row {
   std::string architecture;
   std::string method;
   double asked_lr = 0;  ///< 0: the method's own
-  double lr = 0;        ///< of its own ones the mean
+  double lr = 0;        ///< of its own ones the mean; NaN: it has none
   std::vector<const CaseRun*> runs;
   int64_t converged = 0;
   double val_mean = 0;  ///< over the converged, NaN if there are none; likewise the others
@@ -40,8 +40,8 @@ struct Row {
   int64_t strictly_contracting = 0;  ///< runs with αc_Lλ_max < 1
   std::optional<PublishedLoss> published;
 
-  /// Whether nobody has chosen the rate; that of gd-best is chosen by what it is.
-  bool own_rate() const { return asked_lr == 0 && method != kGdBest; }
+  /// Whether the method has chosen its rate, which is not what gd-best is about.
+  bool own_rate() const { return asked_lr == 0 && method != kGdBest && !predicts(method); }
   bool all_converged() const { return converged == static_cast<int64_t>(runs.size()); }
   /// (ours − published) / published spread; NaN where either has none.
   double difference() const;

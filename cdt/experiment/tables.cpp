@@ -13,6 +13,7 @@ constexpr double kUnit = 1e-3;  ///< of the losses, as in the paper's tables
 
 /// "yes" for all runs, "no" for none, else how many.
 std::string share(int64_t count, const Row& row) {
+  if (predicts(row.method)) return "";  // there is no single kernel
   const auto total = static_cast<int64_t>(row.runs.size());
   return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
 }
@@ -80,7 +81,7 @@ std::string converged(const Row& row) {
 
 /// Of a rate that nobody chose, that it was so.
 std::string rate_cell(const Row& row) {
-  return row.own_rate() ? "own" : fmt::format("{:.3g}", row.lr);
+  return std::isnan(row.lr) ? "–" : row.own_rate() ? "own" : fmt::format("{:.3g}", row.lr);
 }
 
 std::string verdict(const report::Claim& claim) {
@@ -159,9 +160,11 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
       for (size_t t = 0; t < columns.size(); ++t) text += "---|";
       text += beside ? "---|---|\n" : "\n";
     }
-    text += fmt::format("| {:.4g}{} | {} | {} | {} | {} | {} |", row.lr,
-                        row.own_rate() ? " (own)" : "", row.method, share(row.reachable, row),
-                        share(row.strictly_contracting, row), converged(row), validation_cell(row));
+    const std::string lr =
+        std::isnan(row.lr) ? "–" : fmt::format("{:.4g}{}", row.lr, row.own_rate() ? " (own)" : "");
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} |", lr, row.method, share(row.reachable, row),
+                    share(row.strictly_contracting, row), converged(row), validation_cell(row));
     for (size_t t = 0; t < columns.size(); ++t) text += fmt::format(" {} |", error_cell(row, t));
     if (beside) text += fmt::format(" {} | {} |", published(row), difference(row));
     text += std::isfinite(row.train_mean) ? fmt::format(" {:.2g} |\n", row.train_mean) : " ∞ |\n";
@@ -174,6 +177,28 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
   return text;
 }
 
+std::vector<std::string> lowest_errors(const std::vector<Row>& rows) {
+  std::vector<std::string> sentences;
+  for (size_t t = 0; t < error_columns(rows).size(); ++t) {
+    const Row* best = nullptr;
+    for (const Row& row : rows) {
+      if (t < row.errors.size() && row.all_converged() &&
+          (best == nullptr || row.errors[t].mean < best->errors[t].mean)) {
+        best = &row;
+      }
+    }
+    if (best == nullptr) continue;
+    const std::string rate = predicts(best->method) ? ""
+                             : best->own_rate()     ? " at its own rate"
+                                                    : fmt::format(" at rate {:.4g}", best->lr);
+    sentences.push_back(
+        fmt::format("Lowest {} on the rows left out: {}, by {}{} (architecture {}).",
+                    error_title(best->errors[t]), error_text(best->errors[t]), best->method, rate,
+                    best->architecture));
+  }
+  return sentences;
+}
+
 std::string to_text(const std::string& title, const std::vector<Row>& rows,
                     const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
@@ -181,6 +206,8 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
   const auto width = [](const RowError& column) {
     return std::max<size_t>(18, 2 + shown_length(error_title(column)));
   };
+  size_t method_width = 12;
+  for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
   std::string text = fmt::format("\n{}\n", title);
   std::string last;
   std::string last_rate;
@@ -189,7 +216,7 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
       last = row.architecture;
       text += fmt::format("\nArchitecture {} ({}), {}\n{}{}{}{}{}{}", row.architecture,
                           row.runs.front()->shape, validation_title(row), pad("lr", 9),
-                          pad("method", 12), pad("reachable", 11), pad("αc_Lλ<1", 9),
+                          pad("method", method_width), pad("reachable", 11), pad("αc_Lλ<1", 9),
                           pad("converged", 11), pad("ours", 18));
       if (beside) text += pad("published", 18) + pad("difference", 12);
       for (const RowError& column : columns) text += pad(error_title(column), width(column));
@@ -198,13 +225,14 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
       text += "\n";
     }
     last_rate = rate_cell(row);
-    text += pad(last_rate, 9) + pad(row.method, 12) + pad(share(row.reachable, row), 11) +
+    text += pad(last_rate, 9) + pad(row.method, method_width) + pad(share(row.reachable, row), 11) +
             pad(share(row.strictly_contracting, row), 9) + pad(converged(row), 11) +
             pad(validation_cell(row), 18);
     if (beside) text += pad(published(row), 18) + pad(difference(row), 12);
     for (size_t t = 0; t < columns.size(); ++t) text += pad(error_cell(row, t), width(columns[t]));
     text += "\n";
   }
+  for (const std::string& sentence : lowest_errors(rows)) text += "\n" + sentence + "\n";
   if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
   if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
   for (const report::Claim& claim : claims) {

@@ -90,12 +90,14 @@ std::vector<Table> rows_tables(const SweepRecord& sweep) {
   columns.emplace_back("Seconds");
 
   std::vector<Table> tables;
+  std::vector<std::string> names;  // of their architectures
   for (const SweepTableRow& row : rows) {
-    const std::string title = "Architecture " + show(row.architecture) +
-                              (row.shape.empty() ? "" : fmt::format(" ({})", row.shape));
-    auto table = std::find_if(tables.begin(), tables.end(),
-                              [&](const Table& each) { return each.title == title; });
-    if (table == tables.end()) table = tables.insert(table, {title, columns, {}, ""});
+    auto place = std::find(names.begin(), names.end(), row.architecture) - names.begin();
+    if (place == std::ssize(names)) {
+      names.push_back(row.architecture);
+      const std::string shape = row.shape.empty() ? "" : fmt::format(" ({})", row.shape);
+      tables.push_back({"Architecture " + show(row.architecture) + shape, columns, {}, ""});
+    }
     std::vector<std::string> cells{
         show(row.lr) + (row.own_rate ? "\u00a0(own)" : ""),
         show(row.method),
@@ -112,7 +114,7 @@ std::vector<Table> rows_tables(const SweepRecord& sweep) {
     }
     if (trained) cells.push_back(brief(row.train_mean / unit));
     cells.push_back(brief(row.seconds));
-    table->rows.push_back(std::move(cells));
+    tables[static_cast<size_t>(place)].rows.push_back(std::move(cells));
   }
   tables.back().note =
       "Mean ± standard deviation over the runs that converged. Contracting: every mode of the "
