@@ -52,11 +52,11 @@ ordered_json describe_rows(const std::vector<Row>& rows) {
         list.back()[name] = nullptr;
       }
     }
-    for (const RowError& error : row.errors) {
+    for (const report::SweepError& error : row.errors) {
       const std::string name = error.is_class ? "error_rate" : "rmse";
       list.back()["errors"].push_back({{"target", error.target},
-                                       {name + "_mean", number_or_null(error.mean)},
-                                       {name + "_std", number_or_null(error.spread)}});
+                                       {name + "_mean", number_or_null(error.error.mean)},
+                                       {name + "_std", number_or_null(error.error.spread)}});
     }
   }
   return list;

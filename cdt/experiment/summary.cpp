@@ -68,20 +68,20 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
 namespace {
 
 /// By target; runs that diverged, and those of before errors were measured, have none.
-std::vector<RowError> collect_errors(const std::vector<const CaseRun*>& runs) {
-  std::vector<RowError> errors;
+std::vector<report::SweepError> collect_errors(const std::vector<const CaseRun*>& runs) {
+  std::vector<report::SweepError> errors;
   std::vector<std::vector<double>> values;
   for (const CaseRun* run : runs) {
     for (size_t t = 0; t < run->errors.size(); ++t) {
       if (t == errors.size()) {
-        errors.push_back({run->errors[t].target, run->errors[t].is_class});
+        errors.push_back({run->errors[t].target, run->errors[t].is_class, {}});
         values.emplace_back();
       }
       values[t].push_back(run->errors[t].value);
     }
   }
   for (size_t t = 0; t < errors.size(); ++t) {
-    std::tie(errors[t].mean, errors[t].spread) = mean_and_spread(values[t]);
+    std::tie(errors[t].error.mean, errors[t].error.spread) = mean_and_spread(values[t]);
   }
   return errors;
 }

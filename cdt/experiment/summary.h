@@ -14,14 +14,6 @@ struct PublishedLoss {
   int64_t converged = 0;
 };
 
-/// TargetError over the runs that converged.
-struct RowError {
-  std::string target;
-  bool is_class = false;
-  double mean = 0;
-  double spread = 0;
-};
-
 /// The runs that belong to one row of the table.
 struct Row {
   std::string architecture;
@@ -33,11 +25,11 @@ struct Row {
   double val_mean = 0;  ///< over the converged, NaN if there are none; likewise the others
   double val_std = 0;   ///< with n − 1; 0 for a single one
   double train_mean = 0;
-  bool classes = false;              ///< whether the losses are cross entropies
-  std::vector<RowError> errors;      ///< empty where no run has measured them
-  double seconds = 0;                ///< mean of a run
-  int64_t reachable = 0;             ///< runs whose kernel moves every output
-  int64_t strictly_contracting = 0;  ///< runs with αc_Lλ_max < 1
+  bool classes = false;                    ///< whether the losses are cross entropies
+  std::vector<report::SweepError> errors;  ///< empty where no run has measured them
+  double seconds = 0;                      ///< mean of a run
+  int64_t reachable = 0;                   ///< runs whose kernel moves every output
+  int64_t strictly_contracting = 0;        ///< runs with αc_Lλ_max < 1
   std::optional<PublishedLoss> published;
 
   /// Whether the method has chosen its rate, which is not what gd-best is about.

@@ -9,6 +9,8 @@
 namespace cdt::experiment {
 namespace {
 
+using report::SweepError;
+
 constexpr double kUnit = 1e-3;  ///< of the losses, as in the paper's tables
 
 /// "yes" for all runs, "no" for none, else how many.
@@ -34,29 +36,23 @@ std::string validation_title(const Row& row) {
   return row.classes ? "validation cross entropy" : "validation loss in units of 10⁻³";
 }
 
-/// "3.21 ± 0.15" in units of the file, or "23.4 ± 1.2 %".
-std::string error_text(const RowError& error) {
-  return error.is_class ? fmt::format("{:.1f} ± {:.1f} %", 100 * error.mean, 100 * error.spread)
-                        : fmt::format("{:.4g} ± {:.2g}", error.mean, error.spread);
-}
-
 /// What the columns of errors are, which not every row has.
-const std::vector<RowError>& error_columns(const std::vector<Row>& rows) {
-  static const std::vector<RowError> none;
+const std::vector<SweepError>& error_columns(const std::vector<Row>& rows) {
+  static const std::vector<SweepError> none;
   for (const Row& row : rows) {
     if (!row.errors.empty()) return row.errors;
   }
   return none;
 }
 
-std::string error_title(const RowError& column) {
+std::string error_title(const SweepError& column) {
   return fmt::format("{} of {}", column.is_class ? "error rate" : "RMSE",
                      printable_name(column.target));
 }
 
 /// "∞" where no run converged, nothing where none has measured it.
 std::string error_cell(const Row& row, size_t column) {
-  if (column < row.errors.size()) return error_text(row.errors[column]);
+  if (column < row.errors.size()) return report::show(row.errors[column]);
   return row.converged == 0 ? "∞" : "";
 }
 
@@ -112,8 +108,8 @@ std::string to_csv(const std::vector<Row>& rows) {
   std::string csv =
       "architecture,lr,method,reachable,strictly_contracting,converged,runs,val_mse_mean,"
       "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference";
-  const std::vector<RowError>& columns = error_columns(rows);
-  for (const RowError& column : columns) {
+  const std::vector<SweepError>& columns = error_columns(rows);
+  for (const SweepError& column : columns) {
     const std::string name = (column.is_class ? "error_rate_" : "rmse_") + column.target;
     csv += "," + data::csv_field(name + "_mean") + "," + data::csv_field(name + "_std");
   }
@@ -130,7 +126,8 @@ std::string to_csv(const std::vector<Row>& rows) {
     csv += cell(row.difference());
     for (size_t t = 0; t < columns.size(); ++t) {
       const bool known = t < row.errors.size();
-      csv += known ? fmt::format(",{},{}", cell(row.errors[t].mean), cell(row.errors[t].spread))
+      csv += known ? fmt::format(",{},{}", cell(row.errors[t].error.mean),
+                                 cell(row.errors[t].error.spread))
                    : ",,";
     }
     csv += "\n";
@@ -141,7 +138,7 @@ std::string to_csv(const std::vector<Row>& rows) {
 std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
                         const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
-  const std::vector<RowError>& columns = error_columns(rows);
+  const std::vector<SweepError>& columns = error_columns(rows);
   std::string text = fmt::format("# {}\n", title);
   std::string last;
   for (const Row& row : rows) {
@@ -152,7 +149,7 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
           "deviation over the runs that converged.\n\n",
           row.architecture, row.runs.front()->shape, validation_title(row));
       text += "| lr | method | reachable | αc_Lλ_max < 1 | converged | validation |";
-      for (const RowError& column : columns) {
+      for (const SweepError& column : columns) {
         text += fmt::format(" {} |", markdown_cell(error_title(column)));
       }
       text += beside ? " published | difference / its spread |" : "";
@@ -183,7 +180,7 @@ std::vector<std::string> lowest_errors(const std::vector<Row>& rows) {
     const Row* best = nullptr;
     for (const Row& row : rows) {
       if (t < row.errors.size() && row.all_converged() &&
-          (best == nullptr || row.errors[t].mean < best->errors[t].mean)) {
+          (best == nullptr || row.errors[t].error.mean < best->errors[t].error.mean)) {
         best = &row;
       }
     }
@@ -193,7 +190,7 @@ std::vector<std::string> lowest_errors(const std::vector<Row>& rows) {
                                                     : fmt::format(" at rate {:.4g}", best->lr);
     sentences.push_back(
         fmt::format("Lowest {} on the rows left out: {}, by {}{} (architecture {}).",
-                    error_title(best->errors[t]), error_text(best->errors[t]), best->method, rate,
+                    error_title(best->errors[t]), report::show(best->errors[t]), best->method, rate,
                     best->architecture));
   }
   return sentences;
@@ -202,9 +199,9 @@ std::vector<std::string> lowest_errors(const std::vector<Row>& rows) {
 std::string to_text(const std::string& title, const std::vector<Row>& rows,
                     const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
-  const std::vector<RowError>& columns = error_columns(rows);
-  const auto width = [](const RowError& column) {
-    return std::max<size_t>(18, 2 + shown_length(error_title(column)));
+  const std::vector<SweepError>& columns = error_columns(rows);
+  const auto width = [](const SweepError& column) {
+    return std::max<size_t>(22, 2 + shown_length(error_title(column)));
   };
   size_t method_width = 12;
   for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
@@ -219,7 +216,7 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
                           pad("method", method_width), pad("reachable", 11), pad("αc_Lλ<1", 9),
                           pad("converged", 11), pad("ours", 18));
       if (beside) text += pad("published", 18) + pad("difference", 12);
-      for (const RowError& column : columns) text += pad(error_title(column), width(column));
+      for (const SweepError& column : columns) text += pad(error_title(column), width(column));
       text += "\n";
     } else if (rate_cell(row) != last_rate) {
       text += "\n";

@@ -42,15 +42,10 @@ std::string mean_and_spread(const MeanLoss& loss, double unit) {
                      : fmt::format("{:.2e}\u00a0±\u00a0{:.2e}", value, width);
 }
 
-/// "0.483 ± 0.012", of probabilities; "23.4 ± 1.2 %", or "3.21 ± 0.15" in units of the file.
+/// "0.483 ± 0.012".
 std::string entropy_text(const MeanLoss& loss) {
   if (std::isnan(loss.mean)) return "diverged";
   return fmt::format("{:.3f}\u00a0±\u00a0{:.3f}", loss.mean, loss.spread);
-}
-std::string error_text(const SweepError& error) {
-  const auto& [mean, spread] = error.error;
-  return error.is_class ? fmt::format("{:.1f}\u00a0±\u00a0{:.1f}\u00a0%", 100 * mean, 100 * spread)
-                        : fmt::format("{:.4g}\u00a0±\u00a0{:.2g}", mean, spread);
 }
 
 /// "yes" and "no" for all runs, "9 of 10" where they differ and the results say how many.
@@ -106,7 +101,7 @@ std::vector<Table> rows_tables(const SweepRecord& sweep) {
         show(row.converged) + "\u00a0of\u00a0" + show(row.runs),
         sweep.classes ? entropy_text(row.validation) : mean_and_spread(row.validation, unit)};
     for (size_t t = 0; t < errors.size(); ++t) {
-      cells.push_back(t < row.errors.size() ? error_text(row.errors[t]) : show(""));
+      cells.push_back(t < row.errors.size() ? show(row.errors[t], "\u00a0") : show(""));
     }
     if (published) {
       cells.push_back(row.published ? mean_and_spread(*row.published, unit) : "");
@@ -165,6 +160,16 @@ Section machine_section(const SweepRecord& sweep) {
 }
 
 }  // namespace
+
+std::string show(const SweepError& error, const std::string& blank) {
+  const auto& [mean, spread] = error.error;
+  const std::string between = blank + "±" + blank;
+  if (error.is_class) {
+    return fmt::format("{:.1f}{}{:.1f}{}%", 100 * mean, between, 100 * spread, blank);
+  }
+  return mean >= 1e3 && mean < 1e7 ? fmt::format("{:.0f}{}{:.0f}", mean, between, spread)
+                                   : fmt::format("{:.4g}{}{:.2g}", mean, between, spread);
+}
 
 Page sweep_page(const SweepRecord& sweep) {
   CDT_REQUIRE(!sweep.rows.empty(), "expected results, but its list of rows is empty");

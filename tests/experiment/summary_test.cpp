@@ -134,8 +134,8 @@ TEST(Summary, RatesOfTheirOwnAndErrorsInUnitsOfTheFile) {
   EXPECT_TRUE(own->own_rate());
   EXPECT_EQ(own->lr, 0.5);
   ASSERT_EQ(own->errors.size(), 1U);
-  EXPECT_DOUBLE_EQ(own->errors[0].mean, 0.3);
-  EXPECT_DOUBLE_EQ(own->errors[0].spread, 0.1 * std::sqrt(2));
+  EXPECT_DOUBLE_EQ(own->errors[0].error.mean, 0.3);
+  EXPECT_DOUBLE_EQ(own->errors[0].error.spread, 0.1 * std::sqrt(2));
   EXPECT_FALSE(find_row(rows, "small", kGdBest, 0)->own_rate());
   const Row* predict = find_row(rows, "small", kPredict, 0);
   ASSERT_NE(predict, nullptr);
@@ -165,6 +165,13 @@ TEST(Tables, HaveErrorsInUnitsOfTheFile) {
   EXPECT_THAT(markdown,
               HasSubstr("| 0.5 (own) | cdt | yes | yes | 2/2 | 3.00 ± 1.41 | 0.3 ± 0.14"));
   EXPECT_THAT(markdown, HasSubstr("| – | predict |  |  | 2/2 |"));
+}
+
+TEST(Tables, ShowErrorsInDigitsThatPeopleRead) {
+  EXPECT_EQ(report::show({"price", false, {19930.4, 497.3}}), "19930 ± 497");
+  EXPECT_EQ(report::show({"medv", false, {2.88912, 0.0753}}), "2.889 ± 0.075");
+  EXPECT_EQ(report::show({"mass", false, {3e9, 2e8}}), "3e+09 ± 2e+08");
+  EXPECT_EQ(report::show({"kind", true, {0.2341, 0.012}}, "_"), "23.4_±_1.2_%");
 }
 
 TEST(Tables, OfClassesHaveEntropiesAndErrorRates) {
@@ -237,7 +244,7 @@ TEST(ResultsFile, ErrorsAndRatesOfTheirOwnReachThePage) {
     ASSERT_EQ(own.errors.size(), 1U);
     EXPECT_EQ(own.errors[0].target, "price, net");
     EXPECT_EQ(own.errors[0].is_class, classes);
-    EXPECT_EQ(own.errors[0].error.mean, rows[5].errors[0].mean);
+    EXPECT_EQ(own.errors[0].error.mean, rows[5].errors[0].error.mean);
     const report::SweepTableRow& predict = record.rows[6];
     EXPECT_EQ(predict.method, kPredict);
     EXPECT_FALSE(predict.own_rate);
