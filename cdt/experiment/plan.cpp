@@ -78,9 +78,9 @@ const Architecture& Plan::architecture(const std::string& name) const {
 study::DataOptions data_of(const Plan& plan) {
   study::DataOptions data = plan.data;
   data.classes = plan.loss == dynamics::Loss::kCrossEntropy;
-  const bool only_predicts =
-      plan.methods.empty() && std::all_of(plan.own_rate.begin(), plan.own_rate.end(), predicts);
-  if (only_predicts && !data.missing_target) data.missing_target = study::MissingTarget::kDrop;
+  if (std::any_of(plan.own_rate.begin(), plan.own_rate.end(), predicts) && !data.missing_target) {
+    data.missing_target = study::MissingTarget::kDrop;
+  }
   return data;
 }
 

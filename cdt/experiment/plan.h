@@ -93,8 +93,7 @@ struct Plan {
 };
 
 /// The plan's data, from which every run has its training and validation rows: a class is what the
-/// cross entropy learns, and rows without a target are left out if there are only runs that
-/// predict.
+/// cross entropy learns, and rows without a target are left out if some runs predict, as those do.
 study::DataOptions data_of(const Plan& plan);
 
 /// @throws InvalidArgument if a rate, method or architecture comes twice (it would give two rows of

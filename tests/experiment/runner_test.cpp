@@ -176,6 +176,24 @@ TEST_F(Runner, ClassesAndErrors) {
   EXPECT_FALSE(predicts(first.what.method)) << "those come first, they take longest";
 }
 
+TEST_F(Runner, SaysHowManyRowsHaveNoTarget) {
+  std::string text = data::make_houses(30, 1);
+  text.erase(text.rfind(',') + 1);  // the last price
+  write_file_atomically(folder_ / "houses.csv", {text + "\n"});
+  Plan wanted = plan();
+  wanted.architectures = {{"small", {6}}};
+  wanted.methods = {"gd"};
+  wanted.seeds = 1;
+  EXPECT_THROW(run(wanted, folder_ / "fit", {}), InvalidArgument);
+  wanted.own_rate = {kPredictAdam};
+  std::vector<std::string> warnings;
+  RunnerOptions options;
+  options.on_warning = [&](const std::string& warning) { warnings.push_back(warning); };
+  const Sweep sweep = run(wanted, folder_ / "sweep", options);
+  EXPECT_THAT(warnings, testing::ElementsAre("1 of 30 rows have no target and are left out"));
+  EXPECT_EQ(sweep.runs.back().final_error.size(), 20U) << "0.7 of 29";
+}
+
 TEST_F(Runner, StopsWhileItLearnsToPredict) {
   Plan wanted = plan();
   wanted.methods.clear();
