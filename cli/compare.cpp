@@ -1,5 +1,6 @@
-// cdt compare: methods × learning rates × architectures × seeds on the user's own table.
+// cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
+#include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,8 +16,48 @@ struct CompareCommand {
   experiment::Plan plan;
   SweepOptions sweep;
   std::vector<std::string> archs{"256x256"};
+  std::vector<std::string> goals{"predict", "fit"};
   const CLI::App* app = nullptr;
 };
+
+/// Which methods run at the rates of --lrs, and which once at a rate of their own: guarded always
+/// does, and those whose rates are not told by curvature unless --methods and --lrs name both.
+void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
+  const bool asked = options.app->count("--methods") > 0 && options.app->count("--lrs") > 0;
+  std::vector<std::string> at_rates;
+  for (const std::string& name : plan.methods) {
+    const bool curvature =
+        name == experiment::kGdBest || train::traits_of(train::parse_method(name)).by_curvature;
+    const bool guarded = name == train::to_string(train::Method::kGuarded);
+    if (asked || curvature) at_rates.push_back(name);
+    if (guarded || !(asked || curvature)) plan.own_rate.push_back(name);
+  }
+  plan.methods = at_rates;
+}
+
+/// What is compared: runs that fit, by methods and rates, and runs that predict.
+void choose_runs(CompareCommand& options) {
+  const CLI::App& app = *options.app;
+  experiment::Plan& plan = options.plan;
+  const bool rates_given = app.count("--methods") > 0 || app.count("--lrs") > 0;
+  if (rates_given && app.count("--goals") == 0) options.goals = {"fit"};
+  const auto among = [&](study::Goal goal) {
+    return data::contains(options.goals, study::to_string(goal));
+  };
+  if (among(study::Goal::kFit)) {
+    choose_rates(options, plan);
+  } else {
+    for (const char* flag : {"--methods", "--lrs", "--steps", "--schedule", "--decay", "--p", "--q",
+                             "--validate-every"}) {
+      CDT_REQUIRE(app.count(flag) == 0, flag,
+                  " belongs to the goal fit, which --goals predict leaves out");
+    }
+    plan.methods.clear();
+  }
+  if (among(study::Goal::kPredict)) {
+    plan.own_rate.insert(plan.own_rate.end(), {experiment::kPredict, experiment::kPredictAdam});
+  }
+}
 
 /// "500x500x500": the widths of the hidden layers.
 experiment::Architecture parse_architecture(const std::string& text) {
@@ -44,11 +85,13 @@ int run_compare(CompareCommand& options) {
     plan.schedule.decay = 0.5;
   }
   plan.kind = "compare";
+  plan.errors = true;
   plan.title =
       fmt::format("Comparison on {}", std::filesystem::path(plan.data.file).filename().string());
   for (const std::string& text : options.archs) {
     plan.architectures.push_back(parse_architecture(text));
   }
+  choose_runs(options);
   plan.samples.architecture = plan.architectures.front().name;
   plan.samples.lr = plan.lrs[plan.lrs.size() / 2];
   for (const CLI::Option* option : options.app->get_options()) {
@@ -58,11 +101,19 @@ int run_compare(CompareCommand& options) {
                                                    "json", "quiet", "config"};
     if (kNoSettings.contains(name)) continue;
     const bool given = option->count() > 0;
-    const std::string value =
+    std::string value =
         given ? fmt::format("{}", fmt::join(option->results(), ", ")) : option->get_default_str();
+    if (name == "goals") value = fmt::format("{}", fmt::join(options.goals, ", "));
     plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
-  return run_sweep(plan, {}, options.sweep);
+  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  if (options.app->count("--loss") == 0 && study::is_class(table, plan.data.targets)) {
+    plan.loss = dynamics::Loss::kCrossEntropy;
+    for (report::Setting& setting : plan.settings) {
+      if (setting.name == "loss") setting.value = to_string(plan.loss);
+    }
+  }
+  return run_sweep(plan, table, {}, options.sweep);
 }
 
 }  // namespace
@@ -72,7 +123,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   options->app = &app;
   experiment::Plan& plan = options->plan;
   plan.lrs = {1, 0.1, 0.01};
-  plan.methods = {"gd", "cdt", "guarded"};
+  plan.methods = {"gd", "cdt", "guarded", "adam"};
   plan.seeds = 3;
   plan.steps = 300;
   add_data_options(app, plan.data, /*required=*/true);
@@ -84,13 +135,24 @@ std::function<int()> setup_compare(CLI::App& app) {
       ->type_name("NxN")
       ->default_str("256x256");
   add_network_options(app, plan.network, /*hidden_layers=*/false);
+  app.add_option("--goals", options->goals,
+                 "predict: networks for new rows as cdt train makes them, by a path (predict) and "
+                 "by Adam (predict-adam), which learn from the training rows alone; fit: --methods "
+                 "at --lrs. Default: both, or fit alone if --methods or --lrs is given")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"predict", "fit"}))
+      ->type_name("GOAL")
+      ->default_str("predict,fit");
   add_sweep_axes(app, plan);
   app.get_option("--lrs")->default_str("1,0.1,0.01");
-  app.get_option("--methods")->default_str("gd,cdt,guarded");
+  app.get_option("--methods")->default_str("gd,cdt,guarded,adam");
   app.get_option("--seeds")->capture_default_str();
   app.get_option("--steps")->capture_default_str();
-  add_named(app, "--loss", plan.loss, dynamics::parse_loss, {"sse", "half-mse", "mse"},
-            "sse, half-mse or mse: targets are numbers");
+  add_named(app, "--loss", plan.loss, dynamics::parse_loss,
+            {"sse", "half-mse", "mse", "cross-entropy"},
+            "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers. "
+            "Default: cross-entropy if the target is text");
   add_named(app, "--schedule", plan.schedule.kind, train::parse_schedule,
             {"constant", "inverse", "exponential", "cosine", "step"},
             "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "
@@ -108,10 +170,14 @@ std::function<int()> setup_compare(CLI::App& app) {
   add_memory(app, plan.memory_bytes, "for each kernel's computation, in MB");
   options->sweep.add_to(app, "compare");
   app.footer(
+      "guarded also runs once at the rate that it finds itself. adam and lbfgs run at their usual "
+      "rates, 0.001 and 1, unless --methods and --lrs are both given.\n"
       "Runs that --out holds already are not repeated: a killed sweep continues, and more --lrs, "
       "--methods or --seeds may be added later.\n\n"
-      "Example:\n"
-      "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out cmp");
+      "Examples:\n"
+      "  cdt compare houses.csv --target price --out cmp\n"
+      "  cdt compare houses.csv --target district --goals predict --seeds 5\n"
+      "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out rates");
   return [options] { return run_compare(*options); };
 }
 

@@ -72,7 +72,8 @@ int run_reproduce(ReproduceCommand& options) {
   auto [plan, published] = read_experiment(experiment);
   plan.data.file = options.data;
   override_axes(plan, options);
-  return run_sweep(plan, published, options.sweep);
+  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  return run_sweep(plan, table, published, options.sweep);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
       ->check(positive())
       ->type_name("LR");
   std::vector<std::string> methods = train::method_names();
-  methods.emplace_back("gd-best");
+  std::erase(methods, train::to_string(train::Method::kPath));  // it has no rate
+  methods.emplace_back(experiment::kGdBest);
   app.add_option("--methods", plan.methods,
                  "of gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest "
                  "stable rate), cdt, guarded, momentum, adam, lbfgs")
@@ -43,8 +44,8 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
   app.add_option("--steps", plan.steps, "of each run")->check(positive())->type_name("N");
 }
 
-int run_sweep(const experiment::Plan& plan, const paper::Published& published,
-              const SweepOptions& options) {
+int run_sweep(const experiment::Plan& plan, const data::Table& table,
+              const paper::Published& published, const SweepOptions& options) {
   MachineOptions machine = options.machine;
   machine.threads = 1;
   const std::filesystem::path folder(options.out);
@@ -62,7 +63,7 @@ int run_sweep(const experiment::Plan& plan, const paper::Published& published,
   how.progress = progress("sweep", "runs", options.output.quiet);
   const experiment::Sweep sweep = [&] {
     const InterruptScope interrupts;
-    return experiment::run(plan, folder, how);
+    return experiment::run(plan, table, folder, how);
   }();
   if (!sweep.complete) {
     complain(fmt::format("interrupted with {} of {} runs done; the same command continues",
@@ -74,7 +75,7 @@ int run_sweep(const experiment::Plan& plan, const paper::Published& published,
     return kInterrupted;
   }
   paper::add_published(published, rows);
-  experiment::Results results{plan, sweep, rows, {}, {}};
+  experiment::Results results{plan, sweep, rows, {}, experiment::lowest_errors(rows)};
   results.claims = paper::check_claims(plan, published, rows, sweep.runs);
   if (!published.note.empty()) results.summary.push_back(published.note);
   const auto start = Clock::now();

@@ -22,10 +22,11 @@ struct SweepOptions {
 /// --lrs, --methods, --seeds, --steps.
 void add_sweep_axes(CLI::App& app, experiment::Plan& plan);
 
-/// Runs what is not there yet in OUT/runs, then writes results.json, results.csv, results.md,
-/// figures.json and report.html, and prints the table. Returns the exit code.
+/// Runs on the table, read as the plan says, what is not there yet in OUT/runs, then writes
+/// results.json, results.csv, results.md, figures.json and report.html, and prints the table.
+/// Returns the exit code.
 /// @throws InvalidArgument if OUT holds a sweep with other settings.
-int run_sweep(const experiment::Plan& plan, const paper::Published& published,
-              const SweepOptions& options);
+int run_sweep(const experiment::Plan& plan, const data::Table& table,
+              const paper::Published& published, const SweepOptions& options);
 
 }  // namespace cdt::cli

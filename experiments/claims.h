@@ -25,7 +25,8 @@ struct Published {
 /// Puts the published values beside the rows that they belong to.
 void add_published(const Published& published, std::vector<experiment::Row>& rows);
 
-/// The paper's statements, checked on these runs. Empty unless there are gd and cdt.
+/// The paper's statements, checked on these runs. Empty unless there are gd and cdt,
+/// and for classes, of which the paper says nothing.
 std::vector<report::Claim> check_claims(const experiment::Plan& plan, const Published& published,
                                         const std::vector<experiment::Row>& rows,
                                         const std::vector<experiment::CaseRun>& runs);

@@ -5,8 +5,13 @@
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
+#include <cdt/run/train.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/predictor.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
 
 namespace cdt::experiment {
 namespace {
@@ -15,6 +20,8 @@ using torch::Tensor;
 
 /// Of the largest stable rate; at the limit itself the fastest mode would never settle.
 constexpr double kBestShare = 0.9;
+/// Seconds between checkpoints: the sweep repeats a run that was cut short.
+constexpr double kNever = 1e9;
 /// Every step up to here is in the curves: guarded runs are over by then.
 constexpr int64_t kDenseSteps = 50;
 constexpr int64_t kTracedSamples = 3;
@@ -26,11 +33,14 @@ std::vector<double> to_vector(const Tensor& values) {
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
+/// Whether the sweep says the rate; otherwise training takes its own.
+bool has_rate(const Case& what) { return what.lr > 0 || what.method == kGdBest; }
+
 train::TrainOptions training_options(const Plan& plan, const Case& what, double rate) {
   train::TrainOptions options;
   options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
   options.loss = plan.loss;
-  options.learning_rate = rate;
+  if (has_rate(what)) options.learning_rate = rate;
   if (options.method != train::Method::kGuarded) options.schedule = plan.schedule;
   options.q = plan.q;
   options.p = what.p;
@@ -38,8 +48,148 @@ train::TrainOptions training_options(const Plan& plan, const Case& what, double 
   options.seed = what.seed;
   options.validate_every = plan.validate_every;
   options.memory_bytes = plan.memory_bytes;
-  options.checkpoint_seconds = 1e9;  // the sweep repeats a run that was cut short
+  options.checkpoint_seconds = kNever;
   return options;
+}
+
+/// What the runs of one architecture and seed share.
+StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
+  const auto start = Clock::now();
+  kernel::NtkOptions options;
+  options.memory_bytes = plan.memory_bytes;
+  const auto ntk = kernel::empirical_ntk(problem.model, problem.data.x, options);
+  const Tensor& theta = ntk.theta;
+  StartKernel kernel;
+  if (dynamics::is_quadratic(plan.loss)) {
+    kernel.modes =
+        dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
+    kernel.factor = dynamics::gradient_factor(plan.loss, kernel.modes.size());
+    kernel.lr_max = analysis::assess_stability(kernel.modes, 0).scale_max / kernel.factor;
+  } else {
+    const auto plant =
+        control::linearize_cross_entropy(theta, ntk.outputs.to(torch::kFloat64), problem.data.y,
+                                         control::kUsualSmoothing, ntk.network_dtype);
+    kernel.modes = plant.modes;
+    kernel.factor = 1 / static_cast<double>(plant.samples);
+    // ‖∂²L/∂ŷ²‖ ≤ 1/(2r): stable whatever the logits become.
+    kernel.lr_max = 4 / kernel.factor / torch::linalg_eigvalsh(theta).max().item<double>();
+  }
+  kernel.row_norm = to_vector(theta.norm(2, 1));
+  kernel.seconds = seconds_since(start);
+  return kernel;
+}
+
+std::vector<TargetError> to_target_errors(const study::Errors& errors) {
+  std::vector<TargetError> found;
+  for (const auto& [target, value] : errors) {
+    const auto* number = std::get_if<study::NumberErrors>(&value);
+    found.push_back(
+        {target, number == nullptr,
+         number != nullptr ? number->rmse : 1 - std::get<study::ClassErrors>(value).accuracy});
+  }
+  return found;
+}
+
+/// Of the network as it is, on the validation rows.
+std::vector<TargetError> measure(const study::Problem& problem, const data::Table& table) {
+  const torch::NoGradGuard no_graph;
+  const Tensor outputs =
+      problem.model->forward(problem.data.x_val).to(torch::kCPU, torch::kFloat64);
+  const data::Preprocess& preprocess = problem.preprocess;
+  return to_target_errors(
+      study::measure_errors(preprocess, study::in_units(problem.model, preprocess, outputs),
+                            preprocess.targets_in_units(table, problem.split.validation)));
+}
+
+/// Predictions in units of the file against what stands there: the loss of the comparison, so on
+/// its scale, and the errors.
+struct Judgement {
+  double loss = 0;
+  study::Errors errors;
+};
+Judgement judge(const Plan& plan, const data::Preprocess& scale, const study::Predictor& predictor,
+                const data::Preprocess& preprocess, const data::Table& table,
+                const std::vector<int64_t>& rows) {
+  const data::TableSamples samples(table, preprocess, rows, data::TableSamples::Labels::kNone);
+  const Tensor predicted = study::predict_targets(predictor, preprocess, samples, table.source);
+  Judgement found;
+  found.errors =
+      study::measure_errors(preprocess, predicted, preprocess.targets_in_units(table, rows));
+  if (scale.has_classes()) {
+    found.loss = std::get<study::ClassErrors>(found.errors[0].value).cross_entropy;
+    return found;
+  }
+  Tensor scaled = predicted.clone();
+  for (size_t t = 0; t < scale.targets.size(); ++t) {
+    Tensor column = scaled.select(1, static_cast<int64_t>(t));
+    if (scale.targets[t].log) column.log_();
+    column.sub_(scale.targets[t].scale.offset).div_(scale.targets[t].scale.scale);
+  }
+  found.loss = dynamics::output_loss(plan.loss, scaled, scale.transform_targets(table, rows));
+  return found;
+}
+
+/// The run that `cdt train --goal predict` makes of the training rows, judged by the others.
+std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
+                                        const data::Table& table, const study::Problem& compared,
+                                        torch::Device device, const std::function<bool()>& stop) {
+  run::Options options;
+  options.data = data_of(plan);
+  options.data.goal = study::Goal::kPredict;
+  options.data.rows = options.data.train_rows = 0;  // the split has seen to it
+  options.data.train_fraction.reset();
+  options.data.test_fraction = 0;
+  options.network = plan.network;
+  options.network.hidden = plan.architecture(what.architecture).hidden;
+  options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
+  if (options.data.classes) options.training.loss = dynamics::Loss::kCrossEntropy;
+  options.training.seed = what.seed;
+  options.training.memory_bytes = plan.memory_bytes;
+  options.training.checkpoint_seconds = kNever;
+  options.intervals = false;
+  for (const report::Setting& setting : plan.settings) {
+    static const std::set<std::string> kOfNetworks{"activation", "parametrization", "sigma-w",
+                                                   "sigma-b",    "width-factor",    "dtype"};
+    if (setting.source == "given" && kOfNetworks.contains(setting.name)) {
+      options.given.insert(setting.name);
+    }
+  }
+  options = run::resolved(options);
+  std::vector<int64_t> rows = compared.split.train;
+  std::sort(rows.begin(), rows.end());  // as a file of these rows has them
+  const study::Problem problem =
+      study::make_problem(table, rows, options.data, options.network, what.seed, device);
+  study::Learner learner(problem, run::learn_options(options, problem));
+  study::LearnHooks hooks;
+  hooks.stop_requested = stop;
+  const study::Learned learned = learner.run(hooks);
+  const train::TrainResult& result = learned.result;
+  if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
+  const study::Predictor predictor = study::calibrate(problem, learned);
+  const auto of = [&](const std::vector<int64_t>& judged) {
+    return judge(plan, compared.preprocess, predictor, problem.preprocess, table, judged);
+  };
+  const Judgement validation = of(compared.split.validation);
+
+  CaseRun run;
+  run.what = what;
+  run.shape = problem.model->describe();
+  run.outcome = train::to_string(result.outcome);
+  run.steps = result.steps;
+  run.lr = train::kUnknown;
+  run.train_loss = of(compared.split.train).loss;
+  run.val_loss = validation.loss;
+  run.linearizations = result.linearizations;
+  run.rejected = result.rejected;
+  run.seconds = result.seconds;
+  // Its points are chosen on scales of its own: what it came to is its curve.
+  run.step = {run.steps};
+  run.train = {run.train_loss};
+  run.val = {run.val_loss};
+  run.refreshed = {run.linearizations};
+  run.rejections = {run.rejected};
+  run.errors = to_target_errors(validation.errors);
+  return run;
 }
 
 void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const data::Table& table,
@@ -114,28 +264,25 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
                                const std::function<bool()>& stop) {
   study::NetworkOptions network = plan.network;
   network.hidden = plan.architecture(what.architecture).hidden;
-  study::Problem problem = study::make_problem(table, plan.data, network, what.seed, device);
+  study::Problem problem = study::make_problem(table, data_of(plan), network, what.seed, device);
 
-  const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed), [&] {
-    const auto start = Clock::now();
-    kernel::NtkOptions ntk;
-    ntk.memory_bytes = plan.memory_bytes;
-    const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x, ntk).theta;
-    auto decomposed =
-        dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
-    return StartKernel{std::move(decomposed), to_vector(theta.norm(2, 1)), seconds_since(start)};
-  });
+  if (predicts(what.method)) return learn_to_predict(plan, what, table, problem, device, stop);
+
+  const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed),
+                                        [&] { return make_start_kernel(plan, problem); });
   const dynamics::Modes& modes = start_kernel->modes;
 
   CaseRun run;
   run.what = what;
   run.shape = problem.model->describe();
-  const double factor = dynamics::gradient_factor(plan.loss, modes.size());
-  const double stable = analysis::assess_stability(modes, 0).scale_max / factor;
-  run.lr = what.lr > 0 ? what.lr : kBestShare * stable;
+  const double factor = start_kernel->factor;
+  run.lr = what.lr > 0      ? what.lr
+           : has_rate(what) ? kBestShare * start_kernel->lr_max
+                            : train::start_rate(train::parse_method(what.method),
+                                                dynamics::unit_rate(modes, factor));
   const auto stability = analysis::assess_stability(modes, run.lr * factor);
   run.lambda_max = modes.largest();
-  run.lr_max = stable;
+  run.lr_max = start_kernel->lr_max;
   run.reachable = modes.rank == modes.size();
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
@@ -145,7 +292,7 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   if (what.details) add_details(run, plan, problem, table, controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
   train::Trainer trainer(problem.model, problem.data, options, nn::make_engine(problem.model));
-  trainer.adopt(modes, start_kernel->seconds);
+  if (dynamics::is_quadratic(plan.loss)) trainer.adopt(modes, start_kernel->seconds);
   train::TrainHooks hooks;
   hooks.stop_requested = stop;
   const bool controlled = train::is_controlled(options.method);
@@ -172,8 +319,10 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   {
     const torch::NoGradGuard no_graph;
     const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64);
-    run.final_error = to_vector(outputs - problem.data.y);
+    const bool classes = problem.preprocess.has_classes();
+    run.final_error = to_vector((classes ? outputs.softmax(1) : outputs) - problem.data.y);
   }
+  if (plan.errors && !result.diverged()) run.errors = measure(problem, table);
   const auto steps = static_cast<double>(result.steps + result.rejected);
   const nn::Operations sample = problem.model->operations_per_sample();
   run.operations = steps * sample.step * static_cast<double>(problem.data.x.size(0));

@@ -18,6 +18,8 @@ constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 /// The training loss that the figure of rates counts steps to: low enough to mean something, high
 /// enough for gradient descent to get there at some rates.
 constexpr double kGoal = 5e-3;
+/// And the cross entropy, which smoothed labels keep above zero.
+constexpr double kClassGoal = 0.2;
 
 std::vector<double> to_doubles(const std::vector<int64_t>& values) {
   return {values.begin(), values.end()};
@@ -54,19 +56,21 @@ Figure relative_figure(const Plan& plan, const std::vector<Row>& rows,
   return figure;
 }
 
+/// Of the runs at a rate; 0: at rates of their own.
 Figure validation_figure(const Plan& plan, const std::vector<Row>& rows,
                          const std::string& architecture, double lr) {
   Figure figure;
-  figure.id = fmt::format("validation-{}-lr-{}", identifier(architecture),
-                          identifier(fmt::format("{}", lr)));
-  figure.title =
-      fmt::format("Architecture {}, learning rate {:g}: validation loss", architecture, lr);
+  figure.id = fmt::format("validation-{}-{}", identifier(architecture),
+                          lr > 0 ? "lr-" + identifier(fmt::format("{}", lr)) : "own-rate");
+  figure.title = fmt::format(
+      "Architecture {}, {}: validation loss", architecture,
+      lr > 0 ? fmt::format("learning rate {:g}", lr) : "each method at a rate of its own");
   std::string lost;
   figure.x = {"step", false};
   figure.y = {"validation loss", true};
-  for (const std::string& method : plan.methods) {
+  for (const std::string& method : lr > 0 ? plan.methods : plan.own_rate) {
     const Row* row = find_row(rows, architecture, method, lr);
-    if (row == nullptr) continue;
+    if (row == nullptr || predicts(method)) continue;  // what predicts has no curve of its own
     if (!row->all_converged()) {
       lost += fmt::format(" {} of {} runs of {} diverged.",
                           static_cast<int64_t>(row->runs.size()) - row->converged, row->runs.size(),
@@ -175,25 +179,26 @@ double steps_to(const CaseRun& run, double goal) {
 
 Figure rates_figure(const Plan& plan, const std::vector<CaseRun>& runs,
                     const std::string& architecture) {
+  const double goal = dynamics::is_quadratic(plan.loss) ? kGoal : kClassGoal;
   Figure figure;
   figure.id = "rates-" + identifier(architecture);
   figure.title =
-      fmt::format("Architecture {}: steps to a training loss of {:g}", architecture, kGoal);
+      fmt::format("Architecture {}: steps to a training loss of {:g}", architecture, goal);
   figure.caption =
       "Median over the seeds; no point where half of them or more do not get there (too slow, or "
       "diverged). Once the loop is closed and guarded, the learning rate stops mattering.";
   figure.x = {"learning rate", true};
   figure.y = {"steps", true};
   for (const std::string& method : plan.methods) {
-    if (method == kGdBest) continue;
     std::map<double, std::vector<double>> by_rate;
     for (const CaseRun& run : runs) {
-      if (run.what.architecture == architecture && run.what.method == method &&
+      if (run.what.architecture == architecture && run.what.method == method && run.what.lr > 0 &&
           run.what.p == plan.p) {
-        const double steps = steps_to(run, kGoal);
+        const double steps = steps_to(run, goal);
         by_rate[run.what.lr].push_back(std::isnan(steps) ? HUGE_VAL : std::max(steps, 1.0));
       }
     }
+    if (by_rate.empty()) continue;
     Series series;
     series.name = method;
     for (auto& [lr, steps] : by_rate) {
@@ -223,9 +228,10 @@ std::optional<Figure> guard_figure(const Plan& plan, const std::vector<CaseRun>&
   figure.id = "guard-" + identifier(architecture);
   figure.title = fmt::format("Architecture {}: what the guard did", architecture);
   figure.caption = fmt::format(
-      "Training loss of the guarded run at learning rate {:g}, seed 1, and how many kernels were "
-      "computed and how many steps taken back by then.",
-      chosen->what.lr);
+      "Training loss of the guarded run at {}, seed 1, and how many kernels were computed and how "
+      "many steps taken back by then.",
+      chosen->what.lr > 0 ? fmt::format("learning rate {:g}", chosen->what.lr)
+                          : "a rate of its own");
   figure.x = {"step", false};
   figure.y = {"training loss", true};
   figure.y2 = {"count", false};
@@ -273,6 +279,7 @@ std::vector<Figure> draw_figures(const Plan& plan, const std::vector<Row>& rows,
   }
   for (const Architecture& each : plan.architectures) {
     for (const double lr : plan.lrs) add(validation_figure(plan, rows, each.name, lr));
+    add(validation_figure(plan, rows, each.name, 0));
   }
   return figures;
 }

@@ -35,6 +35,7 @@ void require_countable(const Plan& plan) {
   };
   const double each =
       times(seeds_of(plan.seeds), plan.lrs.size(), plan.methods.size()) +
+      times(seeds_of(plan.seeds), plan.own_rate.size(), 1) +
       times(seeds_of(plan.further.seeds), plan.further.lrs.size(), plan.further.methods.size());
   const double all = each * static_cast<double>(plan.architectures.size()) +
                      times(seeds_of(plan.weights.seeds), plan.weights.p.size(), 1);
@@ -51,12 +52,16 @@ double work_of(const Plan& plan, const Case& what) {
     count += static_cast<double>(width) * static_cast<double>(next);
     width = next;
   }
-  return count * static_cast<double>(what.steps);
+  constexpr double kStepsToPredict = 3000;  // as many: an ensemble takes so long
+  return count * (predicts(what.method) ? kStepsToPredict : static_cast<double>(what.steps));
 }
 
 }  // namespace
 
+bool predicts(const std::string& method) { return method == kPredict || method == kPredictAdam; }
+
 std::string Case::key() const {
+  if (predicts(method)) return fmt::format("{}-{}-seed{}", architecture, method, seed);
   const std::string rate = lr > 0 ? fmt::format("-lr{}", lr) : "";
   return fmt::format("{}-{}{}-p{}-seed{}-steps{}", architecture, method, rate, p, seed, steps);
 }
@@ -70,18 +75,32 @@ const Architecture& Plan::architecture(const std::string& name) const {
   throw InvalidArgument(c10::str("there is no architecture '", name, "'; there are ", known));
 }
 
+study::DataOptions data_of(const Plan& plan) {
+  study::DataOptions data = plan.data;
+  data.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+  if (std::any_of(plan.own_rate.begin(), plan.own_rate.end(), predicts) && !data.missing_target) {
+    data.missing_target = study::MissingTarget::kDrop;
+  }
+  return data;
+}
+
 void require_sound(const Plan& plan) {
-  CDT_REQUIRE(
-      !plan.architectures.empty() && !plan.lrs.empty() && !plan.methods.empty() && plan.seeds > 0,
-      "a sweep needs at least one architecture, learning rate, method and seed");
+  const bool rated = !plan.methods.empty() || plan.own_rate.empty();
+  CDT_REQUIRE(!plan.architectures.empty() && plan.seeds > 0 &&
+                  (!rated || (!plan.methods.empty() && !plan.lrs.empty())),
+              "a sweep needs at least one architecture, learning rate, method and seed");
   CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, not ", plan.steps);
   require_countable(plan);
   for (const double lr : plan.lrs) require_positive(lr, "a learning rate");
   for (const std::string& method : plan.methods) {
     if (method != kGdBest) train::parse_method(method);
   }
+  for (const std::string& method : plan.own_rate) {
+    if (!predicts(method)) train::parse_method(method);
+  }
   require_distinct(plan.lrs, "learning rates");
   require_distinct(plan.methods, "methods");
+  require_distinct(plan.own_rate, "methods at their own rate");
   std::vector<std::string> names;
   for (const Architecture& each : plan.architectures) {
     require_file_name(each.name, "the name of an architecture");  // it begins those of its runs
@@ -94,6 +113,7 @@ std::vector<Case> cases_of(const Plan& plan) {
   std::map<std::string, Case> unique;
   const auto add = [&](Case what) {
     if (what.method == kGdBest) what.lr = 0;
+    if (predicts(what.method)) what.p = 0, what.steps = 0;  // it has its own
     const auto [found, fresh] = unique.emplace(what.key(), what);
     found->second.details = found->second.details || what.details;
     found->second.traces = found->second.traces || what.traces;
@@ -106,10 +126,17 @@ std::vector<Case> cases_of(const Plan& plan) {
           Case what{each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.steps};
           what.details = seed == 1 && method == (steers ? "cdt" : plan.methods.front()) &&
                          lr == plan.lrs[plan.lrs.size() > 1 ? 1 : 0];
-          what.traces = seed == 1 && each.name == plan.samples.architecture &&
-                        lr == plan.samples.lr && (method == "gd" || method == "cdt");
+          what.traces = dynamics::is_quadratic(plan.loss) && seed == 1 &&
+                        each.name == plan.samples.architecture && lr == plan.samples.lr &&
+                        (method == "gd" || method == "cdt");
           add(what);
         }
+      }
+      for (const std::string& method : plan.own_rate) {
+        Case what{each.name, method, 0, plan.p, static_cast<uint64_t>(seed), plan.steps};
+        what.details = seed == 1 && plan.methods.empty() && method == plan.own_rate.front() &&
+                       !predicts(method);
+        add(what);
       }
     }
     for (int64_t seed = 1; seed <= std::min(plan.further.seeds, plan.seeds); ++seed) {

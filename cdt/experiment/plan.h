@@ -14,6 +14,12 @@ namespace cdt::experiment {
 /// those of train::parse_method.
 inline constexpr const char* kGdBest = "gd-best";
 
+/// Networks that predict as `cdt train --goal predict` does, by a path and by Adam: methods of
+/// sweeps, likewise. They learn from the training rows alone.
+inline constexpr const char* kPredict = "predict";
+inline constexpr const char* kPredictAdam = "predict-adam";
+bool predicts(const std::string& method);
+
 struct Architecture {
   std::string name;
   std::vector<int64_t> hidden;
@@ -22,8 +28,8 @@ struct Architecture {
 /// Which run. Runs with the same key are the same run.
 struct Case {
   std::string architecture;
-  std::string method;  ///< as of train::parse_method, or gd-best
-  double lr = 0;       ///< 0 for gd-best, which finds its own
+  std::string method;  ///< as of train::parse_method, gd-best, predict or predict-adam
+  double lr = 0;       ///< 0: one of the method's own
   double p = 0.1;
   uint64_t seed = 1;
   int64_t steps = 0;
@@ -73,15 +79,22 @@ struct Plan {
   int64_t memory_bytes = int64_t{2} << 30;  ///< for each kernel's computation
   std::vector<Architecture> architectures;
   std::vector<double> lrs;
-  std::vector<std::string> methods;
+  std::vector<std::string> methods;  ///< at every rate; gd-best at its own alone
+  std::vector<std::string>
+      own_rate;  ///< methods that run once, at the rate that they take unasked; also predict
   FurtherRates further;
   OtherWeights weights;
   TracedRun samples;
+  bool errors = false;                    ///< whether runs also measure errors in units of the file
   std::vector<report::Setting> settings;  ///< as the report shows them
 
   /// @throws InvalidArgument, naming those that there are.
   const Architecture& architecture(const std::string& name) const;
 };
+
+/// The plan's data, from which every run has its training and validation rows: a class is what the
+/// cross entropy learns, and rows without a target are left out if some runs predict, as those do.
+study::DataOptions data_of(const Plan& plan);
 
 /// @throws InvalidArgument if a rate, method or architecture comes twice (it would give two rows of
 /// the same runs), a method is not known, the name of an architecture cannot be that of a file,

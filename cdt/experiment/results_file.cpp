@@ -16,6 +16,9 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using run::shown;
 
+/// The loss whose numbers are no squares, and are called so.
+constexpr const char* kCrossEntropy = "cross-entropy";
+
 ordered_json describe_rows(const std::vector<Row>& rows) {
   ordered_json list = ordered_json::array();
   for (const Row& row : rows) {
@@ -42,6 +45,19 @@ ordered_json describe_rows(const std::vector<Row>& rows) {
                     {"seconds", row.seconds},
                     {"published", published},
                     {"difference", number_or_null(row.difference())}});
+    if (row.own_rate()) list.back()["own_rate"] = true;
+    if (predicts(row.method)) {  // there is no single kernel to say it of
+      for (const char* name :
+           {"reachable", "reachable_runs", "strictly_contracting", "strictly_contracting_runs"}) {
+        list.back()[name] = nullptr;
+      }
+    }
+    for (const report::SweepError& error : row.errors) {
+      const std::string name = error.is_class ? "error_rate" : "rmse";
+      list.back()["errors"].push_back({{"target", error.target},
+                                       {name + "_mean", number_or_null(error.error.mean)},
+                                       {name + "_std", number_or_null(error.error.spread)}});
+    }
   }
   return list;
 }
@@ -145,6 +161,15 @@ report::SweepTableRow row_of(const JsonValue& content) {
   row.seconds = content["seconds"].number_or_nan();
   if (content["published"].exists()) row.published = loss_in(content["published"]);
   row.difference = content["difference"].number_or_nan();
+  row.own_rate = content["own_rate"].flag_or(false);
+  for (const JsonValue& error : list_in(content, "errors")) {
+    const bool is_class = error["error_rate_mean"].exists();
+    const std::string name = is_class ? "error_rate" : "rmse";
+    row.errors.push_back(
+        {error["target"].text(),
+         is_class,
+         {error[name + "_mean"].number_or_nan(), error[name + "_std"].number_or_nan()}});
+  }
   return row;
 }
 
@@ -170,6 +195,7 @@ std::string to_json(const Results& results, const std::map<std::string, std::str
                        {"rows", describe_rows(results.rows)},
                        {"claims", describe_claims(results.claims)},
                        {"preflight", describe_preflight(plan, sweep.runs)}};
+  if (plan.loss == dynamics::Loss::kCrossEntropy) content["loss"] = kCrossEntropy;
   if (!files.empty()) content["files"] = files;
   return dump_readably(content);
 }
@@ -201,6 +227,7 @@ report::SweepRecord parse_results(const std::string& json, const std::string& so
   for (const JsonValue& row : list_in(results, "rows")) record.rows.push_back(row_of(row));
   CDT_REQUIRE(!record.rows.empty(), source, ": expected results, but its list of rows is empty");
   record.title = results["title"].text_or(record.title);
+  record.classes = results["loss"].text_or("") == kCrossEntropy;
   record.complete = results["complete"].flag_or(true);
   if (results["summary"].exists()) record.summary = results["summary"].texts();
   for (const JsonValue& claim : list_in(results, "claims")) {

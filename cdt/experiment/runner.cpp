@@ -5,6 +5,7 @@
 #include <cdt/core/speed.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/runner.h>
+#include <fmt/format.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -23,6 +24,18 @@ struct Work {
   double gflop = 0;
   double seconds = 0;  ///< the floor: at the rate measured before each run, on all threads together
 };
+
+/// Those without a target, if they are not refused.
+int64_t rows_left_out(const data::Table& table, const study::DataOptions& data) {
+  if (study::missing_target_of(data) == study::MissingTarget::kError) return 0;
+  int64_t count = 0;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    count += std::any_of(data.targets.begin(), data.targets.end(), [&](const std::string& target) {
+      return table.at(target).is_missing(row);
+    });
+  }
+  return count;
+}
 
 /// Runs `cases` on `jobs` threads and adds what was new to `work`. Empty entries: interrupted.
 std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vector<Case>& cases,
@@ -78,6 +91,11 @@ std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vecto
 }  // namespace
 
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options) {
+  return run(plan, data::read_csv(plan.data.file, plan.data.csv), folder, options);
+}
+
+Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::path& folder,
+          const RunnerOptions& options) {
   // What is wrong with the settings shows before any run starts.
   require_sound(plan);
   for (const std::string& name : sweep_files()) {
@@ -85,10 +103,9 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
                 " of the folder ", folder.string(),
                 ", which the sweep writes; choose another folder, or copy the file");
   }
-  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
-  CDT_REQUIRE(
-      study::make_problem(table, plan.data, plan.network, 1, options.device).data.x_val.defined(),
-      "a sweep compares validation losses, and no rows are left to validate on");
+  CDT_REQUIRE(study::make_problem(table, data_of(plan), plan.network, 1, options.device)
+                  .data.x_val.defined(),
+              "a sweep compares validation losses, and no rows are left to validate on");
   Sweep sweep;
   sweep.checksum = table.checksum;
   sweep.table_rows = table.rows();
@@ -103,7 +120,12 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
   int64_t jobs = options.jobs > 0           ? options.jobs
                  : options.device.is_cuda() ? 1
                                             : std::max(1U, std::thread::hardware_concurrency());
-  for (const std::string& text : data::warnings_of(table)) {
+  std::vector<std::string> warnings = data::warnings_of(table);
+  if (const int64_t count = rows_left_out(table, data_of(plan)); count > 0) {
+    warnings.push_back(
+        fmt::format("{} of {} rows have no target and are left out", count, table.rows()));
+  }
+  for (const std::string& text : warnings) {
     if (options.on_warning) options.on_warning(text);
   }
   if (options.on_start) options.on_start(total, known, jobs);

@@ -13,7 +13,9 @@ namespace cdt::experiment {
 
 /// The kernel of a network at its start.
 struct StartKernel {
-  dynamics::Modes modes;
+  dynamics::Modes modes;  ///< of Θ; under the cross entropy of H^½ΘH^½ (study::Findings)
+  double factor = 0;      ///< a step of rate α takes α·factor of the modes
+  double lr_max = 0;      ///< plain descent is stable below it
   std::vector<double> row_norm;
   double seconds = 0;  ///< that it took
 };
@@ -62,10 +64,13 @@ struct Sweep {
   int64_t table_rows = 0;
 };
 
-/// Makes the runs that `folder` does not hold yet.
+/// Makes the runs that `folder` does not hold yet, of a table that was read as plan.data says.
 /// @throws InvalidArgument if the plan is not sound, the table cannot be read or leaves no rows to
 ///   validate on, the folder holds a sweep with other settings, or another process writes to it.
 /// @throws IoError if the machine refuses to write, as on a full disk.
+Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::path& folder,
+          const RunnerOptions& options);
+/// The same, reading it first.
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options);
 
 }  // namespace cdt::experiment

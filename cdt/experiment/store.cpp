@@ -23,6 +23,8 @@ ordered_json list(const std::vector<double>& values) {
   return array;
 }
 
+const char* error_name(bool is_class) { return is_class ? "error_rate" : "rmse"; }
+
 ordered_json to_json(const CaseRun& run) {
   ordered_json content{{"format", "cdt-sweep-run-1"},
                        {"architecture", run.what.architecture},
@@ -53,6 +55,10 @@ ordered_json to_json(const CaseRun& run) {
                          {"rejected", run.rejections}}},
                        {"final_error", list(run.final_error)},
                        {"row_norm", list(run.row_norm)}};
+  for (const TargetError& each : run.errors) {
+    content["errors"].push_back(
+        {{"target", each.target}, {error_name(each.is_class), number_or_null(each.value)}});
+  }
   if (run.what.details) {
     content["details"] = {{"preflight", run.preflight},
                           {"eigenvalues", list(run.eigenvalues)},
@@ -106,6 +112,13 @@ CaseRun run_of(const JsonValue& content) {
   run.rejections = curve["rejected"].counts(points);
   run.final_error = content["final_error"].numbers();
   run.row_norm = content["row_norm"].numbers(run.final_error.size());
+  if (const JsonValue errors = content["errors"]; errors.exists()) {
+    for (const JsonValue& each : errors.list()) {
+      const bool is_class = each[error_name(true)].exists();
+      run.errors.push_back(
+          {each["target"].text(), is_class, each[error_name(is_class)].number_or_nan()});
+    }
+  }
   if (const JsonValue details = content["details"]; details.exists()) {
     run.what.details = true;
     run.preflight = details["preflight"].text();
@@ -129,8 +142,8 @@ CaseRun run_of(const JsonValue& content) {
 
 /// What all runs of a folder share.
 ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
-  static const std::set<std::string> kMayChange{"lrs", "methods", "seeds",  "steps",
-                                                "p",   "archs",   "memory", "device"};
+  static const std::set<std::string> kMayChange{"goals", "lrs",   "methods", "seeds", "steps",
+                                                "p",     "archs", "memory",  "device"};
   ordered_json settings{{"file", checksum}};
   for (const report::Setting& setting : plan.settings) {
     if (!kMayChange.contains(setting.name)) settings[setting.name] = setting.value;

@@ -20,6 +20,14 @@ struct SampleTrace {
   std::vector<double> augmented;  ///< labels; equal to `label` under gradient descent
 };
 
+/// How far off a target is on the validation rows: the root of the mean square in units of the
+/// file, or of a class the share of rows that are wrong.
+struct TargetError {
+  std::string target;
+  bool is_class = false;
+  double value = 0;
+};
+
 /// What a run left. NaN stands for what was not evaluated or is not finite; in files it is null.
 struct CaseRun {
   Case what;
@@ -45,6 +53,7 @@ struct CaseRun {
   std::vector<int64_t> rejections;
   std::vector<double> final_error;  ///< ŷ − y of each training sample and output
   std::vector<double> row_norm;     ///< of their rows of the kernel
+  std::vector<TargetError> errors;  ///< empty: not measured, or diverged
   /// Details.
   std::string preflight;
   std::vector<double> eigenvalues;  ///< descending

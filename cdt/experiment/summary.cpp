@@ -11,7 +11,7 @@ namespace cdt::experiment {
 const Row* find_row(const std::vector<Row>& rows, const std::string& architecture,
                     const std::string& method, double lr) {
   for (const Row& row : rows) {
-    if (row.architecture == architecture && row.method == method && row.lr == lr) return &row;
+    if (row.architecture == architecture && row.method == method && row.asked_lr == lr) return &row;
   }
   return nullptr;
 }
@@ -65,6 +65,29 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   return xx > 0 && yy > 0 ? product / std::sqrt(xx * yy) : 0;
 }
 
+namespace {
+
+/// By target; runs that diverged, and those of before errors were measured, have none.
+std::vector<report::SweepError> collect_errors(const std::vector<const CaseRun*>& runs) {
+  std::vector<report::SweepError> errors;
+  std::vector<std::vector<double>> values;
+  for (const CaseRun* run : runs) {
+    for (size_t t = 0; t < run->errors.size(); ++t) {
+      if (t == errors.size()) {
+        errors.push_back({run->errors[t].target, run->errors[t].is_class, {}});
+        values.emplace_back();
+      }
+      values[t].push_back(run->errors[t].value);
+    }
+  }
+  for (size_t t = 0; t < errors.size(); ++t) {
+    std::tie(errors[t].error.mean, errors[t].error.spread) = mean_and_spread(values[t]);
+  }
+  return errors;
+}
+
+}  // namespace
+
 std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs) {
   std::vector<Row> rows;
   const auto add = [&](const Architecture& architecture, const std::string& method, double lr) {
@@ -78,7 +101,8 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
     std::vector<double> rates;
     for (const CaseRun& run : runs) {
       if (run.what.architecture != row.architecture || run.what.method != method ||
-          run.what.lr != lr || run.what.p != plan.p || run.what.steps != plan.steps) {
+          run.what.lr != lr ||
+          (!predicts(method) && (run.what.p != plan.p || run.what.steps != plan.steps))) {
         continue;
       }
       row.runs.push_back(&run);
@@ -91,6 +115,8 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
       rates.push_back(run.lr);
     }
     if (row.runs.empty()) return;
+    row.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+    row.errors = collect_errors(row.runs);
     std::tie(row.val_mean, row.val_std) = mean_and_spread(val);
     row.train_mean = mean_and_spread(train).first;
     row.seconds = mean_and_spread(seconds).first;
@@ -106,6 +132,7 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
     for (const std::string& method : plan.methods) {
       if (method == kGdBest) add(architecture, method, 0);
     }
+    for (const std::string& method : plan.own_rate) add(architecture, method, 0);
   }
   return rows;
 }

@@ -18,18 +18,22 @@ struct PublishedLoss {
 struct Row {
   std::string architecture;
   std::string method;
-  double asked_lr = 0;  ///< 0 for gd-best
-  double lr = 0;        ///< the mean for gd-best
+  double asked_lr = 0;  ///< 0: the method's own
+  double lr = 0;        ///< of its own ones the mean; NaN: it has none
   std::vector<const CaseRun*> runs;
   int64_t converged = 0;
   double val_mean = 0;  ///< over the converged, NaN if there are none; likewise the others
   double val_std = 0;   ///< with n − 1; 0 for a single one
   double train_mean = 0;
-  double seconds = 0;                ///< mean of a run
-  int64_t reachable = 0;             ///< runs whose kernel moves every output
-  int64_t strictly_contracting = 0;  ///< runs with αc_Lλ_max < 1
+  bool classes = false;                    ///< whether the losses are cross entropies
+  std::vector<report::SweepError> errors;  ///< empty where no run has measured them
+  double seconds = 0;                      ///< mean of a run
+  int64_t reachable = 0;                   ///< runs whose kernel moves every output
+  int64_t strictly_contracting = 0;        ///< runs with αc_Lλ_max < 1
   std::optional<PublishedLoss> published;
 
+  /// Whether the method has chosen its rate, which is not what gd-best is about.
+  bool own_rate() const { return asked_lr == 0 && method != kGdBest && !predicts(method); }
   bool all_converged() const { return converged == static_cast<int64_t>(runs.size()); }
   /// (ours − published) / published spread; NaN where either has none.
   double difference() const;
@@ -37,7 +41,7 @@ struct Row {
 
 /// In the order of the plan. `runs` must outlive the rows.
 std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs);
-/// nullptr if there is none.
+/// nullptr if there is none. `lr` is the one asked for, 0 the method's own.
 const Row* find_row(const std::vector<Row>& rows, const std::string& architecture,
                     const std::string& method, double lr);
 

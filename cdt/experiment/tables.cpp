@@ -1,3 +1,4 @@
+#include <cdt/core/text.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/tables.h>
 #include <fmt/format.h>
@@ -8,10 +9,13 @@
 namespace cdt::experiment {
 namespace {
 
+using report::SweepError;
+
 constexpr double kUnit = 1e-3;  ///< of the losses, as in the paper's tables
 
 /// "yes" for all runs, "no" for none, else how many.
 std::string share(int64_t count, const Row& row) {
+  if (predicts(row.method)) return "";  // there is no single kernel
   const auto total = static_cast<int64_t>(row.runs.size());
   return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
 }
@@ -19,6 +23,44 @@ std::string share(int64_t count, const Row& row) {
 /// "2.33 ± 1.24" in units of 10⁻³; "∞" where no run converged.
 std::string loss(double mean, double spread) {
   return std::isfinite(mean) ? fmt::format("{:.2f} ± {:.2f}", mean / kUnit, spread / kUnit) : "∞";
+}
+
+/// Likewise, or a cross entropy as it is.
+std::string validation_cell(const Row& row) {
+  if (!row.classes || !std::isfinite(row.val_mean)) return loss(row.val_mean, row.val_std);
+  return fmt::format("{:.3f} ± {:.3f}", row.val_mean, row.val_std);
+}
+
+/// What the validation column holds.
+std::string validation_title(const Row& row) {
+  return row.classes ? "validation cross entropy" : "validation loss in units of 10⁻³";
+}
+
+/// What the columns of errors are, which not every row has.
+const std::vector<SweepError>& error_columns(const std::vector<Row>& rows) {
+  static const std::vector<SweepError> none;
+  for (const Row& row : rows) {
+    if (!row.errors.empty()) return row.errors;
+  }
+  return none;
+}
+
+std::string error_title(const SweepError& column) {
+  return fmt::format("{} of {}", column.is_class ? "error rate" : "RMSE",
+                     printable_name(column.target));
+}
+
+/// "∞" where no run converged, nothing where none has measured it.
+std::string error_cell(const Row& row, size_t column) {
+  if (column < row.errors.size()) return report::show(row.errors[column]);
+  return row.converged == 0 ? "∞" : "";
+}
+
+/// By characters, not bytes.
+size_t shown_length(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 std::string published(const Row& row) {
@@ -33,6 +75,11 @@ std::string converged(const Row& row) {
   return fmt::format("{}/{}", row.converged, row.runs.size());
 }
 
+/// Of a rate that nobody chose, that it was so.
+std::string rate_cell(const Row& row) {
+  return std::isnan(row.lr) ? "–" : row.own_rate() ? "own" : fmt::format("{:.3g}", row.lr);
+}
+
 std::string verdict(const report::Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
@@ -43,11 +90,8 @@ std::string markdown_cell(const std::string& text) {
   return cell;
 }
 
-/// Pads by characters, not bytes.
 std::string pad(const std::string& text, size_t width) {
-  const auto shown = static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+  const size_t shown = shown_length(text);
   return shown < width ? std::string(width - shown, ' ') + text : text;
 }
 
@@ -63,7 +107,13 @@ std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}",
 std::string to_csv(const std::vector<Row>& rows) {
   std::string csv =
       "architecture,lr,method,reachable,strictly_contracting,converged,runs,val_mse_mean,"
-      "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference\n";
+      "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference";
+  const std::vector<SweepError>& columns = error_columns(rows);
+  for (const SweepError& column : columns) {
+    const std::string name = (column.is_class ? "error_rate_" : "rmse_") + column.target;
+    csv += "," + data::csv_field(name + "_mean") + "," + data::csv_field(name + "_std");
+  }
+  csv += "\n";
   for (const Row& row : rows) {
     csv +=
         fmt::format("{},{},{},{},{},{},{},{},{},{},{},", data::csv_field(row.architecture),
@@ -73,7 +123,14 @@ std::string to_csv(const std::vector<Row>& rows) {
     csv += row.published ? fmt::format("{},{},", cell(row.published->loss.mean),
                                        cell(row.published->loss.spread))
                          : ",,";
-    csv += cell(row.difference()) + "\n";
+    csv += cell(row.difference());
+    for (size_t t = 0; t < columns.size(); ++t) {
+      const bool known = t < row.errors.size();
+      csv += known ? fmt::format(",{},{}", cell(row.errors[t].error.mean),
+                                 cell(row.errors[t].error.spread))
+                   : ",,";
+    }
+    csv += "\n";
   }
   return csv;
 }
@@ -81,23 +138,31 @@ std::string to_csv(const std::vector<Row>& rows) {
 std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
                         const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
+  const std::vector<SweepError>& columns = error_columns(rows);
   std::string text = fmt::format("# {}\n", title);
   std::string last;
   for (const Row& row : rows) {
     if (row.architecture != last) {
       last = row.architecture;
       text += fmt::format(
-          "\n## Architecture {} ({})\n\nFinal validation loss in units of 10⁻³, mean ± standard "
+          "\n## Architecture {} ({})\n\nFinal {}, mean ± standard "
           "deviation over the runs that converged.\n\n",
-          row.architecture, row.runs.front()->shape);
+          row.architecture, row.runs.front()->shape, validation_title(row));
       text += "| lr | method | reachable | αc_Lλ_max < 1 | converged | validation |";
+      for (const SweepError& column : columns) {
+        text += fmt::format(" {} |", markdown_cell(error_title(column)));
+      }
       text += beside ? " published | difference / its spread |" : "";
       text += " training |\n|---|---|---|---|---|---|---|";
+      for (size_t t = 0; t < columns.size(); ++t) text += "---|";
       text += beside ? "---|---|\n" : "\n";
     }
-    text += fmt::format("| {:.4g} | {} | {} | {} | {} | {} |", row.lr, row.method,
-                        share(row.reachable, row), share(row.strictly_contracting, row),
-                        converged(row), loss(row.val_mean, row.val_std));
+    const std::string lr =
+        std::isnan(row.lr) ? "–" : fmt::format("{:.4g}{}", row.lr, row.own_rate() ? " (own)" : "");
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} |", lr, row.method, share(row.reachable, row),
+                    share(row.strictly_contracting, row), converged(row), validation_cell(row));
+    for (size_t t = 0; t < columns.size(); ++t) text += fmt::format(" {} |", error_cell(row, t));
     if (beside) text += fmt::format(" {} | {} |", published(row), difference(row));
     text += std::isfinite(row.train_mean) ? fmt::format(" {:.2g} |\n", row.train_mean) : " ∞ |\n";
   }
@@ -109,30 +174,62 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
   return text;
 }
 
+std::vector<std::string> lowest_errors(const std::vector<Row>& rows) {
+  std::vector<std::string> sentences;
+  for (size_t t = 0; t < error_columns(rows).size(); ++t) {
+    const Row* best = nullptr;
+    for (const Row& row : rows) {
+      if (t < row.errors.size() && row.all_converged() &&
+          (best == nullptr || row.errors[t].error.mean < best->errors[t].error.mean)) {
+        best = &row;
+      }
+    }
+    if (best == nullptr) continue;
+    const std::string rate = predicts(best->method) ? ""
+                             : best->own_rate()     ? " at its own rate"
+                                                    : fmt::format(" at rate {:.4g}", best->lr);
+    sentences.push_back(
+        fmt::format("Lowest {} on the rows left out: {}, by {}{} (architecture {}).",
+                    error_title(best->errors[t]), report::show(best->errors[t]), best->method, rate,
+                    best->architecture));
+  }
+  return sentences;
+}
+
 std::string to_text(const std::string& title, const std::vector<Row>& rows,
                     const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
+  const std::vector<SweepError>& columns = error_columns(rows);
+  const auto width = [](const SweepError& column) {
+    return std::max<size_t>(22, 2 + shown_length(error_title(column)));
+  };
+  size_t method_width = 12;
+  for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
   std::string text = fmt::format("\n{}\n", title);
   std::string last;
-  double rate = 0;
+  std::string last_rate;
   for (const Row& row : rows) {
     if (row.architecture != last) {
       last = row.architecture;
-      text +=
-          fmt::format("\nArchitecture {} ({}), validation loss in units of 10⁻³\n{}{}{}{}{}{}{}\n",
-                      row.architecture, row.runs.front()->shape, pad("lr", 9), pad("method", 12),
-                      pad("reachable", 11), pad("αc_Lλ<1", 9), pad("converged", 11),
-                      pad("ours", 18), beside ? pad("published", 18) + pad("difference", 12) : "");
-    } else if (row.lr != rate) {
+      text += fmt::format("\nArchitecture {} ({}), {}\n{}{}{}{}{}{}", row.architecture,
+                          row.runs.front()->shape, validation_title(row), pad("lr", 9),
+                          pad("method", method_width), pad("reachable", 11), pad("αc_Lλ<1", 9),
+                          pad("converged", 11), pad("ours", 18));
+      if (beside) text += pad("published", 18) + pad("difference", 12);
+      for (const SweepError& column : columns) text += pad(error_title(column), width(column));
+      text += "\n";
+    } else if (rate_cell(row) != last_rate) {
       text += "\n";
     }
-    rate = row.lr;
-    text += pad(fmt::format("{:.3g}", row.lr), 9) + pad(row.method, 12) +
-            pad(share(row.reachable, row), 11) + pad(share(row.strictly_contracting, row), 9) +
-            pad(converged(row), 11) + pad(loss(row.val_mean, row.val_std), 18);
+    last_rate = rate_cell(row);
+    text += pad(last_rate, 9) + pad(row.method, method_width) + pad(share(row.reachable, row), 11) +
+            pad(share(row.strictly_contracting, row), 9) + pad(converged(row), 11) +
+            pad(validation_cell(row), 18);
     if (beside) text += pad(published(row), 18) + pad(difference(row), 12);
+    for (size_t t = 0; t < columns.size(); ++t) text += pad(error_cell(row, t), width(columns[t]));
     text += "\n";
   }
+  for (const std::string& sentence : lowest_errors(rows)) text += "\n" + sentence + "\n";
   if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
   if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
   for (const report::Claim& claim : claims) {

@@ -8,6 +8,9 @@ namespace cdt::experiment {
 std::string to_csv(const std::vector<Row>& rows);
 std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
                         const std::vector<report::Claim>& claims);
+/// A sentence a target: which method was least wrong about it, of those of which no run diverged;
+/// none where errors were not measured.
+std::vector<std::string> lowest_errors(const std::vector<Row>& rows);
 /// The table and the claims, for a terminal.
 std::string to_text(const std::string& title, const std::vector<Row>& rows,
                     const std::vector<report::Claim>& claims);

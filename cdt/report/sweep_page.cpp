@@ -42,6 +42,12 @@ std::string mean_and_spread(const MeanLoss& loss, double unit) {
                      : fmt::format("{:.2e}\u00a0±\u00a0{:.2e}", value, width);
 }
 
+/// "0.483 ± 0.012".
+std::string entropy_text(const MeanLoss& loss) {
+  if (std::isnan(loss.mean)) return "diverged";
+  return fmt::format("{:.3f}\u00a0±\u00a0{:.3f}", loss.mean, loss.spread);
+}
+
 /// "yes" and "no" for all runs, "9 of 10" where they differ and the results say how many.
 std::string yes_or_share(const std::optional<bool>& all, const std::optional<int64_t>& count,
                          const std::optional<int64_t>& runs) {
@@ -54,47 +60,67 @@ std::string yes_or_share(const std::optional<bool>& all, const std::optional<int
 std::string brief(double value) { return std::isnan(value) ? "–" : fmt::format("{:.3g}", value); }
 
 /// A table per architecture, in the order in which they first appear.
-std::vector<Table> rows_tables(const std::vector<SweepTableRow>& rows) {
+std::vector<Table> rows_tables(const SweepRecord& sweep) {
+  const std::vector<SweepTableRow>& rows = sweep.rows;
   const bool published = std::any_of(rows.begin(), rows.end(),
                                      [](const auto& row) { return row.published.has_value(); });
   const bool trained = std::any_of(rows.begin(), rows.end(),
                                    [](const auto& row) { return !std::isnan(row.train_mean); });
-  const int exponent = common_exponent(rows);
+  const auto measured =
+      std::find_if(rows.begin(), rows.end(), [](const auto& row) { return !row.errors.empty(); });
+  const std::vector<SweepError> errors =
+      measured == rows.end() ? std::vector<SweepError>() : measured->errors;
+  const int exponent = sweep.classes ? 0 : common_exponent(rows);
+  const std::string loss = sweep.classes ? "cross entropy" : "MSE";
   const double unit = std::pow(10, exponent);
   const std::string in_units = exponent == 0 ? "" : fmt::format(",\u00a010{}", raised(exponent));
   std::vector<std::string> columns{"Learning rate", "Method", "Reachable", "Contracting",
                                    "Converged"};
-  columns.push_back("Validation MSE" + in_units);
+  columns.push_back("Validation " + loss + in_units);
+  for (const SweepError& error : errors) {
+    columns.push_back((error.is_class ? "Error rate of " : "RMSE of ") + show(error.target));
+  }
   if (published) columns.insert(columns.end(), {"Published", "Difference"});
-  if (trained) columns.push_back("Training MSE" + in_units);
+  if (trained) columns.push_back("Training " + loss + in_units);
   columns.emplace_back("Seconds");
 
   std::vector<Table> tables;
+  std::vector<std::string> names;  // of their architectures
   for (const SweepTableRow& row : rows) {
-    const std::string title = "Architecture " + show(row.architecture) +
-                              (row.shape.empty() ? "" : fmt::format(" ({})", row.shape));
-    auto table = std::find_if(tables.begin(), tables.end(),
-                              [&](const Table& each) { return each.title == title; });
-    if (table == tables.end()) table = tables.insert(table, {title, columns, {}, ""});
+    auto place = std::find(names.begin(), names.end(), row.architecture) - names.begin();
+    if (place == std::ssize(names)) {
+      names.push_back(row.architecture);
+      const std::string shape = row.shape.empty() ? "" : fmt::format(" ({})", row.shape);
+      tables.push_back({"Architecture " + show(row.architecture) + shape, columns, {}, ""});
+    }
     std::vector<std::string> cells{
-        show(row.lr),
+        show(row.lr) + (row.own_rate ? "\u00a0(own)" : ""),
         show(row.method),
         yes_or_share(row.reachable, row.reachable_runs, row.runs),
         yes_or_share(row.strictly_contracting, row.strictly_contracting_runs, row.runs),
         show(row.converged) + "\u00a0of\u00a0" + show(row.runs),
-        mean_and_spread(row.validation, unit)};
+        sweep.classes ? entropy_text(row.validation) : mean_and_spread(row.validation, unit)};
+    for (size_t t = 0; t < errors.size(); ++t) {
+      cells.push_back(t < row.errors.size() ? show(row.errors[t], "\u00a0") : show(""));
+    }
     if (published) {
       cells.push_back(row.published ? mean_and_spread(*row.published, unit) : "");
       cells.push_back(std::isnan(row.difference) ? "" : fmt::format("{:+.1f}", row.difference));
     }
     if (trained) cells.push_back(brief(row.train_mean / unit));
     cells.push_back(brief(row.seconds));
-    table->rows.push_back(std::move(cells));
+    tables[static_cast<size_t>(place)].rows.push_back(std::move(cells));
   }
   tables.back().note =
       "Mean ± standard deviation over the runs that converged. Contracting: every mode of the "
       "local "
       "model shrinks without changing its sign (α c_L λ_max < 1).";
+  if (!errors.empty()) {
+    tables.back().note += errors.front().is_class
+                              ? " Error rate: the share of validation rows whose class is wrong."
+                              : " RMSE: root of the mean squared error on the validation rows, in "
+                                "units of the file.";
+  }
   if (published) {
     tables.back().note += " Difference: ours less the published one, in units of its spread.";
   }
@@ -135,6 +161,16 @@ Section machine_section(const SweepRecord& sweep) {
 
 }  // namespace
 
+std::string show(const SweepError& error, const std::string& blank) {
+  const auto& [mean, spread] = error.error;
+  const std::string between = blank + "±" + blank;
+  if (error.is_class) {
+    return fmt::format("{:.1f}{}{:.1f}{}%", 100 * mean, between, 100 * spread, blank);
+  }
+  return mean >= 1e3 && mean < 1e7 ? fmt::format("{:.0f}{}{:.0f}", mean, between, spread)
+                                   : fmt::format("{:.4g}{}{:.2g}", mean, between, spread);
+}
+
 Page sweep_page(const SweepRecord& sweep) {
   CDT_REQUIRE(!sweep.rows.empty(), "expected results, but its list of rows is empty");
   Page page;
@@ -144,7 +180,7 @@ Page sweep_page(const SweepRecord& sweep) {
         "This sweep was interrupted: what follows is of the runs that were done by then.");
   }
   page.summary.insert(page.summary.end(), sweep.summary.begin(), sweep.summary.end());
-  page.sections.push_back({"Results", {}, rows_tables(sweep.rows), {}, "", false});
+  page.sections.push_back({"Results", {}, rows_tables(sweep), {}, "", false});
   if (!sweep.claims.empty()) {
     page.sections.push_back({"Claims", {}, {claims_table(sweep.claims)}, {}, "", false});
   }

@@ -12,11 +12,23 @@ struct MeanLoss {
   double spread = kNotKnown;  ///< standard deviation over the runs that converged
 };
 
+/// How far off a target is on rows left out, over runs that converged: RMSE in units of the file,
+/// or of a class the share of wrong rows.
+struct SweepError {
+  std::string target;
+  bool is_class = false;
+  MeanLoss error;
+};
+
+/// "9510 ± 790", "3.21 ± 0.15", "23.4 ± 1.2 %", with these blanks between.
+std::string show(const SweepError& error, const std::string& blank = " ");
+
 /// A row of the table: the runs of one architecture, rate and method.
 struct SweepTableRow {
   std::string architecture;
   std::string shape;  ///< "79-500-1"
   double lr = kNotKnown;
+  bool own_rate = false;  ///< whether the method has chosen it
   std::string method;
   std::optional<bool> reachable;  ///< in all runs; the count says in how many
   std::optional<int64_t> reachable_runs;
@@ -25,6 +37,7 @@ struct SweepTableRow {
   std::optional<int64_t> converged;
   std::optional<int64_t> runs;
   MeanLoss validation;
+  std::vector<SweepError> errors;  ///< where they were measured
   double train_mean = kNotKnown;
   double seconds = kNotKnown;  ///< of a run
   std::optional<MeanLoss> published;
@@ -55,6 +68,7 @@ struct SweepRecord {
   std::string title = "Sweep";
   std::vector<std::string> summary;  ///< paragraphs
   bool complete = true;              ///< false: interrupted
+  bool classes = false;              ///< whether losses are cross entropies, not squares
   std::vector<SweepTableRow> rows;
   std::vector<Claim> claims;
   std::vector<Figure> figures;

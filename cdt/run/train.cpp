@@ -239,17 +239,7 @@ class Session {
   }
 
   void make(std::optional<study::Learner>& learner) const {
-    study::LearnOptions wanted;
-    wanted.training = run_.training;
-    wanted.network = options_.network;
-    if (!is_decided(options_, "activation")) {
-      wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
-    }
-    wanted.members = options_.ensemble.value_or(study::usual_members(run_.problem, run_.training));
-    wanted.folds = options_.folds;
-    wanted.refit = options_.refit;
-    wanted.intervals = options_.intervals && run_.training.loss != dynamics::Loss::kCrossEntropy;
-    learner.emplace(run_.problem, wanted);
+    learner.emplace(run_.problem, learn_options(options_, run_.problem));
   }
 
   void compare_with_saved(bool anew) {
@@ -444,6 +434,20 @@ class Session {
 };
 
 }  // namespace
+
+study::LearnOptions learn_options(const Options& options, const study::Problem& problem) {
+  study::LearnOptions wanted;
+  wanted.training = options.training;
+  wanted.network = options.network;
+  if (!is_decided(options, "activation")) {
+    wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
+  }
+  wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
+  wanted.folds = options.folds;
+  wanted.refit = options.refit;
+  wanted.intervals = options.intervals && options.training.loss != dynamics::Loss::kCrossEntropy;
+  return wanted;
+}
 
 TrainedRun train(const Options& options, const Hooks& hooks) {
   return Session(options, hooks).run();

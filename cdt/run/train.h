@@ -29,6 +29,9 @@ struct Hooks {
   std::function<void(const std::string&)> on_warning;
 };
 
+/// What the goal predict makes of options that are `resolved`.
+study::LearnOptions learn_options(const Options& options, const study::Problem& problem);
+
 struct TrainedRun {
   RunFolder folder;
   RunRecord record;

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 namespace cdt::study {
 namespace {
@@ -82,13 +83,13 @@ void require_roles(const DataOptions& options) {
               "test fraction: expected 0 or above, and below 1, but came ", options.test_fraction);
 }
 
-/// The rows that may be learned from, and in words why not the others.
-std::vector<int64_t> usable_rows(const data::Table& table, const DataOptions& options,
-                                 std::vector<std::string>& notes) {
+/// Those of `among` that may be learned from, and in words why not the others.
+std::vector<int64_t> usable_rows(const data::Table& table, const std::vector<int64_t>& among,
+                                 const DataOptions& options, std::vector<std::string>& notes) {
   std::vector<int64_t> rows;
   int64_t without_target = 0, without_weight = 0;
   const bool drop = missing_target_of(options) == MissingTarget::kDrop;
-  for (int64_t row = 0; row < table.rows(); ++row) {
+  for (const int64_t row : among) {
     const bool missing =
         drop && std::any_of(options.targets.begin(), options.targets.end(),
                             [&](const auto& name) { return table.at(name).is_missing(row); });
@@ -123,10 +124,10 @@ int64_t share_of(int64_t count, double fraction) {
   return static_cast<int64_t>(std::floor(static_cast<double>(count) * fraction + 1e-9));
 }
 
-data::SplitRules split_rules(const data::Table& table, const DataOptions& options,
-                             std::vector<std::string>& notes) {
+data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t>& among,
+                             const DataOptions& options, std::vector<std::string>& notes) {
   data::SplitRules rules;
-  rules.rows = usable_rows(table, options, notes);
+  rules.rows = usable_rows(table, among, options, notes);
   const auto available = static_cast<int64_t>(rules.rows.size());
   const bool all = available == table.rows();
   CDT_REQUIRE(available > 0, table.source, ": expected rows to learn from, but there are none; ",
@@ -272,9 +273,17 @@ Problem load_problem(const DataOptions& options, const NetworkOptions& network, 
 
 Problem make_problem(const data::Table& table, const DataOptions& options,
                      const NetworkOptions& network, uint64_t seed, torch::Device device) {
+  std::vector<int64_t> all(static_cast<size_t>(table.rows()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return make_problem(table, all, options, network, seed, device);
+}
+
+Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
+                     const DataOptions& options, const NetworkOptions& network, uint64_t seed,
+                     torch::Device device) {
   require_roles(options);
   Problem problem;
-  const data::SplitRules rules = split_rules(table, options, problem.notes);
+  const data::SplitRules rules = split_rules(table, rows, options, problem.notes);
   problem.split = data::split_rows(rules, seed);
   problem.fixed_split = rules.by_time;
   if (!rules.by_time && !rules.blocks.empty()) problem.groups = number_groups(rules, problem.split);

@@ -38,6 +38,12 @@ Problem load_problem(const DataOptions& data, const NetworkOptions& network, uin
 Problem make_problem(const data::Table& table, const DataOptions& data,
                      const NetworkOptions& network, uint64_t seed, torch::Device device);
 
+/// The same from these rows of the table; values in others are not learned from. (Categories and
+/// classes are those of the whole table.)
+Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
+                     const DataOptions& data, const NetworkOptions& network, uint64_t seed,
+                     torch::Device device);
+
 /// Whether what to learn is one column of text that is not mostly numbers: classes, unless somebody
 /// says otherwise.
 bool is_class(const data::Table& table, const std::vector<std::string>& targets);

@@ -227,7 +227,7 @@ TEST_F(Sweeping, ComparesOnTheUsersOwnTable) {
   ASSERT_EQ(result.code, 0) << result.err;
   const json content = parse("mine/results.json");
   EXPECT_EQ(content["kind"], "compare");
-  ASSERT_EQ(content["rows"].size(), 6U);
+  ASSERT_EQ(content["rows"].size(), 8U);  // guarded also at its own rate
   for (const json& row : content["rows"]) {
     expect_row_schema(row);
     EXPECT_TRUE(row["published"].is_null());
@@ -240,6 +240,95 @@ TEST_F(Sweeping, ComparesOnTheUsersOwnTable) {
                 .code,
             0);
   EXPECT_EQ(parse("mine/results.json")["timings"]["runs_made_now"], 4);
+}
+
+TEST_F(Sweeping, ComparesGoalsAndMethodsAtTheirOwnRates) {
+  const std::string compare = "compare homes.csv --target price --archs 8 --seeds 1 --out mine ";
+  const auto methods = [&] {
+    std::set<std::string> found;
+    const json content = parse("mine/results.json");
+    for (const json& row : content["rows"]) {
+      const std::string rate = row["lr"].is_null()        ? ""
+                               : row.contains("own_rate") ? " own"
+                                                          : " " + row["lr"].dump();
+      found.insert(row["method"].get<std::string>() + rate);
+    }
+    return found;
+  };
+  const Result both = cdt(compare + "--steps 5");
+  ASSERT_EQ(both.code, 0) << both.err;
+  const std::set<std::string> all = methods();
+  EXPECT_EQ(all.size(), 9U + 2 + 2);
+  for (const char* name : {"gd 0.1", "cdt 1.0", "guarded 0.01", "guarded own", "adam own",
+                           "predict", "predict-adam"}) {
+    EXPECT_TRUE(all.contains(name)) << name;
+  }
+  EXPECT_THAT(both.out, HasSubstr("RMSE of price"));
+  EXPECT_THAT(both.out, HasSubstr("Lowest RMSE of price on the rows left out: "));
+  const json content = parse("mine/results.json");
+  for (const json& row : content["rows"]) {
+    if (row["converged"] == 0) continue;
+    ASSERT_EQ(row["errors"].size(), 1U) << row;
+    EXPECT_GT(row["errors"][0]["rmse_mean"], 100) << "prices, not scaled ones";
+  }
+  // Rates or methods mean the goal fit; nothing is made again.
+  ASSERT_EQ(cdt(compare + "--steps 5 --lrs 0.1 --methods gd,cdt,adam").code, 0);
+  EXPECT_EQ(methods(), (std::set<std::string>{"gd 0.1", "cdt 0.1", "adam 0.1"}));
+  EXPECT_EQ(parse("mine/results.json")["timings"]["runs_made_now"], 1) << "adam at that rate";
+  ASSERT_EQ(cdt(compare + "--steps 5 --methods adam").code, 0);
+  EXPECT_EQ(methods(), (std::set<std::string>{"adam own"}));
+  ASSERT_EQ(cdt(compare + "--goals predict").code, 0);
+  EXPECT_EQ(methods(), (std::set<std::string>{"predict", "predict-adam"}));
+  EXPECT_EQ(parse("mine/results.json")["timings"]["runs_made_now"], 0) << "whatever the steps";
+  expect_refused(cdt(compare + "--goals predict --lrs 0.1"), "--lrs belongs to the goal fit");
+  expect_refused(cdt(compare + "--goals predict --steps 5"), "--steps belongs to the goal fit");
+  EXPECT_EQ(cdt(compare + "--goals guess").code, 2);
+  EXPECT_EQ(cdt(compare + "--methods path").code, 2);
+}
+
+TEST_F(Sweeping, GuardedAtItsOwnRateAgreesWithTrain) {
+  ASSERT_EQ(cdt("compare homes.csv --target price --archs 16 --methods guarded --lrs 0.1 --seeds 1 "
+                "--steps 8 --out mine")
+                .code,
+            0);
+  ASSERT_EQ(cdt("train homes.csv --target price --goal fit --hidden 16 --steps 8 --stop-loss 0 "
+                "--threads 1 --out run --quiet")
+                .code,
+            0);
+  const json run = parse("run/run.json");
+  const json swept = parse("mine/runs/16-guarded-p0.1-seed1-steps8.json");
+  EXPECT_EQ(swept["val_loss"], run["result"]["val_loss"]);
+  EXPECT_NEAR(swept["lr"].get<double>() / run["result"]["lr"].get<double>(), 1, 1e-9);
+  EXPECT_NEAR(swept["errors"][0]["rmse"].get<double>(),
+              run["errors"]["validation"]["price"]["rmse"].get<double>(), 1e-6);
+}
+
+TEST_F(Sweeping, ComparesClasses) {
+  const Result result =
+      cdt("compare homes.csv --target heating --archs 8 --seeds 1 --steps 5 --drop garage --out c");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("validation cross entropy"));
+  EXPECT_THAT(result.out, HasSubstr("error rate of heating"));
+  const json content = parse("c/results.json");
+  EXPECT_EQ(content["loss"], "cross-entropy");
+  EXPECT_TRUE(content["claims"].empty());
+  EXPECT_EQ(parse("c/sweep.json")["settings"]["loss"], "cross-entropy");
+  ASSERT_EQ(cdt("train homes.csv --target heating --loss cross-entropy --goal fit --drop garage "
+                "--method gd --lr 0.1 --hidden 8 --steps 5 --threads 1 --out run --quiet")
+                .code,
+            0);
+  const json run = parse("run/run.json");
+  const json swept = parse("c/runs/8-gd-lr0.1-p0.1-seed1-steps5.json");
+  EXPECT_EQ(swept["val_loss"], run["result"]["val_loss"]);
+  EXPECT_NEAR(swept["errors"][0]["error_rate"].get<double>(),
+              1 - run["errors"]["validation"]["heating"]["accuracy"].get<double>(), 1e-12);
+  // Given, it is the same sweep; another loss is not.
+  ASSERT_EQ(cdt("compare homes.csv --target heating --archs 8 --seeds 1 --steps 5 --drop garage "
+                "--loss cross-entropy --out c")
+                .code,
+            0);
+  EXPECT_EQ(parse("c/results.json")["timings"]["runs_made_now"], 0);
+  expect_refused(cdt("compare homes.csv --target heating --loss mse --out d"), "heating");
 }
 
 TEST_F(Sweeping, RefusesWhatItCannotDo) {

@@ -48,6 +48,13 @@ TEST(Claims, HoldOrDoNot) {
   }
 }
 
+TEST(Claims, AreNotAboutClasses) {
+  Plan plan = experiment::test::sample_plan();
+  plan.loss = dynamics::Loss::kCrossEntropy;
+  const auto runs = runs_with(plan, 0.4, 0.2);
+  EXPECT_TRUE(check_claims(plan, {}, experiment::collect_rows(plan, runs), runs).empty());
+}
+
 TEST(Claims, RunsOfOtherSamplesSayNothing) {
   const Plan plan = experiment::test::sample_plan();
   auto runs = runs_with(plan, 0.4, 0.2);

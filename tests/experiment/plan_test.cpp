@@ -43,6 +43,39 @@ TEST(Plan, OneRunOfAnArchitectureHasDetailsAndTheChosenOnesTraces) {
                                            "small-cdt-lr0.1-p0.1-seed1-steps6"}));
 }
 
+TEST(Plan, MethodsAtTheirOwnRateRunOnce) {
+  Plan plan = sample_plan();
+  plan.own_rate = {"cdt", "adam", kPredict, kPredictAdam};
+  EXPECT_NO_THROW(require_sound(plan));
+  std::set<std::string> keys;
+  for (const Case& what : cases_of(plan)) keys.insert(what.key());
+  EXPECT_EQ(keys.size(), 20U + 2 * 2 * 4);
+  for (const char* key :
+       {"small-cdt-lr0.1-p0.1-seed1-steps6", "small-cdt-p0.1-seed1-steps6",
+        "large-adam-p0.1-seed2-steps6", "small-predict-seed1", "large-predict-adam-seed2"}) {
+    EXPECT_TRUE(keys.contains(key)) << key;
+  }
+  EXPECT_TRUE(predicts(cases_of(plan).front().method)) << "the longest first";
+  // Nothing at given rates: those are not needed then, and the first has the details.
+  plan.methods.clear();
+  plan.lrs.clear();
+  EXPECT_NO_THROW(require_sound(plan));
+  for (const Case& what : cases_of(plan)) {
+    EXPECT_EQ(what.details, what.method == "cdt" && what.seed == 1) << what.key();
+  }
+  plan.own_rate = {kPredict};
+  for (const Case& what : cases_of(plan)) EXPECT_FALSE(what.details);
+}
+
+TEST(Plan, RowsWithoutATargetAreLeftOutWhereRunsPredict) {
+  Plan plan = sample_plan();
+  EXPECT_FALSE(data_of(plan).missing_target);
+  plan.own_rate = {"adam", kPredict};
+  EXPECT_EQ(data_of(plan).missing_target, study::MissingTarget::kDrop);
+  plan.data.missing_target = study::MissingTarget::kError;
+  EXPECT_EQ(data_of(plan).missing_target, study::MissingTarget::kError);
+}
+
 TEST(Plan, SaysWhatIsWrong) {
   const auto refused = [](void (*damage)(Plan&), const std::string& message) {
     Plan plan = sample_plan();
@@ -67,6 +100,13 @@ TEST(Plan, SaysWhatIsWrong) {
       },
       "architectures: expected each one once");
   refused([](Plan& p) { p.methods = {"sgd"}; }, "not 'sgd'");
+  refused([](Plan& p) { p.own_rate = {"sgd"}; }, "not 'sgd'");
+  refused(
+      [](Plan& p) {
+        p.own_rate = {"adam", "adam"};
+      },
+      "methods at their own rate: expected each one once");
+  refused([](Plan& p) { p.methods.clear(); }, "at least one architecture, learning rate, method");
   refused([](Plan& p) { p.lrs.clear(); }, "at least one architecture, learning rate, method");
   refused([](Plan& p) { p.seeds = 0; }, "at least one");
   refused([](Plan& p) { p.seeds = std::numeric_limits<int64_t>::max(); }, "at most 1000000 runs");

@@ -3,9 +3,13 @@
 #include <cdt/core/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/experiment/runner.h>
+#include <cdt/run/train.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <sstream>
 
 #include "experiment/sample_plan.h"
 #include "support/temp_folder.h"
@@ -81,6 +85,126 @@ TEST_F(Runner, StopsWhenAskedAndGoesOn) {
   EXPECT_TRUE(rest.complete);
   EXPECT_EQ(rest.made, 13);
   EXPECT_EQ(rest.sessions.size(), 2U);
+}
+
+TEST_F(Runner, WhatPredictsIsTheRunThatTrainMakesOfTheTrainingRowsAlone) {
+  const std::string text = data::make_houses(90, 1);
+  write_file_atomically(folder_ / "houses.csv", {text});
+  Plan wanted = plan();
+  wanted.data.csv.drop = {"garage", "lot"};  // of which few rows may miss a category
+  wanted.architectures = {{"small", {6}}};
+  wanted.methods.clear();
+  wanted.own_rate = {kPredict, kPredictAdam};
+  wanted.seeds = 1;
+  const Sweep sweep = run(wanted, folder_ / "sweep", {});
+  ASSERT_EQ(sweep.runs.size(), 2U);
+
+  // The same split, as two files: the run of the first, and its errors on the other.
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line + "\n");
+  const data::Table table = data::read_csv(wanted.data.file, wanted.data.csv);
+  const auto split = study::make_problem(table, wanted.data, {}, 1, torch::kCPU).split;
+  const auto write_rows = [&](std::vector<int64_t> rows, const char* name) {
+    std::sort(rows.begin(), rows.end());
+    std::string part = lines[0];
+    for (const int64_t row : rows) part += lines[static_cast<size_t>(row + 1)];
+    write_file_atomically(folder_ / name, {part});
+  };
+  write_rows(split.train, "train.csv");
+  write_rows(split.validation, "new.csv");
+  for (const CaseRun& made : sweep.runs) {
+    SCOPED_TRACE(made.what.method);
+    run::Options options;
+    options.data.file = (folder_ / "train.csv").string();
+    options.data.csv = wanted.data.csv;
+    options.data.targets = wanted.data.targets;
+    options.data.goal = study::Goal::kPredict;
+    options.network.hidden = {6};
+    if (made.what.method == kPredictAdam) options.training.method = train::Method::kAdam;
+    options.folder = folder_ / made.what.method;
+    run::train(options);
+    const auto trained = run::load_trained(run::RunFolder(options.folder), torch::kCPU);
+    const data::Table others =
+        data::read_csv(folder_ / "new.csv", trained.preprocess.csv_options());
+    const auto errors = run::predict(trained, others).errors;
+    ASSERT_TRUE(errors);
+    const double rmse = std::get<study::NumberErrors>(errors->at(0).value).rmse;
+    ASSERT_EQ(made.errors.size(), 1U);
+    EXPECT_NEAR(made.errors[0].value, rmse, 1e-4 * rmse);
+    // The loss is on the comparison's scale: range 1.
+    const auto& prices = table.at("price").numbers;
+    double low = INFINITY, high = 0;
+    for (const int64_t row : split.train) {
+      low = std::min(low, prices[static_cast<size_t>(row)]);
+      high = std::max(high, prices[static_cast<size_t>(row)]);
+    }
+    const double share = made.errors[0].value / (high - low);
+    EXPECT_NEAR(made.val_loss, share * share, 1e-9);
+    EXPECT_EQ(made.val.back(), made.val_loss);
+  }
+  EXPECT_EQ(run(wanted, folder_ / "sweep", {}).made, 0);
+}
+
+TEST_F(Runner, ClassesAndErrors) {
+  Plan wanted = plan();
+  wanted.data.targets = {"heating"};
+  wanted.data.csv.drop = {"garage"};
+  wanted.loss = dynamics::Loss::kCrossEntropy;
+  wanted.errors = true;
+  wanted.architectures = {{"small", {6}}};
+  wanted.methods = {"gd", "cdt", kGdBest};
+  wanted.own_rate = {"guarded", kPredict};
+  wanted.seeds = 1;
+  const Sweep sweep = run(wanted, folder_ / "sweep", {});
+  ASSERT_EQ(sweep.runs.size(), 2U * 2 + 3);
+  for (const CaseRun& made : sweep.runs) {
+    SCOPED_TRACE(made.what.key());
+    EXPECT_TRUE(std::isfinite(made.val_loss));
+    EXPECT_TRUE(made.traces.empty());
+    ASSERT_EQ(made.errors.size(), 1U);
+    EXPECT_TRUE(made.errors[0].is_class);
+    const double wrong = 9 * made.errors[0].value;  // of 30 rows 9 validate
+    EXPECT_NEAR(wrong, std::round(wrong), 1e-12);
+    if (predicts(made.what.method)) continue;
+    EXPECT_EQ(made.final_error.size(), 21U * 4);
+    EXPECT_GT(made.lr, 0);
+    for (const double error : made.final_error) EXPECT_LE(std::abs(error), 1);
+    EXPECT_EQ(made.what.details, !made.preflight.empty());
+  }
+  const CaseRun& first = sweep.runs.back();
+  EXPECT_FALSE(predicts(first.what.method)) << "those come first, they take longest";
+}
+
+TEST_F(Runner, SaysHowManyRowsHaveNoTarget) {
+  std::string text = data::make_houses(30, 1);
+  text.erase(text.rfind(',') + 1);  // the last price
+  write_file_atomically(folder_ / "houses.csv", {text + "\n"});
+  Plan wanted = plan();
+  wanted.architectures = {{"small", {6}}};
+  wanted.methods = {"gd"};
+  wanted.seeds = 1;
+  EXPECT_THROW(run(wanted, folder_ / "fit", {}), InvalidArgument);
+  wanted.own_rate = {kPredictAdam};
+  std::vector<std::string> warnings;
+  RunnerOptions options;
+  options.on_warning = [&](const std::string& warning) { warnings.push_back(warning); };
+  const Sweep sweep = run(wanted, folder_ / "sweep", options);
+  EXPECT_THAT(warnings, testing::ElementsAre("1 of 30 rows have no target and are left out"));
+  EXPECT_EQ(sweep.runs.back().final_error.size(), 20U) << "0.7 of 29";
+}
+
+TEST_F(Runner, StopsWhileItLearnsToPredict) {
+  Plan wanted = plan();
+  wanted.methods.clear();
+  wanted.own_rate = {kPredict};
+  int64_t asked = 0;
+  RunnerOptions options;
+  options.jobs = 1;
+  options.stop = [&] { return ++asked > 3; };
+  const Sweep part = run(wanted, folder_ / "sweep", options);
+  EXPECT_FALSE(part.complete);
+  EXPECT_EQ(part.made, 0);
 }
 
 TEST_F(Runner, SaysWhatIsWrongBeforeItRuns) {

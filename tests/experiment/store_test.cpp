@@ -44,6 +44,7 @@ TEST_F(StoreTest, ARunComesBackAsItWas) {
   run.factor_cdt = {0.5, 0.9};
   run.trace_step = {0, 2};
   run.traces = {{4, 0.5, {0.1, 0.2}, {0.5, 0.75}}};
+  run.errors = {{"price", false, 12.5}, {"rent", false, 0.5}};
   EXPECT_FALSE(store.load(what));
   store.save(run);
   const auto back = store.load(what);
@@ -60,9 +61,30 @@ TEST_F(StoreTest, ARunComesBackAsItWas) {
   EXPECT_EQ(back->preflight, run.preflight);
   EXPECT_EQ(back->eigenvalues, run.eigenvalues);
   EXPECT_EQ(back->factor_cdt, run.factor_cdt);
+  ASSERT_EQ(back->errors.size(), 2U);
+  EXPECT_EQ(back->errors[1].target, "rent");
+  EXPECT_EQ(back->errors[0].value, 12.5);
+  EXPECT_FALSE(back->errors[0].is_class);
   ASSERT_EQ(back->traces.size(), 1U);
   EXPECT_EQ(back->traces[0].sample, 4);
   EXPECT_EQ(back->traces[0].augmented, run.traces[0].augmented);
+}
+
+TEST_F(StoreTest, ARunThatPredictsHasNoRateAndNoKernel) {
+  const Store store(folder(), sample_plan(), "12");
+  const Case what{"small", kPredict, 0, 0, 3, 0};
+  CaseRun run = made_up(what, 0.125);
+  run.lr = std::nan("");
+  run.final_error.clear();
+  run.row_norm.clear();
+  run.errors = {{"kind", true, 0.25}};
+  store.save(run);
+  ASSERT_TRUE(std::filesystem::exists(folder() / "runs/small-predict-seed3.json"));
+  const auto back = store.load(what);
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(std::isnan(back->lr));
+  ASSERT_EQ(back->errors.size(), 1U);
+  EXPECT_TRUE(back->errors[0].is_class);
 }
 
 TEST_F(StoreTest, WhatIsDamagedOrTooLittleIsToBeRunAgain) {

@@ -113,6 +113,95 @@ TEST(Tables, SayTheSameInEveryFormat) {
   EXPECT_THAT(text, HasSubstr("cannot be said Perhaps"));
 }
 
+/// A rate of its own for cdt, runs that predict, and errors of all but those that diverged.
+std::vector<CaseRun> measured_runs(Plan& plan, bool is_class) {
+  plan.own_rate = {"cdt", kPredict};
+  std::vector<CaseRun> runs = made_up_runs(plan);
+  for (CaseRun& run : runs) {
+    if (predicts(run.what.method)) run.lr = report::kNotKnown;
+    if (run.converged()) run.errors = {{"price, net", is_class, 100 * run.val_loss}};
+  }
+  return runs;
+}
+
+TEST(Summary, RatesOfTheirOwnAndErrorsInUnitsOfTheFile) {
+  Plan plan = sample_plan();
+  const auto runs = measured_runs(plan, false);
+  const auto rows = collect_rows(plan, runs);
+  ASSERT_EQ(rows.size(), 14U);
+  const Row* own = find_row(rows, "small", "cdt", 0);
+  ASSERT_NE(own, nullptr);
+  EXPECT_TRUE(own->own_rate());
+  EXPECT_EQ(own->lr, 0.5);
+  ASSERT_EQ(own->errors.size(), 1U);
+  EXPECT_DOUBLE_EQ(own->errors[0].error.mean, 0.3);
+  EXPECT_DOUBLE_EQ(own->errors[0].error.spread, 0.1 * std::sqrt(2));
+  EXPECT_FALSE(find_row(rows, "small", kGdBest, 0)->own_rate());
+  const Row* predict = find_row(rows, "small", kPredict, 0);
+  ASSERT_NE(predict, nullptr);
+  EXPECT_FALSE(predict->own_rate());
+  EXPECT_TRUE(std::isnan(predict->lr));
+  EXPECT_EQ(predict->runs.size(), 2U);
+  EXPECT_TRUE(find_row(rows, "small", "gd", 1)->errors.empty()) << "all of them diverged";
+}
+
+TEST(Tables, HaveErrorsInUnitsOfTheFile) {
+  Plan plan = sample_plan();
+  const auto runs = measured_runs(plan, false);
+  const auto rows = collect_rows(plan, runs);
+  const std::string text = to_text("T", rows, {});
+  EXPECT_THAT(text, HasSubstr("RMSE of price, net\n"));
+  EXPECT_THAT(text, HasSubstr("own         cdt        yes      yes        2/2       3.00 ± 1.41"));
+  EXPECT_THAT(text, HasSubstr("0.3 ± 0.14\n"));
+  EXPECT_THAT(text, HasSubstr("Lowest RMSE of price, net on the rows left out: 0.3 ± 0.14, by cdt "
+                              "at rate 1 (architecture small)."));
+  const std::string csv = to_csv(rows);
+  EXPECT_THAT(csv, HasSubstr("difference,\"rmse_price, net_mean\",\"rmse_price, net_std\"\n"));
+  EXPECT_THAT(csv, HasSubstr("\nsmall,1,gd,yes,no,0,2,,,,0.25,,,,,\n"));
+  EXPECT_THAT(csv, HasSubstr("\nsmall,,predict,,,2,2,"));
+  const std::string markdown = to_markdown("T", rows, {});
+  EXPECT_THAT(markdown, HasSubstr("| validation | RMSE of price, net | training |\n"
+                                  "|---|---|---|---|---|---|---|---|\n"));
+  EXPECT_THAT(markdown,
+              HasSubstr("| 0.5 (own) | cdt | yes | yes | 2/2 | 3.00 ± 1.41 | 0.3 ± 0.14"));
+  EXPECT_THAT(markdown, HasSubstr("| – | predict |  |  | 2/2 |"));
+}
+
+TEST(Tables, ShowErrorsInDigitsThatPeopleRead) {
+  EXPECT_EQ(report::show({"price", false, {19930.4, 497.3}}), "19930 ± 497");
+  EXPECT_EQ(report::show({"medv", false, {2.88912, 0.0753}}), "2.889 ± 0.075");
+  EXPECT_EQ(report::show({"mass", false, {3e9, 2e8}}), "3e+09 ± 2e+08");
+  EXPECT_EQ(report::show({"kind", true, {0.2341, 0.012}}, "_"), "23.4_±_1.2_%");
+}
+
+TEST(Tables, OfClassesHaveEntropiesAndErrorRates) {
+  Plan plan = sample_plan();
+  plan.loss = dynamics::Loss::kCrossEntropy;
+  const auto runs = measured_runs(plan, true);
+  const auto rows = collect_rows(plan, runs);
+  const std::string text = to_text("T", rows, {});
+  EXPECT_THAT(text, HasSubstr("validation cross entropy"));
+  EXPECT_THAT(text, HasSubstr("error rate of price, net"));
+  EXPECT_THAT(text, HasSubstr("0.003 ± 0.001             30.0 ± 14.1 %\n"));
+  EXPECT_THAT(to_csv(rows), HasSubstr("error_rate_price, net_mean"));
+  EXPECT_THAT(to_markdown("T", rows, {}), HasSubstr("Final validation cross entropy, mean"));
+}
+
+TEST(Figures, LeaveRatesOfTheirOwnOutOfAxesOfRates) {
+  Plan plan = sample_plan();
+  const auto runs = measured_runs(plan, false);
+  std::set<std::string> ids;
+  for (const auto& figure : draw_figures(plan, collect_rows(plan, runs), runs)) {
+    ids.insert(figure.id);
+    const bool rates = figure.id.starts_with("rates-");
+    for (const auto& series : figure.series) {
+      for (const double x : series.x) EXPECT_TRUE(!rates || x > 0) << figure.id;
+      EXPECT_NE(series.name, kPredict);
+    }
+  }
+  EXPECT_TRUE(ids.contains("validation-small-own-rate"));
+}
+
 TEST(Figures, OnlyThoseThatHaveSomethingToShow) {
   Plan plan = sample_plan();
   plan.methods = {"gd", "cdt", "guarded"};
@@ -138,6 +227,43 @@ TEST(Figures, HaveIdsOfTheirOwn) {
     EXPECT_TRUE(ids.insert(figure.id).second) << figure.id;
   }
   EXPECT_TRUE(ids.contains("rates-a-b-3"));
+}
+
+TEST(ResultsFile, ErrorsAndRatesOfTheirOwnReachThePage) {
+  for (const bool classes : {false, true}) {
+    Plan plan = sample_plan();
+    if (classes) plan.loss = dynamics::Loss::kCrossEntropy;
+    Sweep sweep;
+    sweep.runs = measured_runs(plan, classes);
+    const auto rows = collect_rows(plan, sweep.runs);
+    const report::SweepRecord record = parse_results(to_json({plan, sweep, rows, {}, {}}), "r");
+    EXPECT_EQ(record.classes, classes);
+    ASSERT_EQ(record.rows.size(), rows.size());
+    const report::SweepTableRow& own = record.rows[5];
+    EXPECT_TRUE(own.own_rate);
+    ASSERT_EQ(own.errors.size(), 1U);
+    EXPECT_EQ(own.errors[0].target, "price, net");
+    EXPECT_EQ(own.errors[0].is_class, classes);
+    EXPECT_EQ(own.errors[0].error.mean, rows[5].errors[0].error.mean);
+    const report::SweepTableRow& predict = record.rows[6];
+    EXPECT_EQ(predict.method, kPredict);
+    EXPECT_FALSE(predict.own_rate);
+    EXPECT_FALSE(predict.reachable);
+    EXPECT_TRUE(std::isnan(predict.lr));
+    const std::string page = report::to_html(report::sweep_page(record));
+    EXPECT_THAT(page, HasSubstr(classes ? "Error rate of price, net" : "RMSE of price, net"));
+    EXPECT_THAT(page, HasSubstr(classes ? "Validation cross entropy" : "Validation MSE"));
+    EXPECT_THAT(page, HasSubstr("0.5\u00a0(own)"));
+  }
+  // What was not measured leaves no names behind.
+  const Plan plan = sample_plan();
+  Sweep sweep;
+  sweep.runs = made_up_runs(plan);
+  const auto rows = collect_rows(plan, sweep.runs);
+  const std::string json = to_json({plan, sweep, rows, {}, {}});
+  for (const char* name : {"errors", "own_rate", "\"loss\""})
+    EXPECT_THAT(json, Not(HasSubstr(name)));
+  EXPECT_THAT(to_csv(rows), HasSubstr("published_std,difference\n"));
 }
 
 TEST(ResultsFile, ComesBackAsThePageShowsIt) {
