@@ -130,7 +130,7 @@ TEST_F(Goal, ExpectsWhatNewRowsShow) {
   }
   // Rows that were held out have bounds around what was predicted there, nine of ten hold them.
   EXPECT_THAT(slurp("run/predictions.csv"),
-              HasSubstr("row,split,price,price predicted,price low,price high\n"));
+              HasSubstr("row,split,price,\"price predicted\",\"price low\",\"price high\"\n"));
   int held = 0, inside = 0;
   for (const auto& row : rows_of_split("run/predictions.csv", "validation")) {
     ASSERT_EQ(row.size(), 6U);

@@ -57,7 +57,7 @@ TEST(Records, ClassesAreCountedAndNumbersAreDrawn) {
                                                                    {"b", "1", "1", "50.0 %"}}));
   ASSERT_EQ(page.sections[1].figures.size(), 2u);
   EXPECT_EQ(page.sections[1].figures[0].id, "predictions-2");
-  EXPECT_EQ(page.sections[1].figures[0].series[1].y, (std::vector<double>{2.5, 3}));
+  EXPECT_EQ(page.sections[1].figures[0].series[1].x, (std::vector<double>{2.5, 3}));
   EXPECT_EQ(page.sections[1].figures[1].id, "residuals-2");
   EXPECT_EQ(page.sections[1].figures[1].series[1].x, (std::vector<double>{2.5, 3}));
   EXPECT_EQ(page.sections[1].figures[1].series[1].y, (std::vector<double>{-0.5, 0}));
@@ -178,7 +178,7 @@ TEST(PredictionPages, RowsThatTestHaveAColourOfTheirOwn) {
   EXPECT_EQ(series[0].name, "training rows");
   EXPECT_EQ(series[1].name, "rows held out");
   EXPECT_EQ(series[2].name, "test rows");
-  EXPECT_EQ(series[2].y, std::vector<double>{1.5});
+  EXPECT_EQ(series[2].x, std::vector<double>{1.5});
   EXPECT_EQ(find_figure(page, "residuals-1")->series[2].y, std::vector<double>{-0.5});
 }
 

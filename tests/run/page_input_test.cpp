@@ -102,7 +102,7 @@ TEST_F(RunPages, ARunBecomesAPage) {
   EXPECT_EQ(figure(page, "losses").series[1].x, (std::vector<double>{0, 2}))
       << "no gap where it was not evaluated";
   EXPECT_EQ(figure(page, "events").series[1].y, (std::vector<double>{0, 1}));
-  EXPECT_EQ(figure(page, "predictions-1").series[1].y, (std::vector<double>{190}));
+  EXPECT_EQ(figure(page, "predictions-1").series[1].x, (std::vector<double>{190}));
   EXPECT_EQ(figure(page, "spectrum").series[1].y, (std::vector<double>{2, 0.97}));
   EXPECT_NEAR(figure(page, "spectrum").series[3].y[0], 0.6, 1e-12);
   const std::string html = report::to_html(page);
