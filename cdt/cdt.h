@@ -49,6 +49,7 @@
 #include <cdt/nn/activation.h>
 #include <cdt/nn/architectures.h>
 #include <cdt/nn/conv.h>
+#include <cdt/nn/conv_net.h>
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>

@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/nn/architectures.h>
+#include <cdt/nn/conv_net.h>
 #include <cdt/nn/mlp.h>
 
 namespace cdt::nn {
@@ -7,6 +8,8 @@ namespace cdt::nn {
 Architectures architectures() {
   return {
       mlp_architecture(),
+      alexnet_architecture(),
+      cnn_architecture(),
   };
 }
 

@@ -222,7 +222,7 @@ TEST_F(SavedModel, SaysWhatIsWrongWithAFile) {
   refused("architecture record");
   write(R"([1, 2])", good);
   refused("architecture record");
-  write(R"({"type": "cnn", "inputs": 3})", good);
+  write(R"({"type": "transformer", "inputs": 3})", good);
   refused("must be mlp");
   write(R"({"type": "mlp"})", good);
   refused("inputs");

@@ -119,10 +119,12 @@ TEST(NetworkTable, IsAModelToTheKernel) {
 TEST(NetworkTable, RefusesWhatItDoesNotKnow) {
   NetworkOptions options;
   options.architecture = "resnet18";
-  EXPECT_THAT([&] { nn::make_network(options, 1); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("must be mlp, not 'resnet18'")));
+  EXPECT_THAT(
+      [&] { nn::make_network(options, 1); },
+      ThrowsMessage<InvalidArgument>(HasSubstr("must be mlp or alexnet or cnn, not 'resnet18'")));
   EXPECT_THAT([&] { nn::make_network(options, 1, torch::kFloat32, table_with_mean()); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("must be mlp or mean, not 'resnet18'")));
+              ThrowsMessage<InvalidArgument>(
+                  HasSubstr("must be mlp or alexnet or cnn or mean, not 'resnet18'")));
   options.architecture = "mlp";
   options.input_shape = {3, 32, 32};
   EXPECT_THAT([&] { nn::make_network(options, 1); },
@@ -145,9 +147,10 @@ TEST(NetworkTable, FilesOfAnotherArchitectureComeBackByTheTable) {
   const Tensor x = torch::randn({4, 2, 3, 3});
   const Network again = nn::load_model(path, table_with_mean());
   EXPECT_TRUE(torch::equal(again->forward(x), network->forward(x)));
-  EXPECT_THAT([&] { nn::load_model(path); },
-              ThrowsMessage<InvalidArgument>(testing::AllOf(HasSubstr("mean.safetensors"),
-                                                            HasSubstr("must be mlp, not 'mean'"))));
+  EXPECT_THAT(
+      [&] { nn::load_model(path); },
+      ThrowsMessage<InvalidArgument>(testing::AllOf(
+          HasSubstr("mean.safetensors"), HasSubstr("must be mlp or alexnet or cnn, not 'mean'"))));
 }
 
 // Files of today are read and written as before the table.

@@ -1,0 +1,332 @@
+#include <ATen/CPUGeneratorImpl.h>
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/json.h>
+#include <cdt/core/memory.h>
+#include <cdt/nn/conv_net.h>
+
+#include <limits>
+
+namespace cdt::nn {
+namespace {
+
+using torch::Tensor;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostUnits = std::numeric_limits<int32_t>::max();
+/// Sides of pictures beyond this are a slip.
+constexpr int64_t kLongestSide = 1 << 14;
+constexpr const char* kAlexNet = "alexnet";
+constexpr const char* kCnn = "cnn";
+
+/// A layer in numbers, before anything of its size is made.
+struct LayerShape {
+  std::string name;
+  std::vector<int64_t> weight;
+  FanIn fan_in;
+  double positions = 1;  ///< of its output
+};
+
+/// A picture on its way through the stages.
+struct Extent {
+  int64_t channels, height, width;
+};
+
+Extent after(const Extent& in, const ConvStage& stage, int64_t channels) {
+  const auto side = [&](int64_t size) {
+    const int64_t padded = size + 2 * stage.padding;
+    const int64_t out = padded < stage.kernel ? 0 : (padded - stage.kernel) / stage.stride + 1;
+    if (stage.pool == 0) return out;
+    return out < stage.pool ? 0 : (out - stage.pool) / stage.pool_stride + 1;
+  };
+  return {channels, side(in.height), side(in.width)};
+}
+
+void require_units(int64_t value, std::string_view name) {
+  CDT_REQUIRE(value >= 1 && value <= kMostUnits, name, " must be from 1 to ", kMostUnits, ", not ",
+              value);
+}
+
+std::vector<LayerShape> shapes_of(const ConvNetOptions& o) {
+  CDT_REQUIRE(o.input_shape.size() == 3, "the architecture ", o.architecture,
+              " takes pictures [channels, height, width], not samples of shape ",
+              c10::IntArrayRef(o.input_shape));
+  require_units(o.input_shape[0], "channels");
+  require_units(o.outputs, "outputs");
+  require_units(o.width_factor, "width factor");
+  for (const size_t side : {1, 2}) {
+    CDT_REQUIRE(o.input_shape[side] >= 1 && o.input_shape[side] <= kLongestSide,
+                "the sides of pictures must be from 1 to ", kLongestSide, ", not ",
+                o.input_shape[side]);
+  }
+  std::vector<LayerShape> shapes;
+  Extent extent{o.input_shape[0], o.input_shape[1], o.input_shape[2]};
+  int64_t base = o.input_shape[0], factor = 1;
+  for (const ConvStage& stage : o.stages) {
+    require_units(stage.channels, "the channels of " + stage.name);
+    require_units(stage.channels * o.width_factor, "the channels of " + stage.name + ", widened,");
+    const int64_t out = stage.channels * o.width_factor;
+    ConvStage alone = stage;
+    alone.pool = 0;
+    const Extent before_pool = after(extent, alone, out);
+    shapes.push_back({stage.name,
+                      {out, extent.channels, stage.kernel, stage.kernel},
+                      {base, stage.kernel * stage.kernel, factor},
+                      static_cast<double>(before_pool.height * before_pool.width)});
+    extent = after(extent, stage, out);
+    CDT_REQUIRE(extent.height > 0 && extent.width > 0, "pictures of ", o.input_shape[1], " × ",
+                o.input_shape[2], " are too small for the architecture ", o.architecture,
+                ": nothing is left at ", stage.name);
+    base = stage.channels;
+    factor = o.width_factor;
+  }
+  if (o.grid > 0) extent.height = extent.width = o.grid;
+  int64_t positions = extent.height * extent.width;
+  const auto add_dense = [&](const std::string& name, int64_t units, int64_t widened) {
+    const int64_t in = base * factor * positions;
+    require_units(in, "the inputs of " + name);
+    shapes.push_back({name, {widened, in}, {base, positions, factor}, 1});
+    base = units;
+    factor = o.width_factor;
+    positions = 1;
+  };
+  for (const DenseStage& stage : o.hidden) {
+    require_units(stage.units, "the units of " + stage.name);
+    require_units(stage.units * o.width_factor, "the units of " + stage.name + ", widened,");
+    add_dense(stage.name, stage.units, stage.units * o.width_factor);
+  }
+  add_dense(o.head, o.outputs, o.outputs);
+  return shapes;
+}
+
+void require_room(const std::vector<LayerShape>& shapes, const std::string& what,
+                  torch::ScalarType dtype) {
+  double parameters = 0, largest = 0;
+  for (const LayerShape& shape : shapes) {
+    double weights = 1;
+    for (const int64_t size : shape.weight) weights *= static_cast<double>(size);
+    parameters += weights + static_cast<double>(shape.weight[0]);
+    largest = std::max(largest, weights);
+  }
+  require_memory(parameters * static_cast<double>(c10::elementSize(dtype)) +
+                     largest * static_cast<double>(sizeof(double)),  // drawn in float64
+                 what);
+}
+
+Json conv_net_json(const ConvNetOptions& o) {
+  Json json{{"type", o.architecture},
+            {"input_shape", o.input_shape},
+            {"outputs", o.outputs},
+            {"activation", to_string(o.activation)},
+            {"parametrization", to_string(o.parametrization)},
+            {"sigma_w", o.sigma_w},
+            {"sigma_b", o.sigma_b},
+            {"width_factor", o.width_factor}};
+  if (o.architecture == kCnn) {
+    json["channels"] = Json::array();
+    for (const ConvStage& stage : o.stages) json["channels"].push_back(stage.channels);
+  }
+  return json;
+}
+
+ConvNetOptions parse_conv_net(const std::string& text) {
+  const JsonValue record = parse_json(text, "the architecture record");
+  const auto whole = [](const JsonValue& value) { return value.whole(1, kMostUnits); };
+  const auto wholes = [&](const JsonValue& list) {
+    std::vector<int64_t> values;
+    for (const JsonValue& each : list.list()) values.push_back(whole(each));
+    return values;
+  };
+  const bool small = record["type"].text() == kCnn;
+  const auto shape = wholes(record["input_shape"]);
+  const int64_t outputs = whole(record["outputs"]);
+  ConvNetOptions o = small ? cnn_options(shape, wholes(record["channels"]), outputs)
+                           : alexnet_options(shape, outputs);
+  const Json known = conv_net_json(o);
+  for (const auto& [name, unused] : record.members()) {
+    CDT_REQUIRE(known.contains(name), record.where(), " has no '", name, "'");
+  }
+  o.activation = record["activation"].name(parse_activation);
+  o.parametrization = record["parametrization"].name(parse_parametrization);
+  o.sigma_w = record["sigma_w"].number();
+  o.sigma_b = record["sigma_b"].number();
+  o.width_factor = whole(record["width_factor"]);
+  return o;
+}
+
+/// Sizes of a record, against the tensors of the file, before a network of that size is made.
+torch::ScalarType require_tensors_of(const NamedTensors& tensors, const ConvNetOptions& options) {
+  const std::vector<LayerShape> shapes = shapes_of(options);
+  const auto require_tensor = [&](const std::string& name, c10::IntArrayRef shape) {
+    const auto it = tensors.find(name);
+    CDT_REQUIRE(it != tensors.end(), "the tensor ", name, " is missing");
+    require_floating(it->second, name);
+    require_shape(it->second, shape, name);
+    require_finite(it->second, name);
+    return it->second.scalar_type();
+  };
+  torch::ScalarType dtype = torch::kFloat32;
+  for (const LayerShape& shape : shapes) {
+    dtype = require_tensor(shape.name + ".weight", shape.weight);
+    require_tensor(shape.name + ".bias", {shape.weight[0]});
+  }
+  for (const auto& [name, tensor] : tensors) {
+    CDT_REQUIRE(tensor.scalar_type() == dtype, "tensors must have one dtype; ", name, " is ",
+                tensor.scalar_type(), ", others ", dtype);
+  }
+  CDT_REQUIRE(dtype == torch::kFloat32 || dtype == torch::kFloat64,
+              "weights must be float32 or float64, not ", dtype);
+  CDT_REQUIRE(tensors.size() == 2 * shapes.size(), "the architecture has ", 2 * shapes.size(),
+              " tensors, the file ", tensors.size());
+  return dtype;
+}
+
+Network restore_conv_net(const std::string& record, const NamedTensors& tensors) {
+  const ConvNetOptions options = parse_conv_net(record);
+  ConvNet model(options, /*seed=*/0, require_tensors_of(tensors, options));
+  copy_tensors(tensors, model->saved_tensors());
+  return model;
+}
+
+Network make_conv_net(ConvNetOptions layers, const NetworkOptions& options, uint64_t seed,
+                      torch::ScalarType dtype) {
+  CDT_REQUIRE(options.bias, "the architecture ", layers.architecture, " has biases");
+  layers.activation = options.activation;
+  layers.parametrization = options.parametrization;
+  layers.sigma_w = options.sigma_w;
+  layers.sigma_b = options.sigma_b;
+  layers.width_factor = options.width_factor;
+  return ConvNet(layers, seed, dtype);
+}
+
+}  // namespace
+
+ConvNetOptions alexnet_options(std::vector<int64_t> input_shape, int64_t outputs) {
+  ConvNetOptions o;
+  o.architecture = kAlexNet;
+  o.input_shape = std::move(input_shape);
+  o.stages = {{"features.0", 64, 11, 4, 2, 3, 2},
+              {"features.3", 192, 5, 1, 2, 3, 2},
+              {"features.6", 384, 3, 1, 1, 0, 0},
+              {"features.8", 256, 3, 1, 1, 0, 0},
+              {"features.10", 256, 3, 1, 1, 3, 2}};
+  o.grid = 6;
+  o.hidden = {{"classifier.1", 4096}, {"classifier.4", 4096}};
+  o.head = "classifier.6";
+  o.outputs = outputs;
+  return o;
+}
+
+ConvNetOptions cnn_options(std::vector<int64_t> input_shape, const std::vector<int64_t>& channels,
+                           int64_t outputs) {
+  ConvNetOptions o;
+  o.architecture = kCnn;
+  o.input_shape = std::move(input_shape);
+  for (size_t i = 0; i < channels.size(); ++i) {
+    o.stages.push_back({c10::str("features.", 3 * i), channels[i], 3, 1, 1, 2, 2});
+  }
+  o.outputs = outputs;
+  return o;
+}
+
+ConvNetImpl::ConvNetImpl(ConvNetOptions options, uint64_t seed, torch::ScalarType dtype)
+    : options_(std::move(options)) {
+  const std::vector<LayerShape> shapes = shapes_of(options_);
+  require_room(shapes, c10::str("the network ", describe()), dtype);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  for (const LayerShape& shape : shapes) {
+    Layer layer;
+    layer.name = shape.name;
+    layer.positions = shape.positions;
+    layer.scaling =
+        layer_scaling(options_.parametrization, shape.fan_in, options_.sigma_w, options_.sigma_b);
+    layer.weight = draw_normal(shape.weight, layer.scaling.weight_std, generator, dtype);
+    layer.bias = draw_normal({shape.weight[0]}, layer.scaling.bias_std, generator, dtype);
+    layers_.push_back(std::move(layer));
+  }
+  // θ begins with the last layer. Names of parameters have no dots.
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    std::string name = layer->name;
+    std::replace(name.begin(), name.end(), '.', '_');
+    register_parameter(name + "_weight", layer->weight);
+    register_parameter(name + "_bias", layer->bias);
+  }
+}
+
+Tensor ConvNetImpl::forward(Tensor x) {
+  CDT_REQUIRE(x.dim() == 4 && x.sizes().slice(1) == c10::IntArrayRef(options_.input_shape),
+              "the network takes pictures of shape ", c10::IntArrayRef(options_.input_shape),
+              "; the inputs have shape ", x.sizes());
+  const auto weight = [](const Layer& layer) {
+    return scaled(layer.weight, layer.scaling.weight_factor);
+  };
+  const auto bias = [](const Layer& layer) {
+    return scaled(layer.bias, layer.scaling.bias_factor);
+  };
+  size_t next = 0;
+  for (const ConvStage& stage : options_.stages) {
+    const Layer& layer = layers_[next++];
+    x = torch::conv2d(x, weight(layer), bias(layer), stage.stride, stage.padding);
+    x = activate(options_.activation, x);
+    if (stage.pool > 0) x = torch::max_pool2d(x, stage.pool, stage.pool_stride);
+  }
+  if (options_.grid > 0) x = torch::adaptive_avg_pool2d(x, {options_.grid, options_.grid});
+  x = x.flatten(1);
+  for (bool first = true; next < layers_.size(); ++next, first = false) {
+    if (!first) x = activate(options_.activation, x);
+    x = torch::linear(x, weight(layers_[next]), bias(layers_[next]));
+  }
+  return x;
+}
+
+std::string ConvNetImpl::record() const { return conv_net_json(options_).dump(); }
+
+std::string ConvNetImpl::describe() const {
+  return c10::str(options_.architecture, " ", c10::Join("×", options_.input_shape), "-",
+                  options_.outputs);
+}
+
+Operations ConvNetImpl::operations_per_sample() const {
+  Operations count;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const double product =
+        2 * static_cast<double>(layers_[i].weight.numel()) * layers_[i].positions;
+    count.forward += product;
+    count.step += (i == 0 ? 2 : 3) * product;  // nobody needs the gradient of the inputs
+  }
+  return count;
+}
+
+NamedTensors ConvNetImpl::saved_tensors() const {
+  NamedTensors tensors;
+  for (const Layer& layer : layers_) {
+    tensors[layer.name + ".weight"] = layer.weight;
+    tensors[layer.name + ".bias"] = layer.bias;
+  }
+  return tensors;
+}
+
+Architecture alexnet_architecture() {
+  return {kAlexNet,
+          [](const NetworkOptions& options, uint64_t seed, torch::ScalarType dtype) {
+            CDT_REQUIRE(options.hidden.empty(),
+                        "the layers of an alexnet are given; hidden widths are for others");
+            return make_conv_net(alexnet_options(options.input_shape, options.outputs), options,
+                                 seed, dtype);
+          },
+          restore_conv_net};
+}
+
+Architecture cnn_architecture() {
+  return {kCnn,
+          [](const NetworkOptions& options, uint64_t seed, torch::ScalarType dtype) {
+            const std::vector<int64_t> usual{32, 64};
+            return make_conv_net(
+                cnn_options(options.input_shape, options.hidden.empty() ? usual : options.hidden,
+                            options.outputs),
+                options, seed, dtype);
+          },
+          restore_conv_net};
+}
+
+}  // namespace cdt::nn
