@@ -22,7 +22,8 @@ LeaveOneOut leave_one_out(const dynamics::Modes& modes, const Tensor& labels,
   CDT_REQUIRE(labels.numel() == n && outputs.numel() == n, "leaving one out needs ", n,
               " labels and outputs, not ", labels.numel(), " and ", outputs.numel());
   LeaveOneOut best;
-  const Tensor around = (labels - labels.mean()) * (static_cast<double>(n) / (n - 1.0));
+  const Tensor around =
+      (labels - labels.mean()) * (static_cast<double>(n) / static_cast<double>(n - 1));
   best.mean = around.square().mean().item<double>();
   const double mean_eigenvalue = modes.values.mean().item<double>();
   if (!(mean_eigenvalue > 0)) {
