@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -34,6 +35,10 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return found;
 }
 
+int64_t nanoseconds_of(fs::file_time_type time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
 /// A name for these files as they are now, decoded so.
 std::string cache_key(const ImageFolder& folder, const std::vector<int64_t>& rows,
                       const LoadOptions& options) {
@@ -43,7 +48,7 @@ std::string cache_key(const ImageFolder& folder, const std::vector<int64_t>& row
     const fs::path& path = folder.files[static_cast<size_t>(row)].path;
     std::error_code none;  // a file that is gone is refused when it is read
     sum.add(c10::str("\n", fs::absolute(path, none).string(), " ", fs::file_size(path, none), " ",
-                     fs::last_write_time(path, none).time_since_epoch().count()));
+                     nanoseconds_of(fs::last_write_time(path, none))));
   }
   return sum.text();
 }
