@@ -12,6 +12,12 @@ Tensor rows_of(const SampleRange& range, const Tensor& rows) {
   return rows.narrow(0, range.first * width, range.count * width);
 }
 
+/// Widened rows of about this many entries are still in a cache when they are multiplied; with
+/// fewer columns the sums themselves would pass through memory too often.
+constexpr int64_t kCachedEntries = int64_t{1} << 20;
+constexpr int64_t kWorthwhileColumns = 1024;
+constexpr int64_t kPanelRows = 64;
+
 SampleRange part_of(const SampleRange& range, int64_t first, int64_t count) {
   return {range.factors, range.first + first, std::min(count, range.count - first)};
 }
@@ -50,12 +56,23 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
                       const Tensor& va, const Tensor& vb, int64_t slice, double weight,
                       double& probe) {
   const torch::ScalarType dtype = matrix.scalar_type();
-  const int64_t step = std::max<int64_t>(1, slice / std::max(rows.size(0), columns.size(0)));
+  const int64_t height = std::max(rows.size(0), columns.size(0));
+  const int64_t in_cache = std::max(kCachedEntries / height, kWorthwhileColumns);
+  const int64_t step = std::clamp<int64_t>(slice / height, 1, in_cache);
+  const bool same = rows.data_ptr() == columns.data_ptr() && rows.sizes() == columns.sizes();
   for (int64_t k = 0; k < rows.size(1); k += step) {
     const int64_t count = std::min(step, rows.size(1) - k);
     const Tensor x = rows.narrow(1, k, count).to(dtype);
-    const Tensor y = columns.narrow(1, k, count).to(dtype);
-    matrix.addmm_(x, y.t());
+    const Tensor y = same ? x : columns.narrow(1, k, count).to(dtype);
+    // Of a symmetric product, panels from the diagonal on.
+    const int64_t panel = same ? kPanelRows : x.size(0);
+    for (int64_t i = 0; i < x.size(0); i += panel) {
+      const int64_t height_of_panel = std::min(panel, x.size(0) - i);
+      const int64_t first = same ? i : 0;
+      matrix.narrow(0, i, height_of_panel)
+          .narrow(1, first, matrix.size(1) - first)
+          .addmm_(x.narrow(0, i, height_of_panel), y.narrow(0, first, y.size(0) - first).t());
+    }
     probe += weight * torch::dot(x.t().mv(va), y.t().mv(vb)).item<double>();
   }
 }
@@ -72,8 +89,8 @@ Tensor as_matrix(const Tensor& cells) {
 
 }  // namespace
 
-void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b, double weight,
-                 int64_t slice, std::vector<double>& probes) {
+void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b, size_t g,
+                 double weight, int64_t slice, double& probe) {
   const torch::ScalarType dtype = cells.scalar_type();
   const int64_t row_outputs = a.factors.width;
   const int64_t column_outputs = b.factors.width;
@@ -92,43 +109,38 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
       }
     }
   };
-  for (size_t g = 0; g < a.factors.groups.size(); ++g) {
-    const FactorGroup& left = a.factors.groups[g];
-    const FactorGroup& right = b.factors.groups[g];
-    if (left.rows.defined()) {
-      const auto add_rows = [&](const Tensor& matrix, const SampleRange& rows,
-                                const SampleRange& columns) {
-        add_rows_product(matrix, rows_of(rows, left.rows), rows_of(columns, right.rows),
-                         rows_of(rows, a.factors.probe), rows_of(columns, b.factors.probe), slice,
-                         weight, probes[g]);
-      };
-      if (const Tensor matrix = as_matrix(cells); matrix.defined()) {
-        add_rows(matrix, a, b);
-        continue;
-      }
-      in_slices(row_outputs * column_outputs,
+  const FactorGroup& left = a.factors.groups[g];
+  const FactorGroup& right = b.factors.groups[g];
+  if (left.rows.defined()) {
+    const auto add_rows = [&](const Tensor& matrix, const SampleRange& rows,
+                              const SampleRange& columns) {
+      add_rows_product(matrix, rows_of(rows, left.rows), rows_of(columns, right.rows),
+                       rows_of(rows, a.factors.probe), rows_of(columns, b.factors.probe), slice,
+                       weight, probe);
+    };
+    if (const Tensor matrix = as_matrix(cells); matrix.defined()) return add_rows(matrix, a, b);
+    in_slices(row_outputs * column_outputs,
+              [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
+                const Tensor matrix = torch::zeros(
+                    {rows.count * row_outputs, columns.count * column_outputs}, cells.options());
+                add_rows(matrix, rows, columns);
+                some.add_(matrix.view(some.sizes()));
+              });
+    return;
+  }
+  for (const OuterProduct& s : left.terms) {
+    for (const OuterProduct& t : right.terms) {
+      const int64_t outputs =
+          std::max(s.left.size(1) * t.left.size(1), s.right.size(1) * t.right.size(1));
+      in_slices(outputs * s.left.size(2) * t.left.size(2),
                 [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
-                  const Tensor matrix = torch::zeros(
-                      {rows.count * row_outputs, columns.count * column_outputs}, cells.options());
-                  add_rows(matrix, rows, columns);
-                  some.add_(matrix.view(some.sizes()));
+                  const Tensor part = pair_product(s, t, rows, columns, dtype);
+                  some.add_(part);
+                  const Tensor vb = rows_of(columns, b.factors.probe);
+                  const Tensor image = part.view({-1, vb.size(0)}).mv(vb);
+                  probe +=
+                      weight * torch::dot(rows_of(rows, a.factors.probe), image).item<double>();
                 });
-      continue;
-    }
-    for (const OuterProduct& s : left.terms) {
-      for (const OuterProduct& t : right.terms) {
-        const int64_t outputs =
-            std::max(s.left.size(1) * t.left.size(1), s.right.size(1) * t.right.size(1));
-        in_slices(outputs * s.left.size(2) * t.left.size(2),
-                  [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
-                    const Tensor part = pair_product(s, t, rows, columns, dtype);
-                    some.add_(part);
-                    const Tensor vb = rows_of(columns, b.factors.probe);
-                    const Tensor image = part.view({-1, vb.size(0)}).mv(vb);
-                    probes[g] +=
-                        weight * torch::dot(rows_of(rows, a.factors.probe), image).item<double>();
-                  });
-      }
     }
   }
 }

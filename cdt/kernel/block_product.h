@@ -14,10 +14,11 @@ struct SampleRange {
   int64_t count = 0;
 };
 
-/// Adds the product of the rows of `a` and `b` to `cells` [a.count, c, b.count, c′], c and c′ being
-/// the outputs of the blocks, and adds weight·(v_aᵀ Θ_g v_b) for each group g to `probes`.
+/// Adds the product of the rows of `a` and `b` that belong to group g of the parameters to `cells`
+/// [a.count, c, b.count, c′], c and c′ being the outputs of the blocks, and weight·(v_aᵀ Θ_g v_b)
+/// to `probe`. Of the product of a range with itself the upper triangle alone is sure to be whole.
 /// Temporaries have about `slice` entries.
-void add_product(const torch::Tensor& cells, const SampleRange& a, const SampleRange& b,
-                 double weight, int64_t slice, std::vector<double>& probes);
+void add_product(const torch::Tensor& cells, const SampleRange& a, const SampleRange& b, size_t g,
+                 double weight, int64_t slice, double& probe);
 
 }  // namespace cdt::kernel

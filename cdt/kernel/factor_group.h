@@ -31,8 +31,9 @@ struct FactorGroup {
   double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
 };
 
-/// The rows [b·c, d₀·d₁] that the terms stand for, in `dtype`; a bias adds its own columns.
-torch::Tensor to_rows(const std::vector<OuterProduct>& terms, torch::ScalarType dtype);
+/// The rows [b·c, d₀·d₁] that the terms stand for, in the network's dtype; a bias adds its own
+/// columns.
+torch::Tensor to_rows(const std::vector<OuterProduct>& terms);
 
 /// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace of the group's kernel for one position and term, up to
 /// rounding of the network, and an upper bound for more.

@@ -30,6 +30,9 @@ std::optional<int64_t> rows_per_sample(const Site& site, int64_t samples) {
   return site.output_shape[0] / samples;
 }
 
+/// A pass over a product of two positions takes as long as so many of its multiply-adds.
+constexpr double kPassOverPair = 64;
+
 /// Whether per-sample gradients and one Gram product take fewer multiply-adds than all pairs of
 /// positions, for a weight [out, in] that meets so many positions a sample, over all samples b.
 bool rows_are_cheaper(int64_t samples, int64_t outputs, int64_t positions, int64_t in,
@@ -39,7 +42,8 @@ bool rows_are_cheaper(int64_t samples, int64_t outputs, int64_t positions, int64
   const auto t = static_cast<double>(positions);
   const auto weights = static_cast<double>(in) * static_cast<double>(out);
   const double pairwise =
-      t * t * (n * n * static_cast<double>(out) + b * b * static_cast<double>(in));
+      t * t * (n * n * static_cast<double>(out) + b * b * static_cast<double>(in)) +
+      (t * t - 1) * n * n * kPassOverPair;
   return n * t * weights + n * n * weights < pairwise;
 }
 
@@ -65,6 +69,7 @@ class Factorizer {
   bool by_rule(size_t p) const { return coverage_[p].coverage == Coverage::kRule; }
   bool needed(const Site& site) const;
 
+  std::set<size_t> weights_as_rows() const;
   void differentiate_sites();
   void probe();
   std::vector<FactorGroup> rule_groups();
@@ -122,6 +127,27 @@ void Factorizer::decide_coverage() {
       if (!objection.empty()) send_to_jacobian(use.parameter, objection);
     }
   }
+}
+
+/// Weights whose J is cheaper as rows, by the positions of all their uses.
+std::set<size_t> Factorizer::weights_as_rows() const {
+  std::map<size_t, SiteCost::Term> weights;
+  for (const auto& site : recording_.sites) {
+    for (const SiteCost::Term& term : site->cost(samples_).terms) {
+      const auto [it, is_new] = weights.try_emplace(term.parameter, term);
+      if (is_new) continue;
+      it->second.positions += term.positions;
+      it->second.rows_only = it->second.rows_only || term.rows_only;
+    }
+  }
+  std::set<size_t> as_rows;
+  for (const auto& [parameter, weight] : weights) {
+    if (weight.rows_only ||
+        rows_are_cheaper(options_.samples, all_outputs_, weight.positions, weight.in, weight.out)) {
+      as_rows.insert(parameter);
+    }
+  }
+  return as_rows;
 }
 
 /// G at every site, one backward pass per output.
@@ -202,8 +228,11 @@ void Factorizer::probe() {
 class GroupBuilder : public FactorBuilder {
  public:
   GroupBuilder(const Model& model, const std::vector<ParameterCoverage>& coverage,
-               const std::vector<LiveSite>& live, torch::ScalarType dtype)
-      : model_(model), coverage_(coverage), uses_(coverage.size(), 0) {
+               const std::vector<LiveSite>& live, std::set<size_t> as_rows, torch::ScalarType dtype)
+      : model_(model),
+        coverage_(coverage),
+        as_rows_(std::move(as_rows)),
+        uses_(coverage.size(), 0) {
     accumulate = dtype;
     for (const LiveSite& site : live) {
       for (const ParameterUse& use : site.site->uses) ++uses_[use.parameter];
@@ -213,6 +242,7 @@ class GroupBuilder : public FactorBuilder {
   const Tensor& parameter(size_t p) const override { return model_.parameters()[p]; }
   bool by_rule(size_t p) const override { return coverage_[p].coverage == Coverage::kRule; }
   bool used_once(size_t p) const override { return uses_[p] == 1; }
+  bool as_rows(size_t p) const override { return as_rows_.count(p) > 0; }
 
   void add(const std::vector<size_t>& parameters, OuterProduct term) override {
     FactorGroup& group = groups_[parameters.front()];
@@ -231,12 +261,13 @@ class GroupBuilder : public FactorBuilder {
  private:
   const Model& model_;
   const std::vector<ParameterCoverage>& coverage_;
+  std::set<size_t> as_rows_;
   std::vector<int64_t> uses_;
   std::map<size_t, FactorGroup> groups_;
 };
 
 std::vector<FactorGroup> Factorizer::rule_groups() {
-  GroupBuilder build(model_, coverage_, live_, options_.accumulate);
+  GroupBuilder build(model_, coverage_, live_, weights_as_rows(), options_.accumulate);
   for (LiveSite& live : live_) {
     build.gradient = std::move(live.gradient);
     live.site->factor(build);
@@ -244,18 +275,11 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
   build.gradient = Tensor();
   std::vector<FactorGroup> result;
   for (auto& [parameter, group] : build.groups()) {
-    if (!group.terms.empty()) {
-      int64_t positions = 0;
-      for (const OuterProduct& term : group.terms) positions += term.left.size(2);
-      const OuterProduct& first = group.terms.front();
-      // A parameter that is a weight here and a bias or a scale there: one form for all.
-      if (group.rows.defined() ||
-          rows_are_cheaper(options_.samples, all_outputs_, positions, input_of(first).size(3),
-                           gradient_of(first).size(3))) {
-        const Tensor rows = to_rows(group.terms, options_.accumulate);
-        group.rows = group.rows.defined() ? group.rows + rows : rows;
-        group.terms.clear();
-      }
+    // A parameter that is a weight here and a bias or a scale there: one form for all.
+    if (!group.terms.empty() && (group.rows.defined() || build.as_rows(parameter))) {
+      const Tensor rows = to_rows(group.terms);
+      group.rows = group.rows.defined() ? group.rows + rows : rows;
+      group.terms.clear();
     }
     group.trace = trace_bound(group);
     result.push_back(std::move(group));
@@ -308,7 +332,8 @@ FactorCost Factorizer::cost() const {
   FactorCost cost;
   cost.outputs = recording_.outputs.detach();
   cost.graph_bytes = recording_.activation_bytes;
-  std::map<size_t, SiteCost::Term> weights;  // positions over all uses
+  const std::set<size_t> as_rows = weights_as_rows();
+  std::set<size_t> counted;
   for (const auto& site : recording_.sites) {
     const SiteCost needs = site->cost(samples_);
     cost.shared_bytes += needs.shared * bytes;
@@ -316,14 +341,16 @@ FactorCost Factorizer::cost() const {
     // The probe's gradient, and pieces that are widened.
     cost.graph_bytes += needs.shared * (bytes + wide);
     cost.working_bytes += needs.per_output * (bytes + wide);
+    // A gradient for each output, the probe's, and their weighted sum.
+    cost.graph_bytes += needs.passing * bytes;
+    cost.working_bytes += needs.passing * 2 * bytes;
     for (const SiteCost::Term& term : needs.terms) {
-      const auto [it, is_new] = weights.try_emplace(term.parameter, term);
-      if (!is_new) it->second.positions += term.positions;
-    }
-  }
-  for (const auto& [parameter, weight] : weights) {
-    if (rows_are_cheaper(options_.samples, all_outputs_, weight.positions, weight.in, weight.out)) {
-      cost.output_bytes += samples_ * weight.in * weight.out * wide;
+      if (!as_rows.count(term.parameter)) {
+        cost.shared_bytes += term.kept * bytes;
+        cost.output_bytes += term.kept_per_output * bytes;
+      } else if (counted.insert(term.parameter).second) {
+        cost.output_bytes += samples_ * term.in * term.out * bytes;
+      }
     }
   }
   for (size_t p = 0; p < coverage_.size(); ++p) {

@@ -12,10 +12,19 @@ namespace {
 
 using torch::Tensor;
 
-/// Diagonal blocks of at most this many rows are multiplied whole; larger ones are halved, and of
-/// the halves' products only the upper triangle is computed. Below, the smaller products lose more
-/// speed than the symmetry saves.
+/// Diagonal blocks of at most this many rows (of the matrices that are multiplied: one for each
+/// position of an outer product) are multiplied whole; larger ones are halved, and of the halves'
+/// products only the upper triangle is computed. Below, the smaller products lose more speed than
+/// the symmetry saves.
 constexpr int64_t kWholeRows = 256;
+
+int64_t rows_of_a_sample(const Factors& factors, size_t g) {
+  int64_t positions = 1;
+  for (const OuterProduct& term : factors.groups[g].terms) {
+    positions = std::max(positions, term.left.size(2));
+  }
+  return factors.width * positions;
+}
 
 class Assembler {
  public:
@@ -28,7 +37,7 @@ class Assembler {
  private:
   void allocate(int64_t rows, int64_t columns);
   Tensor cells(const Block& rows, const Block& columns) const;
-  void add_symmetric(const Tensor& cells, const SampleRange& samples, std::vector<double>& probes);
+  void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g, double& probe);
   Ntk finish(const std::vector<Tensor>& outputs);
   void report(int64_t done, int64_t total) const {
     if (options_.progress) options_.progress(done, total);
@@ -71,11 +80,11 @@ Tensor Assembler::cells(const Block& rows, const Block& columns) const {
       .narrow(3, columns.first_output, columns.outputs);
 }
 
-void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples,
-                              std::vector<double>& probes) {
+void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
+                              double& probe) {
   const int64_t count = samples.count;
-  if (count == 1 || count * samples.factors.width <= kWholeRows) {
-    add_product(cells, samples, samples, 1.0, slice_, probes);
+  if (count == 1 || count * rows_of_a_sample(samples.factors, g) <= kWholeRows) {
+    add_product(cells, samples, samples, g, 1.0, slice_, probe);
     return;
   }
   const int64_t half = count / 2;
@@ -83,9 +92,9 @@ void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples,
   const SampleRange first{samples.factors, samples.first, half};
   const SampleRange second{samples.factors, samples.first + half, rest};
   const Tensor upper = cells.narrow(0, 0, half);
-  add_symmetric(upper.narrow(2, 0, half), first, probes);
-  add_product(upper.narrow(2, half, rest), first, second, 2.0, slice_, probes);
-  add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, probes);
+  add_symmetric(upper.narrow(2, 0, half), first, g, probe);
+  add_product(upper.narrow(2, half, rest), first, second, g, 2.0, slice_, probe);
+  add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, g, probe);
 }
 
 Ntk Assembler::finish(const std::vector<Tensor>& outputs) {
@@ -108,7 +117,9 @@ Ntk Assembler::symmetric(const Tensor& x) {
     const Factors a = source_.factors_of(x, blocks[i]);
     if (blocks[i].first_output == 0) outputs.push_back(a.outputs);
     std::vector<double> probes(a.groups.size(), 0.0);
-    add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, probes);
+    for (size_t g = 0; g < probes.size(); ++g) {
+      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g, probes[g]);
+    }
     source_.check(a, a, probes);
     report(++done, total);
     for (size_t j = i + 1; j < blocks.size(); ++j) {
@@ -116,7 +127,9 @@ Ntk Assembler::symmetric(const Tensor& x) {
       source_.require_same_groups(a, b);
       std::fill(probes.begin(), probes.end(), 0.0);
       const Tensor found = cells(blocks[i], blocks[j]);
-      add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, 1.0, slice_, probes);
+      for (size_t g = 0; g < probes.size(); ++g) {
+        add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_, probes[g]);
+      }
       source_.check(a, b, probes);
       // Other outputs of the same samples: such a block lies on both sides of the diagonal.
       if (blocks[i].first == blocks[j].first) {
@@ -145,7 +158,10 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
       const Factors b = source_.factors_of(x_prime, column);
       source_.require_same_groups(a, b);
       std::vector<double> probes(a.groups.size(), 0.0);
-      add_product(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, 1.0, slice_, probes);
+      for (size_t g = 0; g < probes.size(); ++g) {
+        add_product(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
+                    probes[g]);
+      }
       source_.check(a, b, probes);
       report(++done, total);
     }

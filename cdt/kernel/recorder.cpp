@@ -51,10 +51,11 @@ class Recorder : public Call {
     if (!outputs.empty() && outputs[0].isTensor()) {
       output_ = outputs[0].toTensor();
       if (output_.defined()) {
-        activation_bytes_ += static_cast<int64_t>(output_.nbytes());
+        new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
         ++depth_;  // reading a scalar operand calls operators: not the model's
         apply_rules();
         --depth_;
+        activation_bytes_ += new_bytes_;
       }
     }
     arguments_.clear();
@@ -91,6 +92,13 @@ class Recorder : public Call {
     return Port{edge.function.get(), edge.input_nr};
   }
 
+  bool is_view_of_an_argument() const {
+    for (size_t i = 0; i < size(); ++i) {
+      if (is_tensor(i) && output_.is_alias_of(tensor(i))) return true;
+    }
+    return false;
+  }
+
   void apply_rules() {
     if (!output_.requires_grad() || output_.is_leaf()) return;
     for (const Rule& rule : *rules_) {
@@ -121,6 +129,7 @@ class Recorder : public Call {
   }
 
   void derive(const ParameterUse& use) {
+    new_bytes_ = 0;  // of the parameters, not of a sample
     const Edge edge = torch::autograd::impl::gradient_edge(output_);
     keep_alive_.push_back(edge.function);
     expressions_[{edge.function.get(), edge.input_nr}] = {use, port_of(use.argument)};
@@ -146,6 +155,7 @@ class Recorder : public Call {
   int depth_ = 0;
   const std::vector<Rule>* rules_ = nullptr;  ///< of the call in progress
   int64_t activation_bytes_ = 0;
+  int64_t new_bytes_ = 0;  ///< of the call in progress
   std::string refusal_;
   std::vector<std::pair<Tensor, Tensor>> states_;  ///< that training mode moves, and their values
   std::map<Port, Expression> expressions_;

@@ -19,7 +19,8 @@ struct Recording {
   std::vector<std::unique_ptr<Site>> sites;  ///< those that the outputs depend on.
   std::vector<bool> used;                    ///< by parameter: do the outputs depend on it?
   std::vector<bool> covered;  ///< by parameter: does every path to the outputs go through a site?
-  int64_t activation_bytes = 0;  ///< of all operator outputs: what the graph may hold.
+  int64_t activation_bytes = 0;  ///< of all operator outputs: what the graph may hold. Without
+                                 ///< views, and without what parameters alone make.
 };
 
 /// Runs the model once and records it.

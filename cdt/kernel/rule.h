@@ -79,6 +79,8 @@ class FactorBuilder {
   virtual bool by_rule(size_t p) const = 0;
   /// Whether it is used nowhere else.
   virtual bool used_once(size_t p) const = 0;
+  /// Whether J of a weight takes fewer operations as rows than as outer products.
+  virtual bool as_rows(size_t p) const = 0;
   /// Adds to J of the parameters (the first one's, and the bias that joins it).
   virtual void add(const std::vector<size_t>& parameters, OuterProduct term) = 0;
   /// Adds rows [b·c, numel] to J of one parameter.
@@ -92,6 +94,7 @@ class FactorBuilder {
 struct SiteCost {
   int64_t shared = 0;      ///< whatever the number of outputs
   int64_t per_output = 0;  ///< for each output of the network
+  int64_t passing = 0;     ///< for each output, held only until the factors are made
   /// Shapes of the outer products that it adds: of a weight [in, out] at so many positions a
   /// sample.
   struct Term {
@@ -99,6 +102,9 @@ struct SiteCost {
     int64_t positions = 1;
     int64_t in = 1;
     int64_t out = 1;
+    bool rows_only = false;       ///< it is no such product: in·out numbers a row, in any case
+    int64_t kept = 0;             ///< beside `shared`, as outer products
+    int64_t kept_per_output = 0;  ///< likewise
   };
   std::vector<Term> terms;
 };

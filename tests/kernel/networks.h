@@ -101,6 +101,7 @@ inline Network mlp(int depth, int64_t outputs, bool bias, bool scaled, bool in_p
 inline std::vector<Network> tricky_networks(const torch::TensorOptions& options) {
   std::vector<Network> nets;
   const auto p = [&](torch::IntArrayRef shape) { return parameter(shape, options); };
+  const auto frozen = [&](torch::IntArrayRef shape) { return p(shape).requires_grad_(false); };
   using P = const std::vector<Tensor>&;
   using X = const Tensor&;
 
@@ -213,6 +214,27 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                   [](P w, X x) { return torch::linear(x, w[0], w[1]).tanh().sum(1); },
                   {4}});
 
+  nets.push_back({"convolutions at few positions, in place",
+                  {p({9, 1, 3, 3}), p({9}), p({9, 9, 2, 2}), p({9}), p({2, 9})},
+                  [](P w, X x) {
+                    const Tensor h = torch::conv2d(x, w[0], w[1]).relu_();
+                    return torch::linear(torch::conv2d(h, w[2], w[3]).relu_().flatten(1), w[4]);
+                  },
+                  {1, 4, 4}});
+  nets.push_back({"convolutions at many positions",
+                  {p({2, 1, 3}), p({2}), p({3, 2, 2}), p({2, 3})},
+                  [](P w, X x) {
+                    const Tensor h = torch::conv1d(x, w[0] * 0.7, w[1] / 3.0).tanh();
+                    return torch::linear(torch::conv1d(h, w[2]).tanh().mean(2), w[3]);
+                  },
+                  {1, 12}});
+  nets.push_back({"a frozen kernel, and a frozen bias",
+                  {frozen({2, 1, 3}), p({2}), p({3, 2, 2}), frozen({3}), p({2, 3})},
+                  [](P w, X x) {
+                    const Tensor h = torch::conv1d(x, w[0], w[1]).tanh();
+                    return torch::linear(torch::conv1d(h, w[2], w[3]).tanh().mean(2), w[4]);
+                  },
+                  {1, 6}});
   nets.push_back({"additions with alpha, of both signs",
                   {p({4, 4}), p({4}), p({2, 4})},
                   [](P w, X x) {
@@ -240,7 +262,6 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                   },
                   {3, 4}});
 
-  const auto frozen = [&](torch::IntArrayRef shape) { return p(shape).requires_grad_(false); };
   nets.push_back({"a frozen weight and a frozen bias",
                   {p({6, 4}), frozen({6}), frozen({6, 6}), p({6}), p({2, 6})},
                   [](P w, X x) {
@@ -289,11 +310,24 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                  return torch::linear(torch::linear(x.transpose(0, 1), w[0]).tanh(), w[1]).sum(0);
                },
                {3, 4}});
-  by_jacobian(
-      {"convolution",
-       {p({3, 1, 2, 2}), p({3}), p({2, 27})},
-       [](P w, X x) { return torch::linear(torch::conv2d(x, w[0], w[1]).tanh().flatten(1), w[2]); },
-       {1, 4, 4}});
+  by_jacobian({"a convolution with a computed kernel",
+               {p({3, 1, 2, 2}), p({3}), p({2, 27})},
+               [](P w, X x) {
+                 const Tensor h = torch::conv2d(x, w[0].exp(), w[1]).tanh();
+                 return torch::linear(h.flatten(1), w[2]);
+               },
+               {1, 4, 4}});
+  by_jacobian({"samples as the positions of a convolution without a batch",
+               {p({3, 4, 1}), p({2, 3})},
+               [](P w, X x) { return torch::linear(torch::conv1d(x.t(), w[0]).t().tanh(), w[1]); },
+               {4}});
+  by_jacobian({"samples as the positions of a convolution of one image",
+               {p({3, 4, 1}), p({3}), p({2, 3})},
+               [](P w, X x) {
+                 const Tensor h = torch::conv1d(x.t().unsqueeze(0), w[0], w[1]).squeeze(0).t();
+                 return torch::linear(h.tanh(), w[2]);
+               },
+               {4}});
   by_jacobian({"layer norm",
                {p({6, 4}), p({6}), p({6}), p({1, 6})},
                [](P w, X x) {

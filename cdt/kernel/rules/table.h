@@ -7,6 +7,7 @@ namespace cdt::kernel::rules {
 
 std::vector<Rule> operands();       ///< transpositions and constant factors
 std::vector<Rule> linear();         ///< h = A·W + b
+std::vector<Rule> convolution();    ///< h = W ⋆ x + b, transposed ones too
 std::vector<Rule> addition();       ///< h = … ± b
 std::vector<Rule> scale();          ///< h = x ∘ γ
 std::vector<Rule> training_mode();  ///< layers that mix samples or are random
