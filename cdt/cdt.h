@@ -56,6 +56,8 @@
 #include <cdt/nn/network.h>
 #include <cdt/nn/parameters.h>
 #include <cdt/nn/parametrization.h>
+#include <cdt/nn/picture_network.h>
+#include <cdt/nn/resnet.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/train/data.h>
 #include <cdt/train/history.h>

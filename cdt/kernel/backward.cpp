@@ -46,6 +46,9 @@ std::vector<Tensor> gradients_at(const std::vector<Edge>& edges, const Tensor& o
       {root}, {seed}, /*keep_graph=*/graph != Graph::kFreed,
       /*create_graph=*/graph == Graph::kExtended, /*accumulate_grad=*/false, wanted);
   gradients.resize(edges.size());
+  for (Tensor& gradient : gradients) {
+    if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();
+  }
   return gradients;
 }
 

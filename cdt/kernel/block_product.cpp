@@ -22,6 +22,14 @@ SampleRange part_of(const SampleRange& range, int64_t first, int64_t count) {
   return {range.factors, range.first + first, std::min(count, range.count - first)};
 }
 
+/// Of unit vectors, given by their indices: the same or not.
+Tensor same_indices(const Tensor& x, const SampleRange& a, const Tensor& y, const SampleRange& b,
+                    torch::ScalarType dtype) {
+  const Tensor rows = x.narrow(0, a.first, a.count).reshape({-1, 1});
+  const Tensor columns = y.narrow(0, b.first, b.count).reshape({1, -1});
+  return (rows == columns).to(dtype).view({a.count, 1, x.size(2), b.count, 1, y.size(2)});
+}
+
 /// All dot products of two factors, accumulated in `dtype`: [na, c, T, nb, c′, T′].
 Tensor gram(const Tensor& x, const SampleRange& a, const Tensor& y, const SampleRange& b,
             torch::ScalarType dtype) {
@@ -37,7 +45,8 @@ Tensor gram(const Tensor& x, const SampleRange& a, const Tensor& y, const Sample
 /// Σ_{t,t′} (l·l′)(r·r′) for all pairs of samples and outputs: [na, c, nb, c′].
 Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const SampleRange& a,
                     const SampleRange& b, torch::ScalarType dtype) {
-  Tensor left = gram(s.left, a, t.left, b, dtype);
+  Tensor left =
+      s.indices > 0 ? same_indices(s.left, a, t.left, b, dtype) : gram(s.left, a, t.left, b, dtype);
   Tensor right = gram(s.right, a, t.right, b, dtype);
   Tensor& input = s.input_is_left ? left : right;
   if (s.scale * t.scale != 1) input.mul_(s.scale * t.scale);

@@ -13,9 +13,37 @@ const Tensor& gradient_of(const OuterProduct& term) {
   return term.input_is_left ? term.right : term.left;
 }
 
+void place(OuterProduct& term, int64_t first, int64_t rows) {
+  if (term.indices > 0) {
+    term.left = term.left + first;
+    term.indices = rows;
+  } else {
+    term.left = torch::constant_pad_nd(term.left, {first, rows - first - term.left.size(3)});
+  }
+}
+
+namespace {
+
+/// Σ_t of the gradient at each index: [b, c, d₀, d₁].
+Tensor gathered(const OuterProduct& term) {
+  const Tensor& G = term.right;
+  const Tensor rows = torch::zeros({G.size(0), G.size(1), term.indices, G.size(3)}, G.options());
+  return rows.scatter_add_(2, term.left.expand(G.sizes()), term.scale == 1 ? G : G * term.scale);
+}
+
+}  // namespace
+
 Tensor to_rows(const std::vector<OuterProduct>& terms) {
   Tensor rows;
+  const auto add = [&](const Tensor& product) {  // [b, c, d₀, d₁]
+    const Tensor flat = product.reshape({product.size(0) * product.size(1), -1});
+    rows = rows.defined() ? rows + flat : flat;
+  };
   for (const auto& term : terms) {
+    if (term.indices > 0) {
+      add(gathered(term));
+      continue;
+    }
     const Tensor& G = gradient_of(term);
     Tensor input = input_of(term);
     if (term.scale != 1) input = input * term.scale;
@@ -27,11 +55,10 @@ Tensor to_rows(const std::vector<OuterProduct>& terms) {
     // The outputs of the network beside those of the layer: one product a sample.
     const int64_t b = G.size(0);
     const Tensor by_sample = G.transpose(2, 3).reshape({b, G.size(1) * G.size(3), G.size(2)});
-    Tensor product = by_sample.bmm(input.squeeze(1)).view({b, G.size(1), G.size(3), -1});
-    if (term.input_is_left) product = product.transpose(2, 3);
-    rows = rows.defined() ? rows + product : product;
+    const Tensor product = by_sample.bmm(input.squeeze(1)).view({b, G.size(1), G.size(3), -1});
+    add(term.input_is_left ? product.transpose(2, 3) : product);
   }
-  return rows.reshape({rows.size(0) * rows.size(1), -1});
+  return rows;
 }
 
 namespace {
@@ -68,9 +95,11 @@ double trace_bound(const FactorGroup& group) {
   double bound = 0;
   int64_t positions = 0;
   for (const auto& term : group.terms) {
-    const Tensor& input = input_of(term);
     const Tensor& gradient = gradient_of(term);
-    const Tensor sizes = input.square().sum(-1) * (term.scale * term.scale) + term.bias * term.bias;
+    const Tensor squares = term.indices > 0
+                               ? torch::ones({}, gradient.options())
+                               : input_of(term).square().sum(-1);  // of unit vectors: 1
+    const Tensor sizes = squares * (term.scale * term.scale) + term.bias * term.bias;
     bound += (sizes * gradient.square().sum(-1)).sum().item<double>();
     positions += term.left.size(2);
   }
@@ -93,7 +122,10 @@ double dot(const OuterProduct& s, const OuterProduct& t) {
       const Tensor rows = x.narrow(0, i, count).to(torch::kFloat64);
       return rows.matmul(y.narrow(0, i, count).to(torch::kFloat64).transpose(-1, -2));
     };
-    Tensor left = gram(s.left, t.left);
+    Tensor left = s.indices > 0
+                      ? (s.left.narrow(0, i, count) == t.left.narrow(0, i, count).transpose(-1, -2))
+                            .to(torch::kFloat64)
+                      : gram(s.left, t.left);
     Tensor right = gram(s.right, t.right);
     Tensor& input = s.input_is_left ? left : right;
     input.mul_(s.scale * t.scale);

@@ -10,13 +10,17 @@ namespace cdt::kernel {
 
 /// J_i = scale·Σ_t left_it right_itᵀ: left [b, c, T, d₀], right [b, c′, T, d₁]; one side is the
 /// layer's input (c = 1), the other its gradient (c outputs of the network). A bias joins as the
-/// weight of a constant input: beside its input each position has an entry `bias/scale`.
+/// weight of a constant input: beside its input each position has an entry `bias/scale`. The input
+/// of an embedding is given by its indices: left [b, 1, T, 1] stands for unit vectors.
 struct OuterProduct {
   torch::Tensor left;
   torch::Tensor right;
   bool input_is_left = false;
   double scale = 1;
-  double bias = 0;  ///< the bias's own factor; 0 for none
+  double bias = 0;      ///< the bias's own factor; 0 for none
+  int64_t indices = 0;  ///< d₀, where the left side holds indices; 0 where it does not
+
+  int64_t rows() const { return indices > 0 ? indices : left.size(3); }  ///< d₀
 };
 
 /// A = the layer's input, G = the gradient at its output.
@@ -30,6 +34,9 @@ struct FactorGroup {
   std::vector<OuterProduct> terms;  ///< summed: a weight that is used several times has several
   double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
 };
+
+/// Makes a term of a matrix one of a taller matrix, whose rows from `first` on it is.
+void place(OuterProduct& term, int64_t first, int64_t rows);
 
 /// The rows [b·c, d₀·d₁] that the terms stand for, in the network's dtype; a bias adds its own
 /// columns.

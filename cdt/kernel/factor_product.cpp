@@ -19,7 +19,7 @@ Tensor product_by_rows(const Tensor& rows, const Tensor& V, int64_t slice) {
 
 /// Some samples of a term, widened.
 struct TermSlice {
-  Tensor A;  ///< [b·T, in]
+  Tensor A;  ///< [b·T, in], or indices [b·T]
   Tensor G;  ///< [b, c, T·out]
   int64_t positions;
   int64_t out;
@@ -29,7 +29,8 @@ struct TermSlice {
     const Tensor& gradient = gradient_of(term);
     positions = gradient.size(2);
     out = gradient.size(3);
-    A = input.narrow(0, first, count).reshape({-1, input.size(3)}).to(dtype);
+    A = input.narrow(0, first, count).reshape({-1, input.size(3)});
+    A = term.indices > 0 ? A.squeeze(1) : A.to(dtype);
     G = gradient.narrow(0, first, count).reshape({count, gradient.size(1), -1}).to(dtype);
   }
 
@@ -70,14 +71,17 @@ Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) 
     }
   };
 
-  const int64_t d0 = group.terms.front().left.size(3);
+  const int64_t d0 = group.terms.front().rows();
   const int64_t d1 = group.terms.front().right.size(3);
   Tensor weights = torch::zeros({vectors, d0, d1}, V.options());  // Jᵀ V
   Tensor biases;                                                  // [k·out], joined ones
   for (const OuterProduct& term : group.terms) {
     in_slices(term, [&](const TermSlice& some, int64_t first, int64_t count) {
       const Tensor w = some.pulled_back(by_sample.narrow(0, first, count));
-      if (term.input_is_left) {
+      if (term.indices > 0) {
+        const Tensor by_index = w.view({-1, vectors, d1}).transpose(0, 1);
+        weights.index_add_(1, some.A, by_index, term.scale);
+      } else if (term.input_is_left) {
         weights.add_(some.A.t().mm(w).view({d0, vectors, d1}).transpose(0, 1), term.scale);
       } else {
         weights.view({vectors * d0, d1}).addmm_(w.t(), some.A, 1, term.scale);
@@ -94,7 +98,8 @@ Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) 
     const Tensor matrix = term.input_is_left ? weights.transpose(0, 1).reshape({d0, vectors * d1})
                                              : weights.view({vectors * d0, d1}).t();  // [in, k·out]
     in_slices(term, [&](const TermSlice& some, int64_t first, int64_t count) {
-      Tensor h = some.A.mm(matrix).mul_(term.scale);
+      Tensor h = term.indices > 0 ? matrix.index_select(0, some.A) : some.A.mm(matrix);
+      h.mul_(term.scale);
       if (term.bias != 0) h.add_(biases, term.bias);
       product.narrow(0, first, count).add_(some.pushed_forward(h));
     });

@@ -19,15 +19,35 @@ using torch::autograd::Edge;
 /// A site with its gradients: G [b, n_L, T, …] where h is seen as [b, T, …].
 struct LiveSite {
   const Site* site = nullptr;
-  int64_t positions = 1;  ///< T
-  Tensor gradient;        ///< [b, n_L, T, d…]
+  int64_t sample_dimension = 0;  ///< of h
+  Tensor gradient;               ///< [b, n_L, T, d…]
 };
 
-/// How often a sample's rows follow each other along the first dimension of h: T for [b·T, …], 1
-/// for [b, …].
-std::optional<int64_t> rows_per_sample(const Site& site, int64_t samples) {
-  if (site.output_shape.empty() || site.output_shape[0] % samples != 0) return std::nullopt;
-  return site.output_shape[0] / samples;
+/// The dimensions of h along which its samples may lie: the first one, T rows of each ([b·T, …]),
+/// or one of their number where the rule has no objection ([T, b, …]).
+std::vector<int64_t> sample_dimensions(const Site& site, int64_t samples) {
+  const std::vector<int64_t>& shape = site.output_shape;
+  std::vector<int64_t> dimensions;
+  if (!shape.empty() && shape[0] % samples == 0) dimensions.push_back(0);
+  for (int64_t d = 1; d < static_cast<int64_t>(shape.size()); ++d) {
+    if (shape[d] == samples && site.samples_may_lie_along(d)) dimensions.push_back(d);
+  }
+  return dimensions;
+}
+
+/// Gradients [c, …] at h, of c outputs, as G [b, c, T, d…].
+Tensor by_sample(const Tensor& gradients, int64_t sample_dimension, int64_t samples) {
+  if (sample_dimension > 0) return gradients.movedim(sample_dimension + 1, 0).unsqueeze(2);
+  std::vector<int64_t> shape = gradients.sizes().vec();
+  shape[1] /= samples;
+  shape.insert(shape.begin() + 1, samples);
+  return gradients.reshape(shape).transpose(0, 1);
+}
+
+/// The inverse.
+Tensor by_output(const Tensor& G, int64_t sample_dimension) {
+  if (sample_dimension > 0) return G.squeeze(2).movedim(0, sample_dimension + 1).contiguous();
+  return G.transpose(0, 1).flatten(1, 2);
 }
 
 /// A pass over a product of two positions takes as long as so many of its multiply-adds.
@@ -35,15 +55,15 @@ constexpr double kPassOverPair = 64;
 
 /// Whether per-sample gradients and one Gram product take fewer multiply-adds than all pairs of
 /// positions, for a weight [out, in] that meets so many positions a sample, over all samples b.
-bool rows_are_cheaper(int64_t samples, int64_t outputs, int64_t positions, int64_t in,
-                      int64_t out) {
+bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& weight) {
   const auto b = static_cast<double>(samples);
   const auto n = b * static_cast<double>(outputs);
-  const auto t = static_cast<double>(positions);
-  const auto weights = static_cast<double>(in) * static_cast<double>(out);
+  const auto t = static_cast<double>(weight.positions);
+  const auto out = static_cast<double>(weight.out);
+  const auto weights = static_cast<double>(weight.in) * out;
+  const double of_a_pair = weight.one_hot ? 1 : static_cast<double>(weight.in);
   const double pairwise =
-      t * t * (n * n * static_cast<double>(out) + b * b * static_cast<double>(in)) +
-      (t * t - 1) * n * n * kPassOverPair;
+      t * t * (n * n * out + b * b * of_a_pair) + (t * t - 1) * n * n * kPassOverPair;
   return n * t * weights + n * n * weights < pairwise;
 }
 
@@ -117,33 +137,46 @@ void Factorizer::decide_coverage() {
     }
   }
   for (const auto& site : recording_.sites) {
-    if (!rows_per_sample(*site, samples_)) {
-      send_to_jacobian(*site, "its samples do not lie along the first dimension");
+    if (sample_dimensions(*site, samples_).empty()) {
+      send_to_jacobian(*site, "its samples do not lie along a dimension of its layer");
     } else if (site->input.defined() && version_of(site->input) != site->input_version) {
       send_to_jacobian(*site, "the input of its layer was overwritten");
     }
     for (const ParameterUse& use : site->uses) {
-      const auto objection = site->objection(use, model_.parameters()[use.parameter]);
+      const auto objection = site->objection(use);
       if (!objection.empty()) send_to_jacobian(use.parameter, objection);
     }
   }
 }
 
-/// Weights whose J is cheaper as rows, by the positions of all their uses.
+/// Columns of a weight as it is stored, a matrix: entries that belong to one of its first index.
+int64_t columns_of(const ParameterUse& weight) {
+  return weight.numel() / std::max<int64_t>(1, weight.shape.front());
+}
+
+/// Whether a weight that is a part of a parameter is some rows of it, seen as a matrix.
+bool lies_in_rows(const ParameterUse& weight, const Tensor& parameter) {
+  const int64_t columns = columns_of(weight);
+  return weight.offset % columns == 0 && parameter.numel() % columns == 0;
+}
+
+/// Weights whose J is cheaper as rows, by the positions of all their uses; and those that meet
+/// themselves in other shapes.
 std::set<size_t> Factorizer::weights_as_rows() const {
   std::map<size_t, SiteCost::Term> weights;
   for (const auto& site : recording_.sites) {
     for (const SiteCost::Term& term : site->cost(samples_).terms) {
-      const auto [it, is_new] = weights.try_emplace(term.parameter, term);
-      if (is_new) continue;
-      it->second.positions += term.positions;
-      it->second.rows_only = it->second.rows_only || term.rows_only;
+      const auto [it, is_new] = weights.try_emplace(term.use.parameter, term);
+      SiteCost::Term& all = it->second;
+      all.rows_only = all.rows_only || term.rows_only ||
+                      !lies_in_rows(term.use, model_.parameters()[term.use.parameter]) ||
+                      columns_of(term.use) != columns_of(all.use) || term.one_hot != all.one_hot;
+      if (!is_new) all.positions += term.positions;
     }
   }
   std::set<size_t> as_rows;
   for (const auto& [parameter, weight] : weights) {
-    if (weight.rows_only ||
-        rows_are_cheaper(options_.samples, all_outputs_, weight.positions, weight.in, weight.out)) {
+    if (weight.rows_only || rows_are_cheaper(options_.samples, all_outputs_, weight)) {
       as_rows.insert(parameter);
     }
   }
@@ -155,7 +188,7 @@ void Factorizer::differentiate_sites() {
   std::vector<Edge> edges;
   for (const auto& site : recording_.sites) {
     if (!needed(*site)) continue;
-    live_.push_back({site.get(), *rows_per_sample(*site, samples_), {}});
+    live_.push_back({site.get(), sample_dimensions(*site, samples_).front(), {}});
     edges.push_back(site->edge);
   }
   for (int64_t c = 0; c < width_; ++c) {
@@ -163,30 +196,50 @@ void Factorizer::differentiate_sites() {
     seed.select(1, options_.first_output + c).fill_(1);
     const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
     for (size_t k = 0; k < edges.size(); ++k) {
-      std::vector<int64_t> shape = live_[k].site->output_shape;
-      const Tensor found =
-          gradients[k].defined() ? gradients[k] : torch::zeros(shape, seed.options());
-      shape[0] = live_[k].positions;
-      shape.insert(shape.begin(), samples_);
+      const LiveSite& live = live_[k];
+      const std::vector<int64_t>& shape = live.site->output_shape;
+      const Tensor found = gradients[k].defined() ? gradients[k].reshape(shape)
+                                                  : torch::zeros(shape, seed.options());
+      const Tensor laid = by_sample(found.unsqueeze(0), live.sample_dimension, samples_);
       Tensor& G = live_[k].gradient;
       if (width_ == 1) {
-        G = found.reshape(shape).unsqueeze(1);
+        G = laid;
         continue;
       }
       if (c == 0) {
-        std::vector<int64_t> stacked = shape;
-        stacked.insert(stacked.begin() + 1, width_);
+        std::vector<int64_t> stacked = laid.sizes().vec();
+        stacked[1] = width_;
         G = torch::empty(stacked, found.options());
       }
-      G.select(1, c).copy_(found.reshape(shape));
+      G.narrow(1, c, 1).copy_(laid);
     }
   }
 }
 
+/// Whether the gradient at a site under the weights v [b, c] is Σ_c v_ic G_ic, as it is if the
+/// rows of G belong to the samples.
+bool answers_to_samples(const LiveSite& live, const Tensor& v, const Tensor& gradient,
+                        double tolerance) {
+  const Tensor& G = live.gradient;
+  const int64_t width = G.size(1);
+  std::vector<int64_t> shape(G.dim(), 1);
+  shape[0] = G.size(0);
+  shape[1] = width;
+  const Tensor parts = G * v.view(shape);
+  const Tensor promised = width == 1 ? parts.squeeze(1) : parts.sum(1);
+  const Tensor actual = by_sample(gradient.reshape(live.site->output_shape).unsqueeze(0),
+                                  live.sample_dimension, G.size(0))
+                            .squeeze(1);
+  // Sample by sample, each against its own size: a large one must not hide the others.
+  const Tensor gaps = (promised - actual).abs_().flatten(1).amax(1);
+  const Tensor allowed = parts.abs().flatten(1).amax(1) * (tolerance * static_cast<double>(width));
+  return (gaps <= allowed).all().item<bool>();
+}
+
 /// One backward pass with random weights v: gives Jᵀv for the self-check, and shows at each site
 /// whether the gradient of sample i's rows answers to sample i's outputs alone, as the rules
-/// assume. Sizes differ as well as signs: samples of equal weight could be taken for each other
-/// unseen.
+/// assume; of several dimensions along which samples could lie, it tells which. Sizes differ as
+/// well as signs: samples of equal weight could be taken for each other unseen.
 void Factorizer::probe() {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options_.seed);
   const Tensor sizes = torch::rand({samples_, width_}, generator, torch::kFloat64) + 0.5;
@@ -205,21 +258,18 @@ void Factorizer::probe() {
   const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
   const double tolerance = tol::self_check(model_.dtype());
   for (size_t k = 0; k < live_.size(); ++k) {
+    LiveSite& live = live_[k];
     if (!gradients[k].defined()) continue;
-    const Tensor& G = live_[k].gradient;
-    std::vector<int64_t> shape(G.dim(), 1);
-    shape[0] = samples_;
-    shape[1] = width_;
-    const Tensor parts = G * probe_.view(shape);
-    const Tensor promised = width_ == 1 ? parts.squeeze(1) : parts.sum(1);
-    const Tensor actual = gradients[k].reshape(promised.sizes());
-    // Sample by sample, each against its own size: a large one must not hide the others.
-    const Tensor gaps = (promised - actual).abs_().flatten(1).amax(1);
-    const Tensor allowed =
-        parts.abs().flatten(1).amax(1) * (tolerance * static_cast<double>(width_));
-    if (!(gaps <= allowed).all().item<bool>()) {
-      send_to_jacobian(*live_[k].site, "the gradient at its layer mixes samples");
+    bool found = answers_to_samples(live, probe_, gradients[k], tolerance);
+    for (const int64_t dimension : sample_dimensions(*live.site, samples_)) {
+      if (found) break;
+      if (dimension == live.sample_dimension) continue;
+      live.gradient =
+          by_sample(by_output(live.gradient, live.sample_dimension), dimension, samples_);
+      live.sample_dimension = dimension;
+      found = answers_to_samples(live, probe_, gradients[k], tolerance);
     }
+    if (!found) send_to_jacobian(*live.site, "the gradient at its layer mixes samples");
   }
   pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
 }
@@ -239,26 +289,47 @@ class GroupBuilder : public FactorBuilder {
     }
   }
 
-  const Tensor& parameter(size_t p) const override { return model_.parameters()[p]; }
-  bool by_rule(size_t p) const override { return coverage_[p].coverage == Coverage::kRule; }
-  bool used_once(size_t p) const override { return uses_[p] == 1; }
-  bool as_rows(size_t p) const override { return as_rows_.count(p) > 0; }
+  bool by_rule(const ParameterUse& use) const override {
+    return coverage_[use.parameter].coverage == Coverage::kRule;
+  }
+  bool used_once(const ParameterUse& use) const override {
+    return uses_[use.parameter] == 1 && is_whole(use);
+  }
+  bool as_rows(const ParameterUse& use) const override { return as_rows(use.parameter); }
+  bool as_rows(size_t p) const { return as_rows_.count(p) > 0; }
 
-  void add(const std::vector<size_t>& parameters, OuterProduct term) override {
-    FactorGroup& group = groups_[parameters.front()];
-    group.parameters = parameters;
+  void add(const ParameterUse& weight, OuterProduct term) override {
+    const Tensor& parameter = model_.parameters()[weight.parameter];
+    if (!lies_in_rows(weight, parameter)) return add_rows(weight, to_rows({term}));
+    if (!is_whole(weight)) {
+      const int64_t columns = columns_of(weight);
+      place(term, weight.offset / columns, parameter.numel() / columns);
+    }
+    FactorGroup& group = groups_[weight.parameter];
+    group.parameters = {weight.parameter};
     group.terms.push_back(std::move(term));
   }
-  void add_rows(size_t parameter, const Tensor& rows) override {
-    FactorGroup& group = groups_[parameter];
-    group.parameters = {parameter};
-    group.rows = group.rows.defined() ? group.rows + rows : rows;
+  void add_joined(const ParameterUse& weight, const ParameterUse& bias,
+                  OuterProduct term) override {
+    add(weight, std::move(term));
+    groups_[weight.parameter].parameters.push_back(bias.parameter);
+  }
+  void add_rows(const ParameterUse& use, const Tensor& rows) override {
+    FactorGroup& group = groups_[use.parameter];
+    group.parameters = {use.parameter};
+    const int64_t behind = model_.parameters()[use.parameter].numel() - use.offset - use.numel();
+    const Tensor placed = is_whole(use) ? rows : torch::constant_pad_nd(rows, {use.offset, behind});
+    group.rows = group.rows.defined() ? group.rows + placed : placed;
   }
 
   /// By their first parameter: the same order in every block.
   std::map<size_t, FactorGroup>& groups() { return groups_; }
 
  private:
+  bool is_whole(const ParameterUse& use) const {
+    return use.numel() == model_.parameters()[use.parameter].numel();
+  }
+
   const Model& model_;
   const std::vector<ParameterCoverage>& coverage_;
   std::set<size_t> as_rows_;
@@ -270,6 +341,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
   GroupBuilder build(model_, coverage_, live_, weights_as_rows(), options_.accumulate);
   for (LiveSite& live : live_) {
     build.gradient = std::move(live.gradient);
+    build.sample_dimension = live.sample_dimension;
     live.site->factor(build);
   }
   build.gradient = Tensor();
@@ -345,11 +417,12 @@ FactorCost Factorizer::cost() const {
     cost.graph_bytes += needs.passing * bytes;
     cost.working_bytes += needs.passing * 2 * bytes;
     for (const SiteCost::Term& term : needs.terms) {
-      if (!as_rows.count(term.parameter)) {
+      const size_t p = term.use.parameter;
+      if (!as_rows.count(p)) {
         cost.shared_bytes += term.kept * bytes;
         cost.output_bytes += term.kept_per_output * bytes;
-      } else if (counted.insert(term.parameter).second) {
-        cost.output_bytes += samples_ * term.in * term.out * bytes;
+      } else if (counted.insert(p).second) {
+        cost.output_bytes += samples_ * static_cast<int64_t>(model_.parameters()[p].nbytes());
       }
     }
   }

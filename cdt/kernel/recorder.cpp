@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 namespace cdt::kernel {
@@ -28,7 +29,10 @@ class Recorder : public Call {
     for (size_t i = 0; i < model.parameters().size(); ++i) {
       const Edge edge = torch::autograd::impl::gradient_edge(model.parameters()[i]);
       keep_alive_.push_back(edge.function);
-      expressions_[{edge.function.get(), edge.input_nr}] = {{i}, std::nullopt};
+      ParameterUse whole;
+      whole.parameter = i;
+      whole.shape = model.parameters()[i].sizes().vec();
+      expressions_[{edge.function.get(), edge.input_nr}] = {whole, std::nullopt};
     }
   }
 
@@ -48,16 +52,12 @@ class Recorder : public Call {
   void end(const at::RecordFunction& fn) {
     if (--depth_ > 0) return;
     const auto& outputs = fn.outputs();
-    if (!outputs.empty() && outputs[0].isTensor()) {
-      output_ = outputs[0].toTensor();
-      if (output_.defined()) {
-        new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
-        ++depth_;  // reading a scalar operand calls operators: not the model's
-        apply_rules();
-        --depth_;
-        activation_bytes_ += new_bytes_;
-      }
+    ++depth_;  // reading a scalar operand calls operators: not the model's
+    if (!outputs.empty() && outputs[0].isTensor()) take(outputs[0].toTensor());
+    if (!outputs.empty() && outputs[0].isTensorList()) {
+      for (const Tensor& part : outputs[0].toTensorVector()) take(part);
     }
+    --depth_;
     arguments_.clear();
     output_ = Tensor();
   }
@@ -84,6 +84,15 @@ class Recorder : public Call {
     std::unique_ptr<Site> site;
     std::vector<Port> operands;
   };
+
+  /// An output of the call, the first one or one of a list.
+  void take(const Tensor& output) {
+    if (!output.defined()) return;
+    output_ = output;
+    new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
+    apply_rules();
+    activation_bytes_ += new_bytes_;
+  }
 
   /// Where the gradient of an argument arrives; none if it has none.
   std::optional<Port> port_of(size_t i) const {
@@ -131,8 +140,10 @@ class Recorder : public Call {
   void derive(const ParameterUse& use) {
     new_bytes_ = 0;  // of the parameters, not of a sample
     const Edge edge = torch::autograd::impl::gradient_edge(output_);
+    const Port port{edge.function.get(), edge.input_nr};
+    if (port_of(use.argument) == port) return;  // the operand itself was returned
     keep_alive_.push_back(edge.function);
-    expressions_[{edge.function.get(), edge.input_nr}] = {use, port_of(use.argument)};
+    expressions_[port] = {use, port_of(use.argument)};
   }
 
   void keep(std::unique_ptr<Site> site) {
@@ -189,9 +200,14 @@ void Recorder::finish(Recording& recording, size_t parameters) {
     for (const Port& port : found.operands) ++explained[port];
     recording.sites.push_back(std::move(found.site));
   }
+  // (Parts of a parameter may come from one node.)
+  std::set<std::pair<const Node*, Port>> steps;
   for (const auto& [port, expression] : expressions_) {
-    if (expression.parent && reachable.count(port.first)) ++explained[*expression.parent];
+    if (expression.parent && reachable.count(port.first)) {
+      steps.insert({port.first, *expression.parent});
+    }
   }
+  for (const auto& [node, parent] : steps) ++explained[parent];
 
   recording.used.assign(parameters, false);
   recording.covered.assign(parameters, true);

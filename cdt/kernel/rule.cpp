@@ -16,9 +16,21 @@ std::optional<double> Call::constant(size_t i) const {
 
 int64_t Call::version(size_t i) const { return i == 0 ? first_version_ : version_of(tensor(i)); }
 
-std::string Site::objection(const ParameterUse& /*use*/, const Tensor& /*parameter*/) const {
-  return {};
+ParameterUse ParameterUse::times(double factor) const {
+  ParameterUse use = *this;
+  use.scale *= factor;
+  return use;
 }
+
+ParameterUse ParameterUse::turned() const {
+  ParameterUse use = *this;
+  use.transposed = !transposed;
+  return use;
+}
+
+int64_t ParameterUse::numel() const { return c10::multiply_integers(shape); }
+
+std::string Site::objection(const ParameterUse& /*use*/) const { return {}; }
 
 SiteCost Site::cost(int64_t /*samples*/) const {
   SiteCost cost;

@@ -20,17 +20,19 @@
 
 namespace cdt::kernel {
 
-/// An operand that is scale·θ_p or scale·θ_pᵀ.
+/// An operand that is scale·θ_p or scale·θ_pᵀ, or such a part of θ_p: entries that follow each
+/// other, in any shape.
 struct ParameterUse {
   size_t parameter = 0;
   double scale = 1;
   bool transposed = false;
-  size_t argument = 0;  ///< of the call: where the operand stands
+  size_t argument = 0;         ///< of the call: where the operand stands
+  int64_t offset = 0;          ///< its first entry in θ_p
+  std::vector<int64_t> shape;  ///< before it was transposed
 
-  ParameterUse times(double factor) const {
-    return {parameter, scale * factor, transposed, argument};
-  }
-  ParameterUse turned() const { return {parameter, scale, !transposed, argument}; }
+  ParameterUse times(double factor) const;
+  ParameterUse turned() const;
+  int64_t numel() const;
 };
 
 /// An operator call of a forward pass, after it has returned.
@@ -71,23 +73,32 @@ class FactorBuilder {
  public:
   /// Gradients G [b, c, T, d…] of c of the network's outputs at the site's h, seen as [b, T, d…].
   torch::Tensor gradient;
+  /// Of h, where its samples lie: along the first dimension (possibly T rows of each), or along
+  /// another one, which has been moved to the front of the gradient; T = 1, then.
+  int64_t sample_dimension = 0;
   torch::ScalarType accumulate = torch::kFloat64;
 
   virtual ~FactorBuilder() = default;
-  virtual const torch::Tensor& parameter(size_t p) const = 0;
-  /// Whether its Jacobian is to come from rules.
-  virtual bool by_rule(size_t p) const = 0;
-  /// Whether it is used nowhere else.
-  virtual bool used_once(size_t p) const = 0;
+  /// Whether the parameter's Jacobian is to come from rules.
+  virtual bool by_rule(const ParameterUse& use) const = 0;
+  /// Whether all of the parameter is used here, and nowhere else.
+  virtual bool used_once(const ParameterUse& use) const = 0;
   /// Whether J of a weight takes fewer operations as rows than as outer products.
-  virtual bool as_rows(size_t p) const = 0;
-  /// Adds to J of the parameters (the first one's, and the bias that joins it).
-  virtual void add(const std::vector<size_t>& parameters, OuterProduct term) = 0;
-  /// Adds rows [b·c, numel] to J of one parameter.
-  virtual void add_rows(size_t parameter, const torch::Tensor& rows) = 0;
+  virtual bool as_rows(const ParameterUse& use) const = 0;
+  /// Adds to J of a weight, of the shape [left, right] where the operand is not transposed.
+  virtual void add(const ParameterUse& weight, OuterProduct term) = 0;
+  /// The same with a bias that joins the weight; both are used once.
+  virtual void add_joined(const ParameterUse& weight, const ParameterUse& bias,
+                          OuterProduct term) = 0;
+  /// Adds rows [b·c, numel of the operand] to J of one parameter.
+  virtual void add_rows(const ParameterUse& use, const torch::Tensor& rows) = 0;
 
   int64_t samples() const { return gradient.size(0); }
   int64_t outputs() const { return gradient.size(1); }
+  /// Something with the leading dimensions of h, its samples along the first one.
+  torch::Tensor samples_first(const torch::Tensor& t) const {
+    return sample_dimension == 0 ? t : t.movedim(sample_dimension, 0);
+  }
 };
 
 /// Numbers that the factors of a site hold, for all samples of the call together.
@@ -98,11 +109,12 @@ struct SiteCost {
   /// Shapes of the outer products that it adds: of a weight [in, out] at so many positions a
   /// sample.
   struct Term {
-    size_t parameter = 0;
+    ParameterUse use;
     int64_t positions = 1;
     int64_t in = 1;
     int64_t out = 1;
     bool rows_only = false;       ///< it is no such product: in·out numbers a row, in any case
+    bool one_hot = false;         ///< the input is an index, of `in` that there are
     int64_t kept = 0;             ///< beside `shared`, as outer products
     int64_t kept_per_output = 0;  ///< likewise
   };
@@ -123,14 +135,17 @@ class Site {
   std::vector<int64_t> output_shape;  ///< of h
 
   /// Why the rule does not hold for a parameter after all; empty if it does.
-  virtual std::string objection(const ParameterUse& use, const torch::Tensor& parameter) const;
+  virtual std::string objection(const ParameterUse& use) const;
+  /// Whether the rule holds with the samples along this dimension of h, too. Of the first one it
+  /// does.
+  virtual bool samples_may_lie_along(int64_t dimension) const { return dimension == 0; }
   /// By default the input, and a gradient per output.
   virtual SiteCost cost(int64_t samples) const;
   /// The site's part of J for those of its parameters that are to come from rules.
   virtual void factor(FactorBuilder& build) const = 0;
 };
 
-/// A layer in training mode.
+/// A layer that has no kernel, such as one in training mode.
 struct Refusal {
   std::string reason;                ///< empty if the call is all right
   std::vector<torch::Tensor> moved;  ///< states that the call is about to change

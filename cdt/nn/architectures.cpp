@@ -2,6 +2,7 @@
 #include <cdt/nn/architectures.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/mlp.h>
+#include <cdt/nn/resnet.h>
 
 namespace cdt::nn {
 
@@ -10,6 +11,7 @@ Architectures architectures() {
       mlp_architecture(),
       alexnet_architecture(),
       cnn_architecture(),
+      resnet18_architecture(),
   };
 }
 

@@ -43,7 +43,7 @@ struct Architecture {
 
 using Architectures = std::vector<Architecture>;
 
-/// Those of the library: mlp, alexnet, cnn.
+/// Those of the library: mlp, alexnet, cnn, resnet18.
 Architectures architectures();
 
 /// @throws InvalidArgument if there is none of that name; the message lists those that there are.

@@ -1,21 +1,15 @@
 #include <ATen/CPUGeneratorImpl.h>
-#include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/json.h>
-#include <cdt/core/memory.h>
 #include <cdt/nn/conv_net.h>
+#include <cdt/nn/picture_record.h>
 
-#include <limits>
+#include <algorithm>
 
 namespace cdt::nn {
 namespace {
 
 using torch::Tensor;
-using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMostUnits = std::numeric_limits<int32_t>::max();
-/// Sides of pictures beyond this are a slip.
-constexpr int64_t kLongestSide = 1 << 14;
 constexpr const char* kAlexNet = "alexnet";
 constexpr const char* kCnn = "cnn";
 
@@ -42,23 +36,8 @@ Extent after(const Extent& in, const ConvStage& stage, int64_t channels) {
   return {channels, side(in.height), side(in.width)};
 }
 
-void require_units(int64_t value, std::string_view name) {
-  CDT_REQUIRE(value >= 1 && value <= kMostUnits, name, " must be from 1 to ", kMostUnits, ", not ",
-              value);
-}
-
 std::vector<LayerShape> shapes_of(const ConvNetOptions& o) {
-  CDT_REQUIRE(o.input_shape.size() == 3, "the architecture ", o.architecture,
-              " takes pictures [channels, height, width], not samples of shape ",
-              c10::IntArrayRef(o.input_shape));
-  require_units(o.input_shape[0], "channels");
-  require_units(o.outputs, "outputs");
-  require_units(o.width_factor, "width factor");
-  for (const size_t side : {1, 2}) {
-    CDT_REQUIRE(o.input_shape[side] >= 1 && o.input_shape[side] <= kLongestSide,
-                "the sides of pictures must be from 1 to ", kLongestSide, ", not ",
-                o.input_shape[side]);
-  }
+  require_picture_options(o);
   std::vector<LayerShape> shapes;
   Extent extent{o.input_shape[0], o.input_shape[1], o.input_shape[2]};
   int64_t base = o.input_shape[0], factor = 1;
@@ -99,31 +78,20 @@ std::vector<LayerShape> shapes_of(const ConvNetOptions& o) {
   return shapes;
 }
 
-void require_room(const std::vector<LayerShape>& shapes, const std::string& what,
-                  torch::ScalarType dtype) {
-  double parameters = 0, largest = 0;
-  for (const LayerShape& shape : shapes) {
-    double weights = 1;
-    for (const int64_t size : shape.weight) weights *= static_cast<double>(size);
-    parameters += weights + static_cast<double>(shape.weight[0]);
-    largest = std::max(largest, weights);
+/// Of a file.
+NamedShapes tensor_shapes(const std::vector<LayerShape>& layers) {
+  NamedShapes shapes;
+  for (const LayerShape& layer : layers) {
+    shapes[layer.name + ".weight"] = layer.weight;
+    shapes[layer.name + ".bias"] = {layer.weight[0]};
   }
-  require_memory(parameters * static_cast<double>(c10::elementSize(dtype)) +
-                     largest * static_cast<double>(sizeof(double)),  // drawn in float64
-                 what);
+  return shapes;
 }
 
-Json conv_net_json(const ConvNetOptions& o) {
-  Json json{{"type", o.architecture},
-            {"input_shape", o.input_shape},
-            {"outputs", o.outputs},
-            {"activation", to_string(o.activation)},
-            {"parametrization", to_string(o.parametrization)},
-            {"sigma_w", o.sigma_w},
-            {"sigma_b", o.sigma_b},
-            {"width_factor", o.width_factor}};
+nlohmann::ordered_json conv_net_json(const ConvNetOptions& o) {
+  nlohmann::ordered_json json = picture_json(o);
   if (o.architecture == kCnn) {
-    json["channels"] = Json::array();
+    json["channels"] = nlohmann::ordered_json::array();
     for (const ConvStage& stage : o.stages) json["channels"].push_back(stage.channels);
   }
   return json;
@@ -131,71 +99,27 @@ Json conv_net_json(const ConvNetOptions& o) {
 
 ConvNetOptions parse_conv_net(const std::string& text) {
   const JsonValue record = parse_json(text, "the architecture record");
-  const auto whole = [](const JsonValue& value) { return value.whole(1, kMostUnits); };
-  const auto wholes = [&](const JsonValue& list) {
-    std::vector<int64_t> values;
-    for (const JsonValue& each : list.list()) values.push_back(whole(each));
-    return values;
-  };
+  std::vector<int64_t> channels;
   const bool small = record["type"].text() == kCnn;
-  const auto shape = wholes(record["input_shape"]);
-  const int64_t outputs = whole(record["outputs"]);
-  ConvNetOptions o = small ? cnn_options(shape, wholes(record["channels"]), outputs)
-                           : alexnet_options(shape, outputs);
-  const Json known = conv_net_json(o);
-  for (const auto& [name, unused] : record.members()) {
-    CDT_REQUIRE(known.contains(name), record.where(), " has no '", name, "'");
+  if (small) {
+    for (const JsonValue& each : record["channels"].list()) channels.push_back(units_of(each));
   }
-  o.activation = record["activation"].name(parse_activation);
-  o.parametrization = record["parametrization"].name(parse_parametrization);
-  o.sigma_w = record["sigma_w"].number();
-  o.sigma_b = record["sigma_b"].number();
-  o.width_factor = whole(record["width_factor"]);
+  ConvNetOptions o = small ? cnn_options({}, channels, 1) : alexnet_options({}, 1);
+  read_picture_options(record, conv_net_json(o), o);
   return o;
-}
-
-/// Sizes of a record, against the tensors of the file, before a network of that size is made.
-torch::ScalarType require_tensors_of(const NamedTensors& tensors, const ConvNetOptions& options) {
-  const std::vector<LayerShape> shapes = shapes_of(options);
-  const auto require_tensor = [&](const std::string& name, c10::IntArrayRef shape) {
-    const auto it = tensors.find(name);
-    CDT_REQUIRE(it != tensors.end(), "the tensor ", name, " is missing");
-    require_floating(it->second, name);
-    require_shape(it->second, shape, name);
-    require_finite(it->second, name);
-    return it->second.scalar_type();
-  };
-  torch::ScalarType dtype = torch::kFloat32;
-  for (const LayerShape& shape : shapes) {
-    dtype = require_tensor(shape.name + ".weight", shape.weight);
-    require_tensor(shape.name + ".bias", {shape.weight[0]});
-  }
-  for (const auto& [name, tensor] : tensors) {
-    CDT_REQUIRE(tensor.scalar_type() == dtype, "tensors must have one dtype; ", name, " is ",
-                tensor.scalar_type(), ", others ", dtype);
-  }
-  CDT_REQUIRE(dtype == torch::kFloat32 || dtype == torch::kFloat64,
-              "weights must be float32 or float64, not ", dtype);
-  CDT_REQUIRE(tensors.size() == 2 * shapes.size(), "the architecture has ", 2 * shapes.size(),
-              " tensors, the file ", tensors.size());
-  return dtype;
 }
 
 Network restore_conv_net(const std::string& record, const NamedTensors& tensors) {
   const ConvNetOptions options = parse_conv_net(record);
-  ConvNet model(options, /*seed=*/0, require_tensors_of(tensors, options));
+  const auto dtype = require_file_tensors(tensors, tensor_shapes(shapes_of(options)));
+  ConvNet model(options, /*seed=*/0, dtype);
   copy_tensors(tensors, model->saved_tensors());
   return model;
 }
 
 Network make_conv_net(ConvNetOptions layers, const NetworkOptions& options, uint64_t seed,
                       torch::ScalarType dtype) {
-  CDT_REQUIRE(options.bias, "the architecture ", layers.architecture, " has biases");
-  layers.activation = options.activation;
-  layers.parametrization = options.parametrization;
-  layers.sigma_w = options.sigma_w;
-  layers.sigma_b = options.sigma_b;
-  layers.width_factor = options.width_factor;
+  take_options(options, layers);
   return ConvNet(layers, seed, dtype);
 }
 
@@ -232,7 +156,7 @@ ConvNetOptions cnn_options(std::vector<int64_t> input_shape, const std::vector<i
 ConvNetImpl::ConvNetImpl(ConvNetOptions options, uint64_t seed, torch::ScalarType dtype)
     : options_(std::move(options)) {
   const std::vector<LayerShape> shapes = shapes_of(options_);
-  require_room(shapes, c10::str("the network ", describe()), dtype);
+  require_room(tensor_shapes(shapes), dtype, c10::str("the network ", describe()));
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (const LayerShape& shape : shapes) {
     Layer layer;
@@ -254,9 +178,7 @@ ConvNetImpl::ConvNetImpl(ConvNetOptions options, uint64_t seed, torch::ScalarTyp
 }
 
 Tensor ConvNetImpl::forward(Tensor x) {
-  CDT_REQUIRE(x.dim() == 4 && x.sizes().slice(1) == c10::IntArrayRef(options_.input_shape),
-              "the network takes pictures of shape ", c10::IntArrayRef(options_.input_shape),
-              "; the inputs have shape ", x.sizes());
+  require_pictures(x, options_);
   const auto weight = [](const Layer& layer) {
     return scaled(layer.weight, layer.scaling.weight_factor);
   };

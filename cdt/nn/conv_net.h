@@ -2,7 +2,7 @@
 /// its weights load, and a small one; with the paper's three parametrisations.
 #pragma once
 
-#include <cdt/nn/architectures.h>
+#include <cdt/nn/picture_network.h>
 
 namespace cdt::nn {
 
@@ -23,19 +23,11 @@ struct DenseStage {
   int64_t units = 1;
 };
 
-struct ConvNetOptions {
-  std::string architecture = "cnn";
-  std::vector<int64_t> input_shape{3, 32, 32};  ///< channels, height, width
+struct ConvNetOptions : PictureOptions {
   std::vector<ConvStage> stages;
   int64_t grid = 0;                ///< means over a grid × grid behind the stages; 0: as it is
   std::vector<DenseStage> hidden;  ///< dense layers between, with φ
   std::string head = "classifier.0";
-  int64_t outputs = 1;
-  Activation activation = Activation::kRelu;
-  Parametrization parametrization = Parametrization::kStandard;
-  double sigma_w = 1.0;
-  double sigma_b = 0.1;
-  int64_t width_factor = 1;  ///< s, of every layer but inputs and outputs
 };
 
 /// AlexNet for any size of pictures from 63 × 63 on: five convolutions, means over 6 × 6, two dense

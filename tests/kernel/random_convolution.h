@@ -62,7 +62,30 @@ inline Tensor random_convolution(Draws& draw, const Tensor& h, bool wide = false
 inline Tensor random_image_layer(Draws& draw, const Tensor& h) {
   std::vector<int64_t> per_channel(static_cast<size_t>(h.dim() - 1), 1);
   per_channel[0] = h.size(1);
-  switch (draw.below(12)) {
+  const int64_t C = h.size(1);
+  switch (draw.below(16)) {
+    case 12: {  // batch norm in evaluation mode
+      const auto constant = h.options().requires_grad(false);
+      const Tensor mean = torch::linspace(-0.3, 0.4, C, constant);
+      const Tensor variance = torch::linspace(0.5, 1.5, C, constant);
+      return torch::batch_norm(h, scaled_parameter(draw, {C}), scaled_parameter(draw, {C}), mean,
+                               variance, /*training=*/false, 0.1, 1e-5, /*cudnn_enabled=*/true)
+          .relu_();
+    }
+    case 13:
+      return torch::group_norm(h, C % 2 == 0 && draw.coin() ? 2 : 1, scaled_parameter(draw, {C}),
+                               scaled_parameter(draw, {C}), 1e-2);
+    case 14:  // of a few entries: the variance may vanish, ε is large
+      // (Flattened: LibTorch 1.13 has wrong gradients of one picture if those that come back have
+      // their channels last.)
+      return torch::instance_norm(h, scaled_parameter(draw, {C}), scaled_parameter(draw, {C}), {},
+                                  {}, /*use_input_stats=*/true, 0.1, 0.5, true)
+          .flatten(1)
+          .view_as(h);
+    case 15: {  // per channel, seen as pictures
+      const Tensor g = h * draw.parameter({C}).view(per_channel);
+      return g + scaled_parameter(draw, {C}).view(per_channel);
+    }
     case 0: {
       Tensor g = random_convolution(draw, h);
       return draw.coin() ? g.relu_() : g.tanh();

@@ -83,7 +83,32 @@ Tensor random_layer(Draws& draw, const Tensor& h, int depth);
 inline Tensor feature_layer(Draws& draw, const Tensor& h, int depth) {
   const int64_t d = h.size(-1);
   const int64_t out = draw.width();
-  switch (draw.below(20)) {
+  switch (draw.below(25)) {
+    case 20:  // RMS norm, composed
+      return h * torch::rsqrt(h.square().mean(-1, true) + 1e-3) * draw.operand({d});
+    case 21: {  // by the sign of each feature
+      const Tensor rows = torch::embedding(
+          draw.operand({2, out}), (h.detach() > 0).to(torch::kInt64), draw.coin() ? 0 : -1);
+      return rows.sum(-2) + h.sum(-1, true);
+    }
+    case 22: {  // projections that are parts of one parameter
+      const auto parts = draw.parameter({3 * out, d}).chunk(3);
+      const auto biases = draw.parameter({3 * out}).split(out);
+      return torch::linear(h, parts[0], biases[2]) *
+             torch::linear(h, parts[draw.below(3)], biases[0]).sigmoid();
+    }
+    case 23: {  // a layer's parameters in one vector, aligned or not
+      const int64_t first = draw.coin() ? d : 1;
+      const Tensor all = draw.parameter({first + (out + 1) * d + out});
+      return torch::linear(h, all.narrow(0, first, out * d).view({out, d}),
+                           all.narrow(0, first + out * d, out))
+                 .tanh() +
+             (h * all.slice(0, first + out * d + out)).sum(-1, true);
+    }
+    case 24: {
+      const Tensor w = draw.parameter({d});
+      return torch::layer_norm(h, {d}, w * draw.factor(), draw.operand({d})) + h * w.view({1, d});
+    }
     case 0:
       return torch::linear(h, draw.operand({out, d}), draw.operand({out}));
     case 1:
@@ -182,7 +207,23 @@ inline Tensor sequence_layer(Draws& draw, const Tensor& h) {
   const int64_t T = h.size(1);
   const int64_t d = h.size(2);
   const int64_t out = draw.width();
-  switch (draw.below(8)) {
+  switch (draw.below(11)) {
+    case 8: {  // attention with its heads' positions before samples
+      const Tensor t = h.transpose(0, 1);
+      const auto qkv =
+          torch::linear(t, draw.operand({3 * out, d}), draw.operand({3 * out})).chunk(3, -1);
+      const Tensor q = qkv[0].transpose(0, 1), k = qkv[1].transpose(0, 1);
+      const Tensor mixed = q.matmul(k.transpose(1, 2)).softmax(-1).matmul(qkv[2].transpose(0, 1));
+      return torch::linear(mixed.transpose(0, 1), draw.operand({d, out})).transpose(0, 1);
+    }
+    case 9: {  // norms and biases there
+      const Tensor t = h.transpose(0, 1);
+      return (torch::layer_norm(t, {d}, draw.operand({d}), draw.operand({d})) * draw.operand({d}) +
+              draw.operand({d}))
+          .transpose(0, 1);
+    }
+    case 10:
+      return torch::layer_norm(h, {T, d}, draw.parameter({T, d}), draw.parameter({T, d}));
     case 0:  // positions folded into rows
       return torch::linear(h.reshape({-1, d}), draw.operand({out, d}), draw.operand({out}))
           .reshape({-1, T, out});

@@ -118,13 +118,13 @@ TEST(NetworkTable, IsAModelToTheKernel) {
 
 TEST(NetworkTable, RefusesWhatItDoesNotKnow) {
   NetworkOptions options;
-  options.architecture = "resnet18";
-  EXPECT_THAT(
-      [&] { nn::make_network(options, 1); },
-      ThrowsMessage<InvalidArgument>(HasSubstr("must be mlp or alexnet or cnn, not 'resnet18'")));
+  options.architecture = "vgg";
+  EXPECT_THAT([&] { nn::make_network(options, 1); },
+              ThrowsMessage<InvalidArgument>(
+                  HasSubstr("must be mlp or alexnet or cnn or resnet18, not 'vgg'")));
   EXPECT_THAT([&] { nn::make_network(options, 1, torch::kFloat32, table_with_mean()); },
               ThrowsMessage<InvalidArgument>(
-                  HasSubstr("must be mlp or alexnet or cnn or mean, not 'resnet18'")));
+                  HasSubstr("must be mlp or alexnet or cnn or resnet18 or mean, not 'vgg'")));
   options.architecture = "mlp";
   options.input_shape = {3, 32, 32};
   EXPECT_THAT([&] { nn::make_network(options, 1); },
@@ -147,10 +147,10 @@ TEST(NetworkTable, FilesOfAnotherArchitectureComeBackByTheTable) {
   const Tensor x = torch::randn({4, 2, 3, 3});
   const Network again = nn::load_model(path, table_with_mean());
   EXPECT_TRUE(torch::equal(again->forward(x), network->forward(x)));
-  EXPECT_THAT(
-      [&] { nn::load_model(path); },
-      ThrowsMessage<InvalidArgument>(testing::AllOf(
-          HasSubstr("mean.safetensors"), HasSubstr("must be mlp or alexnet or cnn, not 'mean'"))));
+  EXPECT_THAT([&] { nn::load_model(path); },
+              ThrowsMessage<InvalidArgument>(testing::AllOf(
+                  HasSubstr("mean.safetensors"),
+                  HasSubstr("must be mlp or alexnet or cnn or resnet18, not 'mean'"))));
 }
 
 // Files of today are read and written as before the table.

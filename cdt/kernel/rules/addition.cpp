@@ -6,18 +6,19 @@
 namespace cdt::kernel::rules {
 namespace {
 
-using torch::Tensor;
-
 class AdditionSite : public Site {
  public:
-  std::string objection(const ParameterUse& /*use*/, const Tensor& parameter) const override {
-    return broadcast_objection(parameter, output_shape.size());
+  std::string objection(const ParameterUse& use) const override {
+    return broadcast_objection(use.shape, output_shape.size());
+  }
+  bool samples_may_lie_along(int64_t dimension) const override {
+    return broadcast_objection(uses.front().shape, output_shape.size(), dimension).empty();
   }
   void factor(FactorBuilder& build) const override {
     const ParameterUse& bias = uses.front();
-    if (!build.by_rule(bias.parameter)) return;
-    build.add_rows(bias.parameter, broadcast_rows(build.gradient.to(build.accumulate),
-                                                  build.parameter(bias.parameter), bias.scale));
+    if (!build.by_rule(bias)) return;
+    build.add_rows(bias,
+                   broadcast_rows(build.gradient.to(build.accumulate), bias.shape, bias.scale));
   }
 };
 

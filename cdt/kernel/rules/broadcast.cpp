@@ -5,10 +5,10 @@ namespace {
 
 using torch::Tensor;
 
-/// The parameter's shape with ones in front, to fit the per-sample shape of h (which has `rank`
-/// dimensions after b and T). None if the parameter varies along the sample dimension.
-std::optional<std::vector<int64_t>> aligned_shape(const Tensor& parameter, int64_t rank) {
-  std::vector<int64_t> shape = parameter.sizes().vec();
+/// The operand's shape with ones in front, to fit the last `rank` dimensions of h. None if it
+/// varies along those before.
+std::optional<std::vector<int64_t>> aligned_shape(c10::IntArrayRef operand, int64_t rank) {
+  std::vector<int64_t> shape = operand.vec();
   while (static_cast<int64_t>(shape.size()) > rank) {
     if (shape.front() != 1) return std::nullopt;
     shape.erase(shape.begin());
@@ -19,13 +19,13 @@ std::optional<std::vector<int64_t>> aligned_shape(const Tensor& parameter, int64
 
 }  // namespace
 
-std::string broadcast_objection(const Tensor& parameter, size_t rank) {
-  if (aligned_shape(parameter, static_cast<int64_t>(rank) - 1)) return {};
+std::string broadcast_objection(c10::IntArrayRef shape, size_t rank, int64_t sample_dimension) {
+  if (aligned_shape(shape, static_cast<int64_t>(rank) - 1 - sample_dimension)) return {};
   return "it has an entry per sample";
 }
 
-Tensor broadcast_rows(const Tensor& G, const Tensor& parameter, double scale) {
-  std::vector<int64_t> shape = *aligned_shape(parameter, G.dim() - 3);
+Tensor broadcast_rows(const Tensor& G, c10::IntArrayRef operand, double scale) {
+  std::vector<int64_t> shape = *aligned_shape(operand, G.dim() - 3);
   shape.insert(shape.begin(), {G.size(0), G.size(1), 1});
   const Tensor rows = G.sum_to_size(shape).reshape({G.size(0) * G.size(1), -1});
   // Not in place: without a sum these are G itself, which the site before may share.

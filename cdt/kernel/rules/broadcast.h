@@ -5,12 +5,12 @@
 
 namespace cdt::kernel::rules {
 
-/// Why a parameter's part of J is no sum over dimensions of G: it varies along the samples. Empty
-/// if it is one, for an output of `rank` dimensions.
-std::string broadcast_objection(const torch::Tensor& parameter, size_t rank);
+/// Why J of an operand of this shape is no sum over dimensions of G: it varies along the samples.
+/// Empty if it is one, for an output of `rank` dimensions with samples along the given one.
+std::string broadcast_objection(c10::IntArrayRef shape, size_t rank, int64_t sample_dimension = 0);
 
-/// J [b·c, numel] of a parameter that is added to h, scaled: G [b, c, T, d…] summed over the
-/// dimensions that the parameter does not have.
-torch::Tensor broadcast_rows(const torch::Tensor& G, const torch::Tensor& parameter, double scale);
+/// J [b·c, numel] of an operand that is added to h, scaled: G [b, c, T, d…] summed over the
+/// dimensions that the operand does not have.
+torch::Tensor broadcast_rows(const torch::Tensor& G, c10::IntArrayRef shape, double scale);
 
 }  // namespace cdt::kernel::rules

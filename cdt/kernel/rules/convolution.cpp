@@ -77,7 +77,7 @@ class ConvolutionSite : public Site {
     cost.passing = product_of(output_shape);
     if (!weight) return cost;
     SiteCost::Term term;
-    term.parameter = weight->parameter;
+    term.use = *weight;
     const int64_t folded = output_shape[0] / samples;
     term.positions = folded * product_of(grid.positions);
     const int64_t patch = product_of(grid.kernel);
@@ -91,19 +91,19 @@ class ConvolutionSite : public Site {
   }
 
   void factor(FactorBuilder& build) const override {
-    const bool has_weight = weight && build.by_rule(weight->parameter);
-    const bool has_bias = bias && build.by_rule(bias->parameter);
-    const bool as_rows = groups > 1 || (has_weight && build.as_rows(weight->parameter));
+    const bool has_weight = weight && build.by_rule(*weight);
+    const bool has_bias = bias && build.by_rule(*bias);
+    const bool as_rows = groups > 1 || (has_weight && build.as_rows(*weight));
     const bool joined = has_weight && has_bias && !as_rows && !transposed &&
-                        build.used_once(weight->parameter) && build.used_once(bias->parameter);
-    if (has_bias && !joined) build.add_rows(bias->parameter, bias_rows(build));
+                        build.used_once(*weight) && build.used_once(*bias);
+    if (has_bias && !joined) build.add_rows(*bias, bias_rows(build));
     if (!has_weight) return;
     if (as_rows) {
-      build.add_rows(weight->parameter, weight_rows(build));
+      build.add_rows(*weight, weight_rows(build));
     } else if (joined) {
-      build.add({weight->parameter, bias->parameter}, outer_product(build, bias->scale));
+      build.add_joined(*weight, *bias, outer_product(build, bias->scale));
     } else {
-      build.add({weight->parameter}, outer_product(build, 0));
+      build.add(*weight, outer_product(build, 0));
     }
   }
 
@@ -144,7 +144,7 @@ class ConvolutionSite : public Site {
     const int64_t b = build.samples();
     const int64_t c = build.outputs();
     const int64_t T = build.gradient.size(2);
-    const int64_t numel = build.parameter(weight->parameter).numel();
+    const int64_t numel = weight->numel();
     const int64_t patches = (transposed ? c * output_shape[1] : input.size(1)) * T *
                             product_of(grid.kernel) * product_of(grid.positions);
     const int64_t step = std::clamp<int64_t>(kPatchEntries / std::max<int64_t>(1, patches), 1, b);

@@ -13,37 +13,39 @@ class LinearSite : public Site {
   Use weight;  ///< W [in, out] as multiplied; `transposed` if θ_p is stored [out, in].
   Use bias;
 
-  std::string objection(const ParameterUse& use, const Tensor& parameter) const override {
+  std::string objection(const ParameterUse& use) const override {
     const bool is_bias = bias && use.argument == bias->argument;
-    return is_bias ? broadcast_objection(parameter, output_shape.size()) : std::string();
+    return is_bias ? broadcast_objection(use.shape, output_shape.size()) : std::string();
+  }
+  bool samples_may_lie_along(int64_t dimension) const override {
+    const size_t rank = output_shape.size();
+    return dimension < static_cast<int64_t>(rank) - 1 &&
+           (!bias || broadcast_objection(bias->shape, rank, dimension).empty());
   }
 
   SiteCost cost(int64_t samples) const override {
     SiteCost cost = Site::cost(samples);
     if (weight) {
       const int64_t in = input.size(-1);
-      cost.terms.push_back(
-          {weight->parameter, input.numel() / (in * samples), in, output_shape.back()});
+      cost.terms.push_back({*weight, input.numel() / (in * samples), in, output_shape.back()});
     }
     return cost;
   }
 
   void factor(FactorBuilder& build) const override {
-    const bool has_weight = weight && build.by_rule(weight->parameter);
-    const bool has_bias = bias && build.by_rule(bias->parameter);
+    const bool has_weight = weight && build.by_rule(*weight);
+    const bool has_bias = bias && build.by_rule(*bias);
     // A bias joins its weight where both are used once: one product serves the two.
-    const bool joined = has_weight && has_bias && build.used_once(weight->parameter) &&
-                        build.used_once(bias->parameter) &&
-                        build.parameter(bias->parameter).numel() == output_shape.back();
-    if (has_weight) {
-      std::vector<size_t> parameters{weight->parameter};
-      if (joined) parameters.push_back(bias->parameter);
-      build.add(parameters, outer_product(build, joined ? bias->scale : 0.0));
+    const bool joined = has_weight && has_bias && build.used_once(*weight) &&
+                        build.used_once(*bias) && bias->numel() == output_shape.back();
+    if (joined) {
+      build.add_joined(*weight, *bias, outer_product(build, bias->scale));
+    } else if (has_weight) {
+      build.add(*weight, outer_product(build, 0));
     }
     if (has_bias && !joined) {
-      build.add_rows(bias->parameter,
-                     broadcast_rows(build.gradient.to(build.accumulate),
-                                    build.parameter(bias->parameter), bias->scale));
+      build.add_rows(*bias,
+                     broadcast_rows(build.gradient.to(build.accumulate), bias->shape, bias->scale));
     }
   }
 
@@ -51,7 +53,7 @@ class LinearSite : public Site {
   OuterProduct outer_product(const FactorBuilder& build, double bias_scale) const {
     const Tensor G =
         build.gradient.reshape({build.samples(), build.outputs(), -1, output_shape.back()});
-    const Tensor A = input.reshape({build.samples(), 1, -1, input.size(-1)});
+    const Tensor A = build.samples_first(input).reshape({build.samples(), 1, -1, input.size(-1)});
     if (weight->transposed) return {G, A, false, weight->scale, bias_scale};
     return {A, G, true, weight->scale, bias_scale};
   }

@@ -1,4 +1,5 @@
-/// Operators that leave a parameter what it is, up to a transposition or a constant factor.
+/// Operators that leave a parameter, or a part of it, what it is up to a transposition or a
+/// constant factor.
 #include <cdt/kernel/rules/table.h>
 
 namespace cdt::kernel::rules {
@@ -16,6 +17,21 @@ Use transposition_of_dimensions(const Call& call) {
   if (!call[1].isInt() || !call[2].isInt()) return std::nullopt;
   const bool swaps = (call[1].toInt() - call[2].toInt()) % 2 != 0;
   return swaps ? transposition(call) : std::nullopt;
+}
+
+/// Entries that follow each other in the parameter, in another shape: rows of a matrix, reshaped
+/// ones.
+Use part(const Call& call) {
+  Use source = call.parameter(0);
+  if (!source || source->transposed) return std::nullopt;
+  const torch::Tensor& from = call.tensor(0);
+  const torch::Tensor& to = call.output();
+  if (!to.is_alias_of(from) || !from.is_contiguous() || !to.is_contiguous() || to.numel() == 0) {
+    return std::nullopt;
+  }
+  source->offset += to.storage_offset() - from.storage_offset();
+  source->shape = to.sizes().vec();
+  return source;
 }
 
 Use negation(const Call& call) {
@@ -44,6 +60,11 @@ Use constant_divisor(const Call& call) {
 std::vector<Rule> operands() {
   return {{{"aten::t", "aten::numpy_T", "aten::mT"}, transposition},
           {{"aten::transpose"}, transposition_of_dimensions},
+          {{"aten::narrow", "aten::slice", "aten::select", "aten::chunk", "aten::split",
+            "aten::split_with_sizes", "aten::tensor_split", "aten::unbind", "aten::view",
+            "aten::view_as", "aten::reshape", "aten::reshape_as", "aten::flatten",
+            "aten::unflatten", "aten::squeeze", "aten::unsqueeze"},
+           part},
           {{"aten::neg"}, negation},
           {{"aten::mul"}, constant_factor},
           {{"aten::div"}, constant_divisor}};

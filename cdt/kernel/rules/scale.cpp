@@ -9,18 +9,20 @@ using torch::Tensor;
 
 class ScaleSite : public Site {
  public:
-  std::string objection(const ParameterUse& /*use*/, const Tensor& parameter) const override {
-    return broadcast_objection(parameter, output_shape.size());
+  std::string objection(const ParameterUse& use) const override {
+    return broadcast_objection(use.shape, output_shape.size());
+  }
+  bool samples_may_lie_along(int64_t dimension) const override {
+    return broadcast_objection(uses.front().shape, output_shape.size(), dimension).empty();
   }
   void factor(FactorBuilder& build) const override {
     const ParameterUse& scale = uses.front();
-    if (!build.by_rule(scale.parameter)) return;
-    const Tensor x = input.expand(output_shape).to(build.accumulate);
+    if (!build.by_rule(scale)) return;
+    const Tensor x = build.samples_first(input.expand(output_shape)).to(build.accumulate);
     std::vector<int64_t> shape = build.gradient.sizes().vec();
     shape[1] = 1;
-    build.add_rows(scale.parameter,
-                   broadcast_rows(build.gradient.to(build.accumulate) * x.reshape(shape),
-                                  build.parameter(scale.parameter), scale.scale));
+    build.add_rows(scale, broadcast_rows(build.gradient.to(build.accumulate) * x.reshape(shape),
+                                         scale.shape, scale.scale));
   }
 };
 

@@ -9,8 +9,9 @@ using RulesByOperator = std::unordered_map<std::string_view, std::vector<Rule>>;
 
 RulesByOperator table_of_rules() {
   RulesByOperator table;
-  for (const auto& file : {rules::operands(), rules::linear(), rules::convolution(),
-                           rules::addition(), rules::scale(), rules::training_mode()}) {
+  for (const auto& file :
+       {rules::operands(), rules::linear(), rules::convolution(), rules::embedding(), rules::norm(),
+        rules::addition(), rules::scale(), rules::training_mode()}) {
     for (const Rule& rule : file) {
       for (const std::string_view name : rule.operators) table[name].push_back(rule);
     }

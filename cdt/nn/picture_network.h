@@ -1,0 +1,19 @@
+/// What networks for pictures have in common.
+#pragma once
+
+#include <cdt/nn/architectures.h>
+
+namespace cdt::nn {
+
+struct PictureOptions {
+  std::string architecture;
+  std::vector<int64_t> input_shape{3, 32, 32};  ///< channels, height, width
+  int64_t outputs = 1;
+  Activation activation = Activation::kRelu;
+  Parametrization parametrization = Parametrization::kStandard;
+  double sigma_w = 1.0;
+  double sigma_b = 0.1;
+  int64_t width_factor = 1;  ///< s, of every layer but inputs and outputs
+};
+
+}  // namespace cdt::nn

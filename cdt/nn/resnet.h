@@ -1,0 +1,63 @@
+/// ResNet-18 for pictures of any size, in torchvision's layout and by its names, so that its
+/// weights load; with the paper's three parametrisations.
+#pragma once
+
+#include <cdt/nn/picture_network.h>
+
+namespace cdt::nn {
+
+/// Batch norm is that of the evaluation mode, always: an affine map by running statistics, which
+/// are part of the network (and of its files) but never moved. Until they are loaded they are 0
+/// and 1.
+///
+/// The shifts of the norms are the biases of the convolutions before them, which have none: drawn
+/// and scaled as the parametrisation says; their scales start at 1.
+class ResNet18Impl : public NetworkImpl {
+ public:
+  /// The same seed gives the same network on every device.
+  /// @throws InvalidArgument if a number is out of its range, or there is no memory for the layers.
+  ResNet18Impl(PictureOptions options, uint64_t seed, torch::ScalarType dtype = torch::kFloat32);
+
+  /// [r, c, h, w] → [r, outputs]
+  /// @throws InvalidArgument if x has another shape.
+  torch::Tensor forward(torch::Tensor x) override;
+
+  std::string architecture() const override { return options_.architecture; }
+  std::string record() const override;
+  std::vector<int64_t> input_shape() const override { return options_.input_shape; }
+  int64_t output_count() const override { return options_.outputs; }
+  Parametrization parametrization() const override { return options_.parametrization; }
+  /// "resnet18 3×96×96-2"
+  std::string describe() const override;
+  Operations operations_per_sample() const override;
+  /// By their names in files: conv1.weight, bn1.running_mean, …
+  NamedTensors saved_tensors() const override { return tensors_; }
+
+  const PictureOptions& options() const { return options_; }
+
+ private:
+  /// A convolution and the norm behind it.
+  struct Unit {
+    std::string conv, norm;  ///< names
+    int64_t stride = 1;
+    int64_t padding = 0;
+    double positions = 1;  ///< of its output
+    LayerScaling scaling;
+  };
+  torch::Tensor apply(const Unit& unit, const torch::Tensor& x) const;
+  const torch::Tensor& tensor(const std::string& layer, const char* part) const;
+
+  PictureOptions options_;
+  std::vector<Unit> units_;  ///< in the order of the forward pass
+  LayerScaling head_;
+  NamedTensors tensors_;  ///< parameters and statistics
+};
+TORCH_MODULE(ResNet18);
+
+/// ResNet-18 for pictures [channels, height, width].
+PictureOptions resnet18_options(std::vector<int64_t> input_shape, int64_t outputs);
+
+/// Its entry in the table of architectures. `hidden` of NetworkOptions is nothing to it.
+Architecture resnet18_architecture();
+
+}  // namespace cdt::nn
