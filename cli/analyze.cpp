@@ -1,9 +1,12 @@
-// cdt analyze: the pre-flight report, of a table and a network, a saved model, or a kernel.
+// cdt analyze: the pre-flight report, of a table or pictures and a network, a saved model, or a
+// kernel.
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
+#include <cdt/run/settings.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/pictures.h>
 #include <fmt/format.h>
 
 #include "cli/study_options.h"
@@ -13,6 +16,8 @@ namespace {
 
 /// Beyond so many, what the analysis will take is said first.
 constexpr int64_t kManyRows = 2000;
+/// Seconds of a trial that nobody has asked for.
+constexpr double kLongTrial = 20;
 
 struct AnalyzeCommand {
   study::DataOptions data;
@@ -24,6 +29,7 @@ struct AnalyzeCommand {
   uint64_t seed = 1;
   int64_t trial_steps = 20;
   bool forecast = false;
+  const CLI::App* app = nullptr;
   std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
 };
 
@@ -33,14 +39,30 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
       "a CSV file goes without --kernel and --model: its network is made of --hidden and so on");
   CDT_REQUIRE(options.design.labels.empty() && options.design.outputs.empty(),
               "--labels and --outputs go with --kernel; a CSV file has its --target");
-  CDT_REQUIRE(!options.data.targets.empty(), "a CSV file needs --target, the columns to learn");
   study::AnalysisOptions settings;
   settings.loss = options.design.loss;
   study::DataOptions data = options.data;
+  data.is_pictures = study::holds_pictures(data.file);
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty(),
+              "a CSV file needs --target, the columns to learn");
+  study::NetworkOptions network = options.network;
+  run::Options as_run;
+  as_run.data = data;
+  as_run.given = given_settings(*options.app);
+  run::require_fitting(as_run);
+  if (data.is_pictures && !as_run.given.contains("arch")) {
+    network.choose(study::kUsualPictureNetwork);
+    if (as_run.given.contains("hidden")) network.hidden = options.network.hidden;
+  }
+  data.pictures.progress = [show = progress("pictures", "decoded", options.output.quiet)](
+                               int64_t done, int64_t total) { show(done, total, ""); };
   data.classes = settings.loss == dynamics::Loss::kCrossEntropy;
-  study::Problem problem = study::load_problem(data, options.network, options.seed, device);
+  study::Problem problem = study::load_problem(data, network, options.seed, device);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(problem.table)) warn(text);
+    if (data.is_pictures) {
+      for (const std::string& note : problem.notes) complain(note);
+    }
   }
   const auto rows = static_cast<int64_t>(problem.split.train.size());
   const int64_t fits = study::most_rows_to_analyze(problem, options.source.memory_mb << 20);
@@ -63,13 +85,24 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.reach_steps = options.design.reach_steps;
   settings.memory_bytes = options.source.memory_mb << 20;
   settings.trial_steps = options.trial_steps;
+  if (options.app->count("--trial-steps") == 0) {
+    const double seconds = study::trial_seconds(problem, options.trial_steps);
+    if (seconds > kLongTrial) settings.trial_steps = 0;
+    if (seconds > kLongTrial && !options.output.quiet) {
+      complain(
+          fmt::format("a trial of {} steps would take some {:.0f} s and is left out "
+                      "(--trial-steps decides)",
+                      options.trial_steps, seconds));
+    }
+  }
   settings.forecast = options.forecast;
   settings.progress = [show = progress("kernel", "blocks", options.output.quiet)](
                           int64_t done, int64_t total) { show(done, total, ""); };
   const std::string head =
       fmt::format("{}: {}{} as training samples of a network {}\n", options.data.file,
-                  count_of(static_cast<int64_t>(problem.split.train.size()), "row"), of_all,
-                  problem.model->describe());
+                  count_of(static_cast<int64_t>(problem.split.train.size()),
+                           data.is_pictures ? "picture" : "row"),
+                  of_all, problem.model->describe());
   const study::Findings findings = study::analyze(problem, settings);
   options.output.text(head + study::to_text(findings));
   options.output.write_json(study::to_json(findings));
@@ -123,6 +156,7 @@ int run_analyze(const AnalyzeCommand& options) {
 
 std::function<int()> setup_analyze(CLI::App& app) {
   auto options = std::make_shared<AnalyzeCommand>();
+  options->app = &app;
   add_data_options(app, options->data, /*required=*/false);
   add_network_options(app, options->network);
   app.add_option("--seed", options->seed, "of rows, split and network")
@@ -146,6 +180,7 @@ std::function<int()> setup_analyze(CLI::App& app) {
   app.footer(
       "Examples:\n"
       "  cdt analyze houses.csv --target price --hidden 500,500 --forecast\n"
+      "  cdt analyze pets --arch alexnet --size 96 --rows 77 --lr 0.01\n"
       "  cdt analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json "
       "report.json\n"
       "  cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1");

@@ -1,11 +1,15 @@
-// cdt data: makes a data set, describes a CSV file.
+// cdt data: makes data sets, describes a CSV file.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/format.h>
 #include <cdt/core/json.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/describe.h>
 #include <cdt/data/houses.h>
+#include <cdt/image/generated.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "cli/study_options.h"
 
@@ -67,6 +71,65 @@ std::function<int()> setup_make(CLI::App& app) {
   return [options] { return make(*options); };
 }
 
+struct MakePicturesOptions {
+  OutputOptions output;
+  std::string out;
+  int64_t rows = 256;
+  int64_t size = 96;
+  uint64_t seed = 1;
+};
+
+/// Written beside and renamed: a folder is whole or not there.
+int make_pictures(const MakePicturesOptions& options) {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::path(options.out).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  CDT_REQUIRE(!path_exists(folder), options.out, ": expected a new folder, but it is there");
+  const image::GeneratedPictures made =
+      image::make_pictures(options.rows, options.seed, options.size);
+  const fs::path staged =
+      folder.parent_path() / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
+  for (const std::string& name : made.classes) make_folders(staged / name);
+  const int digits = static_cast<int>(std::to_string(options.rows).size());
+  for (size_t i = 0; i < made.pictures.size(); ++i) {
+    const std::string& name = made.classes[static_cast<size_t>(made.labels[i])];
+    write_file_atomically(staged / name / fmt::format("{:0{}}.png", i + 1, digits),
+                          {image::encode_png(made.pictures[i])});
+  }
+  std::error_code failed;
+  fs::rename(staged, folder, failed);
+  if (failed) throw_file_error("create", folder, failed.value());
+  options.output.text(fmt::format("{}: {} of {} × {} pixels, classes {}\n", options.out,
+                                  count_of(options.rows, "picture"), options.size, options.size,
+                                  fmt::join(made.classes, " and ")));
+  options.output.write_json(dump_readably({{"folder", options.out},
+                                           {"rows", options.rows},
+                                           {"size", options.size},
+                                           {"seed", options.seed},
+                                           {"classes", made.classes}}));
+  return 0;
+}
+
+std::function<int()> setup_make_pictures(CLI::App& app) {
+  auto options = std::make_shared<MakePicturesOptions>();
+  app.add_option("DIR", options->out, "a new folder, for a folder of PNG files a class")
+      ->required();
+  app.add_option("--rows", options->rows, "pictures")
+      ->check(CLI::Range(int64_t{2}, int64_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--size", options->size, "both sides, in pixels")
+      ->check(CLI::Range(int64_t{8}, int64_t{4096}))
+      ->capture_default_str();
+  app.add_option("--seed", options->seed, "the same seed gives the same pictures")
+      ->capture_default_str();
+  options->output.add_to(app);
+  app.footer(
+      "Ellipses and rectangles of any colour, place and size under noise.\n\n"
+      "Example:\n  cdt data make-pictures shapes --rows 256 --size 32\n"
+      "  cdt train shapes --size 32");
+  return [options] { return make_pictures(*options); };
+}
+
 std::function<int()> setup_describe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
   add_csv_options(app, options->file, options->csv);
@@ -86,11 +149,13 @@ std::function<int()> setup_data(CLI::App& app) {
     sub->callback([chosen, action = setup(*sub)] { *chosen = action; });
   };
   add("make", "writes a generated data set of mixed types", setup_make);
+  add("make-pictures", "writes a generated set of pictures in two classes", setup_make_pictures);
   add("describe", "columns, types, missing values, and what is odd about a file", setup_describe);
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
       "  cdt data make houses.csv --rows 600 --seed 1\n"
+      "  cdt data make-pictures shapes --rows 256 --size 32\n"
       "  cdt data describe houses.csv --target price");
   return [chosen] { return (*chosen)(); };
 }

@@ -27,6 +27,11 @@ double positive_number(const JsonValue& value) {
   return value.number();
 }
 
+double share_of(const JsonValue& value) {
+  if (!(value.number() > 0 && value.number() < 1)) value.refuse("a share between 0 and 1");
+  return value.number();
+}
+
 /// What `read` makes of each entry of a list that has some.
 template <class Read>
 auto filled_list(const JsonValue& list, Read read) {
@@ -71,6 +76,12 @@ experiment::Architecture read_architecture(const JsonValue& each) {
     require_file_name(name, "the name of an architecture");
     return name;
   });
+  if (each["arch"].exists()) {
+    architecture.network = each["arch"].name([](const std::string& name) {
+      return nn::find_architecture(nn::architectures(), name).name;
+    });
+    if (!each["hidden"].exists()) return architecture;
+  }
   for (const JsonValue& width : each["hidden"].list()) {
     architecture.hidden.push_back(width.whole(1, std::numeric_limits<int32_t>::max()));
   }
@@ -82,14 +93,24 @@ experiment::Plan read_plan(const JsonValue& experiment) {
   plan.kind = "reproduce";
   plan.title = experiment["title"].text();
   const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
-  plan.data.targets = {setting("target").text()};
-  plan.data.csv.drop = setting("drop").texts();
+  plan.data.is_pictures = setting("size").exists();
   plan.data.rows = setting("rows").count();
-  plan.data.train_rows = setting("train-rows").count();
-  plan.data.encoding = setting("categories").name(data::parse_encoding);
-  plan.data.missing_number = setting("missing-numbers").name(data::parse_missing_number);
   plan.data.scaling = setting("scale").name(data::parse_scaling);
-  plan.data.target_scaling = setting("target-scale").name(data::parse_scaling);
+  if (plan.data.is_pictures) {
+    plan.data.pictures.size = setting("size").whole(1, 4096);
+    plan.data.train_fraction = share_of(setting("train-fraction"));
+    plan.errors = true;
+  } else {
+    plan.data.targets = {setting("target").text()};
+    plan.data.csv.drop = setting("drop").texts();
+    plan.data.train_rows = setting("train-rows").count();
+    plan.data.encoding = setting("categories").name(data::parse_encoding);
+    plan.data.missing_number = setting("missing-numbers").name(data::parse_missing_number);
+    plan.data.target_scaling = setting("target-scale").name(data::parse_scaling);
+  }
+  if (experiment["loss_unit"].exists()) {
+    plan.loss_unit = positive_number(experiment["loss_unit"]);
+  }
   plan.data.fit = setting("fit").name(study::parse_fit);
   plan.network.activation = setting("activation").name(nn::parse_activation);
   plan.network.parametrization = setting("parametrization").name(nn::parse_parametrization);

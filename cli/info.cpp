@@ -4,6 +4,7 @@
 #include <cdt/core/json.h>
 #include <cdt/core/speed.h>
 #include <cdt/core/version.h>
+#include <cdt/report/page.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <torch/version.h>
@@ -45,6 +46,17 @@ int run_info(const InfoCommand& options) {
   json["cores"] = std::thread::hardware_concurrency();
   json["cuda_devices"] = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
   json["device"] = device.str();
+  json["left_out"] = nlohmann::ordered_json::array();
+  std::string left_out;
+  const auto without = [&](const char* what, const char* package, const char* lost) {
+    json["left_out"].push_back(package);
+    left_out += fmt::format("built without {}, so without {}; Debian's {} brings it back\n", what,
+                            lost, package);
+  };
+#ifndef CDT_TOML
+  without("toml++", "libtomlplusplus-dev", "--config and --experiment");
+#endif
+  if (!report::has_charts()) without("Chart.js", "libjs-chart.js", "report pages");
   json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device, kMeasuredSeconds);
   json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device, kMeasuredSeconds);
   const double per_thread =
@@ -64,7 +76,7 @@ int run_info(const InfoCommand& options) {
         "That is slow: is the reference BLAS in use? On Debian, apt-get install "
         "libopenblas0-openmp.\n";
   }
-  options.output.text(text);
+  options.output.text(text + left_out);
   options.output.write_json(dump_readably(json));
   return 0;
 }

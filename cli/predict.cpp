@@ -1,15 +1,18 @@
-// cdt predict: a run folder and a CSV file → predictions in units of the training file.
+// cdt predict: a run folder and a CSV file, or pictures → predictions in units of the training
+// file.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
 #include <cdt/core/text.h>
 #include <cdt/run/folder.h>
+#include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 
 #include "cli/command.h"
 
@@ -23,6 +26,7 @@ struct PredictCommand {
   std::string id;
   double interval = 0;
   bool csv_safe = false;
+  bool skip_bad = false;
   MachineOptions machine;
   OutputOptions output;
 };
@@ -42,7 +46,8 @@ std::string error_line(const std::string& name,
 struct Found {
   int64_t rows = 0;
   std::vector<torch::Tensor> values, targets;
-  bool known = true;  ///< every row has its targets
+  int64_t skipped = 0;  ///< pictures that cannot be read
+  bool known = true;    ///< every row has its targets
   std::string unmeasured;
   std::vector<data::UnknownTexts> unknown;
 
@@ -65,9 +70,48 @@ struct Found {
   }
 };
 
+/// Pictures in parts, each with its name beside its prediction.
+Found predict_pictures(const PredictCommand& options, const run::TrainedModel& trained,
+                       const std::function<void(const std::string&)>& write) {
+  CDT_REQUIRE(options.id.empty(), "--id names a column of a table; pictures have their names");
+  CDT_REQUIRE(options.file != "-" && study::holds_pictures(options.file), options.file,
+              ": expected pictures, as the run was trained on: a folder, a JPEG or PNG file, or an "
+              "IDX file");
+  constexpr int64_t kPart = 1024;
+  const data::Table all =
+      study::read_new_pictures(options.file, trained.preprocess.pictures->shape, {});
+  const auto show = progress("pictures", "predicted", options.output.quiet);
+  Found found;
+  for (int64_t first = 0; first < all.rows(); first += kPart) {
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(kPart, all.rows() - first)));
+    std::iota(rows.begin(), rows.end(), first);
+    if (options.skip_bad) {
+      for (const auto& bad : all.pictures->unreadable(rows)) {
+        warn(bad.reason);
+        std::erase(rows, bad.row);
+        ++found.skipped;
+      }
+      if (rows.empty()) continue;
+    }
+    const data::Table part = study::select_rows(all, rows);
+    const run::Predictions predicted = run::predict(trained, part);
+    run::PredictionLines lines;
+    lines.first_row = found.rows + 1;
+    lines.id = &part.at(study::kPictureColumn);
+    lines.for_spreadsheets = options.csv_safe;
+    write(run::to_csv(trained, predicted, lines));
+    found.add(predicted, {});
+    show(first + kPart, all.rows(), "");
+  }
+  CDT_REQUIRE(found.rows > 0, options.file, ": none of ", found.skipped, " files is a picture");
+  return found;
+}
+
 /// Predicts the rows as they come; `write` gets their lines.
 Found predict_rows(const PredictCommand& options, const run::TrainedModel& trained,
                    const std::function<void(const std::string&)>& write) {
+  if (trained.preprocess.pictures) return predict_pictures(options, trained, write);
+  CDT_REQUIRE(!options.skip_bad, "--skip-bad is for pictures; the run was trained on a table");
   data::CsvOptions csv = trained.preprocess.csv_options();
   if (!options.id.empty() && !data::contains(csv.keep, options.id)) {
     csv.keep.push_back(options.id);
@@ -108,8 +152,10 @@ int run_predict(const PredictCommand& options) {
                               {"file", options.file},
                               {"rows", found.rows},
                               {"predictions", options.out}};
-  std::string text =
-      fmt::format("{}: predictions for {}\n", options.out, count_of(found.rows, "row"));
+  if (found.skipped > 0) json["skipped"] = found.skipped;
+  const bool pictures = trained.preprocess.pictures.has_value();
+  std::string text = fmt::format("{}: predictions for {}\n", options.out,
+                                 count_of(found.rows, pictures ? "picture" : "row"));
   for (const data::UnknownTexts& unknown : found.unknown) {
     warn(
         fmt::format("{}:{}: {} of column {} with what training did not know, {} first; taken for "
@@ -140,8 +186,11 @@ int run_predict(const PredictCommand& options) {
 std::function<int()> setup_predict(CLI::App& app) {
   auto options = std::make_shared<PredictCommand>();
   app.add_option("RUN", options->run, "the folder that cdt train wrote")->required();
-  app.add_option("FILE", options->file,
-                 "a CSV file with the columns of the training file; targets may be absent")
+  app.add_option(
+         "FILE", options->file,
+         "a CSV file with the columns of the training file; targets may be absent. For a run "
+         "on pictures: a folder of them, with folders of classes or without, one picture, "
+         "or an IDX file")
       ->required();
   app.add_option("--out", options->out,
                  "where to write the predictions, CSV; - for standard output")
@@ -155,6 +204,8 @@ std::function<int()> setup_predict(CLI::App& app) {
          "0.9")
       ->check(CLI::Range(0.01, 0.999))
       ->type_name("SHARE");
+  app.add_flag("--skip-bad", options->skip_bad,
+               "pictures: leave out files that are none, or damaged, instead of refusing them");
   add_csv_safe(app, options->csv_safe);
   options->machine.add_to(app);
   options->output.add_to(app);
@@ -162,6 +213,7 @@ std::function<int()> setup_predict(CLI::App& app) {
       "Examples:\n"
       "  cdt predict run1 new.csv --out prices.csv\n"
       "  cdt predict run1 new.csv --interval 0.9 --id parcel --out prices.csv\n"
+      "  cdt predict run2 holiday --out animals.csv\n"
       "  collect | cdt predict run1 /dev/stdin --out -");
   return [options] { return run_predict(*options); };
 }

@@ -1,5 +1,6 @@
 // cdt reproduce: the paper's experiments beside the published values.
 #include <cdt/core/error.h>
+#include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -63,16 +64,43 @@ void override_axes(experiment::Plan& plan, const ReproduceCommand& options) {
   plan.architectures = chosen;
 }
 
+/// The experiments that are built in.
+JsonValue built_in(const std::string& name) {
+  CDT_REQUIRE(name == "ames" || name == "pets", "expected an experiment, ames or pets, but came '",
+              name, "'");
+  const bool ames = name == "ames";
+  return parse_built_in(ames ? kAmesExperiment : kPetsExperiment, "experiments/" + name + ".toml");
+}
+
+/// Pictures that the program makes itself, as many as the cats and dogs that we measured on.
+data::Table stand_in(experiment::Plan& plan) {
+  constexpr int64_t kPictures = 600;
+  plan.data.file = "generated";
+  plan.title += " (generated discs and squares in their place: --data names a folder of pictures)";
+  return study::generated_pictures(std::max(kPictures, plan.data.rows), 1,
+                                   plan.data.pictures.size.value_or(study::kUsualSide));
+}
+
 int run_reproduce(ReproduceCommand& options) {
-  CDT_REQUIRE(options.name == "ames", "expected an experiment, ames, but came '", options.name,
-              "'");
+  const JsonValue built = built_in(options.name);
   const bool own = !options.experiment_file.empty();
-  const JsonValue experiment = own ? read_toml(options.experiment_file)
-                                   : parse_toml(kAmesExperiment, "experiments/ames.toml");
-  auto [plan, published] = read_experiment(experiment);
+  auto [plan, published] = read_experiment(own ? read_toml(options.experiment_file) : built);
+  if (options.app->count("--out") == 0) options.sweep.out = options.name;
   plan.data.file = options.data;
   override_axes(plan, options);
-  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  if (options.data.empty()) {
+    CDT_REQUIRE(plan.data.is_pictures, "--data is required: the table, AmesHousing.csv");
+    published = {};  // of other pictures
+    const data::Table table = stand_in(plan);
+    return run_sweep(plan, table, published, options.sweep);
+  }
+  CDT_REQUIRE(plan.data.is_pictures == study::holds_pictures(options.data), options.data,
+              plan.data.is_pictures ? ": expected a folder of pictures, with a folder a class"
+                                    : ": expected a table, but it holds pictures");
+  plan.data.pictures.progress = [show =
+                                     progress("pictures", "decoded", options.sweep.output.quiet)](
+                                    int64_t done, int64_t total) { show(done, total, ""); };
+  const data::Table table = study::read_table(plan.data);
   return run_sweep(plan, table, published, options.sweep);
 }
 
@@ -81,12 +109,15 @@ int run_reproduce(ReproduceCommand& options) {
 std::function<int()> setup_reproduce(CLI::App& app) {
   auto options = std::make_shared<ReproduceCommand>();
   options->app = &app;
-  app.add_option("EXPERIMENT", options->name, "ames: Tables a1 to a3, house prices")->required();
-  app.add_option("--data", options->data, "the table: AmesHousing.csv")
-      ->required()
+  app.add_option("EXPERIMENT", options->name,
+                 "ames: Tables a1 to a3, house prices; pets: Table alex, cats and dogs")
+      ->required();
+  app.add_option("--data", options->data,
+                 "ames: AmesHousing.csv; pets: a folder with the folders cat and dog, or none: "
+                 "generated pictures")
       ->type_name(kInputFile);
   app.add_option("--archs", options->archs,
-                 "of the experiment's architectures, 1,2,3; default: all")
+                 "of the experiment's architectures, 1,2,3 of ames; default: all")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
@@ -94,17 +125,18 @@ std::function<int()> setup_reproduce(CLI::App& app) {
   app.add_flag("--table-only", options->table_only,
                "leave out what goes beyond the tables: further rates, other weights p");
   app.add_option("--experiment", options->experiment_file,
-                 "settings from this file instead of experiments/ames.toml, which is built in")
+                 "settings from this file instead of experiments/ames.toml or pets.toml, which are "
+                 "built in")
       ->type_name(kInputFile);
   options->sweep.add_to(app, "ames");
   app.footer(
-      "The paper's sweep: 3 architectures × 4 rates × 10 seeds, 1000 steps, under gradient "
-      "descent, "
-      "CDT and three more methods. Runs that --out holds already are not repeated: a killed sweep "
-      "continues.\n\n"
+      "The paper's sweeps. ames: 3 architectures × 4 rates × 10 seeds, 1000 steps, under gradient "
+      "descent, CDT and three more methods. pets: AlexNet, 4 rates × 10 seeds, 300 steps, for a "
+      "GPU. Runs that --out holds already are not repeated: a killed sweep continues.\n\n"
       "Examples:\n"
       "  cdt reproduce ames --data AmesHousing.csv --out ames\n"
-      "  cdt reproduce ames --data AmesHousing.csv --archs 1 --seeds 2 --steps 100 --out quick");
+      "  cdt reproduce ames --data AmesHousing.csv --archs 1 --seeds 2 --steps 100 --out quick\n"
+      "  cdt reproduce pets --data pets --device cuda --out pets-results");
   return [options] { return run_reproduce(*options); };
 }
 

@@ -1,6 +1,7 @@
 #include "cli/study_options.h"
 
 #include <cdt/core/error.h>
+#include <cdt/run/settings.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
 
@@ -51,6 +52,20 @@ void add_typed_columns(CLI::App& app, const std::string& flag, data::CsvOptions&
       text, "COLUMN");
 }
 
+/// What is about pictures alone.
+void add_picture_options(CLI::App& app, study::PictureOptions& pictures) {
+  add_optional(app, "--size", pictures.size,
+               "pictures: both sides in pixels. Default: 96, of IDX files as they are")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}))
+      ->type_name("N");
+  app.add_flag("--grey", pictures.grey, "pictures: one channel of grey instead of three of colour");
+  app.add_flag("--skip-bad", pictures.skip_bad,
+               "pictures: leave out files that are none, or damaged, instead of refusing them");
+  app.add_option("--cache", pictures.cache,
+                 "pictures: a folder to keep decoded ones for the next time")
+      ->type_name("DIR");
+}
+
 }  // namespace
 
 CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std::string>& columns,
@@ -89,10 +104,29 @@ void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bo
       ->type_name("CHAR");
 }
 
+void require_target(const study::DataOptions& data) {
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty(), "--target is required: the columns of ",
+              data.file, " to learn");
+}
+
+std::set<std::string> given_settings(const CLI::App& app) {
+  std::set<std::string> names;
+  for (const run::Setting& setting : run::all_settings()) {
+    const std::string flag = setting.name == "file" ? "FILE" : "--" + setting.name;
+    if (app.get_option_no_throw(flag) != nullptr && app.count(flag) > 0) names.insert(setting.name);
+  }
+  return names;
+}
+
 void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   add_csv_options(app, data.file, data.csv, required);
-  add_columns(app, "--target", data.targets, "columns to learn, with commas between")
-      ->required(required);
+  app.get_option("FILE")->description(
+      "a CSV file; or pictures: a folder with a folder a class, or an IDX file (…images-idx3…) "
+      "with "
+      "its labels beside it");
+  add_columns(app, "--target", data.targets,
+              "columns to learn, with commas between; of pictures it is the class");
+  add_picture_options(app, data.pictures);
   add_choice(app, "--missing-target", data.missing_target, study::parse_missing_target,
              {"drop", "error"}, study::missing_target_of(data),
              "a row without a target: leave it out, or refuse the file");
@@ -161,7 +195,22 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
 
 void add_network_options(CLI::App& app, study::NetworkOptions& network, bool hidden_layers) {
   if (hidden_layers) {
-    app.add_option("--hidden", network.hidden, "widths of the hidden layers, with commas between")
+    std::vector<std::string> names;
+    for (const nn::Architecture& each : nn::architectures()) names.push_back(each.name);
+    app.add_option_function<std::string>(
+           "--arch",
+           [&network, &app](const std::string& name) {
+             const auto layers = network.hidden;
+             network.choose(name);
+             if (app.count("--hidden") > 0) network.hidden = layers;
+           },
+           "the architecture: mlp, dense layers; for pictures cnn (their default) or alexnet, as "
+           "it "
+           "was published")
+        ->check(CLI::IsMember(names))
+        ->default_str(network.architecture);
+    app.add_option("--hidden", network.hidden,
+                   "widths of the hidden layers, with commas between; channels of a cnn (32,64)")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->check(positive())

@@ -5,6 +5,8 @@
 #include <cdt/study/options.h>
 #include <cdt/train/options.h>
 
+#include <set>
+
 #include "cli/command.h"
 
 namespace cdt::cli {
@@ -17,11 +19,17 @@ CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std
 /// it. `required`: whether the command can do without FILE.
 void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bool required = true);
 
-/// Those, --target, --rows, --train-fraction, --categories, --scale, …
+/// The settings of runs (cdt/run/settings.h) that the command line gives, by their names.
+std::set<std::string> given_settings(const CLI::App& app);
+
+/// @throws InvalidArgument if a table has no target; pictures have theirs.
+void require_target(const study::DataOptions& data);
+
+/// Those, --target, --size, --rows, --train-fraction, --categories, --scale, …
 void add_data_options(CLI::App& app, study::DataOptions& data, bool required);
 
-/// --hidden, --activation, --parametrization, --sigma-w, --sigma-b, --width-factor, --dtype.
-/// `hidden_layers`: whether there is --hidden.
+/// --arch, --hidden, --activation, --parametrization, --sigma-w, --sigma-b, --width-factor,
+/// --dtype. `hidden_layers`: whether there are --arch and --hidden.
 void add_network_options(CLI::App& app, study::NetworkOptions& network, bool hidden_layers = true);
 
 /// --method, --lr, --loss, --p, --q, …; --output-weights goes to the data.

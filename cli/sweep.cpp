@@ -81,10 +81,14 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
   const auto start = Clock::now();
   const std::string json = experiment::write_results(folder, results);
   options.output.text(experiment::to_text(plan.title, rows, results.claims));
-  options.output.text(fmt::format(
-      "\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: report.html, "
-      "results.json, results.csv, results.md, figures.json, runs/\n",
-      sweep.runs.size(), sweep.made, sweep.wall_seconds, seconds_since(start), folder.string()));
+  options.output.text(
+      fmt::format("\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: {}"
+                  "results.json, results.csv, results.md, figures.json, runs/\n",
+                  sweep.runs.size(), sweep.made, sweep.wall_seconds, seconds_since(start),
+                  folder.string(), report::has_charts() ? "report.html, " : ""));
+  if (!report::has_charts() && !options.output.quiet) {
+    complain("there is no report.html: this program was built without Chart.js (libjs-chart.js)");
+  }
   options.output.write_json(json);
   return sweep.complete ? 0 : kInterrupted;
 }

@@ -2,18 +2,26 @@
 
 #include <cdt/core/file.h>
 
+#ifdef CDT_TOML
 // Without NDEBUG the parser asserts what a text may break, and then refuses with a message itself.
 #define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>
+#endif
 
 namespace cdt::cli {
 namespace {
 
+constexpr size_t kLongest = 1'000'000;
+
+}  // namespace
+
+#ifdef CDT_TOML
+namespace {
+
 using nlohmann::ordered_json;
 
-constexpr size_t kLongest = 1'000'000;
 constexpr size_t kDeepest = 16;  // said in a message below
 
 bool is_beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
@@ -176,6 +184,25 @@ JsonValue parse_toml(std::string_view text, const std::string& source) {
                                    std::string(error.description())));
   }
 }
+
+JsonValue parse_built_in(std::string_view text, const std::string& source) {
+  return parse_toml(text, source);
+}
+
+#else
+
+JsonValue parse_toml(std::string_view, const std::string& source) {
+  throw InvalidArgument(
+      c10::str(source,
+               ": this program was built without toml++ and cannot read TOML; install Debian's "
+               "libtomlplusplus-dev (or toml++ from elsewhere) and build it again"));
+}
+
+JsonValue parse_built_in(std::string_view text, const std::string& source) {
+  return parse_json(text, source);
+}
+
+#endif
 
 JsonValue read_toml(const std::filesystem::path& path) {
   return parse_toml(read_file(path, kLongest), path.string());

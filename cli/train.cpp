@@ -1,7 +1,9 @@
-// cdt train: from a CSV file to a trained network and its run folder.
+// cdt train: from a CSV file or pictures to a trained network and its run folder.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/kernel/precision_scope.h>
 #include <cdt/run/train.h>
+#include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,16 +24,6 @@ struct TrainCommand {
   bool no_analysis = false;
   const CLI::App* app = nullptr;
 };
-
-/// What was given, by the names of run.json.
-std::set<std::string> given_settings(const CLI::App& app) {
-  std::set<std::string> names;
-  for (const run::Setting& setting : run::all_settings()) {
-    const std::string flag = setting.name == "file" ? "FILE" : "--" + setting.name;
-    if (app.count(flag) > 0) names.insert(setting.name);
-  }
-  return names;
-}
 
 /// Flags that say how training rows are to be fitted: whoever gives one means the goal fit.
 constexpr std::array kFlagsOfFit{
@@ -61,6 +53,7 @@ study::Goal choose_goal(const TrainCommand& command, std::string& why) {
   const CLI::App& app = *command.app;
   if (app.count("--goal") > 0) return command.run.data.goal;
   if (app.count("--resume") > 0) return study::Goal::kFit;  // runs of before there were goals
+  if (command.run.data.is_pictures) return study::Goal::kFit;
   for (const char* flag : kFlagsOfFit) {
     if (app.count(flag) > 0) why = flag;
   }
@@ -76,12 +69,13 @@ void warn_of_conflicts(const study::Problem& problem) {
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
     const study::ConflictingRows& rows = problem.conflicts[i];
-    warn(fmt::format("{}: lines {} are equal in every feature, but {}", problem.table.source,
-                     fmt::join(rows.lines, ", "), rows.difference));
+    warn(fmt::format("{}: {} {} are equal in every {}, but {}", problem.table.source,
+                     problem.table.pictures ? "pictures" : "lines", fmt::join(rows.lines, ", "),
+                     problem.table.pictures ? "pixel" : "feature", rows.difference));
   }
   if (problem.conflicts.size() > kShown) {
-    warn(fmt::format("… and {} more such groups; cdt data describe lists them",
-                     problem.conflicts.size() - kShown));
+    warn(fmt::format("… and {} more such groups{}", problem.conflicts.size() - kShown,
+                     problem.table.pictures ? "" : "; cdt data describe lists them"));
   }
 }
 
@@ -120,6 +114,8 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     output.text(
         fmt::format("Analysis skipped: {}{}\n", reason, could ? "; cdt analyze does it" : ""));
   };
+  hooks.on_pictures = [show = progress("pictures", "decoded", output.quiet)](
+                          int64_t done, int64_t total) { show(done, total, ""); };
   hooks.on_kernel = [show = progress("kernel", "blocks", output.quiet)](
                         int64_t done, int64_t total) { show(done, total, ""); };
   hooks.on_step = [last = train::StepRecord(), show = Progress(), &output](
@@ -158,10 +154,13 @@ int run_train(TrainCommand& command) {
   run::Options& options = command.run;
   options.device = command.machine.apply();
   options.threads = command.machine.threads;
+  kernel::allow_tf32(options.tf32);
   options.analysis = !command.no_analysis;
   options.resume = command.app->count("--resume") > 0;
   options.folder = command.resume.empty() ? command.out : command.resume;
   options.given = given_settings(*command.app);
+  options.data.is_pictures = study::holds_pictures(options.data.file);
+  require_target(options.data);
   std::string why;
   options.data.goal = choose_goal(command, why);
   if (!why.empty() && !command.output.quiet) {
@@ -227,6 +226,9 @@ std::function<int()> setup_train(CLI::App& app) {
       "given");
   app.add_flag("--no-analysis", command->no_analysis, "train without the pre-flight report");
   add_csv_safe(app, options.csv_safe);
+  app.add_flag("--tf32", options.tf32,
+               "on a GPU: training may round products to TF32, three digits and faster; kernels "
+               "never are");
   app.add_option("--out", command->out, "folder of the run; default: run1, run2, …")
       ->type_name(kOutputFolder);
   app.add_flag("--overwrite", options.overwrite, "replace a run that --out holds already");
@@ -243,6 +245,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "  cdt train houses.csv --target price --goal fit --stop-loss 1e-6\n"
       "  cdt train houses.csv --target price --method gd --lr 0.1 --steps 2000 --patience 50\n"
       "  cdt train houses.csv --target district --loss cross-entropy --patience 20\n"
+      "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"
       "  cdt train --resume run1 --steps 5000\n"
       "  cdt train --config experiment.toml --seed 2");
   return [command] { return run_train(*command); };

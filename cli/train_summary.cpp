@@ -175,9 +175,10 @@ std::string summarize(const run::TrainedRun& run) {
   text += error_table(run);
   return text + fmt::format(
                     "\n{0}: model.safetensors, preprocess.json, history.csv, "
-                    "predictions.csv, run.json, report.html\nNext: cdt predict {0} NEW.csv --out "
+                    "predictions.csv, run.json, report.html\nNext: cdt predict {0} {1} --out "
                     "predictions.csv\n",
-                    run.folder.path().string());
+                    run.folder.path().string(),
+                    run.problem.table.pictures ? "PICTURES" : "NEW.csv");
 }
 
 }  // namespace cdt::cli

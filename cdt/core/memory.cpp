@@ -1,7 +1,15 @@
 #include <cdt/core/error.h>
 #include <cdt/core/memory.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <torch/version.h>
 #include <unistd.h>
+
+#define CDT_DEVICE_STATISTICS \
+  (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11))
+#if CDT_DEVICE_STATISTICS
+#include <c10/core/CachingDeviceAllocator.h>
+#endif
 
 #include <fstream>
 #include <string>
@@ -15,6 +23,23 @@ int64_t available_memory() {
     if (line.starts_with(kName)) return std::stoll(line.substr(kName.size())) * 1024;
   }
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
+int64_t peak_memory() {
+  rusage used{};
+  return ::getrusage(RUSAGE_SELF, &used) == 0 ? int64_t{used.ru_maxrss} * 1024 : 0;
+}
+
+int64_t peak_memory_of([[maybe_unused]] c10::Device device) {
+#if CDT_DEVICE_STATISTICS
+  if (!device.is_cpu()) {
+    auto* allocator = c10::getDeviceAllocator(device.type());
+    const auto index = device.has_index() ? device.index() : c10::DeviceIndex{0};
+    constexpr size_t kAll = 0;  // of large and small pieces
+    return allocator->getDeviceStats(index).allocated_bytes[kAll].peak;
+  }
+#endif
+  return 0;
 }
 
 void require_memory(double bytes, std::string_view what) {

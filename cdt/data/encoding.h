@@ -25,6 +25,11 @@ std::vector<std::string> names_of(const FeatureColumn& feature, Encoding encodin
 void encode(const Preprocess& preprocess, const FeatureColumn& feature, const Table& table,
             const std::vector<int64_t>& rows, double* out, size_t stride);
 
+/// Pictures of these rows, scaled.
+/// @throws InvalidArgument as Preprocess::transform.
+torch::Tensor transform_pictures(const PictureFeatures& features, const Table& table,
+                                 const std::vector<int64_t>& rows);
+
 /// Texts of the column that it does not know.
 UnknownTexts unknown_texts_of(const FeatureColumn& feature, const Table& table);
 

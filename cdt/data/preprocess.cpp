@@ -1,5 +1,6 @@
 #include "cdt/data/preprocess.h"
 
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -149,9 +150,15 @@ bool wants_log(const std::vector<double>& values, const std::vector<double>& wei
 }
 
 int64_t Preprocess::feature_count() const {
+  if (pictures) return c10::multiply_integers(pictures->shape);
   size_t count = 0;
   for (const FeatureColumn& feature : features) count += width_of(feature, encoding);
   return static_cast<int64_t>(count);
+}
+
+std::vector<int64_t> Preprocess::feature_shape() const {
+  if (pictures && !pictures->flat) return pictures->shape;
+  return {feature_count()};
 }
 
 int64_t Preprocess::output_count() const {
@@ -184,6 +191,7 @@ CsvOptions Preprocess::csv_options() const {
 
 torch::Tensor Preprocess::transform(const Table& table, const std::vector<int64_t>& rows) const {
   require_rows(table, rows);
+  if (pictures) return transform_pictures(*pictures, table, rows);
   const auto stride = static_cast<size_t>(feature_count());
   torch::Tensor out = torch::empty({static_cast<int64_t>(rows.size()), feature_count()},
                                    torch::TensorOptions().dtype(torch::kFloat64));

@@ -100,6 +100,13 @@ struct FeatureColumn {
   bool is_number() const;
 };
 
+/// Pictures as features: pixels in [0, 1], scaled channel by channel as columns are.
+struct PictureFeatures {
+  std::vector<int64_t> shape;  ///< channels, height, width
+  std::vector<Scale> scales;   ///< one a channel
+  bool flat = false;           ///< a row of numbers each, for networks of dense layers
+};
+
 /// A number with its scale, or a class: text, or a whole number.
 struct TargetColumn {
   std::string name;
@@ -107,6 +114,9 @@ struct TargetColumn {
   std::vector<std::string> classes;  ///< sorted as text or as numbers; empty: a number
   ColumnType type = ColumnType::kNumeric;
   bool log = false;  ///< a number whose logarithm is learned, scaled
+  /// A class whose outputs are fitted to 1 and 0 by squares, and so are probabilities as they come;
+  /// otherwise they are logits.
+  bool squares = false;
 };
 
 /// Texts of new data that a column does not know: no category of it, or no date.
@@ -126,11 +136,14 @@ struct Preprocess {
   CsvOptions csv;
   double clip = 0;  ///< bound of scaled features; 0: none
   std::vector<FeatureColumn> features;
+  std::optional<PictureFeatures> pictures;  ///< instead of columns
   std::vector<TargetColumn> targets;
   /// What was chosen when it was fitted, in words, a column each: "id: left out, …".
   std::vector<std::string> notes;
 
   int64_t feature_count() const;
+  /// Of one sample: {79}, or {3, 96, 96}.
+  std::vector<int64_t> feature_shape() const;
   /// Whether the target is a class, and its classes.
   bool has_classes() const { return targets.size() == 1 && !targets[0].classes.empty(); }
   const std::vector<std::string>& classes() const { return targets.at(0).classes; }
@@ -145,9 +158,11 @@ struct Preprocess {
   /// ignored; the targets may be absent.
   CsvOptions csv_options() const;
 
-  /// Features [rows.size(), feature_count()], float64, of these rows of the table.
+  /// Features [rows.size(), feature_count()], float64, of these rows of the table; of pictures
+  /// [rows.size(), channels, height, width] (or flat), float32.
   /// @throws InvalidArgument if a column is missing or has another type, a row does not exist, or a
-  ///   category is unknown (the message names column, line and value).
+  ///   category is unknown (the message names column, line and value); if there are no pictures, or
+  ///   of another shape, or one cannot be read.
   torch::Tensor transform(const Table& table, const std::vector<int64_t>& rows) const;
   /// The same of all rows.
   torch::Tensor transform(const Table& table) const;
@@ -186,6 +201,12 @@ Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
 /// The same on all rows.
 Preprocess fit_preprocess(const Table& table, const PreprocessOptions& options,
                           const CsvOptions& csv = {});
+
+/// Pictures of the table scaled by the pixels of `rows`, and its column `target`, a class, fitted
+/// by squares or as logits.
+/// @throws InvalidArgument as fit_classes does, or if a picture cannot be read.
+Preprocess fit_pictures(const Table& table, const std::vector<int64_t>& rows,
+                        const std::string& target, bool squares, Scaling scaling, bool flat);
 
 /// x within c/2 of zero, beyond that ±(c/2)(1 + tanh((|x| − c/2)/(c/2))): twice differentiable,
 /// odd, rising, and never beyond c.

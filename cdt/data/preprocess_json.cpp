@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "cdt-preprocess-1";
+constexpr int64_t kLargestSide = 1 << 16;
 
 template <typename Enum, size_t count>
 using Names = std::array<std::pair<Enum, const char*>, count>;
@@ -153,6 +154,29 @@ Json feature_json(const FeatureColumn& feature) {
   return entry;
 }
 
+Json pictures_json(const PictureFeatures& pictures) {
+  Json json{{"shape", pictures.shape}, {"channels", Json::array()}};
+  for (const Scale& scale : pictures.scales) json["channels"].push_back(scale_json(scale));
+  if (pictures.flat) json["flat"] = true;
+  return json;
+}
+
+PictureFeatures parse_pictures(const JsonValue& json) {
+  PictureFeatures pictures;
+  for (const JsonValue& size : json["shape"].list()) {
+    pictures.shape.push_back(size.whole(1, kLargestSide));
+  }
+  if (pictures.shape.size() != 3) json["shape"].refuse("channels, height and width");
+  for (const JsonValue& scale : json["channels"].list()) {
+    pictures.scales.push_back(parse_scale(scale, false));
+  }
+  if (pictures.scales.size() != static_cast<size_t>(pictures.shape[0])) {
+    json["channels"].refuse(c10::str("the scales of ", pictures.shape[0], " channels"));
+  }
+  pictures.flat = json["flat"].flag_or(false);
+  return pictures;
+}
+
 TargetColumn parse_target(const JsonValue& json) {
   TargetColumn target;
   target.name = json["name"].text();
@@ -170,6 +194,7 @@ TargetColumn parse_target(const JsonValue& json) {
   const std::set<std::string> once(target.classes.begin(), target.classes.end());
   CDT_REQUIRE(once.size() >= 2 && once.size() == target.classes.size(), json.where(),
               ": expected two classes or more of ", in_quotes(target.name), ", each once");
+  target.squares = json["squares"].flag_or(false);
   return target;
 }
 
@@ -189,6 +214,7 @@ std::string to_json(const Preprocess& preprocess) {
     } else {
       entry["type"] = to_string(target.type);
       entry["classes"] = target.classes;
+      if (target.squares) entry["squares"] = true;
     }
     targets.push_back(std::move(entry));
   }
@@ -200,6 +226,7 @@ std::string to_json(const Preprocess& preprocess) {
             {"encoding", to_string(preprocess.encoding)},
             {"unknown_category", to_string(preprocess.unknown_category)}};
   if (preprocess.clip > 0) json["clip"] = preprocess.clip;
+  if (preprocess.pictures) json["pictures"] = pictures_json(*preprocess.pictures);
   json["columns"] = std::move(features);
   json["targets"] = std::move(targets);
   if (!preprocess.notes.empty()) json["notes"] = preprocess.notes;
@@ -228,6 +255,11 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   }
   for (const JsonValue& target : json["targets"].list()) {
     out.targets.push_back(parse_target(target));
+  }
+  if (json["pictures"].exists()) {
+    out.pictures = parse_pictures(json["pictures"]);
+    if (!out.features.empty()) json["columns"].refuse("none beside pictures");
+    if (!out.has_classes()) json["targets"].refuse("the classes of pictures");
   }
   CDT_REQUIRE(out.has_classes() || std::all_of(out.targets.begin(), out.targets.end(),
                                                [](auto& t) { return t.classes.empty(); }),

@@ -56,7 +56,7 @@ class TensorSamples : public Samples {
 };
 
 /// Rows of a table, encoded and scaled by a fitted preprocessing when they are asked for: float64
-/// on the CPU.
+/// (pictures float32) on the CPU.
 class TableSamples : public Samples {
  public:
   enum class Labels { kFromTargets, kNone };
@@ -71,7 +71,7 @@ class TableSamples : public Samples {
   TableSamples(Table&&, Preprocess, Labels = Labels::kNone) = delete;
 
   int64_t count() const override { return static_cast<int64_t>(rows_.size()); }
-  std::vector<int64_t> feature_shape() const override { return {preprocess_.feature_count()}; }
+  std::vector<int64_t> feature_shape() const override { return preprocess_.feature_shape(); }
   /// Of the table.
   const std::vector<int64_t>& rows() const { return rows_; }
   int64_t label_count() const override {

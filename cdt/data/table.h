@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,12 +38,16 @@ struct Column {
   }
 };
 
+class Pictures;
+
 struct Table {
   std::string source;    ///< the file, for messages
   std::string checksum;  ///< of all its bytes (cdt/core/checksum.h)
   char delimiter = ',';  ///< between its fields
   std::vector<Column> columns;
   std::vector<int64_t> lines;  ///< [rows] where each row begins in the source, from 1
+  /// Of the rows, if pictures are what is to be learned from; columns then say what each is.
+  std::shared_ptr<const Pictures> pictures;
 
   int64_t rows() const { return static_cast<int64_t>(lines.size()); }
   /// The column of this name, or nullptr.

@@ -94,7 +94,7 @@ std::vector<TargetError> to_target_errors(const study::Errors& errors) {
 std::vector<TargetError> measure(const study::Problem& problem, const data::Table& table) {
   const torch::NoGradGuard no_graph;
   const Tensor outputs =
-      problem.model->forward(problem.data.x_val).to(torch::kCPU, torch::kFloat64);
+      study::mean_outputs(problem.model, problem.data.x_val);  // in float64, on the CPU
   const data::Preprocess& preprocess = problem.preprocess;
   return to_target_errors(
       study::measure_errors(preprocess, study::in_units(problem.model, preprocess, outputs),
@@ -139,8 +139,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   options.data.rows = options.data.train_rows = 0;  // the split has seen to it
   options.data.train_fraction.reset();
   options.data.test_fraction = 0;
-  options.network = plan.network;
-  options.network.hidden = plan.architecture(what.architecture).hidden;
+  options.network = network_of(plan, what.architecture);
   options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
   if (options.data.classes) options.training.loss = dynamics::Loss::kCrossEntropy;
   options.training.seed = what.seed;
@@ -262,9 +261,8 @@ std::shared_ptr<const StartKernel> StartKernels::get(const std::string& key,
 std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::Table& table,
                                torch::Device device, StartKernels& kernels,
                                const std::function<bool()>& stop) {
-  study::NetworkOptions network = plan.network;
-  network.hidden = plan.architecture(what.architecture).hidden;
-  study::Problem problem = study::make_problem(table, data_of(plan), network, what.seed, device);
+  study::Problem problem = study::make_problem(
+      table, data_of(plan), network_of(plan, what.architecture), what.seed, device);
 
   if (predicts(what.method)) return learn_to_predict(plan, what, table, problem, device, stop);
 
@@ -319,8 +317,8 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   {
     const torch::NoGradGuard no_graph;
     const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64);
-    const bool classes = problem.preprocess.has_classes();
-    run.final_error = to_vector((classes ? outputs.softmax(1) : outputs) - problem.data.y);
+    const bool logits = plan.loss == dynamics::Loss::kCrossEntropy;
+    run.final_error = to_vector((logits ? outputs.softmax(1) : outputs) - problem.data.y);
   }
   if (plan.errors && !result.diverged()) run.errors = measure(problem, table);
   const auto steps = static_cast<double>(result.steps + result.rejected);

@@ -48,6 +48,7 @@ void require_countable(const Plan& plan) {
 double work_of(const Plan& plan, const Case& what) {
   double count = 0;
   int64_t width = 64;
+  if (plan.architecture(what.architecture).network != nn::NetworkOptions().architecture) count = 1;
   for (const int64_t next : plan.architecture(what.architecture).hidden) {
     count += static_cast<double>(width) * static_cast<double>(next);
     width = next;
@@ -73,6 +74,14 @@ const Architecture& Plan::architecture(const std::string& name) const {
     known += (known.empty() ? "" : ", ") + each.name;
   }
   throw InvalidArgument(c10::str("there is no architecture '", name, "'; there are ", known));
+}
+
+study::NetworkOptions network_of(const Plan& plan, const std::string& architecture) {
+  const Architecture& chosen = plan.architecture(architecture);
+  study::NetworkOptions network = plan.network;
+  network.architecture = chosen.network;
+  network.hidden = chosen.hidden;
+  return network;
 }
 
 study::DataOptions data_of(const Plan& plan) {

@@ -23,6 +23,7 @@ bool predicts(const std::string& method);
 struct Architecture {
   std::string name;
   std::vector<int64_t> hidden;
+  std::string network = "mlp";  ///< of the table of architectures (cdt/nn/architectures.h)
 };
 
 /// Which run. Runs with the same key are the same run.
@@ -68,7 +69,7 @@ struct Plan {
   std::string kind;  ///< reproduce or compare
   std::string title;
   study::DataOptions data;
-  study::NetworkOptions network;  ///< but for its hidden layers
+  study::NetworkOptions network;  ///< but for its architecture and hidden layers
   dynamics::Loss loss = dynamics::Loss::kMse;
   train::Schedule schedule;  ///< of every method but guarded, which adapts its rate
   double q = 1.0;
@@ -86,11 +87,16 @@ struct Plan {
   OtherWeights weights;
   TracedRun samples;
   bool errors = false;                    ///< whether runs also measure errors in units of the file
+  double loss_unit = 1e-3;                ///< of losses in tables, as the paper's have it
   std::vector<report::Setting> settings;  ///< as the report shows them
 
   /// @throws InvalidArgument, naming those that there are.
   const Architecture& architecture(const std::string& name) const;
 };
+
+/// The network of one of its architectures.
+/// @throws InvalidArgument if there is none of that name.
+study::NetworkOptions network_of(const Plan& plan, const std::string& architecture);
 
 /// The plan's data, from which every run has its training and validation rows: a class is what the
 /// cross entropy learns, and rows without a target are left out if some runs predict, as those do.

@@ -215,7 +215,9 @@ std::string write_results(const fs::path& folder, const Results& results) {
   FolderUpdate update(lock);
   for (const auto& [name, text] : texts) write_file_atomically(update / name, {text});
   write_file_atomically(update / "results.json", {json, "\n"});
-  write_file_atomically(update / "report.html", {report::to_html(report::sweep_page(record))});
+  if (report::has_charts()) {
+    write_file_atomically(update / "report.html", {report::to_html(report::sweep_page(record))});
+  }
   update.commit();
   return json;
 }

@@ -5,6 +5,7 @@
 #include <cdt/core/speed.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/runner.h>
+#include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -27,6 +28,7 @@ struct Work {
 
 /// Those without a target, if they are not refused.
 int64_t rows_left_out(const data::Table& table, const study::DataOptions& data) {
+  if (table.pictures) return 0;
   if (study::missing_target_of(data) == study::MissingTarget::kError) return 0;
   int64_t count = 0;
   for (int64_t row = 0; row < table.rows(); ++row) {
@@ -91,7 +93,7 @@ std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vecto
 }  // namespace
 
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options) {
-  return run(plan, data::read_csv(plan.data.file, plan.data.csv), folder, options);
+  return run(plan, study::read_table(plan.data), folder, options);
 }
 
 Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::path& folder,
@@ -103,9 +105,11 @@ Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::pat
                 " of the folder ", folder.string(),
                 ", which the sweep writes; choose another folder, or copy the file");
   }
-  CDT_REQUIRE(study::make_problem(table, data_of(plan), plan.network, 1, options.device)
-                  .data.x_val.defined(),
-              "a sweep compares validation losses, and no rows are left to validate on");
+  CDT_REQUIRE(
+      study::make_problem(table, data_of(plan), network_of(plan, plan.architectures.front().name),
+                          1, options.device)
+          .data.x_val.defined(),
+      "a sweep compares validation losses, and no rows are left to validate on");
   Sweep sweep;
   sweep.checksum = table.checksum;
   sweep.table_rows = table.rows();

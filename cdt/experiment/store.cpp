@@ -149,7 +149,10 @@ ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
     if (!kMayChange.contains(setting.name)) settings[setting.name] = setting.value;
   }
   for (const Architecture& each : plan.architectures) {
-    settings["architecture " + each.name] = fmt::format("{}", fmt::join(each.hidden, ","));
+    const bool dense = each.network == nn::NetworkOptions().architecture;
+    settings["architecture " + each.name] =
+        fmt::format("{}{}{}", dense ? "" : each.network, dense || each.hidden.empty() ? "" : " ",
+                    fmt::join(each.hidden, ","));
   }
   return settings;
 }

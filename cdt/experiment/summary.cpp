@@ -116,6 +116,7 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
     }
     if (row.runs.empty()) return;
     row.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+    row.unit = plan.loss_unit;
     row.errors = collect_errors(row.runs);
     std::tie(row.val_mean, row.val_std) = mean_and_spread(val);
     row.train_mean = mean_and_spread(train).first;

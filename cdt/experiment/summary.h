@@ -26,6 +26,7 @@ struct Row {
   double val_std = 0;   ///< with n − 1; 0 for a single one
   double train_mean = 0;
   bool classes = false;                    ///< whether the losses are cross entropies
+  double unit = 1e-3;                      ///< of other losses, in tables
   std::vector<report::SweepError> errors;  ///< empty where no run has measured them
   double seconds = 0;                      ///< mean of a run
   int64_t reachable = 0;                   ///< runs whose kernel moves every output

@@ -11,8 +11,6 @@ namespace {
 
 using report::SweepError;
 
-constexpr double kUnit = 1e-3;  ///< of the losses, as in the paper's tables
-
 /// "yes" for all runs, "no" for none, else how many.
 std::string share(int64_t count, const Row& row) {
   if (predicts(row.method)) return "";  // there is no single kernel
@@ -20,20 +18,25 @@ std::string share(int64_t count, const Row& row) {
   return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
 }
 
-/// "2.33 ± 1.24" in units of 10⁻³; "∞" where no run converged.
-std::string loss(double mean, double spread) {
-  return std::isfinite(mean) ? fmt::format("{:.2f} ± {:.2f}", mean / kUnit, spread / kUnit) : "∞";
+/// "2.33 ± 1.24" in units of the row; "∞" where no run converged.
+std::string loss(const Row& row, double mean, double spread) {
+  if (!std::isfinite(mean)) return "∞";
+  return fmt::format("{:.2f} ± {:.2f}", mean / row.unit, spread / row.unit);
 }
 
 /// Likewise, or a cross entropy as it is.
 std::string validation_cell(const Row& row) {
-  if (!row.classes || !std::isfinite(row.val_mean)) return loss(row.val_mean, row.val_std);
+  if (!row.classes || !std::isfinite(row.val_mean)) return loss(row, row.val_mean, row.val_std);
   return fmt::format("{:.3f} ± {:.3f}", row.val_mean, row.val_std);
 }
 
 /// What the validation column holds.
 std::string validation_title(const Row& row) {
-  return row.classes ? "validation cross entropy" : "validation loss in units of 10⁻³";
+  if (row.classes) return "validation cross entropy";
+  return fmt::format("validation loss in units of {}", row.unit == 1e-3 ? "10⁻³"
+                                                       : row.unit == 0.1
+                                                           ? "10⁻¹"
+                                                           : fmt::format("{:g}", row.unit));
 }
 
 /// What the columns of errors are, which not every row has.
@@ -64,7 +67,7 @@ size_t shown_length(const std::string& text) {
 }
 
 std::string published(const Row& row) {
-  return row.published ? loss(row.published->loss.mean, row.published->loss.spread) : "";
+  return row.published ? loss(row, row.published->loss.mean, row.published->loss.spread) : "";
 }
 
 std::string difference(const Row& row) {

@@ -137,6 +137,21 @@ ImageFolder list_images(const fs::path& path) {
   return folder;
 }
 
+ImageFolder list_unlabelled(const fs::path& path) {
+  ImageFolder folder{path, {}, {}};
+  if (!folder_exists(path)) {
+    CDT_REQUIRE(path_exists(path), path.string(), ": expected a picture, or a folder of pictures");
+    folder.path = path.parent_path();
+    folder.files.push_back({path, 0});
+    return folder;
+  }
+  for (const fs::path& entry : entries_of(path)) {
+    if (!folder_exists(entry)) folder.files.push_back({entry, 0});
+  }
+  CDT_REQUIRE(!folder.files.empty(), path.string(), ": expected pictures, but it has no files");
+  return folder;
+}
+
 LoadedImages load_images(const ImageFolder& folder, const std::vector<int64_t>& rows,
                          const LoadOptions& options) {
   CDT_REQUIRE(!rows.empty(), folder.path.string(), ": expected rows to load, but there are none");
@@ -167,9 +182,8 @@ LoadedImages load_images(const ImageFolder& folder, const std::vector<int64_t>& 
       if (!options.skip_bad) throw InvalidArgument(slots[i].reason);
       found.skipped.push_back({folder.files[static_cast<size_t>(rows[i])].path, slots[i].reason});
     }
-    CDT_REQUIRE(!pixels.empty(), folder.path.string(), ": none of ", rows.size(),
-                " files is a picture; the first: ", found.skipped.front().reason);
-    found.x = torch::stack(pixels);
+    found.x = pixels.empty() ? torch::empty({0, options.channels, options.height, options.width})
+                             : torch::stack(pixels);
     if (!file.empty() && found.skipped.empty()) {
       make_folders(options.cache);
       save_safetensors(file, {{{"x", found.x}}, {{"format", kCacheFormat}}});
@@ -179,30 +193,11 @@ LoadedImages load_images(const ImageFolder& folder, const std::vector<int64_t>& 
   for (const int64_t row : found.rows) {
     labels.push_back(folder.files[static_cast<size_t>(row)].label);
   }
-  found.y = torch::one_hot(torch::tensor(labels), static_cast<int64_t>(folder.classes.size()))
+  if (folder.classes.empty()) return found;
+  found.y = torch::one_hot(torch::tensor(labels, torch::kInt64),
+                           static_cast<int64_t>(folder.classes.size()))
                 .to(torch::kFloat64);
   return found;
-}
-
-ChannelScale channel_scale(const Tensor& x) {
-  ChannelScale scale;
-  for (int64_t c = 0; c < x.size(1); ++c) {
-    const Tensor channel = x.select(1, c).to(torch::kFloat64);
-    const double deviation = channel.std(/*unbiased=*/false).item<double>();
-    scale.mean.push_back(channel.mean().item<double>());
-    scale.deviation.push_back(deviation > 0 ? deviation : 1);
-  }
-  return scale;
-}
-
-Tensor normalize(const Tensor& x, const ChannelScale& scale) {
-  const auto channels = static_cast<int64_t>(scale.mean.size());
-  CDT_REQUIRE(x.dim() == 4 && x.size(1) == channels, "expected pictures of ", channels,
-              " channels, but came the shape ", x.sizes());
-  const auto as_channels = [&](const std::vector<double>& values) {
-    return torch::tensor(values, torch::kFloat64).view({1, channels, 1, 1}).to(x.options());
-  };
-  return (x - as_channels(scale.mean)) / as_channels(scale.deviation);
 }
 
 }  // namespace cdt::image

@@ -19,6 +19,11 @@ struct ImageFolder {
   std::vector<ImageFile> files;      ///< by class, then by name
 };
 
+/// The files that lie in `path` itself, without classes; or the one file that it is. Again without
+/// those that begin with a dot.
+/// @throws InvalidArgument, IoError if it cannot be read, or there are none.
+ImageFolder list_unlabelled(const std::filesystem::path& path);
+
 /// Every file in the folders of `path` counts, whatever its name, but for those that begin with a
 /// dot; folders in them do not.
 /// @throws InvalidArgument, IoError if it cannot be read, has no folders, or one of them has no
@@ -43,7 +48,7 @@ struct SkippedFile {
 
 struct LoadedImages {
   torch::Tensor x;            ///< [r, channels, height, width], float32 in [0, 1]
-  torch::Tensor y;            ///< [r, classes] one-hot, float64
+  torch::Tensor y;            ///< [r, classes] one-hot, float64; undefined without classes
   std::vector<int64_t> rows;  ///< of `ImageFolder::files`, that they come from
   std::vector<SkippedFile> skipped;
   bool cached = false;  ///< they were decoded before
@@ -52,17 +57,8 @@ struct LoadedImages {
 /// The pictures of these rows, in this order, decoded by as many threads as LibTorch may use.
 /// @throws InvalidArgument, IoError, naming the file, if one is no picture, unless such are
 /// skipped;
-///   or if none is left.
+///   if none is left, x has no rows.
 LoadedImages load_images(const ImageFolder& folder, const std::vector<int64_t>& rows,
                          const LoadOptions& options);
-
-/// Mean and deviation of each channel over all pictures and pixels.
-struct ChannelScale {
-  std::vector<double> mean;
-  std::vector<double> deviation;  ///< 1 where all pixels are the same
-};
-ChannelScale channel_scale(const torch::Tensor& x);
-/// (x − mean)/deviation, channel by channel.
-torch::Tensor normalize(const torch::Tensor& x, const ChannelScale& scale);
 
 }  // namespace cdt::image

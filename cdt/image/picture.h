@@ -31,6 +31,10 @@ inline constexpr int64_t kMostPixels = 100'000'000;
 ///   is a JPEG in the colours of printers (CMYK).
 Picture decode(std::string_view bytes, const std::string& source, int64_t channels = 3);
 
+/// The bytes of a PNG file.
+/// @throws InvalidArgument if the pixels are not as many as the sizes say.
+std::string encode_png(const Picture& picture);
+
 /// As features: [channels, height, width], float32 in [0, 1], resized with antialiasing; the aspect
 /// ratio gives way.
 /// @throws InvalidArgument if a size is not positive.

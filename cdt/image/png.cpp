@@ -27,4 +27,24 @@ Picture decode_png(std::string_view bytes, const std::string& source, int64_t ch
   return picture;
 }
 
+std::string encode_png(const Picture& picture) {
+  const auto bytes = static_cast<size_t>(picture.width * picture.height * picture.channels);
+  CDT_REQUIRE(bytes > 0 && picture.pixels.size() == bytes &&
+                  (picture.channels == 1 || picture.channels == 3),
+              "expected a picture of 1 or 3 channels with ", bytes, " bytes, but came ",
+              picture.channels, " and ", picture.pixels.size());
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(picture.width);
+  image.height = static_cast<png_uint_32>(picture.height);
+  image.format = picture.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string file(size, '\0');
+  const int done =
+      png_image_write_to_memory(&image, file.data(), &size, 0, picture.pixels.data(), 0, nullptr);
+  CDT_REQUIRE(done != 0, "a PNG file could not be made: ", static_cast<const char*>(image.message));
+  file.resize(size);
+  return file;
+}
+
 }  // namespace cdt::image

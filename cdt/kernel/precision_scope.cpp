@@ -111,4 +111,10 @@ FullPrecisionScope::~FullPrecisionScope() {
   if (--open.count == 0) restore_precision(open.before);
 }
 
+void allow_tf32(bool allowed) {
+  auto& context = at::globalContext();
+  context.setAllowTF32CuDNN(allowed);
+  context.setFloat32MatmulPrecision(allowed ? "high" : "highest");
+}
+
 }  // namespace cdt::kernel

@@ -21,4 +21,8 @@ class FullPrecisionScope {
   FullPrecisionScope& operator=(const FullPrecisionScope&) = delete;
 };
 
+/// Whether products of float32 matrices and convolutions outside such scopes, those of training,
+/// may be rounded to TF32 on a GPU. LibTorch's own default allows it to convolutions alone.
+void allow_tf32(bool allowed);
+
 }  // namespace cdt::kernel

@@ -222,7 +222,13 @@ std::string nonce_of(std::string_view content) {
 
 }  // namespace
 
+bool has_charts() { return !assets::kChartJs.empty(); }
+
 std::string to_html(const Page& page) {
+  CDT_REQUIRE(
+      has_charts(),
+      "there are no report pages: this program was built without Chart.js; install Debian's "
+      "libjs-chart.js (or Chart.js 3 from elsewhere) and build it again");
   std::set<std::string> ids;
   size_t numbers = 0;
   for (const Section& section : page.sections) {

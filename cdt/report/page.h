@@ -60,7 +60,11 @@ struct Page {
   std::vector<Section> sections;
 };
 
-/// @throws InvalidArgument if two figures share an id, or a series has lists of different lengths.
+/// Whether the library was built with Chart.js, without which there are no pages.
+bool has_charts();
+
+/// @throws InvalidArgument if two figures share an id, or a series has lists of different lengths;
+///   and without Chart.js: the message names the package.
 std::string to_html(const Page& page);
 
 /// Figures as they stand in figures.json: {"format": "cdt-figures-1", "figures": […]}; null is a

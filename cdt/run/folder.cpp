@@ -34,6 +34,13 @@ std::string probability_columns(const data::Preprocess& preprocess, bool for_spr
   return columns;
 }
 
+std::string cell_of(const data::Column& column, int64_t row) {
+  const auto i = static_cast<size_t>(row);
+  if (column.is_missing(row)) return "";
+  if (column.type == data::ColumnType::kNumeric) return fmt::format("{}", column.numbers[i]);
+  return column.categories[static_cast<size_t>(column.codes[i])];
+}
+
 /// ",0.9,0.1" for row i of predictions.
 std::string value_cells(const Tensor& predictions, int64_t i) {
   std::string cells;
@@ -124,11 +131,12 @@ data::Preprocess RunFolder::read_preprocess() const {
 
 void RunFolder::write_predictions(const data::Preprocess& preprocess,
                                   const std::vector<SplitPredictions>& predictions,
-                                  bool for_spreadsheets) const {
+                                  bool for_spreadsheets, const data::Column* id) const {
   const auto field = [&](const std::string& text) {
     return data::csv_field(text, for_spreadsheets);
   };
   std::string csv = "row,split";
+  if (id != nullptr) csv += "," + field(id->name);
   for (const auto& target : preprocess.targets) {
     csv += fmt::format(",{},{}", field(target.name), field(target.name + " predicted"));
   }
@@ -158,6 +166,7 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
       const int64_t row = each.rows[static_cast<size_t>(i)];
       if (last.at(row) != &each) continue;
       csv += fmt::format("{},{}", row + 1, each.split);
+      if (id != nullptr) csv += "," + field(cell_of(*id, row));
       if (classes) {
         const auto at = static_cast<size_t>(i);
         csv += fmt::format(",{},{}{}\n", field(names[at]), field(guesses[at]),
@@ -270,13 +279,13 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool in
                 " networks, but it has no ", folder.model(m).filename().string());
     nn::Network model = nn::load_model(folder.model(m));
     model->to(device);
-    CDT_REQUIRE(model->input_shape() == std::vector{preprocess.feature_count()} &&
+    CDT_REQUIRE(model->input_shape() == preprocess.feature_shape() &&
                     model->output_count() == preprocess.output_count(),
                 folder.path().string(),
                 ": model and preprocessing do not fit each other: the model takes ",
                 c10::IntArrayRef(model->input_shape()), " features and has ", model->output_count(),
-                " outputs, the preprocessing gives ", preprocess.feature_count(), " and wants ",
-                preprocess.output_count());
+                " outputs, the preprocessing gives ", c10::IntArrayRef(preprocess.feature_shape()),
+                " and wants ", preprocess.output_count());
     trained.predictor.members.push_back(std::move(model));
   }
   if (intervals) {
@@ -315,17 +324,6 @@ Predictions predict(const TrainedModel& trained, const data::Table& table, doubl
   }
   return found;
 }
-
-namespace {
-
-std::string cell_of(const data::Column& column, int64_t row) {
-  const auto i = static_cast<size_t>(row);
-  if (column.is_missing(row)) return "";
-  if (column.type == data::ColumnType::kNumeric) return fmt::format("{}", column.numbers[i]);
-  return column.categories[static_cast<size_t>(column.codes[i])];
-}
-
-}  // namespace
 
 std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
                    const PredictionLines& lines) {

@@ -45,10 +45,11 @@ class RunFolder {
   void write_preprocess(const data::Preprocess& preprocess) const;
   data::Preprocess read_preprocess() const;
   /// predictions.csv: targets and predictions of rows, one after the other; a row that comes twice
-  /// is written as it comes last. `for_spreadsheets`: as data::csv_field has it.
+  /// is written as it comes last. `for_spreadsheets`: as data::csv_field has it. `id` is a column
+  /// of the table to repeat.
   void write_predictions(const data::Preprocess& preprocess,
                          const std::vector<SplitPredictions>& predictions,
-                         bool for_spreadsheets = false) const;
+                         bool for_spreadsheets = false, const data::Column* id = nullptr) const;
   void write_intervals(const study::Intervals& intervals) const;
   /// @throws InvalidArgument if there are none, or they are damaged, or not of `features` features
   ///   and `targets` targets.

@@ -17,7 +17,8 @@ inline train::TrainOptions usual_training() {
 }
 
 struct Options {
-  study::DataOptions data;  ///< `classes` follows from the loss; `goal` says what the run is for
+  /// `classes` follows from the loss, `is_pictures` from the file; `goal` says what the run is for.
+  study::DataOptions data;
   study::NetworkOptions network;
   train::TrainOptions training = usual_training();  ///< its seed is that of rows and network too
   bool analysis = true;                             ///< the pre-flight, before training
@@ -31,6 +32,9 @@ struct Options {
   bool intervals = true;    ///< likewise: keep what `cdt predict --interval` needs
   bool csv_safe = false;    ///< predictions.csv for spreadsheets, see data::csv_field
   torch::Device device = torch::kCPU;
+  /// Whether training may round products to TF32 on a GPU, for the record alone;
+  /// kernel::allow_tf32 sets it.
+  bool tf32 = false;
   int threads = 0;  ///< for the record alone; torch::set_num_threads sets them
 
   std::filesystem::path folder;  ///< empty: the first of run1, run2, … that is free

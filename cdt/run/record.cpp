@@ -49,7 +49,7 @@ ordered_json errors_json(const study::Errors& errors) {
     } else {
       const auto& classes = std::get<study::ClassErrors>(value);
       json[target] = {
-          {"accuracy", classes.accuracy},  {"cross_entropy", classes.cross_entropy},
+          {"accuracy", classes.accuracy},  {"cross_entropy", number_or_null(classes.cross_entropy)},
           {"majority", classes.majority},  {"balanced_accuracy", classes.balanced_accuracy},
           {"classes", classes.classes},    {"recall", ordered_json::array()},
           {"confusion", classes.confusion}};
@@ -282,10 +282,15 @@ std::string to_json(const RunRecord& record) {
   json["data"] = {{"file", record.data.file},   {"checksum", record.data.checksum},
                   {"rows", record.data.rows},   {"features", record.data.features},
                   {"train", record.data.train}, {"validation", record.data.validation}};
+  if (record.data.skipped > 0) json["data"]["skipped"] = record.data.skipped;
   json["network"] = {{"shape", record.network.shape}, {"parameters", record.network.parameters}};
   json["machine"] = {{"device", record.machine.device},
                      {"threads", record.machine.threads},
                      {"libtorch", record.machine.libtorch}};
+  if (record.machine.peak_bytes > 0) json["machine"]["peak_bytes"] = record.machine.peak_bytes;
+  if (record.machine.device_peak_bytes > 0) {
+    json["machine"]["device_peak_bytes"] = record.machine.device_peak_bytes;
+  }
   if (record.tuned) json["tuned"] = tuning_json(*record.tuned);
   if (!record.analysis.empty())
     json["analysis"] = parse_json(record.analysis, "the analysis of a run").raw();
@@ -322,9 +327,10 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
   if (json["defaults"].exists()) record.defaults = parse_settings(json["defaults"]);
   if (json["seed"].exists()) record.seed = json["seed"].seed();
   const JsonValue data = json["data"];
-  record.data = {data["file"].text_or(""),  data["checksum"].text_or(""),
-                 data["rows"].count_or(0),  data["features"].count_or(0),
-                 data["train"].count_or(0), data["validation"].count_or(0)};
+  record.data = {data["file"].text_or(""),   data["checksum"].text_or(""),
+                 data["rows"].count_or(0),   data["features"].count_or(0),
+                 data["train"].count_or(0),  data["validation"].count_or(0),
+                 data["skipped"].count_or(0)};
   const JsonValue network = json["network"];
   record.network = {network["shape"].text_or(""), network["parameters"].count_or(0)};
   const JsonValue machine = json["machine"];
@@ -334,6 +340,8 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
         static_cast<int>(machine["threads"].whole(0, std::numeric_limits<int>::max()));
   }
   record.machine.libtorch = machine["libtorch"].text_or("");
+  record.machine.peak_bytes = machine["peak_bytes"].count_or(0);
+  record.machine.device_peak_bytes = machine["device_peak_bytes"].count_or(0);
   if (json["tuned"].exists()) record.tuned = parse_tuning(json["tuned"]);
   if (json["analysis"].exists()) record.analysis = json["analysis"].raw().dump(2);
   record.analysis_text = json["analysis_text"].text_or("");

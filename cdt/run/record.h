@@ -56,6 +56,7 @@ struct RunRecord {
     int64_t features = 0;
     int64_t train = 0;
     int64_t validation = 0;
+    int64_t skipped = 0;  ///< pictures left out because they could not be read
   };
   struct Network {
     std::string shape;
@@ -65,6 +66,8 @@ struct RunRecord {
     std::string device;
     int threads = 0;
     std::string libtorch;
+    int64_t peak_bytes = 0;         ///< of memory, once the run has ended; 0: not known
+    int64_t device_peak_bytes = 0;  ///< likewise of tensors on a GPU
   };
   struct Seconds {
     double load = 0;

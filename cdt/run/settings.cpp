@@ -297,10 +297,30 @@ Setting device() {
           /*may_change=*/true};
 }
 
+Setting may_change(Setting setting) {
+  setting.may_change = true;
+  return setting;
+}
+
 /// One whose usual value would say nothing.
 Setting unlisted(Setting setting) {
   setting.listed = false;
   return setting;
+}
+
+Setting about(Setting::About what, Setting setting) {
+  setting.about = what;
+  return setting;
+}
+Setting of_tables(Setting setting) { return about(Setting::About::kTables, std::move(setting)); }
+Setting of_pictures(Setting setting) {
+  return about(Setting::About::kPictures, std::move(setting));
+}
+
+/// Comes before the hidden layers, which it clears.
+Setting architecture() {
+  return {"arch", [](const Options& o) { return Values{o.network.architecture}; },
+          [](Options& o, const Values& values) { o.network.choose(single(values, "arch")); }};
 }
 
 #define FIELD(place) \
@@ -311,43 +331,49 @@ std::vector<Setting> make_settings() {
   constexpr bool kMayChange = true;
   return {
       file_setting(),
-      texts("drop", FIELD(data.csv.drop)),
-      typed_columns("numeric", data::ColumnType::kNumeric),
-      typed_columns("text", data::ColumnType::kText),
-      missing_marks(),
-      toggle("no-header", FIELD(data.csv.header), /*on=*/false),
-      delimiter(),
-      texts("target", FIELD(data.targets)),
+      of_tables(texts("drop", FIELD(data.csv.drop))),
+      of_tables(typed_columns("numeric", data::ColumnType::kNumeric)),
+      of_tables(typed_columns("text", data::ColumnType::kText)),
+      of_tables(missing_marks()),
+      of_tables(toggle("no-header", FIELD(data.csv.header), /*on=*/false)),
+      of_tables(delimiter()),
+      of_tables(texts("target", FIELD(data.targets))),
       named("goal", FIELD(data.goal), study::parse_goal),
-      by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target,
-              [](const Options& o) { return study::missing_target_of(o.data); }),
+      of_tables(by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target,
+                        [](const Options& o) { return study::missing_target_of(o.data); })),
+      of_pictures(optional_count("size", FIELD(data.pictures.size))),
+      of_pictures(toggle("grey", FIELD(data.pictures.grey))),
+      of_pictures(toggle("skip-bad", FIELD(data.pictures.skip_bad))),
+      of_pictures(may_change(text("cache", FIELD(data.pictures.cache)))),
       number("rows", FIELD(data.rows)),
       by_goal("train-fraction", FIELD(data.train_fraction), number_of<double>("train-fraction"),
               [](const Options& o) { return study::train_fraction_of(o.data); }),
       unlisted(number("train-rows", FIELD(data.train_rows))),
       number("test-fraction", FIELD(data.test_fraction)),
-      text("group", FIELD(data.group)),
-      text("time", FIELD(data.time)),
-      by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding)),
-      by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"),
-              ENCODED(max_levels)),
-      by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number,
-              ENCODED(missing_number)),
-      by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category,
-              ENCODED(unknown_category)),
-      by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"),
-              ENCODED(quantiles)),
+      of_tables(text("group", FIELD(data.group))),
+      of_tables(text("time", FIELD(data.time))),
+      of_tables(
+          by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding))),
+      of_tables(by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"),
+                        ENCODED(max_levels))),
+      of_tables(by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number,
+                        ENCODED(missing_number))),
+      of_tables(by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category,
+                        ENCODED(unknown_category))),
+      of_tables(by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"),
+                        ENCODED(quantiles))),
       by_goal("scale", FIELD(data.scaling), data::parse_scaling, ENCODED(scaling)),
-      by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)),
-      by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling,
-              ENCODED(target_scaling)),
-      by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform,
-              ENCODED(target_transform)),
+      of_tables(by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip))),
+      of_tables(by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling,
+                        ENCODED(target_scaling))),
+      of_tables(by_goal("target-transform", FIELD(data.target_transform),
+                        data::parse_target_transform, ENCODED(target_transform))),
       by_goal("fit", FIELD(data.fit), study::parse_fit,
               [](const Options& o) { return study::fit_of(o.data); }),
-      texts("keep", FIELD(data.keep)),
-      text("sample-weights", FIELD(data.sample_weights)),
-      texts("class-weights", FIELD(data.class_weights)),
+      of_tables(texts("keep", FIELD(data.keep))),
+      of_tables(text("sample-weights", FIELD(data.sample_weights))),
+      of_tables(texts("class-weights", FIELD(data.class_weights))),
+      architecture(),
       numbers("hidden", FIELD(network.hidden)),
       named("activation", FIELD(network.activation), nn::parse_activation),
       named("parametrization", FIELD(network.parametrization), nn::parse_parametrization),
@@ -381,13 +407,14 @@ std::vector<Setting> make_settings() {
       number("checkpoint-seconds", FIELD(training.checkpoint_seconds)),
       number("seed", FIELD(training.seed)),
       toggle("tune", FIELD(tune)),
-      optional_count("ensemble", FIELD(ensemble)),
-      unlisted(number("folds", FIELD(folds))),
-      toggle("no-refit", FIELD(refit), /*on=*/false),
-      toggle("importance", FIELD(importance), /*on=*/true, kMayChange),
-      toggle("no-intervals", FIELD(intervals), /*on=*/false),
+      of_tables(optional_count("ensemble", FIELD(ensemble))),
+      of_tables(unlisted(number("folds", FIELD(folds)))),
+      of_tables(toggle("no-refit", FIELD(refit), /*on=*/false)),
+      of_tables(toggle("importance", FIELD(importance), /*on=*/true, kMayChange)),
+      of_tables(toggle("no-intervals", FIELD(intervals), /*on=*/false)),
       toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
       toggle("csv-safe", FIELD(csv_safe), /*on=*/true, kMayChange),
+      toggle("tf32", FIELD(tf32)),
       device(),
       number("threads", FIELD(threads), kMayChange),
   };
@@ -463,8 +490,9 @@ Options resolved(Options options) {
 bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;
   // The goal's own choices decide nothing.
-  const Options usual =
+  Options usual =
       name == "goal" ? Options() : usual_options(options.data.goal, options.training.method);
+  usual.data.is_pictures = options.data.is_pictures;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
 }
@@ -482,11 +510,30 @@ Settings usual_settings(const Options& options) {
   Settings settings;
   for (const Setting& setting : all_settings()) {
     if (!setting.listed || is_decided(options, setting.name)) continue;
+    if (setting.about ==
+        (options.data.is_pictures ? Setting::About::kTables : Setting::About::kPictures)) {
+      continue;
+    }
     const auto values = setting.get(options);
     if (!values) continue;
     settings.push_back({setting.name, {fmt::format("{}", fmt::join(*values, ","))}});
   }
   return settings;
+}
+
+void require_fitting(const Options& options) {
+  const bool pictures = options.data.is_pictures;
+  for (const Setting& setting : all_settings()) {
+    const bool foreign =
+        setting.about == (pictures ? Setting::About::kTables : Setting::About::kPictures);
+    CDT_REQUIRE(!foreign || !is_decided(options, setting.name) || !setting.get(options),
+                setting.name, pictures ? " is for tables, and " : " is for pictures, and ",
+                options.data.file, pictures ? " holds pictures" : " is a table");
+  }
+  CDT_REQUIRE(!pictures || options.data.goal == study::Goal::kFit,
+              "the goal predict is for tables, and ", options.data.file,
+              " holds pictures: with the goal fit some pictures train and the others say what to "
+              "expect");
 }
 
 void apply(const Settings& settings, Options& options) {

@@ -26,6 +26,8 @@ struct Setting {
   /// Whether a resumed run may have another value: it says how long, or where, not what.
   bool may_change = false;
   bool listed = true;  ///< among the defaults of run.json, where nobody has decided it
+  /// What it is about: columns of tables, pictures, or neither.
+  enum class About { kAny, kTables, kPictures } about = About::kAny;
 };
 
 /// All of them, in the order in which run.json lists them.
@@ -39,6 +41,11 @@ bool is_decided(const Options& options, const std::string& name);
 /// What was decided, and what stood in for the rest.
 Settings decided_settings(const Options& options);
 Settings usual_settings(const Options& options);
+
+/// @throws InvalidArgument if something is decided that is about tables while the data are
+/// pictures,
+///   or the other way round.
+void require_fitting(const Options& options);
 
 /// Puts these values into the options, and their names into `given`.
 /// @throws InvalidArgument if a name is unknown or a value is none of it.

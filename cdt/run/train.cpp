@@ -1,17 +1,20 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
+#include <cdt/core/memory.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/version.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/train.h>
 #include <cdt/study/cost.h>
+#include <cdt/study/pictures.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace cdt::run {
@@ -40,14 +43,27 @@ void take_advice(const study::Tuning& advice, const Options& options,
   if (!is_decided(options, "steps")) training.steps = advice.steps;
 }
 
+/// Looks at what the file is, and takes a network for pictures where nobody has chosen one.
+Options know_data(Options options) {
+  options.data.is_pictures = study::holds_pictures(options.data.file);
+  if (!options.data.is_pictures || is_decided(options, "arch")) return options;
+  const bool layers = is_decided(options, "hidden");
+  const std::vector<int64_t> channels = options.network.hidden;
+  options.network.choose(study::kUsualPictureNetwork);
+  if (layers) options.network.hidden = channels;
+  return options;
+}
+
 /// One call of run::train, stage by stage.
 class Session {
  public:
   Session(const Options& options, const Hooks& hooks)
-      : options_(resolved(options)), hooks_(hooks), run_{RunFolder(options.folder), {}, {},
-                                                         options_.training,         {}, {}} {}
+      : options_(resolved(know_data(options))),
+        hooks_(hooks),
+        run_{RunFolder(options.folder), {}, {}, options_.training, {}, {}} {}
 
   TrainedRun run() {
+    require_fitting(options_);
     lock_known_folder();
     load();
     std::optional<train::Trainer> trainer;
@@ -96,6 +112,9 @@ class Session {
   void lock_known_folder() {
     const RunFolder& folder = run_.folder;
     CDT_REQUIRE(!options_.resume || !options_.folder.empty(), "resume needs the folder of the run");
+    if (options_.data.is_pictures) {
+      require_outside(options_.folder.empty() ? "." : options_.folder);
+    }
     if (options_.folder.empty()) return;
     folder.require_apart(options_.data.file);
     if (options_.resume) {
@@ -105,6 +124,19 @@ class Session {
       require_free();
     }
     if (folder.holds_run()) lock_.emplace(folder.path());
+  }
+
+  /// A run among the folders of pictures would be a class the next time.
+  void require_outside(const std::filesystem::path& folder) const {
+    const auto whole = [](const std::filesystem::path& path) {
+      return std::filesystem::weakly_canonical(path.empty() ? "." : path);
+    };
+    const std::filesystem::path pictures = whole(options_.data.file), place = whole(folder);
+    const auto [end, rest] =
+        std::mismatch(pictures.begin(), pictures.end(), place.begin(), place.end());
+    CDT_REQUIRE(end != pictures.end() || !folder_exists(pictures), options_.data.file,
+                ": the run would lie among the pictures, as if it were a class; choose a folder "
+                "outside (--out)");
   }
 
   void claim_folder() {
@@ -171,7 +203,8 @@ class Session {
   void load() {
     call(hooks_.on_phase, Phase::kLoading);
     study::DataOptions data = options_.data;
-    data::Table table = data::read_csv(data.file, data.csv);
+    data.pictures.progress = hooks_.on_pictures;
+    data::Table table = study::read_table(data);
     if (predicts() && !is_decided(options_, "loss") && study::is_class(table, data.targets)) {
       options_.training.loss = run_.training.loss = dynamics::Loss::kCrossEntropy;
     }
@@ -180,7 +213,7 @@ class Session {
         study::make_problem(table, data, options_.network, run_.training.seed, options_.device);
     run_.problem.table = std::move(table);
     const study::Problem& problem = run_.problem;
-    options_.data.csv.delimiter = problem.table.delimiter;  // as it was found
+    if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
     if (!predicts() && !is_decided(options_, "batch")) {
       run_.training.batch = study::usual_batch(problem, run_.training);
       if (run_.training.batch > 0) {
@@ -214,11 +247,12 @@ class Session {
     record.defaults = usual_settings(options_);
     record.seed = run_.training.seed;
     record.data = {std::filesystem::absolute(data.file).string(),
-                   problem.table.checksum,
+                   problem.checksum,
                    problem.table.rows(),
                    problem.preprocess.feature_count(),
                    static_cast<int64_t>(problem.split.train.size()),
-                   static_cast<int64_t>(problem.split.validation.size())};
+                   static_cast<int64_t>(problem.split.validation.size()),
+                   static_cast<int64_t>(problem.skipped.size())};
     record.network = {problem.model->describe(), problem.model->parameter_count()};
     record.machine = {options_.device.str(), torch::get_num_threads(), TORCH_VERSION};
     record.seconds.emplace().load = seconds_since(start_);
@@ -245,8 +279,9 @@ class Session {
   void compare_with_saved(bool anew) {
     const RunRecord saved = run_.folder.read_record();
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
-    CDT_REQUIRE(saved.data.checksum == run_.problem.table.checksum, options_.data.file,
-                ": the file has changed since the run started");
+    CDT_REQUIRE(saved.data.checksum == run_.problem.checksum, options_.data.file, ": the ",
+                options_.data.is_pictures ? "pictures have" : "file has",
+                " changed since the run started");
     if (anew) return;
     run_.folder.require_intact(saved, run_.folder.checkpoint());
     RunRecord& record = run_.record;
@@ -320,6 +355,8 @@ class Session {
     record.result->history.clear();
     record.errors.reset();
     record.seconds->total = seconds_since(start_);
+    record.machine.peak_bytes = peak_memory();
+    record.machine.device_peak_bytes = peak_memory_of(options_.device);
   }
 
   void report() {
@@ -416,7 +453,9 @@ class Session {
       if (run_.result.diverged()) return;
       nn::save_model(staged.model(), run_.problem.model);
       const auto predictions = predict_splits(run_.problem);
-      staged.write_predictions(run_.problem.preprocess, predictions, options_.csv_safe);
+      staged.write_predictions(
+          run_.problem.preprocess, predictions, options_.csv_safe,
+          run_.problem.table.pictures ? run_.problem.table.find(study::kPictureColumn) : nullptr);
       record.errors = measure_errors(run_.problem, predictions);
     });
     report();

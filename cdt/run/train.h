@@ -1,5 +1,5 @@
-/// From a table to a trained network in a folder: load, analyse, tune, train, write. What `cdt
-/// train` does, for any caller.
+/// From a table, or pictures, to a trained network in a folder: load, analyse, tune, train, write.
+/// What `cdt train` does, for any caller.
 #pragma once
 
 #include <cdt/run/folder.h>
@@ -18,7 +18,8 @@ struct Hooks {
   std::function<void(const study::Findings&)> on_findings;
   /// Why there is no pre-flight, although it was asked for.
   std::function<void(const std::string& reason)> on_skipped;
-  std::function<void(int64_t done, int64_t total)> on_kernel;  ///< in blocks
+  std::function<void(int64_t done, int64_t total)> on_pictures;  ///< while they are decoded
+  std::function<void(int64_t done, int64_t total)> on_kernel;    ///< in blocks
   std::function<void(const train::StepRecord&, int64_t steps)> on_step;
   /// Under the goal predict: a point of all walks, or of the refit.
   std::function<void(study::LearnStage, const train::StepRecord&, int64_t points)> on_point;

@@ -17,6 +17,11 @@ constexpr double kSpectrumOperations = 7;
 /// Matrices of n² at once: Θ, its eigenvectors, and what LAPACK works on.
 constexpr int64_t kMatrices = 5;
 
+/// Of convolutions, float32, by the same measure; and gradient steps that a kernel takes for each
+/// output: measured 3 on an AlexNet of two outputs.
+constexpr double kConvolutionFactor = 3;
+constexpr double kStepsOfAKernel = 3;
+
 constexpr double kSecondsOfEachStep = 5;
 constexpr double kSecondsOnce = 30;
 /// What a batch costs of that.
@@ -51,6 +56,10 @@ KernelCost kernel_cost(const Problem& problem, int64_t samples) {
   }
   const double rate = problem.data.x.is_cuda() ? kGpuRate : kCpuRate;
   cost.kernel_seconds = 2 * n * n * width / rate;
+  if (problem.data.x.dim() > 2) {  // weights are used at many positions
+    cost.kernel_seconds += kStepsOfAKernel * n * problem.model->operations_per_sample().step /
+                           (kConvolutionFactor * rate);
+  }
   cost.factor_seconds = n * n * n / 3 / rate;
   cost.spectrum_seconds = kSpectrumOperations * n * n * n / rate;
   cost.bytes = kMatrices * cost.outputs * cost.outputs * static_cast<int64_t>(sizeof(double));
@@ -84,6 +93,15 @@ int64_t most_rows_to_analyze(const Problem& problem, int64_t memory_bytes) {
     return cost.kernel_seconds + cost.spectrum_seconds <= kSecondsOfAnalysis &&
            cost.bytes <= memory_bytes;
   });
+}
+
+double trial_seconds(const Problem& problem, int64_t steps) {
+  if (problem.data.x.dim() <= 2) return 0;
+  // Under either method: a step, its local model, and the curvature along the way.
+  constexpr double kGradientSteps = 2 * 10;
+  const double rate = kConvolutionFactor * (problem.data.x.is_cuda() ? kGpuRate : kCpuRate);
+  return kGradientSteps * static_cast<double>(steps * problem.data.x.size(0)) *
+         problem.model->operations_per_sample().step / rate;
 }
 
 Problem first_rows(const Problem& problem, int64_t rows) {

@@ -29,6 +29,10 @@ int64_t usual_batch(const Problem& problem, const train::TrainOptions& training)
 /// The most training rows whose kernel and spectrum take half a minute at most, within the memory.
 int64_t most_rows_to_analyze(const Problem& problem, int64_t memory_bytes);
 
+/// Of a trial (AnalysisOptions::trial_steps) of a network for pictures; others take no time worth
+/// asking for: 0.
+double trial_seconds(const Problem& problem, int64_t steps);
+
 /// The problem of its first `rows` training rows, which the split has drawn at random (of a split
 /// by time they are the earliest); validation rows stay.
 Problem first_rows(const Problem& problem, int64_t rows);

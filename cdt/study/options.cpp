@@ -28,7 +28,7 @@ data::PreprocessOptions preprocess_options(const DataOptions& options) {
   using data::Encoding, data::MissingNumber, data::Scaling, data::UnknownCategory;
   using data::TargetTransform;
   const bool predict = options.goal == Goal::kPredict;
-  const Scaling scaling = predict ? Scaling::kStandard : Scaling::kMinMax;
+  const Scaling scaling = predict || options.is_pictures ? Scaling::kStandard : Scaling::kMinMax;
   data::PreprocessOptions wanted;
   wanted.targets = options.targets;
   wanted.classes = options.classes;
@@ -72,6 +72,13 @@ double train_fraction_of(const DataOptions& options) {
 MissingTarget missing_target_of(const DataOptions& options) {
   return options.missing_target.value_or(options.goal == Goal::kPredict ? MissingTarget::kDrop
                                                                         : MissingTarget::kError);
+}
+
+void NetworkOptions::choose(const std::string& name) {
+  if (name == architecture) return;
+  architecture = nn::find_architecture(nn::architectures(), name).name;
+  hidden = NetworkOptions().hidden;
+  if (name != NetworkOptions().architecture) hidden.clear();
 }
 
 torch::ScalarType parse_dtype(std::string_view name) { return parse_name(kDtypes, name, "dtype"); }

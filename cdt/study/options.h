@@ -4,6 +4,7 @@
 #include <cdt/data/preprocess.h>
 #include <cdt/nn/architectures.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,10 +35,25 @@ enum class MissingTarget { kDrop, kError };
 MissingTarget parse_missing_target(std::string_view name);
 std::string to_string(MissingTarget missing);
 
+/// Pictures and how they become samples (cdt/study/pictures.h).
+struct PictureOptions {
+  std::optional<int64_t> size;  ///< of both sides; default: 96, of IDX files as they are
+  bool grey = false;            ///< one channel instead of three; IDX files have one anyway
+  bool skip_bad = false;        ///< leave out files that are no pictures, or damaged
+  /// A folder where decoded pictures are kept for the next time; empty: nowhere.
+  std::string cache;
+  std::function<void(int64_t done, int64_t total)> progress;  ///< of decoding
+};
+
 /// A CSV file and how it becomes samples. What is optional and not there is the goal's choice:
 /// `preprocess_options` and the functions below it know.
 struct DataOptions {
   std::string file;
+  /// Whether the file is a folder of pictures, or an IDX file: holds_pictures tells. `csv`, and
+  /// what is about columns below, is then nothing to it; the target is the class, and without
+  /// `classes` its 1 and 0 are fitted as numbers.
+  bool is_pictures = false;
+  PictureOptions pictures;
   data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
   Goal goal = Goal::kFit;
@@ -52,7 +68,7 @@ struct DataOptions {
   std::optional<data::Encoding> encoding;                 ///< index; predict onehot
   std::optional<data::MissingNumber> missing_number;      ///< zero; predict median
   std::optional<data::UnknownCategory> unknown_category;  ///< error; predict missing
-  std::optional<data::Scaling> scaling;                   ///< minmax; predict standard
+  std::optional<data::Scaling> scaling;                   ///< minmax; predict and pictures standard
   std::optional<data::Scaling> target_scaling;            ///< likewise; none for classes
   std::optional<data::TargetTransform> target_transform;  ///< none; predict auto
   std::optional<int64_t> quantiles;   ///< knots of a number's pieces: 0; predict kUsualQuantiles
@@ -60,14 +76,15 @@ struct DataOptions {
   std::optional<double> clip;         ///< bound of scaled features: 0; predict kUsualClip
   std::optional<int64_t> max_levels;  ///< one-hot categories: all; predict kUsualLevels
   std::vector<std::string> keep;      ///< predict: features even if they look like identifiers
-  std::optional<Fit> fit;             ///< train; predict seen
+  std::optional<Fit> fit;             ///< train; predict seen. Of pictures, all are those drawn
   /// A column of positive weights in the controller's Q. Under predict they weigh scales and
   /// validation too, and 0 is as no row.
   std::string sample_weights;
   /// Under predict, of classes: "balanced", or NAME=WEIGHT each, others having 1. They multiply the
   /// weights of the samples.
   std::vector<std::string> class_weights;
-  std::vector<double> output_weights;  ///< one per target in the controller's Q; empty: all 1
+  /// One per target, or class of pictures, in the controller's Q; empty: all 1.
+  std::vector<double> output_weights;
 };
 
 /// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.
@@ -85,10 +102,16 @@ double train_fraction_of(const DataOptions& options);
 MissingTarget missing_target_of(const DataOptions& options);
 
 /// A network between the features and the targets: the data say its `input_shape` and `outputs`.
+/// `hidden` is that of an mlp; other architectures want their own, or none.
 struct NetworkOptions : nn::NetworkOptions {
   NetworkOptions() { hidden = {256, 256}; }
+  /// Another architecture, with its own layers.
+  void choose(const std::string& name);
   torch::ScalarType dtype = torch::kFloat32;
 };
+
+/// What pictures are learned by where nobody has chosen.
+inline constexpr const char* kUsualPictureNetwork = "cnn";
 
 /// "float32" or "float64", the precisions of networks.
 /// @throws InvalidArgument on another name.

@@ -38,9 +38,21 @@ Tensor bounded(const Predictor& predictor, const Tensor& outputs) {
   return held;
 }
 
+Tensor nearest_probabilities(const Tensor& outputs) {
+  // The k largest, less a number that brings their sum to 1, k being the most that stay above zero.
+  const Tensor sorted = std::get<0>(outputs.sort(1, /*descending=*/true));
+  const Tensor count = torch::arange(1, outputs.size(1) + 1, outputs.options());
+  const Tensor excess = (sorted.cumsum(1) - 1) / count;
+  const Tensor kept = (sorted > excess).sum(1, /*keepdim=*/true);
+  return (outputs - excess.gather(1, kept - 1)).clamp_min(0);
+}
+
 Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                 const Tensor& outputs) {
-  if (preprocess.has_classes()) return torch::softmax(outputs / predictor.temperature, 1);
+  if (preprocess.has_classes()) {
+    return preprocess.targets[0].squares ? nearest_probabilities(outputs)
+                                         : torch::softmax(outputs / predictor.temperature, 1);
+  }
   Tensor units = preprocess.to_original(bounded(predictor, outputs));
   for (size_t t = 0; t < predictor.targets.size(); ++t) {
     units.select(1, static_cast<int64_t>(t)) *= predictor.targets[t].factor;
@@ -51,10 +63,10 @@ Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
 Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,
                        const data::Samples& samples, const std::string& source) {
   const torch::NoGradGuard no_graph;
-  constexpr int64_t kRows = 1 << 16;  // at a time
+  const int64_t block = preprocess.pictures ? 256 : 1 << 16;  // at a time
   std::vector<Tensor> parts;
-  for (int64_t first = 0; first < samples.count(); first += kRows) {
-    std::vector<int64_t> rows(static_cast<size_t>(std::min(kRows, samples.count() - first)));
+  for (int64_t first = 0; first < samples.count(); first += block) {
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(block, samples.count() - first)));
     std::iota(rows.begin(), rows.end(), first);
     const Tensor features = samples.batch(rows).x;
     const auto units = [&](const Tensor& z) { return in_units(predictor, preprocess, z); };
@@ -79,9 +91,11 @@ ClassErrors measure_classes(const data::Preprocess& preprocess, const Tensor& pr
   const Tensor counts = torch::bincount(wanted * C + predicted, {}, C * C).view({C, C});
   ClassErrors errors;
   errors.accuracy = wanted.eq(predicted).to(torch::kFloat64).mean().item<double>();
-  // As −log p, from the probability of the right class; zero only by rounding.
+  // As −log p, from the probability of the right class; zero only by rounding, but for classes that
+  // were fitted by squares, which says nothing about the logarithm.
   const Tensor p = (probabilities * labels).sum(1).clamp_min(1e-300);
-  errors.cross_entropy = -p.log().mean().item<double>();
+  errors.cross_entropy =
+      preprocess.targets[0].squares ? train::kUnknown : -p.log().mean().item<double>();
   errors.classes = preprocess.classes();
   for (int64_t i = 0; i < C; ++i) {
     errors.confusion.emplace_back();

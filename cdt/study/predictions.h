@@ -20,7 +20,7 @@ struct NumberErrors {
 /// Of a target that is a class.
 struct ClassErrors {
   double accuracy = 0;
-  double cross_entropy = 0;  ///< −log of the right class's probability, on average
+  double cross_entropy = 0;  ///< −log of the right class's probability, on average; NaN: not known
   std::vector<std::string> classes;
   std::vector<std::vector<int64_t>> confusion;  ///< rows by class (first index) and predicted class
   double majority = 0;           ///< share of the most frequent class: who always says it has this
@@ -57,6 +57,10 @@ struct Predictor {
 
 /// Outputs [r, t] held to the bounds of their targets.
 torch::Tensor bounded(const Predictor& predictor, const torch::Tensor& outputs);
+
+/// The probabilities [r, C] that are nearest to outputs [r, C]: none below zero, 1 in all. Outputs
+/// that were fitted to 1 and 0 keep their order.
+torch::Tensor nearest_probabilities(const torch::Tensor& outputs);
 
 /// Outputs z [r, n_L] of one member as predictions in units of the file [r, t], or probabilities.
 torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,

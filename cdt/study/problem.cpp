@@ -1,9 +1,11 @@
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text.h>
 #include <cdt/data/blocks.h>
 #include <cdt/data/conflicts.h>
 #include <cdt/data/identifiers.h>
 #include <cdt/data/samples.h>
+#include <cdt/study/pictures.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
 
@@ -20,12 +22,24 @@ using torch::Tensor;
 
 constexpr const char* kBalanced = "balanced";
 
+/// "cat/7.jpg, dog/3.jpg"
+std::string picture_names(const data::Table& table, const std::vector<int64_t>& lines) {
+  const data::Column& column = table.at(kPictureColumn);
+  std::vector<std::string> names;
+  for (const int64_t line : lines) {
+    const auto code = static_cast<size_t>(column.codes[static_cast<size_t>(line - 1)]);
+    names.push_back(column.categories[code]);
+  }
+  return data::list_names(names);
+}
+
 std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
                                               const data::Table& table, const Problem& problem) {
   std::vector<ConflictingRows> conflicts;
   const auto& targets = problem.preprocess.targets;
+  const Tensor features = x.flatten(1).to(torch::kFloat64);
   for (const data::Conflict& conflict :
-       data::find_conflicts(x, problem.preprocess.to_original(y))) {
+       data::find_conflicts(features, problem.preprocess.to_original(y))) {
     const auto largest = std::max_element(conflict.gaps.begin(), conflict.gaps.end());
     ConflictingRows found;
     found.difference =
@@ -41,6 +55,7 @@ std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
       found.lines.push_back(table.lines[static_cast<size_t>(source)]);
     }
     std::sort(found.lines.begin(), found.lines.end());
+    if (table.pictures) found.difference += ": " + picture_names(table, found.lines);
     conflicts.push_back(std::move(found));
   }
   std::sort(conflicts.begin(), conflicts.end(),
@@ -160,11 +175,17 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
 }
 
 data::Preprocess fit(const data::Table& table, const DataOptions& options,
-                     const data::SplitRules& rules, const data::Split& split) {
+                     const data::SplitRules& rules, const data::Split& split, bool flat) {
   const Fit on = fit_of(options);
-  std::vector<int64_t> rows = on == Fit::kAll ? rules.rows : split.train;
-  if (on == Fit::kSeen) {
+  const bool whole = on == Fit::kAll && !table.pictures;  // others are not decoded
+  std::vector<int64_t> rows = whole ? rules.rows : split.train;
+  if (on != Fit::kTrain && !whole) {
     rows.insert(rows.end(), split.validation.begin(), split.validation.end());
+  }
+  if (table.pictures) {
+    if (on == Fit::kAll) rows.insert(rows.end(), split.test.begin(), split.test.end());
+    return data::fit_pictures(table, rows, kClassColumn, /*squares=*/!options.classes,
+                              preprocess_options(options).scaling, flat);
   }
   std::vector<double> weights;
   if (options.goal == Goal::kPredict && !options.sample_weights.empty()) {
@@ -261,11 +282,56 @@ std::vector<int64_t> number_groups(const data::SplitRules& rules, const data::Sp
   return groups;
 }
 
+/// The options as they hold for this table: those of pictures name no target.
+DataOptions options_for(const data::Table& table, DataOptions options) {
+  options.is_pictures = table.pictures != nullptr;
+  if (!options.is_pictures) return options;
+  CDT_REQUIRE(options.goal == Goal::kFit,
+              "the goal predict is for tables; of pictures, training "
+              "pictures are fitted, and others validate: --goal fit");
+  options.targets = {kClassColumn};
+  return options;
+}
+
+/// Draws again, without those that cannot be read, until all can be; unless such are refused.
+data::Split draw_rows(const data::Table& table, std::vector<int64_t> among,
+                      const DataOptions& options, uint64_t seed, data::SplitRules& rules,
+                      Problem& problem) {
+  for (;;) {
+    problem.notes.clear();
+    rules = split_rules(table, among, options, problem.notes);
+    data::Split split = data::split_rows(rules, seed);
+    if (!table.pictures || !options.pictures.skip_bad) return split;
+    std::vector<int64_t> drawn = split.train;
+    drawn.insert(drawn.end(), split.validation.begin(), split.validation.end());
+    drawn.insert(drawn.end(), split.test.begin(), split.test.end());
+    const auto bad = table.pictures->unreadable(drawn);
+    if (bad.empty()) return split;
+    problem.skipped.insert(problem.skipped.end(), bad.begin(), bad.end());
+    for (const auto& each : bad) std::erase(among, each.row);
+    CDT_REQUIRE(!among.empty(), table.source, ": none of ", problem.skipped.size(),
+                " files is a picture; the first: ", bad.front().reason);
+  }
+}
+
+/// Of pictures the pixels count, which the checksum of a folder does not know.
+std::string checksum_of(const data::Table& table, const data::Split& split) {
+  if (!table.pictures) return table.checksum;
+  Checksum sum;
+  sum.add(table.checksum);
+  for (const auto* rows : {&split.train, &split.validation, &split.test}) {
+    if (rows->empty()) continue;
+    const Tensor x = table.pictures->load(*rows).contiguous();
+    sum.add({static_cast<const char*>(x.data_ptr()), x.nbytes()});
+  }
+  return sum.text();
+}
+
 }  // namespace
 
 Problem load_problem(const DataOptions& options, const NetworkOptions& network, uint64_t seed,
                      torch::Device device) {
-  data::Table table = data::read_csv(options.file, options.csv);
+  data::Table table = read_table(options);
   Problem problem = make_problem(table, options, network, seed, device);
   problem.table = std::move(table);
   return problem;
@@ -279,21 +345,30 @@ Problem make_problem(const data::Table& table, const DataOptions& options,
 }
 
 Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
-                     const DataOptions& options, const NetworkOptions& network, uint64_t seed,
+                     const DataOptions& given, const NetworkOptions& network, uint64_t seed,
                      torch::Device device) {
+  const DataOptions options = options_for(table, given);
   require_roles(options);
   Problem problem;
-  const data::SplitRules rules = split_rules(table, rows, options, problem.notes);
-  problem.split = data::split_rows(rules, seed);
+  data::SplitRules rules;
+  problem.split = draw_rows(table, rows, options, seed, rules, problem);
+  problem.checksum = checksum_of(table, problem.split);
   problem.fixed_split = rules.by_time;
   if (!rules.by_time && !rules.blocks.empty()) problem.groups = number_groups(rules, problem.split);
-  problem.preprocess = fit(table, options, rules, problem.split);
+  const bool flat = network.architecture == nn::NetworkOptions().architecture;
+  problem.preprocess = fit(table, options, rules, problem.split, flat);
+  if (!problem.skipped.empty()) {
+    problem.notes.push_back(
+        fmt::format("{} files left out, which are no pictures or damaged; the "
+                    "first: {}",
+                    problem.skipped.size(), problem.skipped[0].reason));
+  }
   const auto& chosen = problem.preprocess.notes;
   problem.notes.insert(problem.notes.end(), chosen.begin(), chosen.end());
-  if (options.goal == Goal::kFit) note_risks(table, options, problem);
+  if (options.goal == Goal::kFit && !table.pictures) note_risks(table, options, problem);
 
   nn::NetworkOptions layers = network;
-  layers.input_shape = {problem.preprocess.feature_count()};
+  layers.input_shape = problem.preprocess.feature_shape();
   layers.outputs = problem.preprocess.output_count();
   problem.model = nn::make_network(layers, seed, network.dtype);
   problem.model->to(device);
@@ -319,9 +394,11 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
   }
   weigh_classes(options, problem);
   if (!options.output_weights.empty()) {
-    CDT_REQUIRE(options.output_weights.size() == options.targets.size(),
-                "output weights: expected one weight a target, ", options.targets.size(),
-                ", but came ", options.output_weights.size());
+    const auto wanted = table.pictures ? static_cast<size_t>(problem.preprocess.output_count())
+                                       : options.targets.size();
+    CDT_REQUIRE(options.output_weights.size() == wanted, "output weights: expected one weight a ",
+                table.pictures ? "class, " : "target, ", wanted, ", but came ",
+                options.output_weights.size());
     problem.data.output_weights = torch::tensor(options.output_weights, torch::kFloat64);
   }
   return problem;

@@ -1,6 +1,7 @@
 /// A table and a network as tensors: what analysis, training and sweeps start from.
 #pragma once
 
+#include <cdt/data/pictures.h>
 #include <cdt/data/split.h>
 #include <cdt/study/options.h>
 #include <cdt/train/trainer.h>
@@ -15,6 +16,8 @@ struct ConflictingRows {
 
 struct Problem {
   data::Table table;
+  /// Of the data: that of the table; of pictures also of the pixels that were drawn.
+  std::string checksum;
   data::Split split;
   data::Preprocess preprocess;
   train::TrainData data;
@@ -27,9 +30,12 @@ struct Problem {
   std::vector<int64_t> groups;
   /// Whether validation rows are what they must be, the latest, and no others may be drawn.
   bool fixed_split = false;
+  /// Pictures that were drawn, could not be read and were left out, and why.
+  std::vector<data::Pictures::Unreadable> skipped;
 };
 
-/// Reads the file, draws and splits rows, fits the preprocessing, makes the network.
+/// Reads the file, draws and splits rows, fits the preprocessing, makes the network. Pictures that
+/// cannot be read are refused, or left out and others drawn instead, until all can be read.
 /// @throws InvalidArgument if an option or the file is wrong.
 Problem load_problem(const DataOptions& data, const NetworkOptions& network, uint64_t seed,
                      torch::Device device);

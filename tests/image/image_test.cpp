@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/image/folder.h>
+#include <cdt/image/generated.h>
 #include <cdt/image/idx.h>
 #include <gmock/gmock.h>
 #include <jpeglib.h>
@@ -264,7 +265,7 @@ TEST_F(Folders, ForeignFilesAreNamedOrSkipped) {
   EXPECT_EQ(loaded.y.size(0), 2);
   ASSERT_EQ(loaded.skipped.size(), 1U);
   EXPECT_THAT(loaded.skipped[0].reason, HasSubstr("readme.md"));
-  EXPECT_THAT(refusal([&] { load_images(found, {8}, options_); }), HasSubstr("none of 1 files"));
+  EXPECT_EQ(load_images(found, {8}, options_).x.size(0), 0);
 }
 
 TEST_F(Folders, SaysWhatIsMissing) {
@@ -304,20 +305,36 @@ TEST_F(Folders, TheCacheHoldsWhileFilesStayAsTheyAre) {
   EXPECT_TRUE(again.x.equal(first.x));
 }
 
-TEST(Channels, AreBroughtToMeanZeroAndDeviationOne) {
-  torch::manual_seed(1);
-  torch::Tensor x = torch::rand({5, 2, 4, 4});
-  x.select(1, 1).fill_(0.5);
-  const ChannelScale scale = channel_scale(x);
-  const torch::Tensor y = normalize(x, scale).select(1, 0).to(torch::kFloat64);
-  EXPECT_NEAR(y.mean().item<double>(), 0, 1e-6);
-  EXPECT_NEAR(y.std(false).item<double>(), 1, 1e-6);
-  EXPECT_EQ(scale.deviation[1], 1);
-  EXPECT_EQ(normalize(x, scale).select(1, 1).abs().max().item<double>(), 0);
-  EXPECT_THAT(refusal([&] {
-                normalize(torch::zeros({1, 3, 2, 2}), scale);
-              }),
-              HasSubstr("2 channels"));
+TEST_F(Folders, FilesWithoutClassesAreListedByThemselves) {
+  const ImageFolder flat = list_unlabelled(folder_ / "set/cat");
+  EXPECT_TRUE(flat.classes.empty());
+  EXPECT_EQ(flat.files.size(), list_images(folder_ / "set").files.size() / 2);
+  const LoadedImages loaded = load_images(flat, {0}, options_);
+  EXPECT_EQ(loaded.x.size(0), 1);
+  EXPECT_FALSE(loaded.y.defined());
+  const ImageFolder one = list_unlabelled(flat.files[1].path);
+  ASSERT_EQ(one.files.size(), 1U);
+  EXPECT_EQ(one.files[0].path, flat.files[1].path);
+  make_folders(folder_ / "none");
+  EXPECT_THAT(refusal([&] { list_unlabelled(folder_ / "none"); }), HasSubstr("it has no files"));
+  EXPECT_THAT(refusal([&] { list_unlabelled(folder_ / "no"); }), HasSubstr("expected a picture"));
+}
+
+TEST(Generated, TheSameSeedGivesTheSamePicturesAndAPngReadsBack) {
+  const GeneratedPictures made = make_pictures(6, 3, 24);
+  const GeneratedPictures longer = make_pictures(8, 3, 24);
+  ASSERT_EQ(made.pictures.size(), 6U);
+  EXPECT_EQ(made.labels, (std::vector<int64_t>{0, 1, 0, 1, 0, 1}));
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(made.pictures[i].pixels, longer.pictures[i].pixels) << i;
+    const Picture back = decode(encode_png(made.pictures[i]), "made.png");
+    EXPECT_EQ(back.width, 24);
+    EXPECT_EQ(back.pixels, made.pictures[i].pixels) << i;
+  }
+  EXPECT_NE(make_pictures(1, 4, 24).pictures[0].pixels, made.pictures[0].pixels);
+  EXPECT_THAT(refusal([] { make_pictures(0, 1, 24); }), HasSubstr("1 to 1000000"));
+  EXPECT_THAT(refusal([] { make_pictures(1, 1, 7); }), HasSubstr("8 to 4096"));
+  EXPECT_THAT(refusal([] { encode_png({2, 2, 3, {1, 2}}); }), HasSubstr("12 bytes"));
 }
 
 std::string idx_of(const std::vector<uint32_t>& shape, size_t count, char kind = 8) {

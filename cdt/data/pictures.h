@@ -1,0 +1,49 @@
+/// Pictures as the features of a table's rows.
+///
+/// Where they lie and how they are decoded is the business of whoever makes the table: a class of
+/// its own for folders, for files of digits, for pictures in memory.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cdt::data {
+
+class Pictures {
+ public:
+  struct Unreadable {
+    int64_t row = 0;
+    std::string reason;  ///< names the file
+  };
+
+  virtual ~Pictures() = default;
+
+  /// Of each picture: channels, height, width.
+  virtual std::vector<int64_t> shape() const = 0;
+  /// [rows.size(), channels, height, width], float32 in [0, 1], the caller's own. Any thread may
+  /// ask.
+  /// @throws InvalidArgument if one cannot be read; the message names it.
+  virtual torch::Tensor load(const std::vector<int64_t>& rows) const = 0;
+  /// Those of `rows` that `load` would refuse.
+  virtual std::vector<Unreadable> unreadable(const std::vector<int64_t>& rows) const = 0;
+};
+
+/// Pictures that lie in memory.
+class TensorPictures : public Pictures {
+ public:
+  /// x [r, channels, height, width], float32 in [0, 1].
+  /// @throws InvalidArgument if it is something else.
+  explicit TensorPictures(torch::Tensor x);
+
+  std::vector<int64_t> shape() const override { return x_.sizes().slice(1).vec(); }
+  torch::Tensor load(const std::vector<int64_t>& rows) const override;
+  std::vector<Unreadable> unreadable(const std::vector<int64_t>&) const override { return {}; }
+
+ private:
+  torch::Tensor x_;
+};
+
+}  // namespace cdt::data
