@@ -18,7 +18,29 @@ if _torch.__version__ != _build.torch_version:
         "install that one, or build cdt with this one"
     )
 
-from .kernel import ntk  # noqa: E402  (the check above must come first)
+# After the check: the extension does not load with another PyTorch.
+from . import optim  # noqa: E402
+from .control import Controller, Forecast, dare, forecast  # noqa: E402
+from .kernel import NTK, Linearization, jvp, linearize, ntk, vjp  # noqa: E402
+from .report import Report, analyze  # noqa: E402
+from .training import FitResult, fit  # noqa: E402
 
 __version__: str = _build.version
-__all__ = ["ntk", "__version__"]
+__all__ = [
+    "Controller",
+    "FitResult",
+    "Forecast",
+    "Linearization",
+    "NTK",
+    "Report",
+    "__version__",
+    "analyze",
+    "dare",
+    "fit",
+    "forecast",
+    "jvp",
+    "linearize",
+    "ntk",
+    "optim",
+    "vjp",
+]

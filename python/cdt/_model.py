@@ -10,6 +10,7 @@ import torch
 from . import _core
 
 Params = Union[Sequence[torch.Tensor], Mapping[str, torch.Tensor]]
+Vector = Union[torch.Tensor, Sequence[torch.Tensor], Mapping[str, torch.Tensor], np.ndarray]
 
 
 def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
@@ -73,3 +74,14 @@ def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") 
         return tensor
     first = like.parameters[0]
     return tensor.to(first.device, first.dtype if tensor.is_floating_point() else None)
+
+
+def flat(vector: Vector, model: _core.Model, name: str) -> torch.Tensor:
+    """One vector [P], from tensors shaped like the parameters too."""
+    if isinstance(vector, (torch.Tensor, np.ndarray)):
+        return as_tensor(vector, model, name).detach().reshape(-1)
+    parts = list(vector.values()) if isinstance(vector, Mapping) else list(vector)
+    shapes = [tuple(p.shape) for p in model.parameters]
+    if [tuple(part.shape) for part in parts] != shapes:
+        raise ValueError(f"{name} must be a vector of {model.parameter_count} entries, or tensors of the shapes {shapes}; shapes {[tuple(part.shape) for part in parts]} came")
+    return torch.cat([part.detach().reshape(-1) for part in parts])

@@ -3,8 +3,6 @@
 #include <cdt/core/error.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <memory>
-
 namespace cdt::python {
 namespace py = pybind11;
 using torch::Tensor;
@@ -22,11 +20,15 @@ Tensor call(const py::function& forward, const Tensor& x) {
 
 }  // namespace
 
+std::shared_ptr<py::function> shared_function(const py::function& function) {
+  return {new py::function(function), [](py::function* held) {
+            const py::gil_scoped_acquire lock;
+            delete held;
+          }};
+}
+
 kernel::Model make_model(const py::function& forward, const std::vector<Tensor>& parameters) {
-  const std::shared_ptr<py::function> shared(new py::function(forward), [](py::function* function) {
-    const py::gil_scoped_acquire lock;
-    delete function;
-  });
+  const auto shared = shared_function(forward);
   return kernel::Model([shared](const Tensor& x) { return call(*shared, x); }, parameters);
 }
 

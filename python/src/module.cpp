@@ -23,5 +23,7 @@ PYBIND11_MODULE(_core, module) {
     }
   });
   cdt::python::bind_kernel(module);
+  cdt::python::bind_control(module);
+  cdt::python::bind_train(module);
   cdt::python::bind_estimators(module);
 }
