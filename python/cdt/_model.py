@@ -10,7 +10,7 @@ import torch
 from . import _core
 
 Params = Union[Sequence[torch.Tensor], Mapping[str, torch.Tensor]]
-Vector = Union[torch.Tensor, Sequence[torch.Tensor], Mapping[str, torch.Tensor], np.ndarray]
+Vector = Union[torch.Tensor, Sequence[torch.Tensor], Mapping[str, torch.Tensor], "np.ndarray[Any, Any]"]
 
 
 def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
@@ -49,7 +49,12 @@ def _functional(module: torch.nn.Module) -> Callable[..., torch.Tensor]:
         from torch.func import functional_call  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         from torch.nn.utils.stateless import functional_call
-    return lambda params, x: functional_call(module, params, (x,))
+
+    def call(params: Any, x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = functional_call(module, params, (x,))
+        return outputs
+
+    return call
 
 
 def _leaves(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -74,6 +79,16 @@ def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") 
         return tensor
     first = like.parameters[0]
     return tensor.to(first.device, first.dtype if tensor.is_floating_point() else None)
+
+
+def if_given(values: Any, like: Optional[_core.Model], name: str) -> Optional[torch.Tensor]:
+    """The same, of what may be left out."""
+    return None if values is None else as_tensor(values, like, name)
+
+
+def if_given_wide(values: Any, name: str) -> Optional[torch.Tensor]:
+    """Numbers in float64, of what may be left out."""
+    return None if values is None else as_tensor(values, None, name).detach().double()
 
 
 def flat(vector: Vector, model: _core.Model, name: str) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, List, Sequence
+from typing import Callable, List, Optional, Sequence
 
 import torch
 
@@ -38,7 +38,7 @@ def jacobian_rows(memory: int) -> Callable[[torch.Tensor, Sequence[torch.Tensor]
     return rows
 
 
-def _batched(residuals: torch.Tensor, parameters: Sequence[torch.Tensor], seeds: torch.Tensor) -> List[torch.Tensor]:
+def _batched(residuals: torch.Tensor, parameters: Sequence[torch.Tensor], seeds: torch.Tensor) -> List[Optional[torch.Tensor]]:
     """Seedᵀ·J for each seed, by parameter; None where the residuals do not depend on it."""
     shaped = seeds.reshape(len(seeds), *residuals.shape)
     try:

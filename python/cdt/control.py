@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor
+from ._model import Params, as_model, as_tensor, if_given_wide
 from .report import Report, _axes, analyze
 
 
@@ -56,7 +56,7 @@ class Controller:
         self._y = as_tensor(y, self._model, "y")
         self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
         self._lr, self._p, self._q, self._loss, self._memory = lr, p, q, loss, memory
-        self._weights = [None if weight is None else as_tensor(weight, None, name).detach().double().to(self._labels.device) for name, weight in (("Q", Q), ("R", R))]
+        self._Q, self._R = if_given_wide(Q, "Q"), if_given_wide(R, "R")
         self.refresh()
 
     def refresh(self) -> None:
@@ -65,7 +65,7 @@ class Controller:
         single = found.outputs.dtype == torch.float32
         self._theta = found.theta
         self._controller = _core.Controller(
-            found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, *self._weights, single
+            found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, self._Q, self._R, single
         )
 
     def augment(self, y_hat: torch.Tensor) -> torch.Tensor:

@@ -57,7 +57,9 @@ class Guarded:
         self._settings: Dict[str, Any] = dict(loss=loss, lr=lr, p=p, q=q, weight_decay=weight_decay, smoothing=smoothing, memory=memory)
         self._options = train_options(method="guarded", steps=_NO_LIMIT, **self._settings)
         self._options.require_valid()
-        self._forget()
+        self._trainer: Optional[_core.Trainer] = None
+        self._data: Tuple[Any, ...] = ()  # what the trainer was made for
+        self._state: List[Tuple[int, int]] = []  # of the parameters, as the last step left them
         self._saved: Optional[Dict[str, Any]] = None
         self.steps = 0
         self.outcome: Optional[str] = None
@@ -93,9 +95,9 @@ class Guarded:
         return torch.tensor(record["train_loss"], dtype=torch.float64)
 
     def _forget(self) -> None:
-        self._trainer: Optional[_core.Trainer] = None
-        self._data: Tuple[Any, ...] = ()
-        self._state: Optional[List[Tuple[int, int]]] = None
+        self._trainer = None
+        self._data = ()
+        self._state = []
 
     def _parameter_state(self) -> List[Tuple[int, int]]:
         return [(p.data_ptr(), p._version) for p in self.params]

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor
+from ._model import Params, as_model, as_tensor, if_given, if_given_wide
 
 
 class Report:
@@ -22,7 +22,8 @@ class Report:
 
     def to_dict(self) -> Dict[str, Any]:
         """The numbers, by the names of `cdt analyze --json` (docs/formats.md)."""
-        return json.loads(json.dumps(self._fields))
+        copy: Dict[str, Any] = json.loads(json.dumps(self._fields))
+        return copy
 
     def __getitem__(self, name: str) -> Any:
         return self._fields[name]
@@ -106,10 +107,13 @@ def analyze(
             raise ValueError("the analysis of a model needs x and y, the training samples")
         if outputs is not None:
             raise ValueError("outputs go with a kernel; a model computes its own")
-        val = (None, None) if x_val is None else (as_tensor(x_val, model, "x_val"), as_tensor(y_val, model, "y_val"))
-        return Report(_core.analyze(model, as_tensor(x, model), as_tensor(y, model, "y"), *val, loss, lr, p, q, trial_steps, memory))
+        samples = as_tensor(x, model), as_tensor(y, model, "y")
+        held_out = if_given(x_val, model, "x_val"), if_given(y_val, model, "y_val")
+        return Report(_core.analyze(model, *samples, *held_out, loss, lr, p, q, trial_steps, memory))
     if x is not None or x_val is not None or trial_steps:
         raise ValueError("x, x_val and trial_steps go with a model; a kernel takes y and outputs")
     theta = as_tensor(model_or_kernel, None, "the kernel")
-    wide = [None if values is None else as_tensor(values, None, name).detach().double().reshape(-1) for name, values in (("y", y), ("outputs", outputs))]
-    return Report(_core.analyze_kernel(theta.detach().double(), *wide, loss, lr, p, q, theta.dtype != torch.float64))
+    labels, found = if_given_wide(y, "y"), if_given_wide(outputs, "outputs")
+    labels = None if labels is None else labels.reshape(-1)
+    found = None if found is None else found.reshape(-1)
+    return Report(_core.analyze_kernel(theta.detach().double(), labels, found, loss, lr, p, q, theta.dtype != torch.float64))

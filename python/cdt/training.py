@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor
+from ._model import Params, as_model, as_tensor, if_given
 
 # Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
 _HELD_OUT = 0.2
@@ -46,7 +46,7 @@ class FitResult:
     rejected: int
     learning_rate: float
     seconds: float
-    history: Dict[str, np.ndarray]
+    history: Dict[str, "np.ndarray[Any, Any]"]
     words: str
 
     def __repr__(self) -> str:
@@ -107,51 +107,80 @@ def fit(
     if goal not in ("fit", "predict"):
         raise ValueError(f'goal must be "fit" or "predict", not {goal!r}')
     made = as_model(model, params)
-    x, y = as_tensor(x, made), as_tensor(y, made, "y")
-    val = [None if values is None else as_tensor(values, made, name) for name, values in (("x_val", x_val), ("y_val", y_val))]
-    weights = [None if w is None else as_tensor(w, made, name).double() for name, w in (("sample_weight", sample_weight), ("output_weight", output_weight))]
-    method = method or ("guarded" if goal == "fit" else "path")
+    samples = _Samples(
+        as_tensor(x, made),
+        as_tensor(y, made, "y"),
+        if_given(x_val, made, "x_val"),
+        if_given(y_val, made, "y_val"),
+        if_given(sample_weight, made, "sample_weight"),
+        if_given(output_weight, made, "output_weight"),
+    )
+    settings = {"method": "guarded" if goal == "fit" else "path", "seed": seed, **settings}
+    if method is not None:
+        settings["method"] = method
     if goal == "fit":
-        options = train_options(method=method, seed=seed, **settings)
-        return _run(_core.Trainer(made, x, y, *val, *weights, options, None), options, callback, progress)
+        return _run(made, samples, settings, callback, progress)
+    return _fit_to_predict(made, samples, {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}, callback, progress, refit)
 
-    settings.setdefault("patience", _PATIENCE)
-    settings.setdefault("steps", _MOST_POINTS)
-    options = train_options(method=method, seed=seed, **settings)
-    train_rows: Optional[torch.Tensor] = None
-    held = val
-    if val[0] is None:
-        if len(x) < 5:
-            raise ValueError(f'goal="predict" holds a fifth of the rows out, and there are only {len(x)}; give x_val and y_val')
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed)).to(x.device)
-        count = max(1, round(len(x) * _HELD_OUT))
-        train_rows = order[count:]
-        held = [x[order[:count]], y[order[:count]]]
-    part = [x, y] if train_rows is None else [x[train_rows], y[train_rows]]
-    part_weights = [weights[0] if weights[0] is None or train_rows is None else weights[0][train_rows], weights[1]]
-    start = [p.detach().clone() for p in made.parameters]
-    result = _run(_core.Trainer(made, *part, *held, *part_weights, options, None), options, callback, progress)
-    if train_rows is None or not refit or result.outcome == "interrupted" or result.best_step < 1:
+
+@dataclass
+class _Samples:
+    x: torch.Tensor
+    y: torch.Tensor
+    x_val: Optional[torch.Tensor]
+    y_val: Optional[torch.Tensor]
+    sample_weight: Optional[torch.Tensor]
+    output_weight: Optional[torch.Tensor]
+
+    def hold_out(self, seed: int) -> _Samples:
+        """A random fifth of the rows as validation samples."""
+        if len(self.x) < 5:
+            raise ValueError(f'goal="predict" holds a fifth of the rows out, and there are only {len(self.x)}; give x_val and y_val')
+        order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(seed)).to(self.x.device)
+        count = max(1, round(len(self.x) * _HELD_OUT))
+        held, kept = order[:count], order[count:]
+        weight = None if self.sample_weight is None else self.sample_weight[kept]
+        return _Samples(self.x[kept], self.y[kept], self.x[held], self.y[held], weight, self.output_weight)
+
+
+def _fit_to_predict(
+    model: _core.Model,
+    samples: _Samples,
+    settings: Dict[str, Any],
+    callback: Optional[Callable[..., Any]],
+    progress: Optional[bool],
+    refit: bool,
+) -> FitResult:
+    if samples.x_val is not None:
+        return _run(model, samples, settings, callback, progress)
+    start = [p.detach().clone() for p in model.parameters]
+    result = _run(model, samples.hold_out(settings["seed"]), settings, callback, progress)
+    if not refit or result.outcome == "interrupted" or result.best_step < 1:
         return result
-    chosen = [p.detach().clone() for p in made.parameters]
+    judged = [p.detach().clone() for p in model.parameters]
+    _put(model, start)
+    again = _run(model, samples, {**settings, "steps": result.best_step, "patience": 0}, None, progress)
+    if again.outcome in ("interrupted", "diverged"):
+        _put(model, judged)
+        return result
+    return replace(
+        result, train_loss=again.train_loss, seconds=result.seconds + again.seconds, linearizations=result.linearizations + again.linearizations
+    )
+
+
+def _put(model: _core.Model, values: List[torch.Tensor]) -> None:
     with torch.no_grad():
-        for parameter, value in zip(made.parameters, start):
+        for parameter, value in zip(model.parameters, values):
             parameter.copy_(value)
-    settings.update(steps=result.best_step, patience=0)
-    options = train_options(method=method, seed=seed, **settings)
-    again = _run(_core.Trainer(made, x, y, None, None, *weights, options, None), options, None, progress)
-    if again.outcome in ("interrupted", "diverged"):  # the walk that was judged is the one to keep, then
-        with torch.no_grad():
-            for parameter, value in zip(made.parameters, chosen):
-                parameter.copy_(value)
-        return result
-    result.train_loss = again.train_loss
-    result.seconds += again.seconds
-    result.linearizations += again.linearizations
-    return result
 
 
-def _run(trainer: _core.Trainer, options: _core.TrainOptions, callback: Optional[Callable[..., Any]], progress: Optional[bool]) -> FitResult:
+def _run(
+    model: _core.Model, samples: _Samples, settings: Dict[str, Any], callback: Optional[Callable[..., Any]], progress: Optional[bool]
+) -> FitResult:
+    options = train_options(**settings)
+    trainer = _core.Trainer(
+        model, samples.x, samples.y, samples.x_val, samples.y_val, samples.sample_weight, samples.output_weight, options, None
+    )
     bar = _bar(options.steps) if progress or (progress is None and _watched()) else None
 
     def on_step(row: Dict[str, Any]) -> bool:
@@ -173,7 +202,7 @@ def _run(trainer: _core.Trainer, options: _core.TrainOptions, callback: Optional
     )  # fmt: skip
 
 
-def _columns(rows: List[Dict[str, Any]]) -> Dict[str, np.ndarray]:
+def _columns(rows: List[Dict[str, Any]]) -> Dict[str, "np.ndarray[Any, Any]"]:
     names = list(rows[0]) if rows else ["step", "train_loss", "val_loss"]
     return {name: np.array([row[name] for row in rows]) for name in names}
 

@@ -26,3 +26,11 @@ def jacobian_kernel(model, x, params=None):
 
 def relative_error(value, expected):
     return ((value - expected).norm() / expected.norm()).item()
+
+
+def kernel_by_rows(model, x):
+    """The same by one backward pass after another, for modules that functional_call cannot see into (LSTM keeps its weights in a list as well)."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    rows = [torch.autograd.grad(value, parameters, retain_graph=True) for value in model(x).reshape(-1)]
+    J = torch.stack([torch.cat([part.reshape(-1) for part in row]) for row in rows]).double()
+    return J @ J.T

@@ -26,8 +26,9 @@ def test_model_and_generator_are_left_alone():
     model, x = network(), torch.randn(6, 4)
     model[0].eval()  # a mixture of modes
     model(x).sum().backward()
-    gradients = [p.grad.clone() for p in model.parameters()]
-    values = [p.detach().clone() for p in model.parameters()]
+    parameters = list(model.parameters())
+    gradients = [p.grad.clone() for p in parameters]
+    values = [p.detach().clone() for p in parameters]
     calls = []
     model[2].register_forward_hook(lambda *_: calls.append("forward"))
     model.zero = torch.nn.Parameter(torch.zeros(1))
@@ -48,8 +49,8 @@ def test_model_and_generator_are_left_alone():
     assert [list(m._forward_hooks) for m in model.modules()] == hooks
     assert calls  # the user's hooks run, as in any forward pass
     assert model.zero.grad is None
-    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), gradients))
-    assert all(torch.equal(p, v) for p, v in zip(model.parameters(), values))
+    assert all(torch.equal(p.grad, g) for p, g in zip(parameters, gradients))
+    assert all(torch.equal(p, v) for p, v in zip(parameters, values))
     assert torch.is_grad_enabled() and x.grad is None and not x.requires_grad
 
 
