@@ -117,20 +117,13 @@ class Guarded:
         """Residuals are the outputs of one sample, whose labels are zero."""
         self._closure = closure
         first = self.params[0]
-        if self._trainer is not None and len(self._data) == 1 and self._state == self._parameter_state():
-            self._trainer.look_again()  # the closure may have drawn other points
-            with torch.no_grad():
-                same = self._data[0] == self._residual_count()
-            if same:
-                return self._trainer
-        with torch.enable_grad():
-            count = self._residual_count()
-
-        def forward(_: torch.Tensor) -> torch.Tensor:
-            residuals = self._closure()
-            return residuals.reshape(1, -1) if isinstance(residuals, torch.Tensor) else residuals
-
-        model = _core.Model(forward, self.params)
+        # Always anew: the closure may have drawn other points since the last step judged itself. The trainer's first pass takes these.
+        self._residuals: Optional[torch.Tensor] = self._evaluate()
+        count = self._residuals.numel()
+        if self._trainer is not None and self._data == (count,) and self._state == self._parameter_state():
+            self._trainer.look_again()
+            return self._trainer
+        model = _core.Model(self._residual_row, self.params)
         one = first.new_ones(1, requires_grad=False)
         zeros = first.new_zeros(1, count, requires_grad=False)
         rows = jacobian_rows(self._settings["memory"])
@@ -139,11 +132,16 @@ class Guarded:
         self._trainer, self._data = trainer, (count,)
         return trainer
 
-    def _residual_count(self) -> int:
-        residuals = self._closure()
+    def _evaluate(self) -> torch.Tensor:
+        with torch.enable_grad():
+            residuals = self._closure()
         if not isinstance(residuals, torch.Tensor):
             raise ValueError(f"the closure must return the residuals as one tensor, but returned {type(residuals).__name__}; torch.cat joins them")
-        return residuals.numel()
+        return residuals
+
+    def _residual_row(self, _: torch.Tensor) -> torch.Tensor:
+        residuals, self._residuals = self._residuals, None
+        return (self._evaluate() if residuals is None else residuals).reshape(1, -1)
 
     def _restore(self, trainer: _core.Trainer, data: str) -> None:
         """Takes up what load_state_dict has brought, if it is of these samples and these parameters."""
