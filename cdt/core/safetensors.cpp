@@ -163,13 +163,16 @@ SafeTensors parse_safetensors(std::string_view bytes, const std::string& file) {
   return content;
 }
 
-void save_safetensors(const std::filesystem::path& path, const SafeTensors& content) {
+namespace {
+
+/// Calls `take` with the parts of such a file, one after the other; they live as long as the call.
+template <class Function>
+auto with_parts(const SafeTensors& content, const std::string& file, Function take) {
   struct Piece {
     std::string name;
     std::string_view dtype;
     torch::Tensor values;
   };
-  const std::string file = path.string();
   std::vector<Piece> pieces;
   for (const auto& [name, tensor] : content.tensors) {
     const std::string where = c10::str(file, ": tensor ", excerpt(name), ": ");
@@ -212,7 +215,23 @@ void save_safetensors(const std::filesystem::path& path, const SafeTensors& cont
               " bytes, but names and metadata make it ", length);
   text.insert(0, reinterpret_cast<const char*>(&length), kLengthBytes);
   parts[0] = text;
-  write_file_atomically(path, parts);
+  return take(parts);
+}
+
+}  // namespace
+
+void save_safetensors(const std::filesystem::path& path, const SafeTensors& content) {
+  with_parts(content, path.string(), [&](const std::vector<std::string_view>& parts) {
+    write_file_atomically(path, parts);
+  });
+}
+
+std::string dump_safetensors(const SafeTensors& content, const std::string& file) {
+  return with_parts(content, file, [](const std::vector<std::string_view>& parts) {
+    std::string bytes;
+    for (const std::string_view part : parts) bytes += part;
+    return bytes;
+  });
 }
 
 }  // namespace cdt

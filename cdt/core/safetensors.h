@@ -29,5 +29,7 @@ SafeTensors parse_safetensors(std::string_view bytes, const std::string& file);
 /// @throws InvalidArgument on an unsupported dtype, the reserved name `__metadata__`, or a path
 /// that cannot be written.
 void save_safetensors(const std::filesystem::path& path, const SafeTensors& content);
+/// The bytes of such a file, which messages call `file`.
+std::string dump_safetensors(const SafeTensors& content, const std::string& file);
 
 }  // namespace cdt

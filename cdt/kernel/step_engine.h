@@ -42,6 +42,12 @@ class StepEngine {
   virtual std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) = 0;
   /// The outputs alone: nothing is kept for a step.
   virtual torch::Tensor evaluate(const torch::Tensor& x) = 0;
+  /// Θ [n, n] of the outputs on x, float64, where the engine has a way of its own to it; undefined:
+  /// empirical_ntk finds it.
+  virtual torch::Tensor kernel(const torch::Tensor& x) {
+    (void)x;
+    return {};
+  }
 };
 
 /// By LibTorch's graph: any model.

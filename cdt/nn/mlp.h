@@ -49,6 +49,7 @@ class MlpImpl : public NetworkImpl {
   /// Layers count from 0, the one at the input.
   const torch::Tensor& weight(size_t layer) const { return weights_[layer]; }
   const torch::Tensor& bias(size_t layer) const { return biases_[layer]; }
+  const LayerScaling& scaling(size_t layer) const { return scalings_[layer]; }
 
  private:
   MlpOptions options_;

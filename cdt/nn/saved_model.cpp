@@ -10,11 +10,15 @@ constexpr const char* kRecord = "the architecture record";
 
 }  // namespace
 
-void save_model(const std::filesystem::path& path, const Network& network) {
+SafeTensors to_safetensors(const Network& network) {
   SafeTensors file;
   file.metadata[kArchitecture] = network->record();
   for (const auto& [name, tensor] : network->saved_tensors()) file.tensors[name] = tensor.detach();
-  save_safetensors(path, file);
+  return file;
+}
+
+void save_model(const std::filesystem::path& path, const Network& network) {
+  save_safetensors(path, to_safetensors(network));
 }
 
 Network load_model(const std::filesystem::path& path, const Architectures& table) {

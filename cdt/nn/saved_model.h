@@ -14,6 +14,8 @@
 
 namespace cdt::nn {
 
+/// What such a file holds.
+SafeTensors to_safetensors(const Network& network);
 /// @throws InvalidArgument if the file cannot be written.
 void save_model(const std::filesystem::path& path, const Network& network);
 

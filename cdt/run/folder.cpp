@@ -22,8 +22,6 @@ std::string model_name(int64_t member) {
   return member == 1 ? "model.safetensors" : fmt::format("model-{}.safetensors", member);
 }
 
-constexpr const char* kIntervalsFormat = "cdt-intervals-1";
-
 /// ",P(kind=flat),P(kind=house)": a column of probabilities for each class.
 std::string probability_columns(const data::Preprocess& preprocess, bool for_spreadsheets) {
   std::string columns;
@@ -189,44 +187,15 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
 }
 
 void RunFolder::write_intervals(const study::Intervals& found) const {
-  SafeTensors content;
-  content.metadata = {{"format", kIntervalsFormat},
-                      {"tau", fmt::format("{}", found.tau)},
-                      {"median", fmt::format("{}", found.median)},
-                      {"share", fmt::format("{}", found.share)}};
-  content.tensors["residuals"] = found.residuals;
-  if (found.x.defined()) content.tensors["x"] = found.x;
-  save_safetensors(intervals(), content);
+  save_safetensors(intervals(), study::to_safetensors(found));
 }
 
 study::Intervals RunFolder::read_intervals(int64_t features, int64_t targets) const {
-  const std::string where = intervals().string();
   CDT_REQUIRE(path_exists(intervals()), path_.string(),
               ": has no intervals: it was trained with --no-intervals, for classes, or with "
               "--goal fit");
-  SafeTensors content = load_safetensors(intervals());
-  CDT_REQUIRE(content.metadata["format"] == kIntervalsFormat, where, ": expected the format ",
-              kIntervalsFormat);
-  study::Intervals found;
-  found.residuals = content.tensors["residuals"];
-  CDT_REQUIRE(found.residuals.defined() && found.residuals.scalar_type() == torch::kFloat64 &&
-                  found.residuals.dim() == 2 && found.residuals.size(0) > 0 &&
-                  found.residuals.size(1) == targets,
-              where, ": expected residuals of ", targets, " targets, float64");
-  require_finite(found.residuals, where + ", residuals");
-  found.x = content.tensors["x"];
-  if (!found.x.defined()) return found;
-  CDT_REQUIRE(found.x.is_floating_point() && found.x.dim() == 2 && found.x.size(0) > 0 &&
-                  found.x.size(1) == features,
-              where, ": expected training rows of ", features, " features");
-  require_finite(found.x, where + ", x");
-  found.tau = parse_json(content.metadata["tau"], where + ", tau").number();
-  found.median = parse_json(content.metadata["median"], where + ", median").number();
-  found.share = parse_json(content.metadata["share"], where + ", share").number();
-  CDT_REQUIRE(found.tau > 0 && found.median > 0 && found.share >= 0 && found.share <= 1, where,
-              ": expected tau and median above zero and a share up to 1, but came ", found.tau,
-              ", ", found.median, " and ", found.share);
-  return found;
+  return study::parse_intervals(load_safetensors(intervals()), features, targets,
+                                intervals().string());
 }
 
 void RunFolder::write_spectrum(const study::Findings& findings) const {
@@ -279,23 +248,13 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool in
                 " networks, but it has no ", folder.model(m).filename().string());
     nn::Network model = nn::load_model(folder.model(m));
     model->to(device);
-    CDT_REQUIRE(model->input_shape() == preprocess.feature_shape() &&
-                    model->output_count() == preprocess.output_count(),
-                folder.path().string(),
-                ": model and preprocessing do not fit each other: the model takes ",
-                c10::IntArrayRef(model->input_shape()), " features and has ", model->output_count(),
-                " outputs, the preprocessing gives ", c10::IntArrayRef(preprocess.feature_shape()),
-                " and wants ", preprocess.output_count());
     trained.predictor.members.push_back(std::move(model));
   }
+  study::require_fitting(trained, folder.path().string());
   if (intervals) {
     trained.intervals =
         folder.read_intervals(preprocess.feature_count(), preprocess.output_count());
   }
-  const size_t calibrated = trained.predictor.targets.size();
-  CDT_REQUIRE(calibrated == 0 || calibrated == preprocess.targets.size(), folder.path().string(),
-              ": run.json calibrates ", calibrated, " targets, the preprocessing has ",
-              preprocess.targets.size());
   return trained;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cdt/core/folder.h>
 #include <cdt/run/record.h>
+#include <cdt/study/trained_model.h>
 
 #include <filesystem>
 
@@ -67,12 +68,9 @@ class RunFolder {
 /// Makes the first of run1, run2, … that does not exist.
 std::filesystem::path make_free_folder();
 
-/// What predicts: the networks of a finished run and how they want their features.
-struct TrainedModel {
-  data::Preprocess preprocess;
-  study::Predictor predictor;
-  std::optional<study::Intervals> intervals;  ///< if they were asked for
-};
+/// What predicts: the networks of a finished run and how they want their features; intervals if
+/// they were asked for.
+using TrainedModel = study::TrainedModel;
 /// @throws InvalidArgument unless the folder holds a finished run whose files fit each other, or if
 ///   intervals are asked for and there are none.
 TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool intervals = false);

@@ -413,13 +413,7 @@ class Session {
       found.importance =
           study::permutation_importance(problem, learned, run_.training.loss, run_.training.seed);
     }
-    for (const SplitPredictions& each : predictions) {
-      if (each.split != "validation") continue;
-      const data::TableSamples samples(problem.table, problem.preprocess, each.rows,
-                                       data::TableSamples::Labels::kNone);
-      found.expected = study::expect(problem.preprocess, each.values.predicted, each.values.wanted,
-                                     samples.all().x);
-    }
+    found.expected = study::expect(problem, learned, run_.predictor);
   }
 
   void train(train::Trainer& trainer) {
@@ -473,20 +467,6 @@ class Session {
 };
 
 }  // namespace
-
-study::LearnOptions learn_options(const Options& options, const study::Problem& problem) {
-  study::LearnOptions wanted;
-  wanted.training = options.training;
-  wanted.network = options.network;
-  if (!is_decided(options, "activation")) {
-    wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
-  }
-  wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
-  wanted.folds = options.folds;
-  wanted.refit = options.refit;
-  wanted.intervals = options.intervals && options.training.loss != dynamics::Loss::kCrossEntropy;
-  return wanted;
-}
 
 TrainedRun train(const Options& options, const Hooks& hooks) {
   return Session(options, hooks).run();

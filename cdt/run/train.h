@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/run/folder.h>
+#include <cdt/run/learn.h>
 
 namespace cdt::run {
 
@@ -29,9 +30,6 @@ struct Hooks {
   /// What went wrong and does not end the run: no checkpoint, no report.
   std::function<void(const std::string&)> on_warning;
 };
-
-/// What the goal predict makes of options that are `resolved`.
-study::LearnOptions learn_options(const Options& options, const study::Problem& problem);
 
 struct TrainedRun {
   RunFolder folder;

@@ -19,31 +19,33 @@ using torch::Tensor;
 /// What an analysis may take that nobody has asked for.
 constexpr double kSecondsUnasked = 15;
 
-kernel::Ntk start_kernel(const Problem& problem, const AnalysisOptions& options) {
+kernel::Ntk start_kernel(const kernel::Model& model, const Tensor& x,
+                         const AnalysisOptions& options) {
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   ntk.progress = options.progress;
-  return kernel::empirical_ntk(problem.model, problem.data.x, ntk);
+  return kernel::empirical_ntk(model, x, ntk);
 }
 
-analysis::ForecastFindings predict_training(const Problem& problem, const AnalysisOptions& options,
+analysis::ForecastFindings predict_training(const kernel::Model& model,
+                                            const train::TrainData& data,
+                                            const AnalysisOptions& options,
                                             const dynamics::Modes& modes, const Tensor& error) {
-  CDT_REQUIRE(problem.data.x_val.defined(),
-              "a forecast needs validation rows: a train fraction below 1");
+  CDT_REQUIRE(data.x_val.defined(), "a forecast needs validation rows: a train fraction below 1");
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
-  const auto cross = kernel::empirical_ntk(problem.model, problem.data.x_val, problem.data.x, ntk);
-  const Tensor gap =
-      cross.outputs.to(torch::kFloat64).reshape({-1}) - problem.data.y_val.reshape({-1});
+  const auto cross = kernel::empirical_ntk(model, data.x_val, data.x, ntk);
+  const Tensor gap = cross.outputs.to(torch::kFloat64).reshape({-1}) - data.y_val.reshape({-1});
   control::ForecastOptions grid;
   grid.q = options.q;
   const auto by_mode = dynamics::modal_problem(modes, error, cross.theta, gap);
   return analysis::summarize(control::forecast(by_mode, options.loss, grid));
 }
 
-void analyze_numbers(const Problem& problem, const AnalysisOptions& options, Findings& findings) {
+void analyze_numbers(const kernel::Model& model, const train::TrainData& data,
+                     const AnalysisOptions& options, Findings& findings) {
   const auto start = Clock::now();
-  const auto ntk = start_kernel(problem, options);
+  const auto ntk = start_kernel(model, data.x, options);
   findings.kernel = ntk.brief_report();
   findings.modes =
       dynamics::decompose(ntk.theta, tol::rank_of_computed(ntk.theta.size(0), ntk.network_dtype));
@@ -51,13 +53,13 @@ void analyze_numbers(const Problem& problem, const AnalysisOptions& options, Fin
 
   analysis::PreflightOptions settings;
   settings.loss = options.loss;
-  const double factor = dynamics::gradient_factor(options.loss, problem.data.y.numel());
+  const double factor = dynamics::gradient_factor(options.loss, data.y.numel());
   settings.q = options.q;
   settings.rho = options.p;
   settings.reach_steps = options.reach_steps;
-  settings.inputs = problem.data.x;
-  settings.outputs_per_sample = problem.data.y.size(1);
-  settings.labels = problem.data.y.reshape({-1});
+  settings.inputs = data.x;
+  settings.outputs_per_sample = data.y.size(1);
+  settings.labels = data.y.reshape({-1});
   settings.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
   settings.learning_rate = options.learning_rate.value_or(
       train::start_rate(options.method, dynamics::unit_rate(findings.modes, factor)));
@@ -67,25 +69,25 @@ void analyze_numbers(const Problem& problem, const AnalysisOptions& options, Fin
                                {settings.q, settings.rho, {}, {}}),
       ntk.theta);
   if (options.trial_steps > 0) {
-    findings.preflight.findings.trials =
-        run_trials(problem.model, problem.data.x, *settings.labels, findings.modes,
-                   findings.preflight, options.trial_steps);
+    findings.preflight.findings.trials = run_trials(model, data.x, *settings.labels, findings.modes,
+                                                    findings.preflight, options.trial_steps);
   }
   if (options.forecast) {
-    findings.preflight.findings.forecast =
-        predict_training(problem, options, findings.modes, *settings.outputs - *settings.labels);
+    findings.preflight.findings.forecast = predict_training(model, data, options, findings.modes,
+                                                            *settings.outputs - *settings.labels);
   }
 }
 
-void analyze_classes(const Problem& problem, const AnalysisOptions& options, Findings& findings) {
+void analyze_classes(const kernel::Model& model, const train::TrainData& data,
+                     const AnalysisOptions& options, Findings& findings) {
   CDT_REQUIRE(!options.forecast,
               "a forecast is for quadratic losses; cross-entropy has no closed form");
   const auto start = Clock::now();
-  const auto ntk = start_kernel(problem, options);
+  const auto ntk = start_kernel(model, data.x, options);
   findings.kernel = ntk.brief_report();
   const Tensor logits = ntk.outputs.to(torch::kFloat64);
-  const auto plant = control::linearize_cross_entropy(ntk.theta, logits, problem.data.y,
-                                                      options.smoothing, ntk.network_dtype);
+  const auto plant = control::linearize_cross_entropy(ntk.theta, logits, data.y, options.smoothing,
+                                                      ntk.network_dtype);
   findings.modes = plant.modes;
   const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
   findings.kernel_seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -94,10 +96,8 @@ void analyze_classes(const Problem& problem, const AnalysisOptions& options, Fin
   const auto r = static_cast<double>(plant.samples);
   classes.smoothing = options.smoothing;
   classes.safe_rate = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
-  classes.initial_loss = dynamics::output_loss(dynamics::Loss::kCrossEntropy, logits,
-                                               problem.data.y.to(torch::kFloat64));
-  classes.conflicts = problem.conflicts;
-  classes.warnings = classes_without_rows(problem);
+  classes.initial_loss =
+      dynamics::output_loss(dynamics::Loss::kCrossEntropy, logits, data.y.to(torch::kFloat64));
 
   analysis::Preflight& found = findings.preflight;
   const double unit =
@@ -141,19 +141,29 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
   return options;
 }
 
-Findings analyze(const Problem& problem, const AnalysisOptions& options) {
+Findings analyze(const kernel::Model& model, const train::TrainData& data,
+                 const AnalysisOptions& options) {
   Findings findings;
+  if (dynamics::is_quadratic(options.loss)) {
+    analyze_numbers(model, data, options, findings);
+  } else {
+    CDT_REQUIRE(options.loss == dynamics::Loss::kCrossEntropy, "the loss ",
+                dynamics::to_string(options.loss), " has no analysis: it has no curvature");
+    analyze_classes(model, data, options, findings);
+  }
+  return findings;
+}
+
+Findings analyze(const Problem& problem, const AnalysisOptions& options) {
+  Findings findings = analyze(problem.model, problem.data, options);
   findings.source = problem.table.source;
   for (const int64_t row : problem.split.train) {
     if (problem.table.rows() == 0) break;  // made from a table that somebody else keeps
     findings.lines.push_back(problem.table.lines[static_cast<size_t>(row)]);
   }
-  if (dynamics::is_quadratic(options.loss)) {
-    analyze_numbers(problem, options, findings);
-  } else {
-    CDT_REQUIRE(options.loss == dynamics::Loss::kCrossEntropy, "the loss ",
-                dynamics::to_string(options.loss), " has no analysis: it has no curvature");
-    analyze_classes(problem, options, findings);
+  if (findings.classes) {
+    findings.classes->conflicts = problem.conflicts;
+    findings.classes->warnings = classes_without_rows(problem);
   }
   return findings;
 }

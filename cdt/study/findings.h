@@ -52,10 +52,13 @@ struct Findings {
   double kernel_seconds = 0;             ///< for the kernel and its eigendecomposition
 };
 
-/// The kernel of the problem's network on its training samples, and what it says. O(n³) in the
-/// n outputs of all samples together.
+/// The kernel of a model on its training samples, and what it says. O(n³) in the n outputs of all
+/// samples together. Labels are [r, n_L], float64 (train::prepare).
 /// @throws InvalidArgument if the loss has no curvature, or a forecast is asked for without
 ///   validation samples or under the cross entropy, which has no closed form.
+Findings analyze(const kernel::Model& model, const train::TrainData& data,
+                 const AnalysisOptions& options);
+/// The same of a problem's network; the findings know its lines, conflicts and classes.
 Findings analyze(const Problem& problem, const AnalysisOptions& options);
 
 /// Why training with these options goes without an analysis, unless someone asks for it: batches, a

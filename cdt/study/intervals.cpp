@@ -14,6 +14,17 @@ namespace {
 /// New rows at a time.
 constexpr int64_t kRowsAtATime = 256;
 
+/// s [r′, t] of new rows.
+Tensor deviation_of(const Intervals& intervals, const Predictor& predictor, const Tensor& x_new) {
+  if (!intervals.x.defined() || intervals.share == 0) {
+    return torch::ones({x_new.size(0), intervals.residuals.size(1)}, torch::kFloat64);
+  }
+  const nn::Network& first = predictor.members.at(0);
+  const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
+  return deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),
+                   intervals.median, intervals.share);
+}
+
 }  // namespace
 
 Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
@@ -70,15 +81,25 @@ Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
 
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
                  const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
-  const Tensor outputs = bounded(predictor, mean_outputs(predictor, x_new));
-  Tensor s = torch::ones_like(outputs);
-  if (intervals.x.defined() && intervals.share > 0) {
-    const nn::Network& first = predictor.members.at(0);
-    const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
-    s = deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),
-                  intervals.median, intervals.share);
+  return bounds_around(intervals, predictor, preprocess,
+                       bounded(predictor, mean_outputs(predictor, x_new)),
+                       deviation_of(intervals, predictor, x_new), coverage);
+}
+
+Tensor deviations_of(const Intervals& intervals, const Predictor& predictor,
+                     const data::Preprocess& preprocess, const Tensor& x_new) {
+  Tensor sigma = deviation_of(intervals, predictor, x_new) *
+                 intervals.residuals.square().mean(0, /*keepdim=*/true).sqrt();
+  const Tensor units = in_units(predictor, preprocess, mean_outputs(predictor, x_new));
+  for (size_t t = 0; t < preprocess.targets.size(); ++t) {
+    const data::TargetColumn& target = preprocess.targets[t];
+    Tensor column = sigma.select(1, static_cast<int64_t>(t));
+    column.mul_(target.scale.scale);
+    if (target.log) {
+      column.square_().expm1_().sqrt_().mul_(units.select(1, static_cast<int64_t>(t)));
+    }
   }
-  return bounds_around(intervals, predictor, preprocess, outputs, s, coverage);
+  return sigma;
 }
 
 }  // namespace cdt::study

@@ -50,4 +50,10 @@ Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
                  const data::Preprocess& preprocess, const torch::Tensor& x_new, double coverage);
 
+/// Standard deviations [r′, t] of new rows x′ [r′, F] around their predictions, in units of the
+/// file: s times the root mean square of |residual|/s; of a logarithm, that of the log-normal
+/// distribution whose mean is the prediction.
+torch::Tensor deviations_of(const Intervals& intervals, const Predictor& predictor,
+                            const data::Preprocess& preprocess, const torch::Tensor& x_new);
+
 }  // namespace cdt::study

@@ -177,13 +177,18 @@ double Learner::State::loss_of(const Walk& walk, const Tensor& outputs) const {
 }
 
 void Learner::State::look(StepRecord& row) {
-  std::vector<Tensor> outputs;
+  std::vector<Tensor> outputs(walks.size());
+  std::vector<double> losses(walks.size());
+  side_by_side(walks, [&](size_t w) {
+    outputs[w] = walks[w].held_outputs();
+    losses[w] = loss_of(walks[w], outputs[w]);
+  });
   std::vector<double> sum(kinds()), rows(kinds());
-  for (const Walk& walk : walks) {
-    outputs.push_back(walk.held_outputs());
+  for (size_t w = 0; w < walks.size(); ++w) {
+    const Walk& walk = walks[w];
     const double count = walk.held_weights.defined() ? walk.held_weights.sum().item<double>()
                                                      : static_cast<double>(walk.held.size());
-    sum[walk.kind] += count * loss_of(walk, outputs.back());
+    sum[walk.kind] += count * losses[w];
     rows[walk.kind] += count;
   }
   for (size_t k = 0; k < kinds(); ++k) {
@@ -253,13 +258,18 @@ void Learner::State::end_selection() {
 }
 
 void Learner::State::find_variances() {
-  std::vector<Tensor> variances;
+  std::vector<double> decays;
   for (const Walk& walk : walks) {
     // A point was made by the step before it; of no step there is the decay to come.
     const auto step = static_cast<size_t>(std::max<int64_t>(best[walk.kind].point - 1, 0));
     if (step >= walk.decays.size() || !(walk.decays[step] > 0)) return;
-    variances.push_back(relative_variance(walk.model, walk.rows.x, walk.decays[step], walk.x_held));
+    decays.push_back(walk.decays[step]);
   }
+  std::vector<Tensor> variances(walks.size());
+  side_by_side(walks, [&](size_t w) {
+    const Walk& walk = walks[w];
+    variances[w] = relative_variance(walk.model, walk.rows.x, decays[w], walk.x_held);
+  });
   held_variance = spread(variances);
 }
 

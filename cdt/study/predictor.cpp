@@ -218,6 +218,17 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor
   return found;
 }
 
+std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
+                                const Predictor& predictor) {
+  const Tensor rows = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
+  if (rows.numel() == 0) return {};
+  const train::TrainData all = all_rows(problem);
+  const auto of_rows = [&](const Tensor& values) { return values.cpu().index_select(0, rows); };
+  return expect(problem.preprocess,
+                in_units(predictor, problem.preprocess, of_rows(learned.held_out)),
+                problem.preprocess.to_original(of_rows(all.y)), of_rows(all.x));
+}
+
 std::string what_limits(const Expectation& e, double fitted) {
   constexpr double kSame = 0.7;
   if (!std::isfinite(e.rmse.value) || e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) return "";

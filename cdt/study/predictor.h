@@ -45,6 +45,10 @@ struct Expectation {
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const torch::Tensor& predicted,
                                 const torch::Tensor& wanted, const torch::Tensor& x);
 
+/// Of the rows that walks have held out; none if there are none.
+std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
+                                const Predictor& predictor);
+
 /// "about 5.1 ± 0.3 on new rows (R² 0.92); a linear model would reach 9.8, the mean 16.4"
 std::string to_text(const Expectation& expectation);
 

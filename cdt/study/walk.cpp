@@ -57,16 +57,13 @@ train::TrainData select_rows(const train::TrainData& all, const std::vector<int6
   return selected;
 }
 
-namespace {
-
-std::vector<StepRecord> advance_each(std::vector<Walk>& walks) {
-  std::vector<StepRecord> rows(walks.size());
+void side_by_side(const std::vector<Walk>& walks, const std::function<void(size_t)>& work) {
   const int cores = torch::get_num_threads();
   const bool on_cpu = walks.front().rows.x.device().is_cpu();
   const size_t workers = on_cpu ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
   if (workers <= 1) {
-    for (size_t w = 0; w < walks.size(); ++w) rows[w] = walks[w].advance();
-    return rows;
+    for (size_t w = 0; w < walks.size(); ++w) work(w);
+    return;
   }
   std::atomic<size_t> next = 0;
   std::vector<std::exception_ptr> failures(workers);
@@ -75,7 +72,7 @@ std::vector<StepRecord> advance_each(std::vector<Walk>& walks) {
     threads.emplace_back([&, t] {
       at::set_num_threads(std::max(1, cores / static_cast<int>(workers)));
       try {
-        for (size_t w = next++; w < walks.size(); w = next++) rows[w] = walks[w].advance();
+        for (size_t w = next++; w < walks.size(); w = next++) work(w);
       } catch (...) {
         failures[t] = std::current_exception();
       }
@@ -85,13 +82,11 @@ std::vector<StepRecord> advance_each(std::vector<Walk>& walks) {
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  return rows;
 }
 
-}  // namespace
-
 StepRecord advance(std::vector<Walk>& walks) {
-  const std::vector<StepRecord> found = advance_each(walks);
+  std::vector<StepRecord> found(walks.size());
+  side_by_side(walks, [&](size_t w) { found[w] = walks[w].advance(); });
   StepRecord mean;
   double train_loss = 0, objective = 0, decay = 0, freedom = 0, rows = 0;
   for (size_t w = 0; w < walks.size(); ++w) {

@@ -5,6 +5,8 @@
 #include <cdt/nn/network.h>
 #include <cdt/train/trainer.h>
 
+#include <functional>
+
 namespace cdt::study {
 
 /// One network, the rows that it sees and those that it does not.
@@ -30,8 +32,12 @@ struct Walk {
 /// Rows of all.
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows);
 
-/// A point further with all of them, on as many threads as there are cores and walks, each with its
-/// share of the cores. Losses are of where the point starts, in the mean over rows.
+/// Calls `work` with the number of each walk, on as many threads as there are cores and walks, each
+/// with its share of the cores: threads that share small operations mostly wait for each other.
+void side_by_side(const std::vector<Walk>& walks, const std::function<void(size_t)>& work);
+
+/// A point further with all of them, side by side. Losses are of where the point starts, in the
+/// mean over rows.
 train::StepRecord advance(std::vector<Walk>& walks);
 
 }  // namespace cdt::study

@@ -72,7 +72,8 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   }
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
-  const Tensor theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
+  Tensor theta = setup_->engine->kernel(pass.x);
+  if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
   if (dynamics::is_quadratic(options.loss)) {
     if (damps()) return ridge(step, theta);
     const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());

@@ -49,6 +49,10 @@ class Trainer {
   /// @throws NumericalError if the kernel cannot be computed.
   StepResult step();
 
+  /// The next step takes a forward pass of its own, for models whose outputs may have changed since
+  /// the last one judged itself: a loss that draws new points, say.
+  void look_again() { next_.reset(); }
+
   /// Steps to the end, or until asked to stop, then takes the best weights if patience wants them,
   /// or those that an epoch under the guard began with, if it raised the objective; a longer run
   /// goes on from where it was.

@@ -1,0 +1,73 @@
+#include <cdt/core/error.h>
+#include <cdt/data/identifiers.h>
+#include <cdt/data/rows.h>
+#include <cdt/run/learn.h>
+#include <cdt/run/settings.h>
+
+namespace cdt::run {
+namespace {
+
+/// The table in the order of its content, and with it what the order that it came in has said:
+/// which columns are identifiers.
+data::Table in_order(const data::Table& table, Options& options, std::vector<std::string>& notes) {
+  data::Table ordered = data::take_rows(table, data::rows_by_content(table));
+  const study::DataOptions& wanted = options.data;
+  std::vector<std::string>& keep = options.data.keep;
+  for (const data::Column& column : table.columns) {
+    const bool feature = !data::contains(wanted.targets, column.name) &&
+                         column.name != wanted.sample_weights && column.name != wanted.group;
+    if (!feature || data::contains(keep, column.name)) continue;
+    const bool now = data::identifier_reason(ordered, ordered.at(column.name)).has_value();
+    const auto reason = data::identifier_reason(table, column);
+    if (reason) {
+      std::erase_if(ordered.columns, [&](const auto& each) { return each.name == column.name; });
+      notes.push_back(c10::str(column.name, ": left out, an identifier: ", *reason));
+    } else if (now) {
+      keep.push_back(column.name);  // by chance sorting has made it count
+    }
+  }
+  return ordered;
+}
+
+}  // namespace
+
+study::LearnOptions learn_options(const Options& options, const study::Problem& problem) {
+  study::LearnOptions wanted;
+  wanted.training = options.training;
+  wanted.network = options.network;
+  if (!is_decided(options, "activation")) {
+    wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
+  }
+  wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
+  wanted.folds = options.folds;
+  wanted.refit = options.refit;
+  wanted.intervals = options.intervals && options.training.loss != dynamics::Loss::kCrossEntropy;
+  return wanted;
+}
+
+LearnedTable learn(const data::Table& table, const Options& given, const study::LearnHooks& hooks) {
+  CDT_REQUIRE(given.data.goal == study::Goal::kPredict,
+              "learning a table is for the goal predict, but came ",
+              study::to_string(given.data.goal));
+  Options options = resolved(given);
+  LearnedTable found;
+  const data::Table ordered = in_order(table, options, found.notes);
+  options.data.classes = options.training.loss == dynamics::Loss::kCrossEntropy;
+  const study::Problem problem = study::make_problem(ordered, options.data, options.network,
+                                                     options.training.seed, options.device);
+  found.notes.insert(found.notes.end(), problem.notes.begin(), problem.notes.end());
+  const study::LearnOptions wanted = learn_options(options, problem);
+  const study::Learned learned = study::Learner(problem, wanted).run(hooks);
+  found.result = learned.result;
+  found.members = wanted.refit ? wanted.members : 0;
+  if (learned.result.outcome == train::Outcome::kInterrupted) return found;
+  found.model.preprocess = problem.preprocess;
+  found.model.predictor = study::calibrate(problem, learned);
+  if (options.intervals) {
+    found.model.intervals = study::make_intervals(problem, learned, found.model.predictor);
+  }
+  found.expected = study::expect(problem, learned, found.model.predictor);
+  return found;
+}
+
+}  // namespace cdt::run

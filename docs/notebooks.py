@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The Python examples as notebooks, executed. usage: docs/notebooks.py OUT [EXAMPLE.py …]   (PYTHONPATH must have the module)
+
+The docstring becomes text, each group of definitions a cell, and what an example does as a program its last cell.
+"""
+import ast
+import pathlib
+import sys
+import textwrap
+
+import nbformat
+from nbconvert.preprocessors import ExecutePreprocessor
+
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples" / "python"
+
+
+def cells_of(source):
+    tree = ast.parse(source)
+    lines = source.splitlines()
+    yield nbformat.v4.new_markdown_cell(_text(ast.get_docstring(tree)))
+    group, start = [], None
+    for node, following in zip(tree.body[1:], tree.body[2:] + [None]):
+        first = node.lineno - len(getattr(node, "decorator_list", []))
+        text = "\n".join(lines[first - 1 : node.end_lineno])
+        main = isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+        if main:
+            text = textwrap.dedent("\n".join(lines[node.body[0].lineno - 1 : node.end_lineno]))
+        kind = "import" if isinstance(node, (ast.Import, ast.ImportFrom)) else "main" if main else "code"
+        if group and kind != start:
+            yield nbformat.v4.new_code_cell("\n".join(group))
+            group = []
+        start = kind
+        group.append(text if not group or kind == "import" else "\n" + text)
+        if following is None:
+            yield nbformat.v4.new_code_cell("\n".join(group))
+
+
+def _text(docstring):
+    """Indented parts, such as a diff, stay as they are."""
+    head, *rest = docstring.split("\n\n", 1)
+    body = rest[0] if rest else ""
+    if body.startswith("  "):
+        body = "```diff\n" + textwrap.dedent(body).replace("\n+ ", "\n+").replace("\n- ", "\n-") + "\n```"
+    return f"{head}\n\n{body}"
+
+
+def main(out, examples):
+    out.mkdir(parents=True, exist_ok=True)
+    for path in examples:
+        notebook = nbformat.v4.new_notebook(cells=list(cells_of(path.read_text())))
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        ExecutePreprocessor(timeout=900, kernel_name="python3").preprocess(notebook, {"metadata": {"path": str(out)}})
+        temporary = out / f".{path.stem}.ipynb"
+        nbformat.write(notebook, temporary)
+        temporary.rename(out / f"{path.stem}.ipynb")
+        print(out / f"{path.stem}.ipynb")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(pathlib.Path(sys.argv[1]).resolve(), [pathlib.Path(name) for name in sys.argv[2:]] or sorted(EXAMPLES.glob("*.py")))

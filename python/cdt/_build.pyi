@@ -1,0 +1,3 @@
+version: str
+torch_version: str
+python_version: str

@@ -1,0 +1,102 @@
+"""What users pass, as the library wants it: models with their parameters, arrays as tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
+
+import numpy as np
+import torch
+
+from . import _core
+
+Params = Union[Sequence[torch.Tensor], Mapping[str, torch.Tensor]]
+Vector = Union[torch.Tensor, Sequence[torch.Tensor], Mapping[str, torch.Tensor], "np.ndarray[Any, Any]"]
+
+
+def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
+    """A model of the library: a module, or a function (params, x) -> y with its params.
+
+    Of a module, params chooses (its own parameters) or replaces (a dict by name, other tensors) what is differentiated.
+    """
+    if isinstance(model, _core.Model):
+        return model
+    if params is None:
+        if isinstance(model, torch.nn.Module):
+            return _core.Model(model.__call__, list(model.parameters()))
+        raise ValueError(f"expected a torch.nn.Module, or a function (params, x) -> y with params=; a {type(model).__name__} came without params")
+    if not callable(model):
+        raise ValueError(f"the model must be a torch.nn.Module or a function, but a {type(model).__name__} came")
+    tensors = list(params.values()) if isinstance(params, Mapping) else list(params)
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"params must be a list of tensors, or a dict of them by name; it holds a {type(tensor).__name__}")
+    if isinstance(model, torch.nn.Module):
+        own = {id(p) for p in model.parameters()}
+        if all(id(tensor) in own for tensor in tensors):
+            return _core.Model(model.__call__, tensors)
+        if not isinstance(params, Mapping):
+            raise ValueError("params of a module must be its own parameters, or a dict of tensors by the names of named_parameters()")
+        forward: Callable[..., torch.Tensor] = _functional(model)
+    else:
+        forward = model
+    leaves = _leaves(tensors)
+    packed: Any = dict(zip(params.keys(), leaves)) if isinstance(params, Mapping) else leaves
+    return _core.Model(lambda x: forward(packed, x), leaves)
+
+
+def _functional(module: torch.nn.Module) -> Callable[..., torch.Tensor]:
+    try:
+        from torch.func import functional_call  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from torch.nn.utils.stateless import functional_call
+
+    def call(params: Any, x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = functional_call(module, params, (x,))
+        return outputs
+
+    return call
+
+
+def _leaves(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors themselves where they can be differentiated; where none is meant to be, leaves that share their memory."""
+    if any(tensor.requires_grad for tensor in tensors):
+        return [tensor if tensor.is_leaf else tensor.detach().requires_grad_() for tensor in tensors]
+    return [tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor for tensor in tensors]
+
+
+def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") -> torch.Tensor:
+    """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
+    if isinstance(values, torch.Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+        if array.dtype == object or array.dtype.kind not in "biuf":
+            raise TypeError(f"its dtype is {array.dtype}")
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a tensor or an array of numbers, but a {type(values).__name__} came: {error}") from None
+    if like is None:
+        return tensor
+    first = like.parameters[0]
+    return tensor.to(first.device, first.dtype if tensor.is_floating_point() else None)
+
+
+def if_given(values: Any, like: Optional[_core.Model], name: str) -> Optional[torch.Tensor]:
+    """The same, of what may be left out."""
+    return None if values is None else as_tensor(values, like, name)
+
+
+def if_given_wide(values: Any, name: str) -> Optional[torch.Tensor]:
+    """Numbers in float64, of what may be left out."""
+    return None if values is None else as_tensor(values, None, name).detach().double()
+
+
+def flat(vector: Vector, model: _core.Model, name: str) -> torch.Tensor:
+    """One vector [P], from tensors shaped like the parameters too."""
+    if isinstance(vector, (torch.Tensor, np.ndarray)):
+        return as_tensor(vector, model, name).detach().reshape(-1)
+    parts = list(vector.values()) if isinstance(vector, Mapping) else list(vector)
+    shapes = [tuple(p.shape) for p in model.parameters]
+    if [tuple(part.shape) for part in parts] != shapes:
+        raise ValueError(f"{name} must be a vector of {model.parameter_count} entries, or tensors of the shapes {shapes}; shapes {[tuple(part.shape) for part in parts]} came")
+    return torch.cat([part.detach().reshape(-1) for part in parts])

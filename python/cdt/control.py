@@ -1,0 +1,183 @@
+"""Controllers for other people's training loops, Riccati equations, forecasts."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+import torch
+
+from . import _core
+from ._model import Params, as_model, as_tensor, if_given_wide
+from .report import Report, _axes, analyze
+
+
+class Controller:
+    """Steers the labels of a training loop so that the loop is stable at any learning rate, and slow modes learn faster.
+
+    In the loop, one line changes: the loss is taken against controller.augment(y_hat) instead of y.
+
+    model, x, y  the training samples, all of them: the controller acts on all outputs at once
+    lr           the learning rate of the loop (plain gradient descent)
+    p, q         weights on label augments and on errors; slow modes learn √(1 + q/p) times faster
+    loss         that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
+    Q, R         general weights [n, n], or diagonals [n], instead of qI and pI
+
+    >>> import torch.nn.functional as F
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+    >>> x = torch.rand(30, 2); y = x.prod(1, keepdim=True)
+    >>> controller = Controller(model, x, y, lr=1.0)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    >>> for step in range(50):
+    ...     y_hat = model(x)
+    ...     loss = F.mse_loss(y_hat, controller.augment(y_hat))
+    ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
+    >>> F.mse_loss(model(x), y).item() < 1e-3
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        x: Any,
+        y: Any,
+        *,
+        lr: float,
+        p: float = 0.1,
+        q: float = 1.0,
+        loss: str = "mse",
+        Q: Any = None,
+        R: Any = None,
+        params: Optional[Params] = None,
+        memory: Optional[int] = None,
+    ) -> None:
+        self._model = as_model(model, params)
+        self._x = as_tensor(x, self._model)
+        self._y = as_tensor(y, self._model, "y")
+        self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
+        self._lr, self._p, self._q, self._loss, self._memory = lr, p, q, loss, memory
+        self._Q, self._R = if_given_wide(Q, "Q"), if_given_wide(R, "R")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Designs the controller anew, for the kernel of the parameters as they are now: training moves it."""
+        found = _core.ntk(self._model, self._x, None, self._memory, torch.float64)
+        single = found.outputs.dtype == torch.float32
+        self._theta = found.theta
+        self._controller = _core.Controller(
+            found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, self._Q, self._R, single
+        )
+
+    def augment(self, y_hat: torch.Tensor) -> torch.Tensor:
+        """The labels to train on in this step, detached, shaped like y_hat: the model's outputs on all of x."""
+        return self._controller.augment(y_hat)
+
+    @property
+    def gain(self) -> torch.Tensor:
+        """K [n, n], float64: labels become y − K(y_hat − y). Of the cross entropy H + K, in coordinates of C − 1 a sample."""
+        return self._controller.gain
+
+    @property
+    def closed_loop_radius(self) -> float:
+        """The factor by which the slowest mode shrinks in a step; below 1."""
+        return self._controller.closed_loop_radius
+
+    @property
+    def kernel(self) -> torch.Tensor:
+        """The kernel that it was designed for, [n, n]."""
+        return self._theta
+
+    @property
+    def report(self) -> Report:
+        """The pre-flight report of the model as it is now, at this learning rate."""
+        return analyze(self._model, self._x, self._y, lr=self._lr, loss=self._loss, p=self._p, q=self._q, memory=self._memory)
+
+
+def dare(A: Any, B: Any, Q: Any, R: Any) -> _core.RiccatiSolution:
+    """Solves the discrete Riccati equation P = Q + AᵀPA − AᵀPB(R + BᵀPB)⁻¹BᵀPA, in float64.
+
+    The solution has P, K (the input is −K x), relative_residual, closed_loop_radius and iterations.
+
+    >>> solution = dare([[1.1]], [[1.0]], [[1.0]], [[1.0]])
+    >>> round(solution.P.item(), 6), solution.closed_loop_radius < 1
+    (1.773771, True)
+    """
+    matrices = [as_tensor(matrix, None, name).detach().double() for name, matrix in (("A", A), ("B", B), ("Q", Q), ("R", R))]
+    return _core.dare(*matrices)
+
+
+class Forecast:
+    """Training and validation curves of many learning rates and weights, computed instead of trained."""
+
+    def __init__(self, found: _core.Forecast) -> None:
+        self.candidates: List[Dict[str, Any]] = found.candidates
+        self.steps: List[int] = found.steps
+        self.train_loss: torch.Tensor = found.train_loss
+        self.val_loss: torch.Tensor = found.val_loss
+        self.best: Dict[str, Any] = found.best
+        self.best_descent: Optional[Dict[str, Any]] = found.best_descent
+        self.best_controlled: Optional[Dict[str, Any]] = found.best_controlled
+
+    def __repr__(self) -> str:
+        p = "" if self.best["p"] is None else f", p {self.best['p']:.3g}"
+        return f"cdt.Forecast of {len(self.candidates)} candidates: best {self.best['method']} at lr {self.best['lr']:.3g}{p}, validation loss {self.best['val_loss']:.4g} after {self.best['step']} steps"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Validation curves of the best candidates of gradient descent and of control. Returns matplotlib's axes."""
+        ax = _axes(ax)
+        for name, best in (("gradient descent", self.best_descent), ("controlled descent", self.best_controlled)):
+            if best is None:
+                continue
+            row = self.candidates.index({key: best[key] for key in ("method", "lr", "p")})
+            ax.loglog(self.steps, self.val_loss[row], label=f"{name}, lr {best['lr']:.3g}")
+        ax.set_xlabel("steps")
+        ax.set_ylabel("validation loss, forecast")
+        ax.legend()
+        return ax
+
+
+def forecast(
+    model: Any,
+    x: Any,
+    y: Any,
+    x_val: Any,
+    y_val: Any,
+    *,
+    lr: Union[float, Sequence[float], None] = None,
+    p: Union[float, Sequence[float], None] = None,
+    q: float = 1.0,
+    steps: Optional[Sequence[int]] = None,
+    decay: float = 0.0,
+    loss: str = "mse",
+    params: Optional[Params] = None,
+    memory: Optional[int] = None,
+) -> Forecast:
+    """Which learning rate, which p and how many steps do best on the validation samples, by the local model: nothing is trained.
+
+    lr, p  to try; default: 40 rates around the stability limit and 24 weights, a thousand curves
+
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+    >>> x = torch.rand(30, 2); y = x.prod(1, keepdim=True)
+    >>> found = forecast(model, x[:20], y[:20], x[20:], y[20:])
+    >>> found.best["val_loss"] < 0.1
+    True
+    """
+    made = as_model(model, params)
+    rates, weights = ([] if values is None else [float(values)] if isinstance(values, (int, float)) else [float(v) for v in values] for values in (lr, p))
+    return Forecast(
+        _core.forecast(
+            made,
+            as_tensor(x, made),
+            as_tensor(y, made, "y"),
+            as_tensor(x_val, made, "x_val"),
+            as_tensor(y_val, made, "y_val"),
+            loss,
+            rates,
+            weights,
+            q,
+            [] if steps is None else [int(step) for step in steps],
+            decay,
+            memory,
+        )
+    )

@@ -1,0 +1,412 @@
+"""Networks that predict tables, as scikit-learn's estimators: no learning rate, no number of epochs, text and missing values welcome."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import validation as _validation
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from . import _core
+from ._frames import add_column, column_of, is_frame, names_of, table_of, threads_of
+from .loading import EnsembleModule
+
+# What estimators decide themselves, or what is about files.
+_OWN = frozenset(
+    "file drop numeric text missing no-header delimiter target goal missing-target sample-weights class-weights loss seed threads tune importance"
+    " no-analysis csv-safe checkpoint-seconds hidden activation method ensemble folds no-refit no-intervals target-transform max-seconds device".split()
+)
+# The argument was renamed in scikit-learn 1.6.
+_FINITE = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check_array).parameters else "force_all_finite"
+
+
+def _values(value: Any) -> Optional[List[str]]:
+    """A setting as the program spells it; None where there is nothing to say."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return []
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [str(each) for each in value]
+    return [repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)]
+
+
+class _Estimator(BaseEstimator):
+    """What both have in common: options, checks of what comes, the fit."""
+
+    # Parameters, as the classes below take them.
+    hidden: Sequence[int]
+    activation: Optional[str]
+    method: str
+    ensemble: Optional[int]
+    folds: Optional[int]
+    refit: bool
+    max_seconds: Optional[float]
+    device: str
+    n_jobs: Optional[int]
+    random_state: Any
+    verbose: Any
+    options: Optional[Mapping[str, Any]]
+    # What there is after fit.
+    n_features_in_: int
+    _trained: _core.Trained
+    _columns: List[str]
+
+    def _more_tags(self) -> Dict[str, Any]:
+        return {"allow_nan": True}
+
+    def __sklearn_tags__(self) -> Any:  # of scikit-learn 1.6 and later
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_columns(self, X: Any, reset: bool) -> None:
+        """Their names and their number, by scikit-learn's own rules and words."""
+        for check in ("_check_feature_names", "_check_n_features"):
+            if hasattr(_validation, check):
+                getattr(_validation, check)(self, X, reset=reset)
+            else:
+                getattr(self, check)(X, reset=reset)
+
+    def _check_X(self, X: Any, reset: bool) -> Any:
+        least = 2 if reset else 1
+        if is_frame(X):
+            if X.shape[0] < least:
+                raise ValueError(f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of {least} is required.")
+            if X.shape[1] < 1:
+                raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+            checked = X
+        else:
+            # A mixed list would become text throughout; as objects its numbers stay numbers.
+            if isinstance(X, (list, tuple)) and np.asarray(X, dtype=object).ndim == 2 and np.asarray(X).dtype.kind in "US":
+                X = np.asarray(X, dtype=object)
+            checked = check_array(X, dtype=None, ensure_min_samples=least, estimator=self, **{_FINITE: "allow-nan"})
+        self._check_columns(X if is_frame(X) else checked, reset)
+        return checked
+
+    def _settings(self, seed: int) -> List[Tuple[str, List[str]]]:
+        hidden = [self.hidden] if isinstance(self.hidden, numbers.Integral) else list(self.hidden)
+        wanted: Dict[str, Any] = {
+            "hidden": hidden,
+            "activation": self.activation,
+            "method": self.method,
+            "ensemble": self.ensemble,
+            "folds": self.folds,
+            "no-refit": not self.refit,
+            "max-seconds": self.max_seconds,
+            "device": self.device,
+            "seed": seed,
+        }
+        for name, value in (self.options or {}).items():
+            spelled = str(name).replace("_", "-")
+            if spelled in _OWN:
+                raise ValueError(f"options: {name!r} has a parameter of its own, or no meaning for tables in memory")
+            wanted[spelled] = value
+        return [(name, values) for name, value in wanted.items() if (values := _values(value)) is not None]
+
+    def _seed(self) -> int:
+        """A whole number is the seed of `cdt train --seed`."""
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _fit(
+        self, X: Any, y: Any, targets: Sequence[str], sample_weight: Any, settings: Sequence[Tuple[str, List[str]]]
+    ) -> None:
+        """X is checked; y [n, t] are numbers. Rows of weight 0 are as no rows, and only ratios of weights matter."""
+        names = names_of(X)
+        weights = None
+        if sample_weight is not None:
+            weights = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (weights < 0).any():
+                raise ValueError("Negative values in data passed to `sample_weight`")
+            kept = weights > 0
+            if not kept.any():
+                raise ValueError("sample_weight: expected a weight above zero, but all are 0")
+            X, y, weights = (X.iloc[kept] if is_frame(X) else X[kept]), y[kept], weights[kept]
+            weights = weights / weights.mean()
+            if (weights == 1).all():
+                weights = None
+        table = table_of(X, names, {})
+        taken = set(names)
+        targets = [_free_name(name, taken) for name in targets]
+        for i, name in enumerate(targets):
+            table.add_numbers(name, np.ascontiguousarray(y[:, i], dtype=np.float64))
+        wanted = [("target", list(targets)), *self._settings(self._seed()), *settings]
+        if weights is not None:
+            name = _free_name("sample_weight", taken)
+            table.add_numbers(name, weights)
+            wanted.append(("sample-weights", [name]))
+        if not is_frame(X) and not any(name == "keep" for name, _ in wanted):
+            wanted.append(("keep", names))  # who passes an array has chosen its columns
+        found = _core.learn(table, wanted, threads_of(self.n_jobs), self._say if self.verbose else None)
+        self._trained = found["model"]
+        self._columns = names
+        self.notes_: List[str] = found["notes"]
+        self.n_iter_: int = found["points"]
+        self.n_members_: int = found["members"]
+        self.held_out_loss_ = np.asarray(found["held_out_loss"])
+        self.expected_: List[Dict[str, Any]] = found["expected"]
+        if self.verbose:
+            for line in [*self.notes_, *(each["text"] for each in self.expected_)]:
+                print(f"[{type(self).__name__}] {line}")
+
+    def _say(self, refit: bool, point: int, of: int, loss: float) -> None:
+        what = f"all rows, point {point + 1} of {of}" if refit else f"point {point} of at most {of}, held-out loss {loss:.4g}"
+        print(f"[{type(self).__name__}] {what}", flush=True)
+
+    def _table(self, X: Any) -> _core.Table:
+        check_is_fitted(self, "_trained")
+        X = self._check_X(X, reset=False)
+        table = _core.Table("X", X.shape[0])
+        for name, text in self._trained.columns:
+            add_column(table, name, column_of(X, self._columns.index(name)), text)
+        return table
+
+    def encode(self, X: Any) -> Tensor:
+        """The features [n, F] that the networks see: encoded and scaled, float64. `module_` takes them in its own precision."""
+        table = self._table(X)
+        return self._trained.encode(table, threads_of(self.n_jobs))
+
+    @property
+    def module_(self) -> EnsembleModule:
+        """What predicts, as a plain torch.nn.Module of encoded features; a new one each time."""
+        check_is_fitted(self, "_trained")
+        return EnsembleModule(self._trained)
+
+
+def _free_name(name: str, taken: "set[str]") -> str:
+    """The name, or with underscores behind it, such that no column has it yet."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+class CDTRegressor(RegressorMixin, _Estimator):
+    """A network (several, averaged) that predicts numbers from tables: arrays, or frames with text, dates and missing values.
+
+    It is `cdt train` under its goal "predict": a path of falling decay whose best point rows decide that were held out, then networks trained on all rows
+    to that point. No learning rate, no number of epochs, no scaling to do before.
+
+    hidden            widths of the layers between; () is a linear model of the encoded features
+    activation        relu, tanh, gelu, softplus or erf; None: networks take turns with relu and tanh
+    method            "path", or an optimizer with early stopping to compare with: "adam", "momentum", …
+    ensemble          networks trained on all rows; None: four where that takes seconds, else fewer
+    folds             parts of the rows, each held out in turn; None: as many as networks
+    refit             whether networks are trained on all rows in the end, or those that held rows out predict alone
+    intervals         whether to keep what `predict_interval` and `return_std` need (training rows, their residuals)
+    target_transform  "auto" learns the logarithm of targets that are above zero and skewed; "none", "log"
+    max_seconds       for the search of the point and the refit together; None: no limit
+    device            "cpu" or "cuda"; predictions are made on the CPU
+    n_jobs            threads; None: OMP_NUM_THREADS, else all cores
+    random_state      a whole number is the seed of `cdt train --seed`
+    verbose           prints each point, what was chosen, and what to expect of new rows
+    options           further settings by the names of `cdt train --help`: {"quantiles": 0, "clip": 5}
+
+    Of arrays every column is a feature. Of frames, columns that name rows (a running number, text that differs in each row) are left out, as `notes_` says.
+
+    Afterwards: `expected_` (the error to expect on new rows, beside a linear model's and the mean's), `notes_`, `n_iter_` (the point), `held_out_loss_` (by
+    point), `n_members_`, `module_` and `encode` (plain PyTorch).
+
+    >>> import numpy as np, cdt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (120, 2))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1]
+    >>> model = cdt.CDTRegressor(hidden=(32,), random_state=1).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    >>> mean.shape, std.shape, model.predict_interval(X[:3], coverage=0.8).shape
+    ((3,), (3,), (3, 2))
+    """
+
+    def __init__(
+        self,
+        hidden: Union[int, Sequence[int]] = (256, 256),
+        *,
+        activation: Optional[str] = None,
+        method: str = "path",
+        ensemble: Optional[int] = None,
+        folds: Optional[int] = None,
+        refit: bool = True,
+        intervals: bool = True,
+        target_transform: str = "auto",
+        max_seconds: Optional[float] = None,
+        device: str = "cpu",
+        n_jobs: Optional[int] = None,
+        random_state: Any = None,
+        verbose: Any = False,
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        self.hidden = hidden  # type: ignore[assignment]
+        self.activation = activation
+        self.method = method
+        self.ensemble = ensemble
+        self.folds = folds
+        self.refit = refit
+        self.intervals = intervals
+        self.target_transform = target_transform
+        self.max_seconds = max_seconds
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.options = options
+
+    def _more_tags(self) -> Dict[str, Any]:
+        return {**super()._more_tags(), "multioutput": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTRegressor":
+        """Learns y [n], or [n, t], from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        X = self._check_X(X, reset=True)
+        targets = [str(name) for name in y.columns] if is_frame(y) else [str(getattr(y, "name", None) or "y")]
+        y = np.asarray(check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self), dtype=np.float64)
+        if y.ndim > 2:
+            raise ValueError(f"y should be 1d or 2d, got an array of shape {y.shape} instead")
+        check_consistent_length(X, y)
+        self._single = y.ndim == 1
+        self.n_outputs_ = 1 if self._single else y.shape[1]
+        y = y.reshape(len(y), -1)
+        if len(targets) != y.shape[1]:
+            targets = [f"y{i}" for i in range(y.shape[1])]
+        settings = [("target-transform", [self.target_transform])]
+        if not self.intervals:
+            settings.append(("no-intervals", []))
+        self._fit(X, y, targets, sample_weight, settings)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predictions [n] (of y [n, t]: [n, t]); with return_std also their standard deviations, the noise of a new row included."""
+        table = self._table(X)
+        mean = self._shaped(self._trained.predict(table, threads_of(self.n_jobs)))
+        if not return_std:
+            return mean
+        return mean, self._shaped(self._trained.deviations(table, threads_of(self.n_jobs)))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Bounds [n, 2] (of y [n, t]: [n, t, 2]) that hold this share of new rows, if they are like those of training."""
+        low, high = self._trained_bounds(X, coverage)
+        return np.stack([self._shaped(low), self._shaped(high)], -1)
+
+    def _trained_bounds(self, X: Any, coverage: float) -> Tuple[Tensor, Tensor]:
+        table = self._table(X)
+        return self._trained.bounds(table, float(coverage), threads_of(self.n_jobs))
+
+    def _shaped(self, values: Tensor) -> Any:
+        return values.numpy()[:, 0] if self._single else values.numpy()
+
+
+class CDTClassifier(ClassifierMixin, _Estimator):
+    """A network (several, averaged) that predicts classes from tables: arrays, or frames with text, dates and missing values.
+
+    Parameters and attributes are those of CDTRegressor, as far as they make sense for classes, and
+
+    class_weight  None, "balanced" or a dict of weights by class; they multiply sample_weight
+
+    Probabilities are calibrated on rows that were held out. Classes may be text or numbers.
+
+    >>> import numpy as np, cdt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(120, 2))
+    >>> y = np.where((X**2).sum(1) > 1.4, "outside", "inside")
+    >>> model = cdt.CDTClassifier(hidden=(32,), random_state=1).fit(X, y)
+    >>> model.predict([[0.0, 0.1], [2.0, 2.0]]).tolist()
+    ['inside', 'outside']
+    >>> model.predict_proba(X[:5]).shape
+    (5, 2)
+    """
+
+    classes_: "np.ndarray[Any, Any]"
+
+    def __init__(
+        self,
+        hidden: Union[int, Sequence[int]] = (256, 256),
+        *,
+        activation: Optional[str] = None,
+        method: str = "path",
+        ensemble: Optional[int] = None,
+        folds: Optional[int] = None,
+        refit: bool = True,
+        class_weight: Union[None, str, Mapping[Any, float]] = None,
+        max_seconds: Optional[float] = None,
+        device: str = "cpu",
+        n_jobs: Optional[int] = None,
+        random_state: Any = None,
+        verbose: Any = False,
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        self.hidden = hidden  # type: ignore[assignment]
+        self.activation = activation
+        self.method = method
+        self.ensemble = ensemble
+        self.folds = folds
+        self.refit = refit
+        self.class_weight = class_weight
+        self.max_seconds = max_seconds
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.options = options
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTClassifier":
+        """Learns the classes y [n] from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        X = self._check_X(X, reset=True)
+        name = str(getattr(y, "name", None) or "y")
+        y = column_or_1d(y, warn=True)
+        _validation.assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__} needs two classes or more, but all of y is of one class, {self.classes_[0]!r}")
+        self._fit(X, codes.reshape(-1, 1), [name], sample_weight, [("loss", ["cross-entropy"]), *self._class_weights()])
+        return self
+
+    def _class_weights(self) -> List[Tuple[str, List[str]]]:
+        if self.class_weight is None:
+            return []
+        if self.class_weight == "balanced":
+            return [("class-weights", ["balanced"])]
+        if not isinstance(self.class_weight, Mapping):
+            raise ValueError(f'class_weight must be None, "balanced" or a dict, but came {self.class_weight!r}')
+        known = {label: code for code, label in enumerate(self.classes_.tolist())}
+        weights = []
+        for label, weight in self.class_weight.items():
+            if label not in known:
+                raise ValueError(f"class_weight: {label!r} is no class of y; there are {list(known)}")
+            weights.append(f"{known[label]}={float(weight)!r}")
+        return [("class-weights", weights)] if weights else []
+
+    def predict_proba(self, X: Any) -> Any:
+        """The probability of each class [n, C], in the order of `classes_`."""
+        table = self._table(X)
+        found = self._trained.predict(table, threads_of(self.n_jobs)).numpy()
+        codes = [int(name) for name in self._trained.classes]
+        if len(codes) == len(self.classes_):
+            return found
+        values = np.zeros((len(found), len(self.classes_)))  # classes of weight 0 alone were not learned
+        values[:, codes] = found
+        return values
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row [n]."""
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]

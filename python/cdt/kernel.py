@@ -1,0 +1,173 @@
+"""Neural tangent kernels of PyTorch models, and products with their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
+import numpy as np
+import torch
+
+from . import _core
+from ._model import Params, Vector, as_model, as_tensor, flat
+
+
+def ntk(
+    model: Any,
+    x: Any,
+    x2: Any = None,
+    *,
+    params: Optional[Params] = None,
+    memory: Optional[int] = None,
+    accumulate: torch.dtype = torch.float64,
+) -> torch.Tensor:
+    """The empirical neural tangent kernel J Jᵀ, [n, n], or between the samples x and x2, [n, n2].
+
+    Rows are stacked sample by sample: entry (i·c + a, j·c + b) belongs to output a of sample i and output b of sample j, with c outputs a sample.
+
+    model       any torch.nn.Module, or a function (params, x) -> y
+    params      of a function, its parameters: a list, or a dict by name; of a module, which parameters count (default: all that require gradients)
+    memory      bytes to use beyond the kernel itself (default: 2 GiB); samples are processed in blocks that fit
+    accumulate  dtype of the kernel and of its sums
+
+    Layers must treat samples one by one: batch norm and dropout in training mode are refused, call model.eval() first. The kernel checks itself
+    against autograd and is never returned where it fails.
+
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    >>> theta = ntk(model, torch.randn(4, 2))
+    >>> theta.shape, theta.dtype
+    (torch.Size([4, 4]), torch.float64)
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> ntk(lambda params, x: x @ params["w"], torch.eye(2), params={"w": w})
+    tensor([[1., 0.],
+            [0., 1.]], dtype=torch.float64)
+    """
+    made = as_model(model, params)
+    other = None if x2 is None else as_tensor(x2, made, "x2")
+    return _core.ntk(made, as_tensor(x, made), other, memory, accumulate).theta
+
+
+class NTK:
+    """The kernel as a linear operator: products with vectors, no matrix.
+
+    The parameters must stay as they are while it is in use, and so must x.
+
+    >>> _ = torch.manual_seed(0)
+    >>> model, x = torch.nn.Linear(3, 2), torch.randn(50, 3)
+    >>> theta = NTK(model, x)
+    >>> theta.shape
+    (100, 100)
+    >>> (theta @ torch.ones(100)).shape
+    torch.Size([100])
+    >>> values, vectors = theta.eigsh(3)
+    >>> bool(values[-1] > values[0]), vectors.shape
+    (True, torch.Size([100, 3]))
+    """
+
+    def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None, memory: Optional[int] = None) -> None:
+        made = as_model(model, params)
+        self._operator = _core.NtkOperator(made, as_tensor(x, made), memory)
+        self._dtype = made.parameters[0].dtype
+
+    @property
+    def shape(self) -> Tuple[int, int]:
+        """(n, n), n the number of samples times that of outputs."""
+        return (self._operator.size, self._operator.size)
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """What the model returned for x, [samples, outputs a sample]."""
+        return self._operator.outputs
+
+    def __matmul__(self, other: Any) -> Any:
+        """The product with a vector [n] or a matrix [n, k], in its dtype; an array gives an array."""
+        if isinstance(other, torch.Tensor):
+            return self._operator.apply(other.detach())
+        vector = torch.from_numpy(np.array(other, dtype=np.float64)).to(self.outputs.device)
+        return self._operator.apply(vector).cpu().numpy()
+
+    def trace(self) -> float:
+        """The sum of all eigenvalues."""
+        return self._operator.trace()
+
+    def eigsh(self, m: int, *, tol: float = 1e-10, seed: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
+        """The m largest eigenvalues, ascending as SciPy's, and their vectors [n, m], by block Lanczos on products alone."""
+        found = self._operator.leading_modes(m, tol, seed)
+        if not found.converged:
+            raise RuntimeError(f"the {m} largest eigenvalues were not found to {tol:g} after {found.products} products; a larger tol will do, or fewer of them")
+        return found.values, found.vectors
+
+    def to_scipy(self) -> Any:
+        """The same as scipy.sparse.linalg.LinearOperator, in float64."""
+        from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped,unused-ignore]
+
+        return LinearOperator(self.shape, matvec=lambda v: self @ v.reshape(-1), matmat=self.__matmul__, rmatvec=lambda v: self @ v.reshape(-1), dtype=np.float64)
+
+    def __repr__(self) -> str:
+        return f"cdt.NTK of shape {self.shape}"
+
+
+def jvp(model: Any, x: Any, u: Vector, *, params: Optional[Params] = None) -> torch.Tensor:
+    """J u [n]: how the outputs move with the parameters.
+
+    u is a vector [P] in the order of the trainable parameters, or tensors shaped like them, as a list or a dict by name.
+
+    >>> model = torch.nn.Linear(2, 1, bias=False)
+    >>> jvp(model, torch.eye(2), [torch.tensor([[3.0, 4.0]])])
+    tensor([3., 4.])
+    """
+    made = as_model(model, params)
+    return _core.jvp(made, as_tensor(x, made), flat(u, made, "u"))
+
+
+def vjp(model: Any, x: Any, v: Any, *, params: Optional[Params] = None) -> torch.Tensor:
+    """Jᵀ v [P]: the gradient of v·y with respect to the trainable parameters, as one vector. v has n entries, in any shape.
+
+    >>> model = torch.nn.Linear(2, 1, bias=False)
+    >>> vjp(model, torch.eye(2), torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    made = as_model(model, params)
+    seed = as_tensor(v, made, "v").detach().reshape(-1)
+    return _core.vjp(made, as_tensor(x, made), seed)
+
+
+class Linearization:
+    """A model's first-order expansion in its parameters, at those it had when this was made: y₀ + J₀(θ − θ₀)."""
+
+    def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None) -> None:
+        self._model = as_model(model, params)
+        self._local = _core.LocalModel(self._model, as_tensor(x, self._model))
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """y₀ [n], float64."""
+        return self._local.outputs
+
+    def displacement(self) -> torch.Tensor:
+        """θ − θ₀ [P], of the model as it is now."""
+        return self._local.displacement()
+
+    def __call__(self, displacement: Optional[Vector] = None) -> torch.Tensor:
+        """What it predicts [n], float64, for the model as it is now, or for another displacement."""
+        if displacement is None:
+            return self._local.predict(self._local.displacement())
+        return self._local.predict(flat(displacement, self._model, "displacement"))
+
+    def error(self) -> float:
+        """How far the model itself is from that: ‖y − (y₀ + J₀(θ − θ₀))‖."""
+        return self._local.error()
+
+
+def linearize(model: Any, x: Any, *, params: Optional[Params] = None) -> Linearization:
+    """The model's linearization in its parameters, here and now.
+
+    >>> _ = torch.manual_seed(0)
+    >>> model, x = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)), torch.randn(4, 2)
+    >>> local = linearize(model, x)
+    >>> with torch.no_grad():
+    ...     _ = model[0].weight.add_(0.001)
+    >>> local.error() < 1e-5
+    True
+    """
+    return Linearization(model, x, params=params)

@@ -1,0 +1,219 @@
+"""The whole training loop, on your own module."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+import torch
+
+from . import _core
+from ._model import Params, as_model, as_tensor, if_given
+
+# Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
+_HELD_OUT = 0.2
+_PATIENCE = 5
+_MOST_POINTS = 40
+
+
+def train_options(**settings: Any) -> _core.TrainOptions:
+    """The library's options; None leaves its default."""
+    options = _core.TrainOptions()
+    known = {name for name in dir(options) if not name.startswith("_") and name != "require_valid"}
+    for name, value in settings.items():
+        if name not in known:
+            raise TypeError(f"unknown setting {name!r}; there are {', '.join(sorted(known))}")
+        if value is not None:
+            try:
+                setattr(options, name, value)
+            except TypeError:
+                raise TypeError(f"{name} cannot be {value!r}") from None
+    return options
+
+
+@dataclass
+class FitResult:
+    """How a training ended. `history` has a row for each step, as arrays by name."""
+
+    outcome: str
+    steps: int
+    train_loss: float
+    val_loss: float
+    best_step: int
+    linearizations: int
+    rejected: int
+    learning_rate: float
+    seconds: float
+    history: Dict[str, "np.ndarray[Any, Any]"]
+    words: str
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def plot(self, ax: Any = None) -> Any:
+        """The losses by step. Returns matplotlib's axes."""
+        from .report import _axes
+
+        ax = _axes(ax)
+        for name, label in (("train_loss", "training"), ("val_loss", "validation")):
+            if np.isfinite(self.history[name]).any():
+                ax.semilogy(self.history["step"], self.history[name], label=label)
+        ax.set_xlabel("step")
+        ax.set_ylabel("loss")
+        ax.legend()
+        return ax
+
+
+def fit(
+    model: Any,
+    x: Any,
+    y: Any,
+    *,
+    goal: str = "fit",
+    method: Optional[str] = None,
+    x_val: Any = None,
+    y_val: Any = None,
+    sample_weight: Any = None,
+    output_weight: Any = None,
+    callback: Optional[Callable[[Dict[str, Any]], Any]] = None,
+    progress: Optional[bool] = None,
+    refit: bool = True,
+    params: Optional[Params] = None,
+    seed: int = 1,
+    **settings: Any,
+) -> FitResult:
+    """Trains a module in place, to the end.
+
+    goal      "fit": the training samples, as well as they can be (method "guarded"); "predict": new samples. Then a fifth of the rows (or x_val, y_val)
+              is held out, a path of falling decay (method "path") ends where they are predicted best, and with refit the walk is taken again on all
+              rows, to that point.
+    method    "guarded", "path", "cdt", "gd", "gd-matched", "adam", "momentum" or "lbfgs"
+    callback  called after each step with its row of the history, a dict; a true answer ends the training
+    progress  a bar (tqdm, if installed); default: where a terminal or a notebook is
+    settings  loss ("mse"), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize, memory,
+              as `cdt train --help` explains them
+
+    Ctrl-C ends the training: the module then has the parameters of the last step that was kept, and the outcome is "interrupted".
+
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+    >>> x = torch.linspace(-1, 1, 40).unsqueeze(1)
+    >>> result = fit(model, x, torch.sin(3 * x), stop_loss=1e-6)
+    >>> result.outcome, result.train_loss <= 1e-6
+    ('target', True)
+    """
+    if goal not in ("fit", "predict"):
+        raise ValueError(f'goal must be "fit" or "predict", not {goal!r}')
+    made = as_model(model, params)
+    samples = _Samples(
+        as_tensor(x, made),
+        as_tensor(y, made, "y"),
+        if_given(x_val, made, "x_val"),
+        if_given(y_val, made, "y_val"),
+        if_given(sample_weight, made, "sample_weight"),
+        if_given(output_weight, made, "output_weight"),
+    )
+    settings = {"method": "guarded" if goal == "fit" else "path", "seed": seed, **settings}
+    if method is not None:
+        settings["method"] = method
+    if goal == "fit":
+        return _run(made, samples, settings, callback, progress)
+    return _fit_to_predict(made, samples, {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}, callback, progress, refit)
+
+
+@dataclass
+class _Samples:
+    x: torch.Tensor
+    y: torch.Tensor
+    x_val: Optional[torch.Tensor]
+    y_val: Optional[torch.Tensor]
+    sample_weight: Optional[torch.Tensor]
+    output_weight: Optional[torch.Tensor]
+
+    def hold_out(self, seed: int) -> _Samples:
+        """A random fifth of the rows as validation samples."""
+        if len(self.x) < 5:
+            raise ValueError(f'goal="predict" holds a fifth of the rows out, and there are only {len(self.x)}; give x_val and y_val')
+        order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(seed)).to(self.x.device)
+        count = max(1, round(len(self.x) * _HELD_OUT))
+        held, kept = order[:count], order[count:]
+        weight = None if self.sample_weight is None else self.sample_weight[kept]
+        return _Samples(self.x[kept], self.y[kept], self.x[held], self.y[held], weight, self.output_weight)
+
+
+def _fit_to_predict(
+    model: _core.Model,
+    samples: _Samples,
+    settings: Dict[str, Any],
+    callback: Optional[Callable[..., Any]],
+    progress: Optional[bool],
+    refit: bool,
+) -> FitResult:
+    if samples.x_val is not None:
+        return _run(model, samples, settings, callback, progress)
+    start = [p.detach().clone() for p in model.parameters]
+    result = _run(model, samples.hold_out(settings["seed"]), settings, callback, progress)
+    if not refit or result.outcome == "interrupted" or result.best_step < 1:
+        return result
+    judged = [p.detach().clone() for p in model.parameters]
+    _put(model, start)
+    again = _run(model, samples, {**settings, "steps": result.best_step, "patience": 0}, None, progress)
+    if again.outcome in ("interrupted", "diverged"):
+        _put(model, judged)
+        return result
+    return replace(
+        result, train_loss=again.train_loss, seconds=result.seconds + again.seconds, linearizations=result.linearizations + again.linearizations
+    )
+
+
+def _put(model: _core.Model, values: List[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters, values):
+            parameter.copy_(value)
+
+
+def _run(
+    model: _core.Model, samples: _Samples, settings: Dict[str, Any], callback: Optional[Callable[..., Any]], progress: Optional[bool]
+) -> FitResult:
+    options = train_options(**settings)
+    trainer = _core.Trainer(
+        model, samples.x, samples.y, samples.x_val, samples.y_val, samples.sample_weight, samples.output_weight, options, None
+    )
+    bar = _bar(options.steps) if progress or (progress is None and _watched()) else None
+
+    def on_step(row: Dict[str, Any]) -> bool:
+        if bar is not None:
+            bar.set_postfix(loss=f"{row['train_loss']:.3g}", refresh=False)
+            bar.update()
+        return bool(callback(row)) if callback is not None else False
+
+    try:
+        found = trainer.run(on_step, False)
+    except KeyboardInterrupt:
+        found = trainer.run(None, True)
+    finally:
+        if bar is not None:
+            bar.close()
+    return FitResult(
+        found.outcome, found.steps, found.train_loss, found.val_loss, found.best_step, found.linearizations, found.rejected,
+        found.learning_rate, found.seconds, _columns(found.history), found.in_words(),
+    )  # fmt: skip
+
+
+def _columns(rows: List[Dict[str, Any]]) -> Dict[str, "np.ndarray[Any, Any]"]:
+    names = list(rows[0]) if rows else ["step", "train_loss", "val_loss"]
+    return {name: np.array([row[name] for row in rows]) for name in names}
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _bar(steps: int) -> Any:
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    return tqdm(total=steps, unit="step", leave=False)

@@ -1,0 +1,279 @@
+/// Analysis, controllers, forecasts.
+#include <cdt/analysis/report.h>
+#include <cdt/control/cross_entropy.h>
+#include <cdt/control/forecast.h>
+#include <cdt/control/general.h>
+#include <cdt/control/riccati.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/study/findings.h>
+
+#include "model.h"
+
+namespace cdt::python {
+namespace py = pybind11;
+using torch::Tensor;
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+namespace {
+
+/// What was found, as text, as JSON, and its spectrum.
+struct Analysis {
+  std::string text;
+  std::string json;
+  Tensor eigenvalues;
+};
+
+Analysis as_analysis(const study::Findings& findings) {
+  return {study::to_text(findings), study::to_json(findings), findings.modes.values};
+}
+
+study::Findings analyze_model(const kernel::Model& model, train::TrainData data,
+                              study::AnalysisOptions options, const std::string& loss) {
+  options.loss = dynamics::parse_loss(loss);
+  options.progress = [](int64_t, int64_t) { check_signals(); };
+  train::TrainOptions plain;
+  plain.method = train::Method::kAdam;  // asks nothing of the loss
+  plain.loss = options.loss;
+  return study::analyze(model, train::prepare(std::move(data), model, plain), options);
+}
+
+train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<Tensor>& x_val,
+                         const std::optional<Tensor>& y_val) {
+  train::TrainData data;
+  data.x = x;
+  data.y = y;
+  if (x_val) data.x_val = *x_val;
+  if (y_val) data.y_val = *y_val;
+  return data;
+}
+
+Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
+                 const std::optional<Tensor>& x_val, const std::optional<Tensor>& y_val,
+                 const std::string& loss, std::optional<double> lr, double p, double q,
+                 int64_t trial_steps, std::optional<int64_t> memory) {
+  study::AnalysisOptions options;
+  options.learning_rate = lr;
+  options.p = p;
+  options.q = q;
+  options.trial_steps = trial_steps;
+  options.forecast = x_val.has_value();
+  if (memory) options.memory_bytes = *memory;
+  return as_analysis(analyze_model(model, data_of(x, y, x_val, y_val), options, loss));
+}
+
+/// Of a kernel that somebody has: Θ in float64, from a matrix that once had `precision`.
+Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
+                        const std::optional<Tensor>& outputs, const std::string& loss,
+                        std::optional<double> lr, double p, double q, bool single) {
+  const auto precision = single ? torch::kFloat32 : torch::kFloat64;
+  const dynamics::Modes modes =
+      dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), precision), precision);
+  analysis::PreflightOptions options;
+  options.loss = dynamics::parse_loss(loss);
+  dynamics::require_quadratic(options.loss, "the analysis of a kernel alone");
+  const double factor = dynamics::gradient_factor(options.loss, modes.size());
+  options.learning_rate =
+      lr.value_or(train::start_rate(train::Method::kGd, dynamics::unit_rate(modes, factor)));
+  options.q = q;
+  options.rho = p;
+  options.labels = y;
+  options.outputs = outputs;
+  auto preflight = analysis::analyze(theta, modes, options);
+  preflight.riccati_residual = control::riccati_residual(
+      control::design_spectral(modes, options.learning_rate * factor, {q, p, {}, {}}), theta);
+  return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
+}
+
+/// The controllers behind one face. Labels are [r, n_L] or distributions, float64.
+class Controller {
+ public:
+  /// With neither Q nor R: Q = qI, R = pI, in closed form.
+  Controller(const Tensor& theta, const Tensor& outputs, Tensor labels, const std::string& loss,
+             double lr, double p, double q, const std::optional<Tensor>& Q,
+             const std::optional<Tensor>& R, bool single)
+      : labels_(std::move(labels)) {
+    const auto kind = dynamics::parse_loss(loss);
+    const auto dtype = single ? torch::kFloat32 : torch::kFloat64;
+    if (kind == dynamics::Loss::kCrossEntropy) {
+      CDT_REQUIRE(!Q && !R, "Q and R are for quadratic losses, not cross-entropy");
+      control::CrossEntropyOptions options;
+      options.q = q;
+      options.rho = p;
+      options.network_dtype = dtype;
+      controller_ = control::design_cross_entropy(theta, outputs, labels_, lr, options);
+      return;
+    }
+    const int64_t n = theta.size(0);
+    const double scale = dynamics::step_scale(lr, kind, n);
+    const auto modes = dynamics::decompose(theta, tol::rank_of_computed(n, dtype));
+    if (!Q && !R) {
+      controller_ = control::design_spectral(modes, scale, {q, p, {}, {}});
+      return;
+    }
+    const auto ones = [&] { return torch::ones({n}, theta.options()); };
+    controller_ = control::design_general(modes, scale, Q ? *Q : q * ones(), R ? *R : p * ones());
+  }
+
+  Tensor augment(const Tensor& y_hat) const {
+    if (const auto* classes = std::get_if<control::CrossEntropyController>(&controller_)) {
+      return classes->augment(y_hat);
+    }
+    CDT_REQUIRE(y_hat.numel() == labels_.numel(), "the controller was designed for ",
+                labels_.numel(), " outputs, these are ", y_hat.numel());
+    const Tensor labels = labels_.view(y_hat.sizes());
+    if (const auto* general = std::get_if<control::GeneralController>(&controller_)) {
+      return general->augment(y_hat, labels);
+    }
+    return std::get<control::SpectralController>(controller_).augment(y_hat, labels);
+  }
+
+  /// K with y_u = −K(ŷ − y); of the cross entropy in its own coordinates: H + K.
+  Tensor gain() const {
+    if (const auto* classes = std::get_if<control::CrossEntropyController>(&controller_)) {
+      return classes->steering;
+    }
+    if (const auto* general = std::get_if<control::GeneralController>(&controller_)) {
+      return general->K;
+    }
+    return std::get<control::SpectralController>(controller_).gain_matrix();
+  }
+
+  double radius() const {
+    if (const auto* classes = std::get_if<control::CrossEntropyController>(&controller_)) {
+      return classes->closed_loop_radius;
+    }
+    if (const auto* general = std::get_if<control::GeneralController>(&controller_)) {
+      return general->closed_loop_radius;
+    }
+    return std::get<control::SpectralController>(controller_).closed_loop_radius();
+  }
+
+ private:
+  Tensor labels_;
+  std::variant<control::SpectralController, control::GeneralController,
+               control::CrossEntropyController>
+      controller_;
+};
+
+/// Labels as the library wants them.
+Tensor prepared_labels(const kernel::Model& model, const Tensor& x, const Tensor& y,
+                       const std::string& loss) {
+  train::TrainOptions plain;
+  plain.method = train::Method::kAdam;
+  plain.loss = dynamics::parse_loss(loss);
+  return train::prepare(data_of(x, y, {}, {}), model, plain).y;
+}
+
+control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Tensor& y,
+                           const Tensor& x_val, const Tensor& y_val, const std::string& loss,
+                           const std::vector<double>& lr, const std::vector<double>& p, double q,
+                           const std::vector<int64_t>& steps, double decay,
+                           std::optional<int64_t> memory) {
+  train::TrainOptions plain;
+  plain.method = train::Method::kAdam;
+  plain.loss = dynamics::parse_loss(loss);
+  dynamics::require_quadratic(plain.loss, "a forecast");
+  const auto data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
+  kernel::NtkOptions ntk;
+  if (memory) ntk.memory_bytes = *memory;
+  ntk.progress = [](int64_t, int64_t) { check_signals(); };
+  const auto kernel = kernel::empirical_ntk(model, data.x, ntk);
+  const auto cross = kernel::empirical_ntk(model, data.x_val, data.x, ntk);
+  const auto error = [](const kernel::Ntk& found, const Tensor& labels) {
+    return found.outputs.to(torch::kFloat64).reshape({-1}) - labels.reshape({-1});
+  };
+  const auto modes = dynamics::decompose(
+      kernel.theta, tol::rank_of_computed(kernel.theta.size(0), kernel.network_dtype));
+  const auto problem =
+      dynamics::modal_problem(modes, error(kernel, data.y), cross.theta, error(cross, data.y_val));
+  control::ForecastOptions options;
+  options.learning_rates = lr;
+  options.weights = p;
+  options.q = q;
+  options.steps = steps;
+  options.decay = decay;
+  return control::forecast(problem, plain.loss, options);
+}
+
+py::object point(const std::optional<control::ForecastPoint>& found) {
+  if (!found) return py::none();
+  py::dict fields;
+  fields["method"] = found->method();
+  fields["lr"] = found->candidate.learning_rate;
+  fields["p"] = found->candidate.controlled ? py::cast(found->candidate.p) : py::none();
+  fields["step"] = found->step;
+  fields["train_loss"] = found->train_loss;
+  fields["val_loss"] = found->validation_loss;
+  return fields;
+}
+
+py::list candidates(const control::Forecast& forecast) {
+  py::list all;
+  for (const control::Candidate& candidate : forecast.candidates) {
+    py::dict fields;
+    fields["method"] = candidate.controlled ? "cdt" : "gd";
+    fields["lr"] = candidate.learning_rate;
+    fields["p"] = candidate.controlled ? py::cast(candidate.p) : py::none();
+    all.append(fields);
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_control(py::module_& module) {
+  py::class_<control::RiccatiSolution>(module, "RiccatiSolution")
+      .def_readonly("P", &control::RiccatiSolution::P)
+      .def_readonly("K", &control::RiccatiSolution::K)
+      .def_readonly("relative_residual", &control::RiccatiSolution::relative_residual)
+      .def_readonly("closed_loop_radius", &control::RiccatiSolution::closed_loop_radius)
+      .def_readonly("iterations", &control::RiccatiSolution::iterations);
+  module.def(
+      "dare",
+      [](const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R) {
+        return control::solve_riccati(A, B, Q, R);
+      },
+      py::arg("A"), py::arg("B"), py::arg("Q"), py::arg("R"), Unlocked());
+
+  py::class_<Analysis>(module, "Analysis")
+      .def_readonly("text", &Analysis::text)
+      .def_readonly("json", &Analysis::json)
+      .def_readonly("eigenvalues", &Analysis::eigenvalues);
+  module.def("analyze", &analyze, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
+             py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
+             py::arg("trial_steps"), py::arg("memory"), Unlocked());
+  module.def("analyze_kernel", &analyze_kernel, py::arg("theta"), py::arg("y"), py::arg("outputs"),
+             py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"), py::arg("single"),
+             Unlocked());
+
+  py::class_<Controller>(module, "Controller")
+      .def(py::init<const Tensor&, const Tensor&, Tensor, const std::string&, double, double,
+                    double, const std::optional<Tensor>&, const std::optional<Tensor>&, bool>(),
+           py::arg("theta"), py::arg("outputs"), py::arg("labels"), py::arg("loss"), py::arg("lr"),
+           py::arg("p"), py::arg("q"), py::arg("Q"), py::arg("R"), py::arg("single"), Unlocked())
+      .def("augment", &Controller::augment, py::arg("y_hat"), Unlocked())
+      .def_property_readonly("gain", &Controller::gain)
+      .def_property_readonly("closed_loop_radius", &Controller::radius);
+  module.def("prepared_labels", &prepared_labels, py::arg("model"), py::arg("x"), py::arg("y"),
+             py::arg("loss"), Unlocked());
+
+  py::class_<control::Forecast>(module, "Forecast")
+      .def_property_readonly("candidates", &candidates)
+      .def_readonly("steps", &control::Forecast::steps)
+      .def_property_readonly("train_loss",
+                             [](const control::Forecast& f) { return f.curves.train; })
+      .def_property_readonly("val_loss",
+                             [](const control::Forecast& f) { return f.curves.validation; })
+      .def_property_readonly("best", [](const control::Forecast& f) { return point(f.best); })
+      .def_property_readonly("best_descent",
+                             [](const control::Forecast& f) { return point(f.best_descent); })
+      .def_property_readonly("best_controlled",
+                             [](const control::Forecast& f) { return point(f.best_controlled); });
+  module.def("forecast", &forecast, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
+             py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
+             py::arg("steps"), py::arg("decay"), py::arg("memory"), Unlocked());
+}
+
+}  // namespace cdt::python

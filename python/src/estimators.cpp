@@ -1,0 +1,379 @@
+/// What estimators and loaded runs need of the library: tables, models that predict, learning.
+#include "interruptible.h"
+// Python first, as its headers want it
+
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/nn/mlp.h>
+#include <cdt/run/folder.h>
+#include <cdt/run/learn.h>
+#include <cdt/run/settings.h>
+#include <pybind11/numpy.h>
+
+#include <mutex>
+
+namespace cdt::python {
+namespace py = pybind11;
+using torch::Tensor;
+
+namespace {
+
+using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using Codes = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
+
+/// Fewer rows are predicted at once, on the thread that asks.
+constexpr int64_t kFewRows = 4096;
+
+template <class Array>
+auto values_of(const Array& array, const std::string& name, size_t rows) {
+  CDT_REQUIRE(array.ndim() == 1 && static_cast<size_t>(array.size()) == rows, "column ",
+              data::in_quotes(name), ": expected ", rows, " values, but came ", array.size());
+  return std::vector(array.data(), array.data() + array.size());
+}
+
+/// Columns come one by one, all of `rows` rows.
+std::shared_ptr<data::Table> make_table(const std::string& source, int64_t rows) {
+  CDT_REQUIRE(rows >= 0, "expected 0 rows or more, but came ", rows);
+  auto table = std::make_shared<data::Table>();
+  table->source = source;
+  table->lines.resize(static_cast<size_t>(rows));
+  for (size_t i = 0; i < table->lines.size(); ++i) table->lines[i] = static_cast<int64_t>(i + 1);
+  return table;
+}
+
+void add_column(data::Table& table, data::Column column) {
+  CDT_REQUIRE(table.find(column.name) == nullptr, table.source,
+              ": expected names that differ, but came ", data::in_quotes(column.name), " twice");
+  table.columns.push_back(std::move(column));
+}
+
+void add_numbers(data::Table& table, const std::string& name, const Numbers& numbers) {
+  data::Column column;
+  column.name = name;
+  column.numbers = values_of(numbers, name, table.lines.size());
+  for (size_t i = 0; i < column.numbers.size(); ++i) {
+    CDT_REQUIRE(!std::isinf(column.numbers[i]), table.source, ", row ", i, ": column ",
+                data::in_quotes(name), " must not be infinite");
+  }
+  add_column(table, std::move(column));
+}
+
+void add_texts(data::Table& table, const std::string& name, const Codes& codes,
+               const std::vector<std::string>& categories) {
+  data::Column column;
+  column.name = name;
+  column.type = data::ColumnType::kText;
+  column.codes = values_of(codes, name, table.lines.size());
+  column.categories = categories;
+  for (size_t i = 1; i < categories.size(); ++i) {
+    CDT_REQUIRE(categories[i - 1] < categories[i], "column ", data::in_quotes(name),
+                ": expected categories in order");
+  }
+  for (const int32_t code : column.codes) {
+    CDT_REQUIRE(code >= -1 && code < static_cast<int64_t>(categories.size()), "column ",
+                data::in_quotes(name), ": there is no category ", code);
+  }
+  add_column(table, std::move(column));
+}
+
+/// A model that predicts in float64, whatever it was trained in: so predictions do not depend, but
+/// for the last bits of float64, on which rows are asked for together. Never changes once it is
+/// made.
+struct Trained {
+  study::TrainedModel model;
+  torch::ScalarType dtype = torch::kFloat32;  ///< that it was trained and is saved in
+
+  explicit Trained(study::TrainedModel found) : model(std::move(found)) {
+    dtype = model.predictor.members.at(0)->dtype();
+    for (const nn::Network& member : model.predictor.members) {
+      member->to(torch::kCPU);
+      member->to(torch::kFloat64);
+    }
+  }
+};
+using TrainedPtr = std::shared_ptr<const Trained>;
+using TablePtr = std::shared_ptr<const data::Table>;
+
+py::bytes to_bytes(const Trained& trained) {
+  SafeTensors content = study::to_safetensors(trained.model);
+  for (auto& [name, tensor] : content.tensors) {
+    if (name.starts_with('m')) tensor = tensor.to(trained.dtype);  // of a member: no bit is lost
+  }
+  return dump_safetensors(content, "a model");
+}
+
+std::shared_ptr<Trained> from_bytes(const py::bytes& bytes) {
+  const std::string source = "the saved model";
+  return std::make_shared<Trained>(
+      study::parse_trained_model(parse_safetensors(std::string_view(bytes), source), source));
+}
+
+std::shared_ptr<Trained> load_run(const std::string& path) {
+  const py::gil_scoped_release unlocked;
+  const run::RunFolder folder(path);
+  return std::make_shared<Trained>(
+      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())));
+}
+
+/// What `of` makes of blocks of rows, one below the other; each of its tensors by itself.
+using Parts = std::vector<Tensor>;
+Parts by_blocks(const TrainedPtr& trained, const TablePtr& table, int threads,
+                std::function<Parts(const data::TableSamples&)> of) {
+  auto found = std::make_shared<std::vector<Parts>>();
+  const StopFlag stop = std::make_shared<std::atomic<bool>>(false);
+  const auto work = [=] {
+    const torch::NoGradGuard no_graph;
+    int64_t first = 0;
+    do {
+      std::vector<int64_t> rows;
+      for (int64_t row = first; row < std::min(first + kFewRows, table->rows()); ++row) {
+        rows.push_back(row);
+      }
+      found->push_back(of(data::TableSamples(*table, trained->model.preprocess, rows,
+                                             data::TableSamples::Labels::kNone)));
+      first += kFewRows;
+    } while (first < table->rows() && !*stop);
+  };
+  if (table->rows() <= kFewRows) {
+    const py::gil_scoped_release unlocked;
+    work();
+  } else {
+    run_interruptibly(stop, threads, work);
+  }
+  const py::gil_scoped_release unlocked;
+  Parts joined;
+  for (size_t i = 0; i < found->front().size(); ++i) {
+    std::vector<Tensor> parts;
+    for (const Parts& each : *found) parts.push_back(each[i]);
+    joined.push_back(torch::cat(parts));
+  }
+  return joined;
+}
+
+Tensor encode(const TrainedPtr& trained, const TablePtr& table, int threads) {
+  return by_blocks(trained, table, threads,
+                   [](const data::TableSamples& samples) { return Parts{samples.all().x}; })[0];
+}
+
+Tensor predict(const TrainedPtr& trained, const TablePtr& table, int threads) {
+  return by_blocks(trained, table, threads, [=](const data::TableSamples& samples) {
+    return Parts{study::predict_targets(trained->model.predictor, trained->model.preprocess,
+                                        samples, table->source)};
+  })[0];
+}
+
+const study::Intervals& intervals_of(const Trained& trained) {
+  CDT_REQUIRE(trained.model.intervals,
+              "there are no intervals: the model was trained without them, or for classes");
+  return *trained.model.intervals;
+}
+
+std::pair<Tensor, Tensor> bounds(const TrainedPtr& trained, const TablePtr& table, double coverage,
+                                 int threads) {
+  intervals_of(*trained);
+  const Parts found = by_blocks(trained, table, threads, [=](const data::TableSamples& samples) {
+    const study::TrainedModel& model = trained->model;
+    const study::Bounds around = study::bounds_of(*model.intervals, model.predictor,
+                                                  model.preprocess, samples.all().x, coverage);
+    return Parts{around.low, around.high};
+  });
+  return {found[0], found[1]};
+}
+
+Tensor deviations(const TrainedPtr& trained, const TablePtr& table, int threads) {
+  intervals_of(*trained);
+  return by_blocks(trained, table, threads, [=](const data::TableSamples& samples) {
+    const study::TrainedModel& model = trained->model;
+    return Parts{
+        study::deviations_of(*model.intervals, model.predictor, model.preprocess, samples.all().x)};
+  })[0];
+}
+
+py::list columns_of(const Trained& trained) {
+  py::list columns;
+  std::string last;
+  for (const data::FeatureColumn& feature : trained.model.preprocess.features) {
+    if (feature.name == last) continue;  // another part of its dates
+    last = feature.name;
+    columns.append(py::make_tuple(feature.name, feature.type == data::ColumnType::kText));
+  }
+  return columns;
+}
+
+py::list targets_of(const Trained& trained) {
+  py::list targets;
+  const auto& predictor = trained.model.predictor;
+  for (size_t t = 0; t < trained.model.preprocess.targets.size(); ++t) {
+    const data::TargetColumn& target = trained.model.preprocess.targets[t];
+    const study::TargetCalibration held =
+        t < predictor.targets.size() ? predictor.targets[t] : study::TargetCalibration();
+    py::dict each;
+    each["name"] = target.name;
+    each["offset"] = target.scale.offset;
+    each["scale"] = target.scale.scale;
+    each["log"] = target.log;
+    each["low"] = held.low;
+    each["high"] = held.high;
+    each["factor"] = held.factor;
+    targets.append(each);
+  }
+  return targets;
+}
+
+/// Of each member its record and its layers: weight, bias or None, and the factors of both.
+py::list members_of(const Trained& trained) {
+  py::list members;
+  for (const nn::Network& member : trained.model.predictor.members) {
+    const auto mlp = member.as<nn::MlpImpl>();
+    CDT_REQUIRE(mlp, "only a network of the architecture mlp becomes a torch.nn.Module, not ",
+                member->architecture());
+    py::list layers;
+    for (size_t layer = 0; layer < mlp->depth(); ++layer) {
+      const auto copy = [&](const Tensor& tensor) -> py::object {
+        if (!tensor.defined()) return py::none();
+        return py::cast(tensor.detach().to(trained.dtype).clone());
+      };
+      const nn::LayerScaling& scaling = mlp->scaling(layer);
+      layers.append(py::make_tuple(copy(mlp->weight(layer)), copy(mlp->bias(layer)),
+                                   scaling.weight_factor, scaling.bias_factor));
+    }
+    members.append(py::make_tuple(nn::to_string(mlp->options().activation), layers));
+  }
+  return members;
+}
+
+py::list unknown_of(const Trained& trained, const data::Table& table) {
+  py::list found;
+  for (const data::UnknownTexts& each : trained.model.preprocess.unknown_texts(table)) {
+    found.append(py::make_tuple(each.column, each.rows, each.first));
+  }
+  return found;
+}
+
+py::dict expectation_of(const study::Expectation& e) {
+  py::dict found;
+  found["target"] = e.target;
+  found["rows"] = e.rows;
+  found["text"] = study::to_text(e);
+  if (std::isnan(e.majority_wrong)) {
+    found["rmse"] = e.rmse.value;
+    found["rmse_error"] = e.rmse.error;
+    found["r2"] = e.r2;
+    found["mean_rmse"] = e.mean_rmse;
+    found["linear_rmse"] = e.linear_rmse;
+  } else {
+    found["wrong"] = e.wrong.value;
+    found["wrong_error"] = e.wrong.error;
+    found["log_loss"] = e.log_loss.value;
+    found["log_loss_error"] = e.log_loss.error;
+    found["majority_wrong"] = e.majority_wrong;
+  }
+  return found;
+}
+
+/// Points as they come, from the thread that learns to the one that may speak of them.
+struct Progress {
+  struct Point {
+    bool refit;
+    int64_t point, of;
+    double loss;
+  };
+  std::mutex mutex;
+  std::vector<Point> points;
+
+  std::vector<Point> take() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(points, {});
+  }
+};
+
+/// Learns to predict. Settings are those of `cdt train`, by name; `progress` is called with
+/// (refit, point, of at most, held-out loss). Interrupted, it raises what the interruption raised.
+py::dict learn(const TablePtr& table,
+               const std::vector<std::pair<std::string, std::vector<std::string>>>& settings,
+               int threads, const std::optional<py::function>& progress) {
+  run::Settings named;
+  for (const auto& [name, values] : settings) named.push_back({name, values});
+  run::Options options;
+  options.data.goal = study::Goal::kPredict;
+  run::apply(named, options);
+  auto seen = std::make_shared<Progress>();
+  const StopFlag stop = std::make_shared<std::atomic<bool>>(false);
+  auto learned = std::make_shared<run::LearnedTable>();
+  const auto work = [=] {
+    study::LearnHooks hooks;
+    hooks.stop_requested = [stop] { return stop->load(); };
+    hooks.on_point = [seen](study::LearnStage stage, const train::StepRecord& row, int64_t of) {
+      const std::lock_guard lock(seen->mutex);
+      seen->points.push_back({stage == study::LearnStage::kRefit, row.step, of, row.val_loss});
+    };
+    *learned = run::learn(*table, options, hooks);
+  };
+  run_interruptibly(stop, threads, work, [&] {
+    for (const Progress::Point& each : seen->take()) {
+      if (progress) (*progress)(each.refit, each.point, each.of, each.loss);
+    }
+  });
+  py::dict found;
+  found["model"] = std::make_shared<Trained>(std::move(learned->model));
+  found["notes"] = learned->notes;
+  found["members"] = learned->members;
+  found["points"] = learned->result.best_step;
+  found["seconds"] = learned->result.seconds;
+  py::list expected;
+  for (const study::Expectation& each : learned->expected) expected.append(expectation_of(each));
+  found["expected"] = expected;
+  py::list curve;  // of held-out rows, by point
+  for (const train::StepRecord& row : learned->result.history) curve.append(row.val_loss);
+  found["held_out_loss"] = curve;
+  return found;
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  for (const run::Setting& setting : run::all_settings()) names.push_back(setting.name);
+  return names;
+}
+
+}  // namespace
+
+void bind_estimators(py::module_& module) {
+  py::class_<data::Table, std::shared_ptr<data::Table>>(module, "Table")
+      .def(py::init(&make_table), py::arg("source"), py::arg("rows"))
+      .def("add_numbers", &add_numbers, py::arg("name"), py::arg("numbers"))
+      .def("add_texts", &add_texts, py::arg("name"), py::arg("codes"), py::arg("categories"))
+      .def_property_readonly("rows", &data::Table::rows);
+  const auto has_intervals = [](const Trained& t) { return t.model.intervals.has_value(); };
+  py::class_<Trained, std::shared_ptr<Trained>>(module, "Trained")
+      .def("encode", &encode, py::arg("table"), py::arg("threads"))
+      .def("predict", &predict, py::arg("table"), py::arg("threads"))
+      .def("bounds", &bounds, py::arg("table"), py::arg("coverage"), py::arg("threads"))
+      .def("deviations", &deviations, py::arg("table"), py::arg("threads"))
+      .def("unknown", &unknown_of, py::arg("table"))
+      .def("members", &members_of)
+      .def("targets", &targets_of)
+      .def_property_readonly("columns", &columns_of)
+      .def_property_readonly("classes",
+                             [](const Trained& t) {
+                               return t.model.preprocess.has_classes()
+                                          ? t.model.preprocess.classes()
+                                          : std::vector<std::string>();
+                             })
+      .def_property_readonly("has_intervals", has_intervals)
+      .def_property_readonly("temperature",
+                             [](const Trained& t) { return t.model.predictor.temperature; })
+      .def_property_readonly("notes", [](const Trained& t) { return t.model.preprocess.notes; })
+      .def_property_readonly("features",
+                             [](const Trained& t) { return t.model.preprocess.feature_names(); })
+      .def(py::pickle(&to_bytes, &from_bytes));
+  module.def("learn", &learn, py::arg("table"), py::arg("settings"), py::arg("threads"),
+             py::arg("progress"));
+  module.def("load_run", &load_run, py::arg("path"));
+  module.def("setting_names", &setting_names);
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    const py::gil_scoped_release unlocked;
+    join_abandoned();
+  }));
+}
+
+}  // namespace cdt::python

@@ -1,0 +1,113 @@
+/// Kernels and products with derivatives.
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/dynamics/lanczos.h>
+#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/operator.h>
+#include <cdt/kernel/products.h>
+#include <torch/csrc/Dtype.h>
+
+#include "model.h"
+
+namespace cdt::python {
+namespace py = pybind11;
+using torch::Tensor;
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+namespace {
+
+torch::ScalarType dtype_of(const py::object& dtype) {
+  CDT_REQUIRE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype, but a ",
+              Py_TYPE(dtype.ptr())->tp_name, " came");
+  return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+}
+
+kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional<Tensor>& x2,
+                std::optional<int64_t> memory, const py::object& accumulate) {
+  kernel::NtkOptions options;
+  if (memory) options.memory_bytes = *memory;
+  options.accumulate = dtype_of(accumulate);
+  options.progress = [](int64_t, int64_t) { check_signals(); };
+  const py::gil_scoped_release unlocked;
+  return x2 ? kernel::empirical_ntk(model, x, *x2, options)
+            : kernel::empirical_ntk(model, x, options);
+}
+
+std::string coverage(const kernel::Ntk& ntk) { return ntk.brief_report(); }
+
+kernel::NtkOperator make_operator(const kernel::Model& model, const Tensor& x,
+                                  std::optional<int64_t> memory) {
+  kernel::OperatorOptions options;
+  if (memory) options.memory_bytes = *memory;
+  return {model, x, options};
+}
+
+/// Signals are looked at with each product.
+Tensor apply(const kernel::NtkOperator& theta, const Tensor& V) {
+  check_signals();
+  return theta.apply(V);
+}
+
+dynamics::LeadingModes leading_modes(const kernel::NtkOperator& theta, int64_t modes,
+                                     double tolerance, uint64_t seed) {
+  dynamics::LanczosOptions options;
+  options.modes = modes;
+  options.tolerance = tolerance;
+  options.seed = seed;
+  options.trace = theta.trace();
+  options.device = theta.outputs().device();
+  options.rank_tolerance = tol::rank_of_computed(theta.size(), theta.outputs().scalar_type());
+  return dynamics::leading_modes([&](const Tensor& X) { return apply(theta, X); }, theta.size(),
+                                 options);
+}
+
+}  // namespace
+
+void bind_kernel(py::module_& module) {
+  py::class_<kernel::Model>(module, "Model")
+      .def(py::init(&make_model), py::arg("forward"), py::arg("parameters"))
+      .def_property_readonly("parameters", &kernel::Model::parameters)
+      .def_property_readonly("parameter_count", &kernel::Model::parameter_count);
+
+  py::class_<kernel::Ntk>(module, "Ntk")
+      .def_readonly("theta", &kernel::Ntk::theta)
+      .def_readonly("outputs", &kernel::Ntk::outputs)
+      .def_readonly("self_check", &kernel::Ntk::self_check)
+      .def("brief_report", &coverage);
+  module.def("ntk", &ntk, py::arg("model"), py::arg("x"), py::arg("x2"), py::arg("memory"),
+             py::arg("accumulate"));
+
+  py::class_<kernel::NtkOperator>(module, "NtkOperator")
+      .def(py::init(&make_operator), py::arg("model"), py::arg("x"), py::arg("memory"), Unlocked())
+      .def_property_readonly("size", &kernel::NtkOperator::size)
+      .def_property_readonly("outputs", &kernel::NtkOperator::outputs)
+      .def("apply", &apply, py::arg("V"), Unlocked())
+      .def("trace", &kernel::NtkOperator::trace, Unlocked())
+      .def("leading_modes", &leading_modes, py::arg("modes"), py::arg("tolerance"), py::arg("seed"),
+           Unlocked());
+  py::class_<dynamics::LeadingModes>(module, "LeadingModes")
+      .def_property_readonly("values",
+                             [](const dynamics::LeadingModes& m) { return m.modes.values; })
+      .def_property_readonly("vectors",
+                             [](const dynamics::LeadingModes& m) { return m.modes.vectors; })
+      .def_property_readonly("tail_bound",
+                             [](const dynamics::LeadingModes& m) { return m.modes.tail_bound; })
+      .def_readonly("converged", &dynamics::LeadingModes::converged)
+      .def_readonly("products", &dynamics::LeadingModes::products);
+
+  module.def("vjp", &kernel::vector_jacobian_product, py::arg("model"), py::arg("x"), py::arg("v"),
+             Unlocked());
+  module.def("jvp", &kernel::jacobian_vector_product, py::arg("model"), py::arg("x"), py::arg("u"),
+             Unlocked());
+
+  py::class_<kernel::LocalModel>(module, "LocalModel")
+      .def(py::init<kernel::Model, const Tensor&>(), py::arg("model"), py::arg("x"), Unlocked())
+      .def_property_readonly("outputs", &kernel::LocalModel::outputs)
+      .def("displacement", &kernel::LocalModel::displacement, Unlocked())
+      .def("predict", py::overload_cast<const Tensor&>(&kernel::LocalModel::predict, py::const_),
+           py::arg("displacement"), Unlocked())
+      .def("error", &kernel::LocalModel::error, Unlocked());
+}
+
+}  // namespace cdt::python

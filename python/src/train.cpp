@@ -1,0 +1,248 @@
+/// The training loop, on a Python module's own parameters.
+#include <ATen/CPUGeneratorImpl.h>
+#include <cdt/core/checksum.h>
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/kernel/autograd_scope.h>
+#include <cdt/kernel/backward.h>
+#include <cdt/train/trainer.h>
+
+#include "model.h"
+
+namespace cdt::python {
+namespace py = pybind11;
+using torch::Tensor;
+using train::Trainer;
+using train::TrainOptions;
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+namespace {
+
+/// Residuals that belong to no samples, as the outputs of one: a physics-informed loss. The rows of
+/// their Jacobian come from Python, which has products with many vectors at once.
+class ResidualEngine : public kernel::GraphEngine {
+ public:
+  /// `rows` maps the residuals, with their graph, and the parameters to J [n, P].
+  ResidualEngine(const kernel::Model& model, const py::function& rows)
+      : GraphEngine(model), model_(model), rows_(shared_function(rows)) {}
+
+  Tensor kernel(const Tensor& x) override {
+    const cdt::kernel::KernelScope scope;
+    const Tensor residuals = model_.forward(x);
+    const Tensor J = rows_of(residuals).to(torch::kFloat64);
+    const Tensor theta = J.mm(J.t());
+    check(residuals, theta);
+    return (theta + theta.t()) / 2;
+  }
+
+ private:
+  Tensor rows_of(const Tensor& residuals) const {
+    const py::gil_scoped_acquire lock;
+    return (*rows_)(residuals, model_.parameters()).cast<Tensor>();
+  }
+
+  /// vᵀΘv = ‖Jᵀv‖², as for every kernel.
+  void check(const Tensor& residuals, const Tensor& theta) const {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
+    const Tensor v =
+        torch::randn({residuals.numel()}, generator, torch::kFloat64).to(residuals.options());
+    const auto gradients = cdt::kernel::gradients_at(
+        model_.parameters(), residuals, v.view(residuals.sizes()), cdt::kernel::Graph::kFreed);
+    double expected = 0;
+    for (const Tensor& gradient : gradients) {
+      if (gradient.defined())
+        expected += gradient.to(torch::kFloat64).square().sum().item<double>();
+    }
+    const Tensor wide = v.to(torch::kFloat64);
+    const double found = wide.dot(theta.mv(wide)).item<double>();
+    if (!(std::abs(found - expected) <= tol::self_check(model_.dtype()) * expected)) {
+      throw NumericalError(c10::str(
+          "the rows of the residuals' Jacobian do not agree with autograd: vᵀJJᵀv is ", found,
+          ", ‖Jᵀv‖² is ", expected, "; does the closure return other residuals each time?"));
+    }
+  }
+
+  kernel::Model model_;
+  std::shared_ptr<py::function> rows_;
+};
+
+train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<Tensor>& x_val,
+                         const std::optional<Tensor>& y_val,
+                         const std::optional<Tensor>& sample_weight,
+                         const std::optional<Tensor>& output_weight) {
+  train::TrainData data;
+  data.x = x;
+  data.y = y;
+  if (x_val) data.x_val = *x_val;
+  if (y_val) data.y_val = *y_val;
+  if (sample_weight) data.sample_weights = *sample_weight;
+  if (output_weight) data.output_weights = *output_weight;
+  return data;
+}
+
+std::unique_ptr<Trainer> make_trainer(const kernel::Model& model, const Tensor& x, const Tensor& y,
+                                      const std::optional<Tensor>& x_val,
+                                      const std::optional<Tensor>& y_val,
+                                      const std::optional<Tensor>& sample_weight,
+                                      const std::optional<Tensor>& output_weight,
+                                      const TrainOptions& options,
+                                      const std::optional<py::function>& rows) {
+  std::shared_ptr<kernel::StepEngine> engine;
+  if (rows) engine = std::make_shared<ResidualEngine>(model, *rows);
+  auto data = data_of(x, y, x_val, y_val, sample_weight, output_weight);
+  const py::gil_scoped_release unlocked;
+  return std::make_unique<Trainer>(model, std::move(data), options, std::move(engine));
+}
+
+py::dict as_dict(const train::StepRecord& row) {
+  py::dict fields;
+  fields["step"] = row.step;
+  fields["learning_rate"] = row.learning_rate;
+  fields["train_loss"] = row.train_loss;
+  fields["val_loss"] = row.val_loss;
+  fields["augment_norm"] = row.augment_norm;
+  fields["linearization_error"] = row.linearization_error;
+  fields["refreshed"] = row.refreshed;
+  fields["rejected"] = row.rejected;
+  fields["seconds"] = row.seconds;
+  fields["objective"] = row.objective;
+  fields["decay"] = row.decay;
+  fields["freedom"] = row.freedom;
+  return fields;
+}
+
+py::list history_of(const train::TrainResult& result) {
+  py::list rows;
+  for (const train::StepRecord& row : result.history) rows.append(as_dict(row));
+  return rows;
+}
+
+/// One step: the record of it, and why there is none if the run is over.
+py::tuple step(Trainer& trainer) {
+  train::StepResult done;
+  {
+    const py::gil_scoped_release unlocked;
+    done = trainer.step();
+  }
+  return py::make_tuple(as_dict(done.record),
+                        done.outcome ? py::cast(train::to_string(*done.outcome)) : py::none());
+}
+
+/// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop.
+train::TrainResult run(Trainer& trainer, const std::optional<py::function>& on_step, bool stop) {
+  bool asked = stop;
+  train::TrainHooks hooks;
+  hooks.stop_requested = [&] {
+    if (!asked) check_signals();
+    return asked;
+  };
+  if (on_step) {
+    hooks.on_step = [&](const train::StepRecord& row) {
+      const py::gil_scoped_acquire lock;
+      const py::object answer = (*on_step)(as_dict(row));
+      asked = asked || (!answer.is_none() && answer.cast<bool>());
+    };
+  }
+  const py::gil_scoped_release unlocked;
+  return trainer.run(hooks);
+}
+
+py::tuple checkpoint(const Trainer& trainer) {
+  const SafeTensors content = trainer.checkpoint();
+  return py::make_tuple(content.tensors, content.metadata);
+}
+
+void restore(Trainer& trainer, std::map<std::string, Tensor> tensors,
+             std::map<std::string, std::string> metadata) {
+  trainer.restore({std::move(tensors), std::move(metadata)});
+}
+
+/// Of values, shape and dtype, to recognise data again.
+std::string checksum_of(const Tensor& tensor) {
+  const Tensor plain = tensor.detach().cpu().contiguous();
+  Checksum sum;
+  sum.add(c10::str(plain.sizes(), plain.scalar_type()));
+  sum.add({static_cast<const char*>(plain.data_ptr()), plain.nbytes()});
+  return sum.text();
+}
+
+}  // namespace
+
+void bind_train(py::module_& module) {
+  py::class_<TrainOptions> options(module, "TrainOptions");
+  options.def(py::init<>())
+      .def_property(
+          "method", [](const TrainOptions& o) { return train::to_string(o.method); },
+          [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
+      .def_property(
+          "loss", [](const TrainOptions& o) { return dynamics::to_string(o.loss); },
+          [](TrainOptions& o, const std::string& name) { o.loss = dynamics::parse_loss(name); })
+      .def_property(
+          "schedule", [](const TrainOptions& o) { return train::to_string(o.schedule.kind); },
+          [](TrainOptions& o, const std::string& name) {
+            o.schedule.kind = train::parse_schedule(name);
+          })
+      .def_property(
+          "relinearize",
+          [](const TrainOptions& o) {
+            return o.relinearize ? std::optional(train::to_string(*o.relinearize)) : std::nullopt;
+          },
+          [](TrainOptions& o, const std::optional<std::string>& text) {
+            o.relinearize =
+                text ? std::optional(train::parse_relinearization(*text)) : std::nullopt;
+          })
+      .def_property(
+          "decay", [](const TrainOptions& o) { return o.schedule.decay; },
+          [](TrainOptions& o, double decay) { o.schedule.decay = decay; })
+      .def_property(
+          "period", [](const TrainOptions& o) { return o.schedule.period; },
+          [](TrainOptions& o, int64_t period) { o.schedule.period = period; })
+      .def_readwrite("lr", &TrainOptions::learning_rate)
+      .def_readwrite("p", &TrainOptions::p)
+      .def_readwrite("q", &TrainOptions::q)
+      .def_readwrite("shape", &TrainOptions::shape)
+      .def_readwrite("smoothing", &TrainOptions::smoothing)
+      .def_readwrite("weight_decay", &TrainOptions::weight_decay)
+      .def_readwrite("batch_size", &TrainOptions::batch)
+      .def_readwrite("reshuffle", &TrainOptions::reshuffle)
+      .def_readwrite("seed", &TrainOptions::seed)
+      .def_readwrite("steps", &TrainOptions::steps)
+      .def_readwrite("stop_loss", &TrainOptions::stop_loss)
+      .def_readwrite("patience", &TrainOptions::patience)
+      .def_readwrite("plateau", &TrainOptions::plateau)
+      .def_readwrite("max_seconds", &TrainOptions::max_seconds)
+      .def_readwrite("validate_every", &TrainOptions::validate_every)
+      .def_readwrite("linearization_error", &TrainOptions::linearization_error)
+      .def_readwrite("memory", &TrainOptions::memory_bytes)
+      .def("require_valid", &train::require_valid);
+
+  py::class_<train::TrainResult>(module, "TrainResult")
+      .def_property_readonly(
+          "outcome", [](const train::TrainResult& r) { return train::to_string(r.outcome); })
+      .def_readonly("steps", &train::TrainResult::steps)
+      .def_readonly("train_loss", &train::TrainResult::train_loss)
+      .def_readonly("val_loss", &train::TrainResult::val_loss)
+      .def_readonly("best_step", &train::TrainResult::best_step)
+      .def_readonly("best_val_loss", &train::TrainResult::best_val_loss)
+      .def_readonly("linearizations", &train::TrainResult::linearizations)
+      .def_readonly("rejected", &train::TrainResult::rejected)
+      .def_readonly("learning_rate", &train::TrainResult::learning_rate)
+      .def_readonly("seconds", &train::TrainResult::seconds)
+      .def_property_readonly("history", &history_of)
+      .def("in_words", &train::TrainResult::in_words);
+
+  py::class_<Trainer>(module, "Trainer")
+      .def(py::init(&make_trainer), py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
+           py::arg("y_val"), py::arg("sample_weight"), py::arg("output_weight"), py::arg("options"),
+           py::arg("rows"))
+      .def("step", &step)
+      .def("look_again", &Trainer::look_again)
+      .def("run", &run, py::arg("on_step"), py::arg("stop"))
+      .def("checkpoint", &checkpoint)
+      .def("restore", &restore, py::arg("tensors"), py::arg("metadata"));
+
+  module.def("method_names", &train::method_names);
+  module.def("checksum", &checksum_of, py::arg("tensor"), Unlocked());
+}
+
+}  // namespace cdt::python

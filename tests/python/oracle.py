@@ -1,0 +1,36 @@
+"""What tests compare with: plain PyTorch, on the whole batch."""
+
+import torch
+
+
+def jacobian(model, x, params=None):
+    """∂y/∂θ [n, P] in float64, by torch.autograd.functional, with all samples in one batch."""
+    try:
+        from torch.func import functional_call
+    except ImportError:
+        from torch.nn.utils.stateless import functional_call
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad} if params is None else params
+
+    def outputs(*values):
+        return functional_call(model, dict(zip(named, values)), (x,))
+
+    parts = torch.autograd.functional.jacobian(outputs, tuple(p.detach() for p in named.values()))
+    n = outputs(*named.values()).numel()
+    return torch.cat([part.reshape(n, -1) for part in parts], 1).double()
+
+
+def jacobian_kernel(model, x, params=None):
+    rows = jacobian(model, x, params)
+    return rows @ rows.T
+
+
+def relative_error(value, expected):
+    return ((value - expected).norm() / expected.norm()).item()
+
+
+def kernel_by_rows(model, x):
+    """The same by one backward pass after another, for modules that functional_call cannot see into (LSTM keeps its weights in a list as well)."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    rows = [torch.autograd.grad(value, parameters, retain_graph=True) for value in model(x).reshape(-1)]
+    J = torch.stack([torch.cat([part.reshape(-1) for part in row]) for row in rows]).double()
+    return J @ J.T

@@ -1,0 +1,243 @@
+"""Controllers, analysis, operators and products: against dense matrices, SciPy and the program."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cdt
+from oracle import jacobian, jacobian_kernel, relative_error
+
+
+def problem(dtype=torch.float64, samples=12, outputs=2):
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Linear(3, 24), nn.Tanh(), nn.Linear(24, outputs)).to(dtype)
+    return model, torch.randn(samples, 3, dtype=dtype), torch.randn(samples, outputs, dtype=dtype)
+
+
+def test_operator():
+    model, x, _ = problem()
+    theta, dense = cdt.NTK(model, x), jacobian_kernel(model, x)
+    assert theta.shape == (24, 24)
+    V = torch.randn(24, 3, dtype=torch.float64)
+    assert relative_error(theta @ V, dense @ V) < 1e-11
+    assert relative_error(torch.from_numpy(theta @ V[:, 0].numpy()), dense @ V[:, 0]) < 1e-11
+    assert theta.trace() == pytest.approx(dense.trace().item(), rel=1e-11)
+    values, vectors = theta.eigsh(4)
+    assert torch.allclose(values, torch.linalg.eigvalsh(dense)[-4:], rtol=1e-9)
+    assert relative_error(dense @ vectors, vectors * values) < 1e-8
+
+
+def test_operator_in_scipy():
+    linalg = pytest.importorskip("scipy.sparse.linalg")
+    model, x, _ = problem()
+    values = linalg.eigsh(cdt.NTK(model, x).to_scipy(), k=3, return_eigenvectors=False)
+    assert np.allclose(np.sort(values), np.linalg.eigvalsh(jacobian_kernel(model, x).numpy())[-3:], rtol=1e-9)
+
+
+def test_products():
+    model, x, y = problem()
+    J = jacobian(model, x)
+    u = [torch.randn_like(p) for p in model.parameters()]
+    flat = torch.cat([part.reshape(-1) for part in u])
+    assert relative_error(cdt.jvp(model, x, u), J @ flat) < 1e-11
+    assert relative_error(cdt.jvp(model, x, flat), J @ flat) < 1e-11
+    named = {name: part for (name, _), part in zip(model.named_parameters(), u)}
+    assert relative_error(cdt.jvp(model, x, named), J @ flat) < 1e-11
+    assert relative_error(cdt.vjp(model, x, y), J.t() @ y.reshape(-1)) < 1e-11
+    with pytest.raises(ValueError, match="u must be a vector of"):
+        cdt.jvp(model, x, u[:2])
+
+
+def test_linearization():
+    model, x, _ = problem()
+    J, start = jacobian(model, x), model(x).detach().reshape(-1)
+    local = cdt.linearize(model, x)
+    moves = [0.01 * torch.randn_like(p) for p in model.parameters()]
+    with torch.no_grad():
+        for parameter, move in zip(model.parameters(), moves):
+            parameter += move
+    flat = torch.cat([move.reshape(-1) for move in moves])
+    assert relative_error(local.displacement(), flat) < 1e-12
+    assert relative_error(local(), start + J @ flat) < 1e-11
+    assert relative_error(local(moves), start + J @ flat) < 1e-11
+    assert local.error() == pytest.approx((model(x).detach().reshape(-1) - start - J @ flat).norm().item(), rel=1e-6)
+
+
+def test_gain_is_that_of_scalar_problems():
+    """K of the loop e⁺ = (I − S)e + S y_u for Q = qI, R = pI: each eigenvector is a scalar problem, whose Riccati equation is a quadratic one."""
+    model, x, y = problem()
+    lr, p, q = 0.3, 0.2, 1.5
+    controller = cdt.Controller(model, x, y, lr=lr, p=p, q=q)
+    n = y.numel()
+    s, V = torch.linalg.eigh(lr * 2 / n * jacobian_kernel(model, x))
+    b = p * (1 - (1 - s) ** 2) - q * s**2
+    P = (-b + torch.sqrt(b**2 + 4 * s**2 * q * p)) / (2 * s**2)  # P = q + (1−s)²P − ((1−s)sP)²/(p + s²P)
+    k = s * P * (1 - s) / (p + s**2 * P)
+    K = V @ torch.diag(k) @ V.t()
+    assert relative_error(controller.gain, K) < 1e-9
+    y_hat = model(x)
+    augmented = controller.augment(y_hat)
+    assert augmented.shape == y.shape and not augmented.requires_grad
+    assert relative_error(augmented.reshape(-1), y.reshape(-1) - K @ (y_hat.detach() - y).reshape(-1)) < 1e-9
+    assert controller.closed_loop_radius == pytest.approx((1 - s * (1 + k)).abs().max().item(), rel=1e-9)
+
+
+def test_general_weights():
+    linalg = pytest.importorskip("scipy.linalg")
+    model, x, y = problem()
+    n = y.numel()
+    torch.manual_seed(8)
+    M = torch.randn(n, n, dtype=torch.float64)
+    Q, R = torch.linspace(0.5, 3, n, dtype=torch.float64), M @ M.t() / n + torch.eye(n, dtype=torch.float64)
+    controller = cdt.Controller(model, x, y, lr=0.3, Q=Q, R=R.numpy())
+    S = (0.3 * 2 / n * jacobian_kernel(model, x)).numpy()
+    A, Q, R = np.eye(n) - S, np.diag(Q.numpy()), R.numpy()
+    P = linalg.solve_discrete_are(A, S, Q, R)
+    K = np.linalg.solve(R + S @ P @ S, S @ P @ A)
+    assert np.linalg.norm(controller.gain.numpy() - K) < 1e-7 * np.linalg.norm(K)
+    with pytest.raises(ValueError, match="R must be .*positive definite"):
+        cdt.Controller(model, x, y, lr=0.3, R=-np.eye(n))
+
+
+def test_gain_is_the_program_s(tmp_path):
+    """The same kernel, the same gain as `cdt design`."""
+    program = os.environ.get("CDT_PROGRAM", "")
+    if not pathlib.Path(program).is_file():
+        pytest.skip("the program is not built")
+    model, x, y = problem()
+    controller = cdt.Controller(model, x, y, lr=0.3, p=0.2)
+    np.save(tmp_path / "theta.npy", controller.kernel.numpy())
+    subprocess.run(
+        [program, "design", "--kernel", "theta.npy", "--lr", "0.3", "--p", "0.2", "--out", "gain.npy", "--quiet"], cwd=tmp_path, check=True, timeout=120
+    )
+    gain = np.load(tmp_path / "gain.npy")
+    assert np.abs(gain - controller.gain.numpy()).max() <= 1e-12 * np.abs(gain).max()
+
+
+@pytest.mark.parametrize("refresh", [False, True])
+def test_one_line_makes_a_loop_stable(refresh):
+    torch.manual_seed(1)
+    x = torch.rand(64, 4) - 0.5
+    y = (torch.sin(3 * x[:, 0]) * x[:, 1]).unsqueeze(1)
+    losses = {}
+    for controlled in (False, True):
+        torch.manual_seed(2)
+        model = nn.Sequential(nn.Linear(4, 256), nn.Tanh(), nn.Linear(256, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=3.0)
+        controller = cdt.Controller(model, x, y, lr=3.0)
+        for step in range(100):
+            if refresh and step == 50:
+                controller.refresh()
+            y_hat = model(x)
+            loss = F.mse_loss(y_hat, controller.augment(y_hat) if controlled else y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if not torch.isfinite(y_hat).all():
+                break
+        losses[controlled] = F.mse_loss(model(x), y).item()
+    assert losses[True] < 1e-2
+    assert not losses[False] < 1
+
+
+def test_cross_entropy():
+    """At eight times the rate at which plain descent begins to oscillate for ever."""
+    losses = {}
+    for controlled in (False, True):
+        torch.manual_seed(3)
+        x = torch.rand(40, 4) - 0.5
+        y = x[:, :3].argmax(1)
+        model = nn.Sequential(nn.Linear(4, 128), nn.Tanh(), nn.Linear(128, 3))
+        rate = 8 * cdt.analyze(model, x, y, loss="cross-entropy")["lr_max"]
+        controller = cdt.Controller(model, x, y, lr=rate, loss="cross-entropy")
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        for _ in range(30):
+            logits = model(x)
+            labels = F.one_hot(y, 3).float()
+            if controlled:
+                controller.refresh()
+                labels = controller.augment(logits)
+                assert torch.allclose(labels.sum(1), torch.ones(40), atol=1e-4)
+            loss = F.cross_entropy(logits, labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses[controlled] = F.cross_entropy(model(x), y).item()
+    assert losses[True] < 0.3 < 1 < losses[False]
+    assert (model(x).argmax(1) == y).float().mean() > 0.9
+
+
+def test_wrong_shapes_are_named():
+    model, x, y = problem()
+    controller = cdt.Controller(model, x, y, lr=0.1)
+    with pytest.raises(ValueError, match="designed for 24 outputs, these are 22"):
+        controller.augment(model(x[:11]))
+    with pytest.raises(ValueError, match="labels must have shape"):
+        cdt.Controller(model, x, y[:5], lr=0.1)
+    with pytest.raises(ValueError, match="loss"):
+        cdt.Controller(model, x, y, lr=0.1, loss="huber")
+
+
+def test_report():
+    model, x, y = problem()
+    report = cdt.analyze(model, x, y, lr=0.2, trial_steps=5)
+    eigenvalues = torch.linalg.eigvalsh(jacobian_kernel(model, x))
+    assert report["lambda_max"] == pytest.approx(eigenvalues[-1].item(), rel=1e-9)
+    assert report["lr_max"] == pytest.approx(y.numel() / eigenvalues[-1].item(), rel=1e-9)
+    assert "gradient descent" in str(report) and "<pre>" in report._repr_html_()
+    assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
+    assert torch.allclose(report.eigenvalues, eigenvalues, rtol=1e-6, atol=1e-9 * eigenvalues[-1].item())
+    conflicting = cdt.analyze(model, torch.cat([x, x[:1]]), torch.cat([y, y[:1] + 1]), lr=0.2)
+    assert not conflicting["reachable"] and conflicting["conflicts"]
+    pytest.importorskip("matplotlib").use("Agg")
+    assert len(report.plot().lines) == 3
+
+
+def test_report_of_a_kernel():
+    model, x, y = problem()
+    theta = cdt.ntk(model, x)
+    of_model, of_kernel = cdt.analyze(model, x, y, lr=0.2), cdt.analyze(theta.numpy(), y=y, outputs=model(x).detach(), lr=0.2)
+    for name in ("n", "lambda_max", "lr_max", "radius_gd", "radius_cdt", "stable", "reachable"):
+        assert of_kernel[name] == pytest.approx(of_model[name], rel=1e-9), name
+    with pytest.raises(ValueError, match="symmetric"):
+        cdt.analyze(torch.randn(4, 4, dtype=torch.float64))
+
+
+def test_forecast_is_what_happens():
+    """The curve of gradient descent at a small rate, beside the training that it forecasts, on a model that is linear in its parameters."""
+    torch.manual_seed(4)
+    model = nn.Linear(3, 1).double()
+    x, x_val = torch.randn(20, 3).double(), torch.randn(10, 3).double()
+    y, y_val = x.sum(1, keepdim=True) + 0.1, x_val.sum(1, keepdim=True) + 0.1
+    found = cdt.forecast(model, x, y, x_val, y_val, lr=[0.05], p=[0.1], steps=[1, 10, 40])
+    descent = [i for i, c in enumerate(found.candidates) if c["method"] == "gd"]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step in range(40):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+        if step + 1 in found.steps:
+            at = found.steps.index(step + 1)
+            assert found.train_loss[descent[0], at].item() == pytest.approx(F.mse_loss(model(x), y).item(), rel=1e-8)
+            assert found.val_loss[descent[0], at].item() == pytest.approx(F.mse_loss(model(x_val), y_val).item(), rel=1e-8)
+    assert found.best["val_loss"] == found.val_loss.min().item()
+    assert "2 candidates" in repr(found)
+
+
+def test_dare():
+    linalg = pytest.importorskip("scipy.linalg")
+    rng = np.random.default_rng(5)
+    A, B, Q, R = rng.normal(size=(5, 5)), rng.normal(size=(5, 2)), np.eye(5), np.eye(2)
+    solution = cdt.dare(A, B, Q, torch.from_numpy(R))
+    P = linalg.solve_discrete_are(A, B, Q, R)
+    assert np.linalg.norm(solution.P.numpy() - P) < 1e-9 * np.linalg.norm(P)
+    assert solution.closed_loop_radius == pytest.approx(np.abs(np.linalg.eigvals(A - B @ solution.K.numpy())).max(), rel=1e-8)
+    with pytest.raises(ValueError, match="must be stabilizable"):
+        cdt.dare([[2.0]], [[0.0]], [[1.0]], [[1.0]])
