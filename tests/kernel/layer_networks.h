@@ -11,7 +11,7 @@ namespace cdt::test {
 
 /// LibTorch's rms_norm, by its name: version 1.13 has none, and layers_test.cpp defines one there.
 inline Tensor rms_norm(const Tensor& x, c10::IntArrayRef shape, const Tensor& weight,
-                       c10::optional<double> epsilon) {
+                       const c10::IValue& epsilon) {
   static const auto rms = c10::Dispatcher::singleton().findSchemaOrThrow("aten::rms_norm", "");
   torch::jit::Stack stack{x, shape, weight, epsilon};
   rms.callBoxed(&stack);
@@ -89,7 +89,7 @@ inline std::vector<Network> layer_networks(const torch::TensorOptions& options) 
                   {p({6, 4}), p({6}), p({3, 6}), p({1, 6})},
                   [](P w, X x) {
                     Tensor h = rms_norm(torch::linear(x, w[0]), {6}, w[1] / 1.5, 0.01).tanh();
-                    h = rms_norm(h, {3, 6}, w[2], c10::nullopt);
+                    h = rms_norm(h, {3, 6}, w[2], {});
                     return torch::linear(h.tanh(), w[3]).sum(1);
                   },
                   {3, 4}});
