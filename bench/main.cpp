@@ -26,6 +26,7 @@
 #include <thread>
 
 #include "bench/memory.h"
+#include "bench/pictures.h"
 #include "support/temp_folder.h"
 
 namespace cdt::bench {
@@ -98,14 +99,14 @@ void measure_gemm(const std::string& name, torch::ScalarType dtype) {
   measure(name, 9, [a] { torch::mm(a, a); });
 }
 
-std::vector<Tensor> gradients_of(nn::Mlp net, const Tensor& x, const Tensor& y) {
+std::vector<Tensor> gradients_of(const nn::Network& net, const Tensor& x, const Tensor& y) {
   return torch::autograd::grad({torch::mse_loss(net->forward(x), y)}, net->parameters());
 }
 
 /// One step of plain training: forward, backward, update.
-void gradient_step(const Problem& problem) {
-  const auto parameters = problem.net->parameters();
-  const auto gradients = gradients_of(problem.net, problem.x, problem.y);
+void gradient_step(const nn::Network& net, const Tensor& x, const Tensor& y) {
+  const auto parameters = net->parameters();
+  const auto gradients = gradients_of(net, x, y);
   const torch::NoGradGuard no_grad;
   for (size_t k = 0; k < parameters.size(); ++k) parameters[k].add_(gradients[k], -1e-9);
 }
@@ -194,6 +195,10 @@ struct Table {
     fmt::print("  {:<50}{:>10.3f} ms   median +{:.0f} %   {}\n", what, 1e3 * seconds, 100 * spread,
                error);
   }
+  /// Without a bar.
+  static void value(const std::string& what, double value, const std::string& unit) {
+    fmt::print("  {:<50}{:>10.2f} {}\n", what, value, unit);
+  }
   void bar(const std::string& what, double value, const std::string& unit, bool at_most,
            double limit) {
     const bool met = std::isfinite(value) && (at_most ? value <= limit : value >= limit);
@@ -219,6 +224,7 @@ int main(int argc, char** argv) {
   torch::set_num_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
   if (argc == 3 && std::string(argv[1]) == "--design-memory")
     return print_design_memory(std::stoll(argv[2]));
+  if (argc == 3 && std::string(argv[1]) == "--kernel-memory") return print_kernel_memory(argv[2]);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<char*> arguments(argv, argv + argc);
   std::string interleave = "--benchmark_enable_random_interleaving=true";
@@ -253,7 +259,7 @@ int main(int argc, char** argv) {
 
   measure_gemm("gemm32", torch::kFloat32);
   measure_gemm("gemm64", torch::kFloat64);
-  measure("step", 9, [&] { gradient_step(problem); });
+  measure("step", 9, [&] { gradient_step(problem.net, problem.x, problem.y); });
   measure("kernel", 9, [&] { kernel::empirical_ntk(problem.net, problem.x); });
   measure("rows", 1, [&] { kernel::empirical_ntk(problem.net, problem.x, by_rows); });
   measure("eigen", 9, [&] { torch::linalg_eigh(problem.ntk.theta); });
@@ -272,6 +278,13 @@ int main(int argc, char** argv) {
     control::design_general(dynamics::decompose(moderate, moderate_spectrum.rank_tolerance), 1.0, q,
                             R);
   });
+  for (const char* name : kPictureNetworks) {
+    const PictureProblem pictures(name);
+    measure(fmt::format("{} step", name), 5,
+            [pictures] { gradient_step(pictures.net, pictures.x, pictures.y); });
+    measure(fmt::format("{} kernel", name), 5,
+            [pictures] { kernel::empirical_ntk(pictures.net, pictures.x); });
+  }
   Collector times;
   benchmark::RunSpecifiedBenchmarks(&times);
 
@@ -314,6 +327,29 @@ int main(int argc, char** argv) {
                         1e-9 * operations.wide),
             100 * floor / times.best("kernel"), "%", false, 60);
   table.bar("Jacobian rows / by rules", times.best("rows") / times.best("kernel"), "×", false, 10);
+
+  for (const std::string name : kPictureNetworks) {
+    const PictureProblem pictures(name);
+    Table::head(
+        fmt::format("Kernel, {}, {} pictures", pictures.net->describe(), pictures.x.size(0)));
+    row("one gradient step", name + " step",
+        fmt::format("{:.1f} GFLOP in products", 1e-9 * pictures.net->operations_per_sample().step *
+                                                    static_cast<double>(pictures.x.size(0))));
+    row("by rules", name + " kernel",
+        against(kernel::empirical_ntk(pictures.net, pictures.x).theta, pictures.exact_kernel()));
+    const double ratio = times.best(name + " kernel") / times.best(name + " step");
+    const auto found =
+        nlohmann::json::parse(capture(self + " --kernel-memory " + name), nullptr, false);
+    const double gib = found.is_discarded() ? NAN : found["gib"].get<double>();
+    const char* memory = "resident memory of a process that makes it";
+    if (name == kPictureNetworks[0]) {
+      table.bar("by rules / one gradient step", ratio, "×", true, 6);
+      table.bar(memory, gib, "GiB", true, 3);
+    } else {
+      Table::value("by rules / one gradient step", ratio, "×");
+      Table::value(memory, gib, "GiB");
+    }
+  }
 
   Table::head(fmt::format("Controller, n = {}", kSamples));
   const auto spectral = control::design_spectral(moderate, 1.0);

@@ -1,10 +1,13 @@
 #include "bench/memory.h"
 
 #include <cdt/control/spectral.h>
+#include <cdt/kernel/ntk.h>
 
 #include <cstdio>
 #include <fstream>
 #include <string>
+
+#include "bench/pictures.h"
 
 namespace cdt::bench {
 namespace {
@@ -37,6 +40,13 @@ int print_design_memory(int64_t n) {
   const double matrices =
       (peak_bytes() - before) / (8.0 * static_cast<double>(n) * static_cast<double>(n));
   std::printf("{\"matrices\": %.3f, \"residual\": %.3e}\n", matrices, residual);
+  return 0;
+}
+
+int print_kernel_memory(const std::string& architecture) {
+  const PictureProblem pictures(architecture);
+  const auto ntk = kernel::empirical_ntk(pictures.net, pictures.x);
+  std::printf("{\"gib\": %.3f, \"self_check\": %.3e}\n", peak_bytes() / (1 << 30), ntk.self_check);
   return 0;
 }
 

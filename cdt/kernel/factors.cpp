@@ -3,6 +3,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/backward.h>
 #include <cdt/kernel/factors.h>
+#include <cdt/kernel/group_builder.h>
 #include <cdt/kernel/jacobian.h>
 #include <cdt/kernel/recorder.h>
 
@@ -76,7 +77,7 @@ class Factorizer {
     width_ = options.outputs > 0 ? options.outputs : all_outputs_ - options.first_output;
     CDT_REQUIRE(options.first_output + width_ <= all_outputs_, "the model gives ", all_outputs_,
                 " outputs a sample here, and more elsewhere");
-    coverage_.resize(model.parameters().size());
+    coverage_.resize(model.parameters().size() + recording_.computed.size());
   }
 
   Factors run();
@@ -86,12 +87,16 @@ class Factorizer {
   void decide_coverage();
   void send_to_jacobian(const Site& site, const std::string& reason);
   void send_to_jacobian(size_t parameter, const std::string& reason);
-  bool by_rule(size_t p) const { return coverage_[p].coverage == Coverage::kRule; }
+  bool by_rule(size_t p) const;
+  /// Parameters of the model behind a computed operand; none behind a parameter itself.
+  const std::vector<size_t>& made_from(size_t p) const;
+  int64_t entries_of(size_t p) const;
   bool needed(const Site& site) const;
 
   std::set<size_t> weights_as_rows() const;
   void differentiate_sites();
   void probe();
+  void chain_computed(GroupBuilder& build) const;
   std::vector<FactorGroup> rule_groups();
   void add_jacobian_group(Factors& factors) const;
 
@@ -100,16 +105,37 @@ class Factorizer {
   const FactorOptions& options_;
   Recording recording_;
   int64_t samples_ = 0;
-  int64_t all_outputs_ = 0;  ///< n_L
-  int64_t width_ = 0;        ///< those of the block
-  std::vector<ParameterCoverage> coverage_;
+  int64_t all_outputs_ = 0;                  ///< n_L
+  int64_t width_ = 0;                        ///< those of the block
+  std::vector<ParameterCoverage> coverage_;  ///< of parameters, then of computed operands
   std::vector<LiveSite> live_;
   Tensor probe_;                     ///< [b, c], the network's dtype
   std::vector<Tensor> pulled_back_;  ///< by parameter
 };
 
+const std::vector<size_t>& Factorizer::made_from(size_t p) const {
+  static const std::vector<size_t> none;
+  const size_t parameters = model_.parameters().size();
+  return p < parameters ? none : recording_.computed[p - parameters].parameters;
+}
+
+int64_t Factorizer::entries_of(size_t p) const {
+  const size_t parameters = model_.parameters().size();
+  return (p < parameters ? model_.parameters()[p] : recording_.computed[p - parameters].value)
+      .numel();
+}
+
+bool Factorizer::by_rule(size_t p) const {
+  if (coverage_[p].coverage != Coverage::kRule) return false;
+  const std::vector<size_t>& behind = made_from(p);
+  return p < model_.parameters().size() ||
+         std::any_of(behind.begin(), behind.end(), [&](size_t each) { return by_rule(each); });
+}
+
 void Factorizer::send_to_jacobian(size_t parameter, const std::string& reason) {
-  if (by_rule(parameter)) coverage_[parameter] = {Coverage::kJacobian, reason};
+  if (coverage_[parameter].coverage != Coverage::kRule) return;
+  coverage_[parameter] = {Coverage::kJacobian, reason};
+  for (const size_t p : made_from(parameter)) send_to_jacobian(p, reason);
 }
 
 void Factorizer::send_to_jacobian(const Site& site, const std::string& reason) {
@@ -122,7 +148,7 @@ bool Factorizer::needed(const Site& site) const {
 }
 
 void Factorizer::decide_coverage() {
-  for (size_t p = 0; p < coverage_.size(); ++p) {
+  for (size_t p = 0; p < model_.parameters().size(); ++p) {
     // What was sent to the Jacobian path stays there in blocks that do not use it: one form in
     // every block.
     if (!recording_.used[p] && !options_.all_by_jacobian && !options_.by_jacobian.count(p))
@@ -135,6 +161,9 @@ void Factorizer::decide_coverage() {
     } else if (!recording_.covered[p]) {
       send_to_jacobian(p, "it enters through an operator that no rule covers");
     }
+  }
+  for (size_t p = model_.parameters().size(); p < coverage_.size(); ++p) {
+    coverage_[p].coverage = Coverage::kRule;
   }
   for (const auto& site : recording_.sites) {
     if (sample_dimensions(*site, samples_).empty()) {
@@ -149,19 +178,8 @@ void Factorizer::decide_coverage() {
   }
 }
 
-/// Columns of a weight as it is stored, a matrix: entries that belong to one of its first index.
-int64_t columns_of(const ParameterUse& weight) {
-  return weight.numel() / std::max<int64_t>(1, weight.shape.front());
-}
-
-/// Whether a weight that is a part of a parameter is some rows of it, seen as a matrix.
-bool lies_in_rows(const ParameterUse& weight, const Tensor& parameter) {
-  const int64_t columns = columns_of(weight);
-  return weight.offset % columns == 0 && parameter.numel() % columns == 0;
-}
-
-/// Weights whose J is cheaper as rows, by the positions of all their uses; and those that meet
-/// themselves in other shapes.
+/// Weights whose J is cheaper as rows, by the positions of all their uses; those that meet
+/// themselves in other shapes; and all that has to do with computed operands.
 std::set<size_t> Factorizer::weights_as_rows() const {
   std::map<size_t, SiteCost::Term> weights;
   for (const auto& site : recording_.sites) {
@@ -169,7 +187,7 @@ std::set<size_t> Factorizer::weights_as_rows() const {
       const auto [it, is_new] = weights.try_emplace(term.use.parameter, term);
       SiteCost::Term& all = it->second;
       all.rows_only = all.rows_only || term.rows_only ||
-                      !lies_in_rows(term.use, model_.parameters()[term.use.parameter]) ||
+                      !lies_in_rows(term.use, entries_of(term.use.parameter)) ||
                       columns_of(term.use) != columns_of(all.use) || term.one_hot != all.one_hot;
       if (!is_new) all.positions += term.positions;
     }
@@ -178,6 +196,13 @@ std::set<size_t> Factorizer::weights_as_rows() const {
   for (const auto& [parameter, weight] : weights) {
     if (weight.rows_only || rows_are_cheaper(options_.samples, all_outputs_, weight)) {
       as_rows.insert(parameter);
+    }
+  }
+  for (const auto& site : recording_.sites) {
+    for (const ParameterUse& use : site->uses) {
+      const std::vector<size_t>& behind = made_from(use.parameter);
+      if (!behind.empty()) as_rows.insert(use.parameter);
+      as_rows.insert(behind.begin(), behind.end());
     }
   }
   return as_rows;
@@ -274,96 +299,74 @@ void Factorizer::probe() {
   pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
 }
 
-/// Gathers what the sites of all layers add to each parameter.
-class GroupBuilder : public FactorBuilder {
- public:
-  GroupBuilder(const Model& model, const std::vector<ParameterCoverage>& coverage,
-               const std::vector<LiveSite>& live, std::set<size_t> as_rows, torch::ScalarType dtype)
-      : model_(model),
-        coverage_(coverage),
-        as_rows_(std::move(as_rows)),
-        uses_(coverage.size(), 0) {
-    accumulate = dtype;
-    for (const LiveSite& site : live) {
-      for (const ParameterUse& use : site.site->uses) ++uses_[use.parameter];
+/// J of what computed operands are made from: their own rows, each through their own graph. One
+/// backward pass of the network serves all samples; these are passes over parameters alone.
+void Factorizer::chain_computed(GroupBuilder& build) const {
+  for (size_t k = 0; k < recording_.computed.size(); ++k) {
+    const Tensor rows = build.take_rows(model_.parameters().size() + k);
+    if (!rows.defined()) continue;
+    const Computed& operand = recording_.computed[k];
+    std::vector<size_t> wanted;
+    std::vector<Tensor> tensors;
+    std::vector<Tensor> found;
+    for (const size_t p : operand.parameters) {
+      if (!by_rule(p)) continue;
+      const Tensor& parameter = model_.parameters()[p];
+      wanted.push_back(p);
+      tensors.push_back(parameter);
+      found.push_back(torch::zeros({rows.size(0), parameter.numel()},
+                                   parameter.options().requires_grad(false)));
     }
-  }
-
-  bool by_rule(const ParameterUse& use) const override {
-    return coverage_[use.parameter].coverage == Coverage::kRule;
-  }
-  bool used_once(const ParameterUse& use) const override {
-    return uses_[use.parameter] == 1 && is_whole(use);
-  }
-  bool as_rows(const ParameterUse& use) const override { return as_rows(use.parameter); }
-  bool as_rows(size_t p) const { return as_rows_.count(p) > 0; }
-
-  void add(const ParameterUse& weight, OuterProduct term) override {
-    const Tensor& parameter = model_.parameters()[weight.parameter];
-    if (!lies_in_rows(weight, parameter)) return add_rows(weight, to_rows({term}));
-    if (!is_whole(weight)) {
-      const int64_t columns = columns_of(weight);
-      place(term, weight.offset / columns, parameter.numel() / columns);
+    for (int64_t i = 0; i < rows.size(0); ++i) {
+      const Tensor seed = rows[i].to(operand.value.scalar_type()).view(operand.value.sizes());
+      const auto gradients = gradients_at(tensors, operand.value, seed, Graph::kKept);
+      for (size_t j = 0; j < wanted.size(); ++j) {
+        if (gradients[j].defined()) found[j][i].copy_(gradients[j].reshape({-1}));
+      }
     }
-    FactorGroup& group = groups_[weight.parameter];
-    group.parameters = {weight.parameter};
-    group.terms.push_back(std::move(term));
+    for (size_t j = 0; j < wanted.size(); ++j) build.add_rows(wanted[j], found[j]);
   }
-  void add_joined(const ParameterUse& weight, const ParameterUse& bias,
-                  OuterProduct term) override {
-    add(weight, std::move(term));
-    groups_[weight.parameter].parameters.push_back(bias.parameter);
-  }
-  void add_rows(const ParameterUse& use, const Tensor& rows) override {
-    FactorGroup& group = groups_[use.parameter];
-    group.parameters = {use.parameter};
-    const int64_t behind = model_.parameters()[use.parameter].numel() - use.offset - use.numel();
-    const Tensor placed = is_whole(use) ? rows : torch::constant_pad_nd(rows, {use.offset, behind});
-    group.rows = group.rows.defined() ? group.rows + placed : placed;
-  }
-
-  /// By their first parameter: the same order in every block.
-  std::map<size_t, FactorGroup>& groups() { return groups_; }
-
- private:
-  bool is_whole(const ParameterUse& use) const {
-    return use.numel() == model_.parameters()[use.parameter].numel();
-  }
-
-  const Model& model_;
-  const std::vector<ParameterCoverage>& coverage_;
-  std::set<size_t> as_rows_;
-  std::vector<int64_t> uses_;
-  std::map<size_t, FactorGroup> groups_;
-};
+}
 
 std::vector<FactorGroup> Factorizer::rule_groups() {
-  GroupBuilder build(model_, coverage_, live_, weights_as_rows(), options_.accumulate);
+  const std::set<size_t> as_rows = weights_as_rows();
+  std::vector<GroupBuilder::Info> parameters(coverage_.size());
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    parameters[p] = {entries_of(p), by_rule(p), as_rows.count(p) > 0, 0};
+  }
+  for (const LiveSite& live : live_) {
+    for (const ParameterUse& use : live.site->uses) {
+      const std::vector<size_t>& behind = made_from(use.parameter);
+      constexpr int64_t kNeverOnce = 2;  // no bias joins what becomes rows of something else
+      parameters[use.parameter].uses += behind.empty() ? 1 : kNeverOnce;
+      for (const size_t p : behind) parameters[p].uses += kNeverOnce;
+    }
+  }
+  GroupBuilder build(std::move(parameters), options_.accumulate);
   for (LiveSite& live : live_) {
     build.gradient = std::move(live.gradient);
     build.sample_dimension = live.sample_dimension;
     live.site->factor(build);
   }
   build.gradient = Tensor();
-  std::vector<FactorGroup> result;
-  for (auto& [parameter, group] : build.groups()) {
-    // A parameter that is a weight here and a bias or a scale there: one form for all.
-    if (!group.terms.empty() && (group.rows.defined() || build.as_rows(parameter))) {
-      const Tensor rows = to_rows(group.terms);
-      group.rows = group.rows.defined() ? group.rows + rows : rows;
-      group.terms.clear();
-    }
-    group.trace = trace_bound(group);
-    result.push_back(std::move(group));
+  chain_computed(build);
+  auto groups = build.take();
+  // What is to come from rules must be in a group, once: groups are what the self-check sees.
+  std::vector<int64_t> times(model_.parameters().size(), 0);
+  for (const FactorGroup& group : groups) {
+    for (const size_t p : group.parameters) ++times.at(p);
   }
-  return result;
+  for (size_t p = 0; p < times.size(); ++p) {
+    if (by_rule(p) && times[p] != 1) throw RefutedRule{{p}};
+  }
+  return groups;
 }
 
 /// Everything that no rule covers.
 void Factorizer::add_jacobian_group(Factors& factors) const {
   FactorGroup group;
   std::vector<Tensor> wanted;
-  for (size_t p = 0; p < coverage_.size(); ++p) {
+  for (size_t p = 0; p < model_.parameters().size(); ++p) {
     if (coverage_[p].coverage != Coverage::kJacobian) continue;
     group.parameters.push_back(p);
     wanted.push_back(model_.parameters()[p]);
@@ -390,6 +393,8 @@ Factors Factorizer::run() {
   factors.groups = rule_groups();
   live_.clear();
   recording_.sites.clear();
+  coverage_.resize(model_.parameters().size());
+  recording_.computed.clear();
   recording_.outputs = factors.outputs;  // frees the graph
   add_jacobian_group(factors);
   factors.coverage = coverage_;
@@ -422,11 +427,14 @@ FactorCost Factorizer::cost() const {
         cost.shared_bytes += term.kept * bytes;
         cost.output_bytes += term.kept_per_output * bytes;
       } else if (counted.insert(p).second) {
-        cost.output_bytes += samples_ * static_cast<int64_t>(model_.parameters()[p].nbytes());
+        cost.output_bytes += samples_ * entries_of(p) * bytes;
       }
     }
   }
-  for (size_t p = 0; p < coverage_.size(); ++p) {
+  for (const size_t p : as_rows) {  // what no term has counted: behind computed operands
+    if (counted.insert(p).second) cost.output_bytes += samples_ * entries_of(p) * bytes;
+  }
+  for (size_t p = 0; p < model_.parameters().size(); ++p) {
     if (!recording_.used[p]) continue;
     if (options_.all_by_jacobian || options_.by_jacobian.count(p) || !recording_.covered[p]) {
       cost.by_rules = false;

@@ -20,13 +20,47 @@ using Port = std::pair<const Node*, uint32_t>;
 /// An operand made of one parameter alone, and the place where its gradient arrives.
 struct Expression {
   ParameterUse use;
-  std::optional<Port> parent;  ///< the expression it was made from; none for the parameter itself.
+  /// The expression it was made from; none for the parameter itself, or what was computed.
+  std::optional<Port> parent;
+};
+
+Port port_at(const Tensor& tensor) {
+  const Edge edge = torch::autograd::impl::gradient_edge(tensor);
+  return {edge.function.get(), edge.input_nr};
+}
+
+/// Calls `work` for each tensor of an argument, or of a list.
+template <class Work>
+void for_each_tensor(const c10::IValue& value, const Work& work) {
+  if (value.isTensor() && value.toTensor().defined()) work(value.toTensor());
+  if (!value.isList()) return;
+  for (const c10::IValue& each : value.toListRef()) {
+    if (each.isTensor() && each.toTensor().defined()) work(each.toTensor());
+  }
+}
+
+/// Tensors that depend on the inputs, by their storage. A storage whose tensors are gone keeps its
+/// place here, but not its memory: another one is not taken for it.
+class Dependents {
+ public:
+  void add(const Tensor& tensor) {
+    if (!tensor.has_storage() || has(tensor)) return;
+    storages_.insert(tensor.storage().unsafeGetStorageImpl());
+    keep_alive_.push_back(tensor.storage().getWeakStorageImpl());
+  }
+  bool has(const Tensor& tensor) const {
+    return tensor.has_storage() && storages_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
+  }
+
+ private:
+  std::unordered_set<const c10::StorageImpl*> storages_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> keep_alive_;
 };
 
 class Recorder : public Call {
  public:
-  explicit Recorder(const Model& model) {
-    for (size_t i = 0; i < model.parameters().size(); ++i) {
+  explicit Recorder(const Model& model) : parameters_(model.parameters().size()) {
+    for (size_t i = 0; i < parameters_; ++i) {
       const Edge edge = torch::autograd::impl::gradient_edge(model.parameters()[i]);
       keep_alive_.push_back(edge.function);
       ParameterUse whole;
@@ -51,11 +85,19 @@ class Recorder : public Call {
 
   void end(const at::RecordFunction& fn) {
     if (--depth_ > 0) return;
-    const auto& outputs = fn.outputs();
     ++depth_;  // reading a scalar operand calls operators: not the model's
-    if (!outputs.empty() && outputs[0].isTensor()) take(outputs[0].toTensor());
-    if (!outputs.empty() && outputs[0].isTensorList()) {
-      for (const Tensor& part : outputs[0].toTensorVector()) take(part);
+    depends_on_inputs_ = false;
+    for (const c10::IValue& argument : arguments_) {
+      for_each_tensor(argument, [&](const Tensor& t) {
+        depends_on_inputs_ = depends_on_inputs_ || dependents_.has(t);
+      });
+    }
+    const auto& outputs = fn.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      for_each_tensor(outputs[i], [&](const Tensor& output) {
+        if (depends_on_inputs_) dependents_.add(output);
+        if (i == 0) take(output);
+      });
     }
     --depth_;
     arguments_.clear();
@@ -77,7 +119,7 @@ class Recorder : public Call {
   Tensor watch(const Model& model, const Tensor& x);
 
   /// Keeps the sites that the outputs depend on, and says which parameters they account for.
-  void finish(Recording& recording, size_t parameters);
+  void finish(Recording& recording);
 
  private:
   struct Found {
@@ -87,7 +129,6 @@ class Recorder : public Call {
 
   /// An output of the call, the first one or one of a list.
   void take(const Tensor& output) {
-    if (!output.defined()) return;
     output_ = output;
     new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
     apply_rules();
@@ -97,8 +138,7 @@ class Recorder : public Call {
   /// Where the gradient of an argument arrives; none if it has none.
   std::optional<Port> port_of(size_t i) const {
     if (!is_tensor(i) || !tensor(i).requires_grad()) return std::nullopt;
-    const Edge edge = torch::autograd::impl::gradient_edge(tensor(i));
-    return Port{edge.function.get(), edge.input_nr};
+    return port_at(tensor(i));
   }
 
   bool is_view_of_an_argument() const {
@@ -118,6 +158,27 @@ class Recorder : public Call {
         if (auto site = rule.recognise(*this)) return keep(std::move(site));
       }
     }
+    compute();
+  }
+
+  /// Of an operator that no rule knows: its output as an operand, if parameters alone make it.
+  void compute() {
+    bool alone = !depends_on_inputs_ && name_.back() != '_';
+    for (const c10::IValue& argument : arguments_) {
+      for_each_tensor(argument, [&](const Tensor& t) {
+        alone = alone && (!t.requires_grad() || expressions_.count(port_at(t)) > 0);
+      });
+    }
+    const Edge edge = torch::autograd::impl::gradient_edge(output_);
+    const Port port{edge.function.get(), edge.input_nr};
+    if (!alone || expressions_.count(port) > 0) return;
+    new_bytes_ = 0;  // of the parameters, not of a sample
+    ParameterUse use;
+    use.parameter = parameters_ + computed_.size();
+    use.shape = output_.sizes().vec();
+    keep_alive_.push_back(edge.function);
+    expressions_[port] = {use, std::nullopt};
+    computed_.push_back({output_, {}});
   }
 
   void note(const Refusal& refusal) {
@@ -163,8 +224,12 @@ class Recorder : public Call {
     found_.push_back({std::move(site), std::move(operands)});
   }
 
+  size_t parameters_;
   int depth_ = 0;
   const std::vector<Rule>* rules_ = nullptr;  ///< of the call in progress
+  Dependents dependents_;
+  bool depends_on_inputs_ = false;  ///< of the call in progress
+  std::vector<Computed> computed_;
   int64_t activation_bytes_ = 0;
   int64_t new_bytes_ = 0;  ///< of the call in progress
   std::string refusal_;
@@ -174,27 +239,37 @@ class Recorder : public Call {
   std::vector<std::shared_ptr<Node>> keep_alive_;  ///< ports are compared by address
 };
 
-void Recorder::finish(Recording& recording, size_t parameters) {
-  // How often each port is fed, counted over the graph that the outputs depend on.
-  std::unordered_set<const Node*> reachable;
-  std::map<Port, int64_t> feeds;
-  std::vector<Node*> pending;
-  if (Node* root = recording.outputs.grad_fn().get()) {
-    reachable.insert(root);
-    pending.push_back(root);
-  }
+using Feeds = std::map<Port, int64_t>;
+
+/// How often each port is fed from nodes that can be reached from `root`, without entering those
+/// behind a port that `stops`. Nodes that were entered before are not counted again.
+template <class Stops>
+void count_feeds(const Node* root, const Stops& stops, std::unordered_set<const Node*>& entered,
+                 Feeds& feeds) {
+  std::vector<const Node*> pending;
+  if (root != nullptr && entered.insert(root).second) pending.push_back(root);
   while (!pending.empty()) {
-    Node* node = pending.back();
+    const Node* node = pending.back();
     pending.pop_back();
     for (const Edge& next : node->next_edges()) {
       if (!next.is_valid()) continue;
-      ++feeds[{next.function.get(), next.input_nr}];
-      if (reachable.insert(next.function.get()).second) pending.push_back(next.function.get());
+      const Port port{next.function.get(), next.input_nr};
+      ++feeds[port];
+      if (!stops(port) && entered.insert(port.first).second) pending.push_back(port.first);
     }
   }
+}
+
+void Recorder::finish(Recording& recording) {
+  // Counted over the graph that the outputs depend on.
+  std::unordered_set<const Node*> reachable;
+  Feeds feeds;
+  count_feeds(
+      recording.outputs.grad_fn().get(), [](const Port&) { return false; }, reachable, feeds);
+  ++feeds[port_at(recording.outputs)];  // by whoever differentiates them
 
   // Of those, how many we can explain: a use at a site, or one expression made from another.
-  std::map<Port, int64_t> explained;
+  Feeds explained;
   for (Found& found : found_) {
     if (!reachable.count(found.site->edge.function.get())) continue;
     for (const Port& port : found.operands) ++explained[port];
@@ -208,15 +283,55 @@ void Recorder::finish(Recording& recording, size_t parameters) {
     }
   }
   for (const auto& [node, parent] : steps) ++explained[parent];
+  // … or what stands between a computed operand and the expressions that it was made from. Whatever
+  // else is fed there (a second result of the same operator) is not explained.
+  std::unordered_set<const Node*> counted;
+  std::vector<Feeds> behind(computed_.size());
+  std::vector<std::unordered_set<const Node*>> within(computed_.size());
+  for (size_t k = 0; k < computed_.size(); ++k) {
+    const Node* root = port_at(computed_[k].value).first;
+    if (!reachable.count(root)) continue;
+    const auto stops = [&](const Port& port) { return expressions_.count(port) > 0; };
+    count_feeds(root, stops, counted, explained);
+    count_feeds(root, stops, within[k], behind[k]);
+    std::set<size_t> made_from;
+    for (const auto& [port, count] : behind[k]) {
+      const auto it = expressions_.find(port);
+      if (it == expressions_.end()) continue;
+      const size_t p = it->second.use.parameter;
+      if (p < parameters_) made_from.insert(p);
+      if (p >= parameters_) {
+        const auto& earlier = computed_[p - parameters_].parameters;
+        made_from.insert(earlier.begin(), earlier.end());
+      }
+    }
+    computed_[k].parameters.assign(made_from.begin(), made_from.end());
+  }
 
-  recording.used.assign(parameters, false);
-  recording.covered.assign(parameters, true);
+  recording.used.assign(parameters_, false);
+  recording.covered.assign(parameters_, true);
+  const auto uncover = [&](size_t p) {
+    if (p < parameters_) {
+      recording.covered[p] = false;
+    } else {
+      for (const size_t each : computed_[p - parameters_].parameters) {
+        recording.covered[each] = false;
+      }
+    }
+  };
   for (const auto& [port, expression] : expressions_) {
     if (!reachable.count(port.first)) continue;
     const size_t p = expression.use.parameter;
-    recording.used[p] = true;
-    if (feeds[port] != explained[port]) recording.covered[p] = false;
+    if (p < parameters_) recording.used[p] = true;
+    if (feeds[port] != explained[port]) uncover(p);
   }
+  for (const auto& [port, count] : feeds) {
+    if (expressions_.count(port) > 0 || explained[port] == count) continue;
+    for (size_t k = 0; k < computed_.size(); ++k) {
+      if (within[k].count(port.first) > 0) uncover(parameters_ + k);
+    }
+  }
+  recording.computed = std::move(computed_);
   recording.activation_bytes = activation_bytes_;
 }
 
@@ -258,6 +373,7 @@ class Watch {
 Tensor Recorder::watch(const Model& model, const Tensor& x) {
   Tensor outputs;
   try {
+    dependents_.add(x);
     const Watch watch(*this);
     outputs = evaluate(model, x);
   } catch (...) {
@@ -276,7 +392,7 @@ Recording record(const Model& model, const Tensor& x) {
   Recorder recorder(model);
   Recording recording;
   recording.outputs = recorder.watch(model, x);
-  recorder.finish(recording, model.parameters().size());
+  recorder.finish(recording);
   const auto& used = recording.used;
   require_influence(std::find(used.begin(), used.end(), true) != used.end());
   return recording;

@@ -13,12 +13,20 @@
 
 namespace cdt::kernel {
 
+/// An operand made from parameters alone, by operators that no rule follows (a normalised weight, a
+/// sum of two). Sites use it like a parameter, by an index behind those of the model's.
+struct Computed {
+  torch::Tensor value;             ///< with its graph
+  std::vector<size_t> parameters;  ///< of the model, that it is made from
+};
+
 /// A forward pass and what was seen of it.
 struct Recording {
   torch::Tensor outputs;                     ///< [r, n_L], with its graph.
   std::vector<std::unique_ptr<Site>> sites;  ///< those that the outputs depend on.
   std::vector<bool> used;                    ///< by parameter: do the outputs depend on it?
   std::vector<bool> covered;  ///< by parameter: does every path to the outputs go through a site?
+  std::vector<Computed> computed;
   int64_t activation_bytes = 0;  ///< of all operator outputs: what the graph may hold. Without
                                  ///< views, and without what parameters alone make.
 };

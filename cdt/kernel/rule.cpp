@@ -1,3 +1,4 @@
+#include <c10/util/accumulate.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/rule.h>
 

@@ -1,5 +1,6 @@
 /// Small networks of the layers that rules know beside dense ones and convolutions: norms,
-/// embeddings, attention, parts of parameters. Rules cover every parameter of them.
+/// embeddings, attention, parts of parameters, operands computed from them. Rules cover every
+/// parameter of them.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,7 +11,7 @@ namespace cdt::test {
 
 /// LibTorch's rms_norm, by its name: version 1.13 has none, and layers_test.cpp defines one there.
 inline Tensor rms_norm(const Tensor& x, c10::IntArrayRef shape, const Tensor& weight,
-                       c10::optional<double> epsilon) {
+                       const c10::IValue& epsilon) {
   static const auto rms = c10::Dispatcher::singleton().findSchemaOrThrow("aten::rms_norm", "");
   torch::jit::Stack stack{x, shape, weight, epsilon};
   rms.callBoxed(&stack);
@@ -88,7 +89,7 @@ inline std::vector<Network> layer_networks(const torch::TensorOptions& options) 
                   {p({6, 4}), p({6}), p({3, 6}), p({1, 6})},
                   [](P w, X x) {
                     Tensor h = rms_norm(torch::linear(x, w[0]), {6}, w[1] / 1.5, 0.01).tanh();
-                    h = rms_norm(h, {3, 6}, w[2], c10::nullopt);
+                    h = rms_norm(h, {3, 6}, w[2], {});
                     return torch::linear(h.tanh(), w[3]).sum(1);
                   },
                   {3, 4}});
@@ -181,6 +182,44 @@ inline std::vector<Network> layer_networks(const torch::TensorOptions& options) 
                     return torch::linear((h + w[2].unsqueeze(1)).tanh().sum(2), w[3]);
                   },
                   {2, 5}});
+  nets.push_back({"weight norm, LibTorch's operator",
+                  {p({6, 4}), p({6, 1}), p({6}), p({2, 6})},
+                  [](P w, X x) {
+                    const Tensor weight = torch::_weight_norm(w[0], w[1], 0);
+                    return torch::linear(torch::linear(x, weight, w[2]).tanh(), w[3]);
+                  },
+                  {4}});
+  nets.push_back({"spectral norm, by buffers",
+                  {p({6, 4}), p({2, 6}), frozen({6}), frozen({4})},
+                  [](P w, X x) {
+                    const Tensor size = torch::dot(w[2], w[0].mv(w[3])) + 3;
+                    return torch::linear(torch::linear(x, w[0] / size).tanh(), w[1]);
+                  },
+                  {4}});
+  nets.push_back({"a weight with a correction of low rank, beside itself",
+                  {p({6, 4}), p({6, 2}), p({2, 4}), p({2, 6})},
+                  [](P w, X x) {
+                    const Tensor corrected = w[0] + 0.3 * w[1].mm(w[2]);
+                    const Tensor h = torch::linear(x, corrected).tanh() + torch::linear(x, w[0]);
+                    return torch::linear(h.tanh(), w[3]);
+                  },
+                  {4}});
+  nets.push_back({"parts put together, computed twice over, with biases and convolutions of them",
+                  {p({3, 4}), p({3, 4}), p({6}), p({2, 3, 2})},
+                  [](P w, X x) {
+                    const Tensor both = torch::cat({w[0].exp(), w[1]});
+                    const Tensor h = torch::linear(x, both, w[2].softmax(0)).tanh();
+                    const Tensor kernel = w[3] / (w[3].square().sum() + both.square().mean());
+                    return torch::conv1d(h.view({-1, 3, 2}), kernel).flatten(1);
+                  },
+                  {4}});
+  nets.push_back({"a scale that is computed, in place elsewhere",
+                  {p({4}), p({1, 4})},
+                  [](P w, X x) {
+                    const Tensor gate = torch::sigmoid(w[0]);
+                    return torch::linear((x * gate + gate).tanh(), w[1]) + gate.sum();
+                  },
+                  {4}});
   return nets;
 }
 

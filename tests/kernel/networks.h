@@ -271,38 +271,43 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                   },
                   {4}});
 
+  nets.push_back(
+      {"a parameter through exp",
+       {p({6, 4}), p({6}), p({2, 6})},
+       [](P w, X x) { return torch::linear(torch::linear(x, w[0].exp(), w[1]).tanh(), w[2]); },
+       {4}});
+  nets.push_back({"weight norm",
+                  {p({6, 4}), p({6, 1}), p({2, 6})},
+                  [](P w, X x) {
+                    const Tensor direction = w[0] / w[0].norm(2, {1}, true);
+                    return torch::linear(torch::linear(x, w[1] * direction).tanh(), w[2]);
+                  },
+                  {4}});
+  nets.push_back({"a rule and a penalty-like use of one weight",
+                  {p({2, 4})},
+                  [](P w, X x) { return torch::linear(x, w[0]) + w[0].square().sum(); },
+                  {4}});
+  nets.push_back({"a convolution with a computed kernel",
+                  {p({3, 1, 2, 2}), p({3}), p({2, 27})},
+                  [](P w, X x) {
+                    const Tensor h = torch::conv2d(x, w[0].exp(), w[1]).tanh();
+                    return torch::linear(h.flatten(1), w[2]);
+                  },
+                  {1, 4, 4}});
+  nets.push_back({"a transposition that is none",
+                  {p({4, 4}), p({4, 2})},
+                  [](P w, X x) { return x.mm(w[0].transpose(0, -2)).tanh().mm(w[1]); },
+                  {4}});
+
   // From here on some parameter needs the Jacobian path.
   const auto by_jacobian = [&](Network net) {
     net.all_by_rule = false;
     nets.push_back(std::move(net));
   };
-  by_jacobian(
-      {"a parameter through exp",
-       {p({6, 4}), p({6}), p({2, 6})},
-       [](P w, X x) { return torch::linear(torch::linear(x, w[0].exp(), w[1]).tanh(), w[2]); },
-       {4}});
-  by_jacobian({"weight norm",
-               {p({6, 4}), p({6, 1}), p({2, 6})},
-               [](P w, X x) {
-                 const Tensor direction = w[0] / w[0].norm(2, {1}, true);
-                 return torch::linear(torch::linear(x, w[1] * direction).tanh(), w[2]);
-               },
-               {4}});
-  by_jacobian({"a rule and a penalty-like use of one weight",
-               {p({2, 4})},
-               [](P w, X x) { return torch::linear(x, w[0]) + w[0].square().sum(); },
-               {4}});
   by_jacobian({"weight on the left",
                {p({6, 4}), p({2, 6})},
                [](P w, X x) { return w[0].mm(x.t()).t().tanh().mm(w[1].t()); },
                {4}});
-  by_jacobian({"a convolution with a computed kernel",
-               {p({3, 1, 2, 2}), p({3}), p({2, 27})},
-               [](P w, X x) {
-                 const Tensor h = torch::conv2d(x, w[0].exp(), w[1]).tanh();
-                 return torch::linear(h.flatten(1), w[2]);
-               },
-               {1, 4, 4}});
   by_jacobian({"samples as the positions of a convolution without a batch",
                {p({3, 4, 1}), p({2, 3})},
                [](P w, X x) { return torch::linear(torch::conv1d(x.t(), w[0]).t().tanh(), w[1]); },
@@ -366,15 +371,32 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                {p({4, 6}), p({6, 1}), p({6, 2})},
                [](P w, X x) { return torch::addmm(w[1].t(), x, w[0]).tanh().mm(w[2]); },
                {4}});
-  by_jacobian({"a transposition that is none",
-               {p({4, 4}), p({4, 2})},
-               [](P w, X x) { return x.mm(w[0].transpose(0, -2)).tanh().mm(w[1]); },
-               {4}});
   by_jacobian({"a parameter divided and rounded",
                {p({4, 4}), p({4, 2})},
                [](P w, X x) {
                  const Tensor rounded = torch::div(w[0], torch::tensor(0.1).to(x), "trunc");
                  return (x.mm(w[0]) + x.mm(rounded)).tanh().mm(w[1]);
+               },
+               {4}});
+  by_jacobian({"two results of one operator on a parameter",
+               {p({4, 4}), p({4, 2})},
+               [](P w, X x) {
+                 const auto [Q, R] = torch::linalg_qr(w[0]);
+                 return (x.mm(Q).tanh().mm(R) + x).mm(w[1]);
+               },
+               {4}});
+  by_jacobian({"a computed operand at a site and elsewhere",
+               {p({4, 4}), p({4}), p({4, 2})},
+               [](P w, X x) {
+                 const Tensor u = w[0].tanh() * w[1];
+                 const Tensor copies = u.expand({x.size(0), 4, 4});
+                 return (x.mm(u) + torch::bmm(x.unsqueeze(1), copies).squeeze(1)).tanh().mm(w[2]);
+               },
+               {4}});
+  by_jacobian({"outputs that are a parameter, up to a sign",
+               {p({1, 2})},
+               [](P w, X x) {
+                 return (-w[0]).expand({x.size(0), 2});
                },
                {4}});
   return nets;

@@ -1,5 +1,6 @@
 /// Norms with a scale and a shift, h = γ ∘ x̂ + β: J sums G ∘ x̂ and G over the dimensions that γ and
 /// β do not have. x̂ is the layer without them, computed again from its input, sample by sample.
+#include <c10/util/accumulate.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/rules/broadcast.h>
 #include <cdt/kernel/rules/table.h>
@@ -131,7 +132,7 @@ std::unique_ptr<Site> group_norm_call(const Call& call) {
 /// layer_norm(x, shape, γ, β, ε, …)
 std::unique_ptr<Site> layer_norm_call(const Call& call) {
   auto site = norm_site(call, 2, 3);
-  if (site == nullptr) return nullptr;
+  if (site == nullptr || !call[1].isIntList()) return nullptr;
   site->shape = call[1].toIntVector();
   site->normalized = [shape = site->shape, epsilon = call.number(4)](const Tensor& x) {
     return torch::layer_norm(x, shape, {}, {}, epsilon, false);
@@ -142,7 +143,7 @@ std::unique_ptr<Site> layer_norm_call(const Call& call) {
 /// rms_norm(x, shape, γ, ε), which newer versions of LibTorch have.
 std::unique_ptr<Site> rms_norm_call(const Call& call) {
   auto site = norm_site(call, 2, /*shift: none=*/call.size());
-  if (site == nullptr) return nullptr;
+  if (site == nullptr || !call[1].isIntList()) return nullptr;
   site->shape = call[1].toIntVector();
   const double epsilon =
       call[3].isNone() ? tol::epsilon(call.tensor(0).scalar_type()) : call.number(3);
