@@ -166,6 +166,14 @@ def test_residuals_without_batched_products():
     assert torch.allclose(a.detach(), torch.full((2,), 2.0, dtype=torch.float64))
 
 
+def test_rows_that_disagree_with_autograd_are_an_error(monkeypatch):
+    model, x, y = problem()
+    sound = cdt.optim.jacobian_rows
+    monkeypatch.setattr(cdt.optim, "jacobian_rows", lambda memory: lambda *args: sound(memory)(*args).flip(0))
+    with pytest.raises(RuntimeError, match="do not agree with autograd"):
+        cdt.optim.Guarded(model).step(lambda: model(x) - y)
+
+
 def test_closures_that_return_other_things():
     model, x, y = problem()
     opt = cdt.optim.Guarded(model)
