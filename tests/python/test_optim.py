@@ -117,7 +117,7 @@ def test_classes():
     x = torch.randn(60, 2)
     y = (x[:, 0] * x[:, 1] > 0).long()
     model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
-    opt = cdt.optim.Guarded(model, "cross-entropy")
+    opt = cdt.optim.Guarded(model, "cross_entropy")  # or with a hyphen, as the program has it
     for _ in range(15):
         opt.step(x, y)
     assert (model(x).argmax(1) == y).float().mean() > 0.97
@@ -243,6 +243,8 @@ def test_unknown_settings_are_named():
         cdt.fit(model, x, y, steps="many")
     with pytest.raises(ValueError, match="method"):
         cdt.fit(model, x, y, method="newton")
+    with pytest.raises(ValueError, match="expected a name, but a MSELoss came"):
+        cdt.fit(model, x, y, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="goal must be"):
         cdt.fit(model, x, y, goal="win")
 
