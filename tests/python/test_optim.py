@@ -134,6 +134,16 @@ def test_residuals_of_a_closure():
     assert torch.allclose(point.detach(), torch.ones(2, dtype=torch.float64), atol=1e-8)
 
 
+def test_closures_may_draw_other_points():
+    """The loss that a step returns, and lowers, is of the points that this step has drawn."""
+    model, x, y = problem(torch.float64, samples=80)
+    opt = cdt.optim.Guarded(model)
+    for rows in torch.randperm(80).split(20):
+        before = F.mse_loss(model(x[rows]), y[rows]).item()
+        assert opt.step(lambda: model(x[rows]) - y[rows]).item() == pytest.approx(before, rel=1e-9)
+        assert F.mse_loss(model(x[rows]), y[rows]).item() < before
+
+
 def test_closure_and_samples_agree():
     """y_hat − y as residuals takes the steps that samples do, though its Jacobian is found otherwise."""
     losses = {}
@@ -220,6 +230,21 @@ def test_fit_to_predict():
         errors[goal] = F.mse_loss(model(new), torch.sin(2 * new[:, :1]) * new[:, 1:2]).item()
     assert result.best_step >= 1 and math.isfinite(result.val_loss)
     assert errors["predict"] < 0.5 * errors["fit"]  # noise is not learned by heart
+
+
+def test_fit_to_predict_ends_with_all_rows():
+    """As a path from the same start on all of them, to the point that held-out rows have picked."""
+    model, x, y = problem(torch.float64)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    result = cdt.fit(model, x, y, goal="predict", progress=False)
+    ended = [p.detach().clone() for p in model.parameters()]
+    assert result.best_step >= 1
+    model.load_state_dict(start)
+    cdt.fit(model, x, y, method="path", steps=result.best_step, progress=False)
+    assert all(torch.equal(p, e) for p, e in zip(model.parameters(), ended))
+    model.load_state_dict(start)
+    cdt.fit(model, x, y, goal="predict", refit=False, progress=False)
+    assert not all(torch.equal(p, e) for p, e in zip(model.parameters(), ended))
 
 
 def test_an_interrupt_leaves_a_whole_model():
