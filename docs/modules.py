@@ -30,6 +30,7 @@ SAYS = {
     "run": "run folders",
     "experiment": "sweeps",
     "cli": "the program",
+    "python": "the Python module",
 }
 
 
@@ -37,6 +38,7 @@ def includes():
     """module -> the modules that its files include"""
     folders = {path.name: path for path in (ROOT / "cdt").iterdir() if path.is_dir()}
     folders["cli"] = ROOT / "cli"
+    folders["python"] = ROOT / "python"
     found = {}
     for module, folder in sorted(folders.items()):
         files = [path for path in folder.rglob("*") if path.suffix in {".h", ".cpp", ".cu"}]
@@ -93,7 +95,7 @@ def draw(graph):
             )
     for module in sorted(graph):
         x, y = place[module]
-        fill = "#fdf3e1" if module == "cli" else "#e8f0fa"
+        fill = "#fdf3e1" if module in ("cli", "python") else "#e8f0fa"
         wide = WIDTH - 300 if module == GROUND else BOX
         lines.append(
             f'<rect x="{x - wide / 2:.0f}" y="{y:.0f}" width="{wide}" height="{HEIGHT}" rx="6" fill="{fill}" stroke="#33506e"/>'

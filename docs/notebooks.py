@@ -4,6 +4,7 @@
 The docstring becomes text, each group of definitions a cell, and what an example does as a program its last cell.
 """
 import ast
+import itertools
 import pathlib
 import sys
 import textwrap
@@ -15,33 +16,27 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples" / "python
 
 
 def cells_of(source):
-    tree = ast.parse(source)
-    lines = source.splitlines()
+    tree, lines = ast.parse(source), source.splitlines()
     yield nbformat.v4.new_markdown_cell(_text(ast.get_docstring(tree)))
-    group, start = [], None
-    for node, following in zip(tree.body[1:], tree.body[2:] + [None]):
-        first = node.lineno - len(getattr(node, "decorator_list", []))
-        text = "\n".join(lines[first - 1 : node.end_lineno])
-        main = isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
-        if main:
-            text = textwrap.dedent("\n".join(lines[node.body[0].lineno - 1 : node.end_lineno]))
-        kind = "import" if isinstance(node, (ast.Import, ast.ImportFrom)) else "main" if main else "code"
-        if group and kind != start:
-            yield nbformat.v4.new_code_cell("\n".join(group))
-            group = []
-        start = kind
-        group.append(text if not group or kind == "import" else "\n" + text)
-        if following is None:
-            yield nbformat.v4.new_code_cell("\n".join(group))
+    for kind, nodes in itertools.groupby(tree.body[1:], key=_kind):
+        nodes = list(nodes)
+        if kind == "main":
+            nodes = nodes[0].body
+        first = nodes[0].lineno - len(getattr(nodes[0], "decorator_list", []))
+        yield nbformat.v4.new_code_cell(textwrap.dedent("\n".join(lines[first - 1 : nodes[-1].end_lineno])))
+
+
+def _kind(node):
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return "imports"
+    return "main" if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) else "code"
 
 
 def _text(docstring):
     """Indented parts, such as a diff, stay as they are."""
     head, *rest = docstring.split("\n\n", 1)
     body = rest[0] if rest else ""
-    if body.startswith("  "):
-        body = "```diff\n" + textwrap.dedent(body).replace("\n+ ", "\n+").replace("\n- ", "\n-") + "\n```"
-    return f"{head}\n\n{body}"
+    return f"{head}\n\n" + (f"```diff\n{textwrap.dedent(body)}\n```" if body.startswith("  ") else body)
 
 
 def main(out, examples):

@@ -64,6 +64,13 @@ def _leaves(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor for tensor in tensors]
 
 
+def spelled(name: str) -> str:
+    """A name of the library, whichever line Python habits put in it: cross_entropy is cross-entropy."""
+    if not isinstance(name, str):
+        raise ValueError(f"expected a name, but a {type(name).__name__} came")
+    return name.replace("_", "-")
+
+
 def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") -> torch.Tensor:
     """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
     if isinstance(values, torch.Tensor):

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given_wide
+from ._model import Params, as_model, as_tensor, if_given_wide, spelled
 from .report import Report, _axes, analyze
 
 
@@ -54,6 +54,7 @@ class Controller:
         self._model = as_model(model, params)
         self._x = as_tensor(x, self._model)
         self._y = as_tensor(y, self._model, "y")
+        loss = spelled(loss)
         self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
         self._lr, self._p, self._q, self._loss, self._memory = lr, p, q, loss, memory
         self._Q, self._R = if_given_wide(Q, "Q"), if_given_wide(R, "R")
@@ -172,7 +173,7 @@ def forecast(
             as_tensor(y, made, "y"),
             as_tensor(x_val, made, "x_val"),
             as_tensor(y_val, made, "y_val"),
-            loss,
+            spelled(loss),
             rates,
             weights,
             q,

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given, if_given_wide
+from ._model import Params, as_model, as_tensor, if_given, if_given_wide, spelled
 
 
 class Report:
@@ -101,6 +101,7 @@ def analyze(
     >>> report["stable"], report["reachable"]
     (True, True)
     """
+    loss = spelled(loss)
     if isinstance(model_or_kernel, _core.Model) or callable(model_or_kernel) or params is not None:
         model = as_model(model_or_kernel, params)
         if x is None or y is None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given
+from ._model import Params, as_model, as_tensor, if_given, spelled
 
 # Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
 _HELD_OUT = 0.2
@@ -26,6 +26,7 @@ def train_options(**settings: Any) -> _core.TrainOptions:
         if name not in known:
             raise TypeError(f"unknown setting {name!r}; there are {', '.join(sorted(known))}")
         if value is not None:
+            value = spelled(value) if name in ("loss", "method", "schedule") else value
             try:
                 setattr(options, name, value)
             except TypeError:

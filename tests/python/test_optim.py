@@ -52,7 +52,7 @@ def test_steps_are_fit_s_own():
 
 def test_saved_and_loaded_goes_on_to_the_same_bits():
     model, x, y = problem()
-    opt = cdt.optim.Guarded(model, p=0.05)
+    opt = cdt.optim.Guarded(model, lr=0.5)  # short steps, so that the kernel of the first serves the next ones
     for _ in range(3):
         opt.step(x, y)
     file = io.BytesIO()
@@ -66,12 +66,11 @@ def test_saved_and_loaded_goes_on_to_the_same_bits():
     other.load_state_dict(saved["model"])
     resumed.load_state_dict(saved["opt"])
     assert resumed.steps == 3
-    assert [resumed.step(x.clone(), y.clone()).item() for _ in range(1)] == expected[:1]
-    x, y = x.clone(), y.clone()
-    resumed = cdt.optim.Guarded(other)
+    assert [resumed.step(x.clone(), y.clone()).item() for _ in range(3)] == expected
+    # Without the linearization the steps would be others.
     other.load_state_dict(saved["model"])
-    resumed.load_state_dict(saved["opt"])
-    assert [resumed.step(x, y).item() for _ in range(3)] == expected
+    fresh = cdt.optim.Guarded(other, lr=0.5)
+    assert [fresh.step(x, y).item() for _ in range(3)] != expected
     with pytest.raises(ValueError, match="state_dict of a cdt.optim.Guarded"):
         resumed.load_state_dict({"state": {}})
 
@@ -83,7 +82,19 @@ def test_weights_that_others_moved_are_noticed():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
-    assert opt.step(x, y).item() != F.mse_loss(model(x), y).item()
+    before = F.mse_loss(model(x), y).item()
+    assert opt.step(x, y).item() == pytest.approx(before, rel=1e-4)
+
+
+def test_samples_are_known_by_their_values():
+    """Equal ones, arrays too, go on with the linearization that is there; changed ones do not."""
+    losses = []
+    for repeat in (lambda a: a, torch.clone, lambda a: a.numpy().copy()):
+        model, x, y = problem()
+        opt = cdt.optim.Guarded(model)
+        losses.append([opt.step(repeat(x), repeat(y)).item() for _ in range(5)])
+    assert losses[0] == losses[1] == losses[2]
+    x += 0.1  # in place
     before = F.mse_loss(model(x), y).item()
     assert opt.step(x, y).item() == pytest.approx(before, rel=1e-4)
 
@@ -106,7 +117,7 @@ def test_classes():
     x = torch.randn(60, 2)
     y = (x[:, 0] * x[:, 1] > 0).long()
     model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
-    opt = cdt.optim.Guarded(model, "cross-entropy")
+    opt = cdt.optim.Guarded(model, "cross_entropy")  # or with a hyphen, as the program has it
     for _ in range(15):
         opt.step(x, y)
     assert (model(x).argmax(1) == y).float().mean() > 0.97
@@ -121,6 +132,16 @@ def test_residuals_of_a_closure():
         loss = opt.step(lambda: torch.stack([1 - point[0], 10 * (point[1] - point[0] ** 2)]))
     assert loss.item() < 1e-16
     assert torch.allclose(point.detach(), torch.ones(2, dtype=torch.float64), atol=1e-8)
+
+
+def test_closures_may_draw_other_points():
+    """The loss that a step returns, and lowers, is of the points that this step has drawn."""
+    model, x, y = problem(torch.float64, samples=80)
+    opt = cdt.optim.Guarded(model)
+    for rows in torch.randperm(80).split(20):
+        before = F.mse_loss(model(x[rows]), y[rows]).item()
+        assert opt.step(lambda: model(x[rows]) - y[rows]).item() == pytest.approx(before, rel=1e-9)
+        assert F.mse_loss(model(x[rows]), y[rows]).item() < before
 
 
 def test_closure_and_samples_agree():
@@ -153,6 +174,14 @@ def test_residuals_without_batched_products():
         loss = opt.step(lambda: Cube.apply(a) - 8)
     assert loss.item() < 1e-12
     assert torch.allclose(a.detach(), torch.full((2,), 2.0, dtype=torch.float64))
+
+
+def test_rows_that_disagree_with_autograd_are_an_error(monkeypatch):
+    model, x, y = problem()
+    sound = cdt.optim.jacobian_rows
+    monkeypatch.setattr(cdt.optim, "jacobian_rows", lambda memory: lambda *args: sound(memory)(*args).flip(0))
+    with pytest.raises(RuntimeError, match="do not agree with autograd"):
+        cdt.optim.Guarded(model).step(lambda: model(x) - y)
 
 
 def test_closures_that_return_other_things():
@@ -203,6 +232,21 @@ def test_fit_to_predict():
     assert errors["predict"] < 0.5 * errors["fit"]  # noise is not learned by heart
 
 
+def test_fit_to_predict_ends_with_all_rows():
+    """As a path from the same start on all of them, to the point that held-out rows have picked."""
+    model, x, y = problem(torch.float64)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    result = cdt.fit(model, x, y, goal="predict", progress=False)
+    ended = [p.detach().clone() for p in model.parameters()]
+    assert result.best_step >= 1
+    model.load_state_dict(start)
+    cdt.fit(model, x, y, method="path", steps=result.best_step, progress=False)
+    assert all(torch.equal(p, e) for p, e in zip(model.parameters(), ended))
+    model.load_state_dict(start)
+    cdt.fit(model, x, y, goal="predict", refit=False, progress=False)
+    assert not all(torch.equal(p, e) for p, e in zip(model.parameters(), ended))
+
+
 def test_an_interrupt_leaves_a_whole_model():
     model, x, y = problem()
 
@@ -224,6 +268,8 @@ def test_unknown_settings_are_named():
         cdt.fit(model, x, y, steps="many")
     with pytest.raises(ValueError, match="method"):
         cdt.fit(model, x, y, method="newton")
+    with pytest.raises(ValueError, match="expected a name, but a MSELoss came"):
+        cdt.fit(model, x, y, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="goal must be"):
         cdt.fit(model, x, y, goal="win")
 

@@ -40,6 +40,49 @@ class CountingEngine : public kernel::StepEngine {
   kernel::GraphEngine graph_;
 };
 
+/// With a way of its own to the kernel.
+class KernelEngine : public CountingEngine {
+ public:
+  explicit KernelEngine(const kernel::Model& model) : CountingEngine(model), model_(model) {}
+  Tensor kernel(const Tensor& x) override {
+    ++kernels;
+    return kernel::empirical_ntk(model_, x).theta;
+  }
+
+  int64_t kernels = 0;
+
+ private:
+  kernel::Model model_;
+};
+
+TEST(Step, AnEngineMayHaveItsOwnWayToTheKernel) {
+  const TrainData data = smooth_data(16, 1, 2);
+  TrainOptions options;
+  options.steps = 6;
+  nn::Mlp usual = small_network(4, 1, 2), own = small_network(4, 1, 2);
+  const auto expected =
+      Trainer(usual, data, options, std::make_shared<CountingEngine>(usual)).run();
+  const auto engine = std::make_shared<KernelEngine>(own);
+  const auto result = Trainer(own, data, options, engine).run();
+  EXPECT_GT(result.linearizations, 0);
+  EXPECT_EQ(engine->kernels, result.linearizations);
+  EXPECT_EQ(result.train_loss, expected.train_loss);
+}
+
+TEST(Step, LooksAgainWhereOutputsMayHaveChanged) {
+  nn::Mlp net = small_network(4, 1, 2);
+  const auto engine = std::make_shared<CountingEngine>(net);
+  Trainer trainer(net, smooth_data(16, 1, 2), TrainOptions(), engine);
+  trainer.step();
+  const int64_t before = engine->passes;
+  const double judged = trainer.step().record.train_loss;  // by the pass that judged the first
+  const int64_t usual = engine->passes - before;
+  trainer.look_again();
+  const auto again = trainer.step();
+  EXPECT_GE(engine->passes - before - usual, 2) << "its own, and the one that judges the step";
+  EXPECT_LT(again.record.train_loss, judged);
+}
+
 TEST(Step, AGuardedStepCostsNoFurtherPass) {
   for (const Method method : {Method::kGd, Method::kCdt, Method::kGuarded, Method::kAdam}) {
     SCOPED_TRACE(to_string(method));
