@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import cdt
 
-CHECKS = list(check_estimator(cdt.CDTClassifier(hidden=(16,)), generate_only=True))
+CHECKS = list(check_estimator(cdt.CDTClassifier(hidden=(16,), ensemble=2), generate_only=True))
 
 
 @pytest.mark.filterwarnings("ignore")

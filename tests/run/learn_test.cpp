@@ -102,7 +102,8 @@ TEST(Learn, ModelsSurviveTheirBytes) {
     EXPECT_EQ(dump_safetensors(study::to_safetensors(again), "model"), bytes);
     if (classes) continue;
     const Tensor x = model.preprocess.transform(table);
-    const auto bounds = study::bounds_of(*again.intervals, again.predictor, again.preprocess, x, 0.8);
+    const auto bounds =
+        study::bounds_of(*again.intervals, again.predictor, again.preprocess, x, 0.8);
     EXPECT_TRUE(torch::equal(
         bounds.high,
         study::bounds_of(*model.intervals, model.predictor, model.preprocess, x, 0.8).high));
