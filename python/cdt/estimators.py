@@ -29,10 +29,10 @@ _FINITE = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check_
 
 def _values(value: Any) -> Optional[List[str]]:
     """A setting as the program spells it; None where there is nothing to say."""
-    if value is None or value is False:
+    if value is None:
         return None
-    if value is True:
-        return []
+    if isinstance(value, (bool, np.bool_)):
+        return [] if value else None
     if isinstance(value, (list, tuple, np.ndarray)):
         return [str(each) for each in value]
     return [repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)]
@@ -92,7 +92,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return checked
 
     def _settings(self, seed: int) -> List[Tuple[str, List[str]]]:
-        hidden = [self.hidden] if isinstance(self.hidden, int) else list(self.hidden)
+        hidden = np.atleast_1d(np.asarray(self.hidden)).tolist()
         wanted: Dict[str, Any] = {
             "hidden": hidden,
             "activation": self.activation,

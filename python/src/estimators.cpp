@@ -83,7 +83,10 @@ struct Trained {
   study::TrainedModel model;
   torch::ScalarType dtype = torch::kFloat32;  ///< that it was trained and is saved in
 
-  explicit Trained(study::TrainedModel found) : model(std::move(found)) {
+  explicit Trained(study::TrainedModel found, const std::string& source = "the model")
+      : model(std::move(found)) {
+    CDT_REQUIRE(!model.preprocess.pictures, source,
+                ": expected a model of tables, but it is one of pictures");
     dtype = model.predictor.members.at(0)->dtype();
     for (const nn::Network& member : model.predictor.members) {
       member->to(torch::kCPU);
@@ -112,7 +115,7 @@ std::shared_ptr<Trained> load_run(const std::string& path) {
   const py::gil_scoped_release unlocked;
   const run::RunFolder folder(path);
   return std::make_shared<Trained>(
-      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())));
+      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())), path);
 }
 
 /// What `of` makes of blocks of rows, one below the other; each of its tensors by itself. Intervals

@@ -58,7 +58,10 @@ void read_trained(std::string_view bytes) {
       study::parse_trained_model(parse_safetensors(bytes, kFile), kFile);
   const std::string saved = dump_safetensors(study::to_safetensors(model), kFile);
   read_again([&] { study::parse_trained_model(parse_safetensors(saved, kFile), kFile); });
-  const torch::Tensor x = torch::zeros({2, model.preprocess.feature_count()}, torch::kFloat64);
+  std::vector<int64_t> shape = model.preprocess.feature_shape();
+  shape.insert(shape.begin(), 2);
+  if (c10::multiply_integers(shape) > 100'000) return;  // memory that the file does not have
+  const torch::Tensor x = torch::zeros(shape, torch::kFloat64);
   study::in_units(model.predictor, model.preprocess, study::mean_outputs(model.predictor, x));
 }
 

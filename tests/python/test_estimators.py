@@ -206,6 +206,19 @@ def test_pipelines_and_searches():
     assert len(cross_val_score(clone(search.best_estimator_), X, y, cv=2)) == 2
 
 
+def test_other_ways_to_learn():
+    X, y = waves(120)
+    by_adam = cdt.CDTRegressor(hidden=16, ensemble=1, method="adam", random_state=1, options={"steps": 60, "lr": 0.01}).fit(X, y)
+    assert by_adam.score(X, y) > 0.9 and by_adam.predict_interval(X).shape == (120, 2)
+    walks_alone = cdt.CDTRegressor(**SMALL, refit=False).fit(X, y)
+    assert walks_alone.n_members_ == 0 and walks_alone.score(X, y) > 0.9
+    without = cdt.CDTRegressor(**SMALL, intervals=False).fit(X, y)
+    with pytest.raises(ValueError, match="there are no intervals"):
+        without.predict(X, return_std=True)
+    linear = cdt.CDTRegressor(hidden=(), ensemble=2, random_state=1, options={"quantiles": 0}).fit(X, X[:, 0] - X[:, 1])
+    assert linear.score(X, X[:, 0] - X[:, 1]) > 0.999
+
+
 def test_module_is_the_model():
     X, y = waves(100)
     model = cdt.CDTRegressor(**SMALL).fit(X, y)
