@@ -8,6 +8,9 @@
 torch.Size([5, 5])
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 import torch as _torch
 
 from . import _build
@@ -22,17 +25,21 @@ if _torch.__version__ != _build.torch_version:
 from . import optim  # noqa: E402
 from .control import Controller, Forecast, dare, forecast  # noqa: E402
 from .kernel import NTK, Linearization, jvp, linearize, ntk, vjp  # noqa: E402
+from .loading import Run, load  # noqa: E402
 from .report import Report, analyze  # noqa: E402
 from .training import FitResult, fit  # noqa: E402
 
 __version__: str = _build.version
 __all__ = [
+    "CDTClassifier",
+    "CDTRegressor",
     "Controller",
     "FitResult",
     "Forecast",
     "Linearization",
     "NTK",
     "Report",
+    "Run",
     "__version__",
     "analyze",
     "dare",
@@ -40,7 +47,22 @@ __all__ = [
     "forecast",
     "jvp",
     "linearize",
+    "load",
     "ntk",
     "optim",
     "vjp",
 ]
+
+if _TYPE_CHECKING:
+    from .estimators import CDTClassifier, CDTRegressor
+
+
+def __getattr__(name: str) -> _Any:
+    # Only who asks for the estimators needs scikit-learn.
+    if name in ("CDTClassifier", "CDTRegressor"):
+        try:
+            from . import estimators
+        except ModuleNotFoundError as error:
+            raise ImportError(f"cdt.{name} needs scikit-learn (Debian: python3-sklearn, pip: scikit-learn); {error}") from error
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'cdt' has no attribute {name!r}")

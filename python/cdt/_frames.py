@@ -11,8 +11,6 @@ import numpy as np
 
 from . import _core
 
-Array = "np.ndarray[Any, Any]"
-
 
 def is_frame(X: Any) -> bool:
     """Whether it has named columns, as pandas' frames have."""
@@ -68,7 +66,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (numbers.Real, np.bool_))
 
 
-def _numbers(values: Iterable[Any], where: str) -> Array:
+def _numbers(values: Iterable[Any], where: str) -> "np.ndarray[Any, Any]":
     """Numbers, or texts of numbers; what is missing is NaN."""
     out: List[float] = []
     for row, value in enumerate(values):

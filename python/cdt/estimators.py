@@ -29,20 +29,20 @@ _FINITE = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check_
 
 def _values(value: Any) -> Optional[List[str]]:
     """A setting as the program spells it; None where there is nothing to say."""
-    if value is None or value is False:
+    if value is None:
         return None
-    if value is True:
-        return []
+    if isinstance(value, (bool, np.bool_)):
+        return [] if value else None
     if isinstance(value, (list, tuple, np.ndarray)):
         return [str(each) for each in value]
     return [repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)]
 
 
-class _Estimator(BaseEstimator):
+class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both have in common: options, checks of what comes, the fit."""
 
     # Parameters, as the classes below take them.
-    hidden: Sequence[int]
+    hidden: Union[int, Sequence[int]]
     activation: Optional[str]
     method: str
     ensemble: Optional[int]
@@ -92,7 +92,7 @@ class _Estimator(BaseEstimator):
         return checked
 
     def _settings(self, seed: int) -> List[Tuple[str, List[str]]]:
-        hidden = [self.hidden] if isinstance(self.hidden, numbers.Integral) else list(self.hidden)
+        hidden = np.atleast_1d(np.asarray(self.hidden)).tolist()
         wanted: Dict[str, Any] = {
             "hidden": hidden,
             "activation": self.activation,
@@ -171,9 +171,9 @@ class _Estimator(BaseEstimator):
         return table
 
     def encode(self, X: Any) -> Tensor:
-        """The features [n, F] that the networks see: encoded and scaled, float64. `module_` takes them in its own precision."""
+        """The features [n, F] that the networks see: encoded and scaled, in the precision of `module_`."""
         table = self._table(X)
-        return self._trained.encode(table, threads_of(self.n_jobs))
+        return self._trained.encode(table, threads_of(self.n_jobs)).to(self._trained.dtype)
 
     @property
     def module_(self) -> EnsembleModule:
@@ -190,7 +190,7 @@ def _free_name(name: str, taken: "set[str]") -> str:
     return name
 
 
-class CDTRegressor(RegressorMixin, _Estimator):
+class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """A network (several, averaged) that predicts numbers from tables: arrays, or frames with text, dates and missing values.
 
     It is `cdt train` under its goal "predict": a path of falling decay whose best point rows decide that were held out, then networks trained on all rows
@@ -246,7 +246,7 @@ class CDTRegressor(RegressorMixin, _Estimator):
         verbose: Any = False,
         options: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        self.hidden = hidden  # type: ignore[assignment]
+        self.hidden = hidden
         self.activation = activation
         self.method = method
         self.ensemble = ensemble
@@ -311,7 +311,7 @@ class CDTRegressor(RegressorMixin, _Estimator):
         return values.numpy()[:, 0] if self._single else values.numpy()
 
 
-class CDTClassifier(ClassifierMixin, _Estimator):
+class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A network (several, averaged) that predicts classes from tables: arrays, or frames with text, dates and missing values.
 
     Parameters and attributes are those of CDTRegressor, as far as they make sense for classes, and
@@ -350,7 +350,7 @@ class CDTClassifier(ClassifierMixin, _Estimator):
         verbose: Any = False,
         options: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        self.hidden = hidden  # type: ignore[assignment]
+        self.hidden = hidden
         self.activation = activation
         self.method = method
         self.ensemble = ensemble

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from . import _core
 from ._frames import add_column, column_of, is_frame, names_of, threads_of
 
-Array = "np.ndarray[Any, Any]"
-
 
 class ScaledLinear(nn.Linear):
     """x (f W)ᵀ + g b: a layer whose parametrisation has factors f and g."""
@@ -141,9 +139,7 @@ class Run:
 
     def encode(self, frame: Any) -> Tensor:
         """The features of a frame [n, F], encoded and scaled as for training, in the precision of the networks."""
-        made: Tensor = self._trained.encode(self._table(frame), threads_of(self.n_jobs))
-        dtype: torch.dtype = next(iter(self._trained.members()[0][1]))[0].dtype
-        return made.to(dtype)
+        return self._trained.encode(self._table(frame), threads_of(self.n_jobs)).to(self._trained.dtype)
 
     def predict(self, frame: Any) -> Any:
         """Predictions in the units of the training file: [n], or [n, t] of several targets; of classes their names [n]."""

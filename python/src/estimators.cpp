@@ -83,7 +83,10 @@ struct Trained {
   study::TrainedModel model;
   torch::ScalarType dtype = torch::kFloat32;  ///< that it was trained and is saved in
 
-  explicit Trained(study::TrainedModel found) : model(std::move(found)) {
+  explicit Trained(study::TrainedModel found, const std::string& source = "the model")
+      : model(std::move(found)) {
+    CDT_REQUIRE(!model.preprocess.pictures, source,
+                ": expected a model of tables, but it is one of pictures");
     dtype = model.predictor.members.at(0)->dtype();
     for (const nn::Network& member : model.predictor.members) {
       member->to(torch::kCPU);
@@ -112,13 +115,14 @@ std::shared_ptr<Trained> load_run(const std::string& path) {
   const py::gil_scoped_release unlocked;
   const run::RunFolder folder(path);
   return std::make_shared<Trained>(
-      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())));
+      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())), path);
 }
 
-/// What `of` makes of blocks of rows, one below the other; each of its tensors by itself.
+/// What `of` makes of blocks of rows, one below the other; each of its tensors by itself. Intervals
+/// take all rows as one: what they factorise is the same for each block.
 using Parts = std::vector<Tensor>;
 Parts by_blocks(const TrainedPtr& trained, const TablePtr& table, int threads,
-                std::function<Parts(const data::TableSamples&)> of) {
+                std::function<Parts(const data::TableSamples&)> of, int64_t block = kFewRows) {
   auto found = std::make_shared<std::vector<Parts>>();
   const StopFlag stop = std::make_shared<std::atomic<bool>>(false);
   const auto work = [=] {
@@ -126,15 +130,15 @@ Parts by_blocks(const TrainedPtr& trained, const TablePtr& table, int threads,
     int64_t first = 0;
     do {
       std::vector<int64_t> rows;
-      for (int64_t row = first; row < std::min(first + kFewRows, table->rows()); ++row) {
+      for (int64_t row = first; row < std::min(first + block, table->rows()); ++row) {
         rows.push_back(row);
       }
       found->push_back(of(data::TableSamples(*table, trained->model.preprocess, rows,
                                              data::TableSamples::Labels::kNone)));
-      first += kFewRows;
+      first += block;
     } while (first < table->rows() && !*stop);
   };
-  if (table->rows() <= kFewRows) {
+  if (table->rows() <= kFewRows && block == kFewRows) {
     const py::gil_scoped_release unlocked;
     work();
   } else {
@@ -171,22 +175,28 @@ const study::Intervals& intervals_of(const Trained& trained) {
 std::pair<Tensor, Tensor> bounds(const TrainedPtr& trained, const TablePtr& table, double coverage,
                                  int threads) {
   intervals_of(*trained);
-  const Parts found = by_blocks(trained, table, threads, [=](const data::TableSamples& samples) {
-    const study::TrainedModel& model = trained->model;
-    const study::Bounds around = study::bounds_of(*model.intervals, model.predictor,
-                                                  model.preprocess, samples.all().x, coverage);
-    return Parts{around.low, around.high};
-  });
+  const Parts found = by_blocks(
+      trained, table, threads,
+      [=](const data::TableSamples& samples) {
+        const study::TrainedModel& model = trained->model;
+        const study::Bounds around = study::bounds_of(*model.intervals, model.predictor,
+                                                      model.preprocess, samples.all().x, coverage);
+        return Parts{around.low, around.high};
+      },
+      /*block=*/table->rows());
   return {found[0], found[1]};
 }
 
 Tensor deviations(const TrainedPtr& trained, const TablePtr& table, int threads) {
   intervals_of(*trained);
-  return by_blocks(trained, table, threads, [=](const data::TableSamples& samples) {
-    const study::TrainedModel& model = trained->model;
-    return Parts{
-        study::deviations_of(*model.intervals, model.predictor, model.preprocess, samples.all().x)};
-  })[0];
+  return by_blocks(
+      trained, table, threads,
+      [=](const data::TableSamples& samples) {
+        const study::TrainedModel& model = trained->model;
+        return Parts{study::deviations_of(*model.intervals, model.predictor, model.preprocess,
+                                          samples.all().x)};
+      },
+      /*block=*/table->rows())[0];
 }
 
 py::list columns_of(const Trained& trained) {
@@ -329,12 +339,6 @@ py::dict learn(const TablePtr& table,
   return found;
 }
 
-std::vector<std::string> setting_names() {
-  std::vector<std::string> names;
-  for (const run::Setting& setting : run::all_settings()) names.push_back(setting.name);
-  return names;
-}
-
 }  // namespace
 
 void bind_estimators(py::module_& module) {
@@ -362,6 +366,11 @@ void bind_estimators(py::module_& module) {
       .def_property_readonly("has_intervals", has_intervals)
       .def_property_readonly("temperature",
                              [](const Trained& t) { return t.model.predictor.temperature; })
+      .def_property_readonly(
+          "dtype",
+          [](const Trained& t) {
+            return py::module_::import("torch").attr(study::dtype_name(t.dtype).c_str());
+          })
       .def_property_readonly("notes", [](const Trained& t) { return t.model.preprocess.notes; })
       .def_property_readonly("features",
                              [](const Trained& t) { return t.model.preprocess.feature_names(); })
@@ -369,7 +378,6 @@ void bind_estimators(py::module_& module) {
   module.def("learn", &learn, py::arg("table"), py::arg("settings"), py::arg("threads"),
              py::arg("progress"));
   module.def("load_run", &load_run, py::arg("path"));
-  module.def("setting_names", &setting_names);
   py::module_::import("atexit").attr("register")(py::cpp_function([] {
     const py::gil_scoped_release unlocked;
     join_abandoned();

@@ -79,6 +79,7 @@ TEST(Safetensors, RoundTripsEveryDtypeAndRank) {
   const TempFolder folder;
   const SafeTensors saved = every_kind();
   save_safetensors(folder / "a", saved);
+  EXPECT_EQ(cdt::read_file(folder / "a"), cdt::dump_safetensors(saved, "a"));
   const SafeTensors loaded = load_safetensors(folder / "a");
   EXPECT_EQ(loaded.metadata, saved.metadata);
   ASSERT_EQ(loaded.tensors.size(), saved.tensors.size());

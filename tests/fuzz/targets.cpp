@@ -15,6 +15,7 @@
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/page.h>
 #include <cdt/run/page_input.h>
+#include <cdt/study/trained_model.h>
 #include <cdt/train/trainer.h>
 
 #include <algorithm>
@@ -50,6 +51,18 @@ void read_model(std::string_view bytes) {
   shape.insert(shape.begin(), 2);
   if (c10::multiply_integers(shape) > 100'000) return;  // memory that the file does not have
   network->forward(torch::zeros(shape, network->parameters().front().options()));
+}
+
+void read_trained(std::string_view bytes) {
+  const study::TrainedModel model =
+      study::parse_trained_model(parse_safetensors(bytes, kFile), kFile);
+  const std::string saved = dump_safetensors(study::to_safetensors(model), kFile);
+  read_again([&] { study::parse_trained_model(parse_safetensors(saved, kFile), kFile); });
+  std::vector<int64_t> shape = model.preprocess.feature_shape();
+  shape.insert(shape.begin(), 2);
+  if (c10::multiply_integers(shape) > 100'000) return;  // memory that the file does not have
+  const torch::Tensor x = torch::zeros(shape, torch::kFloat64);
+  study::in_units(model.predictor, model.preprocess, study::mean_outputs(model.predictor, x));
 }
 
 /// Once as it is, once as what a user may say about it.
@@ -196,6 +209,7 @@ const std::vector<Target>& targets() {
       {"sweep_run", Shape::kJson, read_sweep_run},
       {"tables", Shape::kBytes, read_tables},
       {"toml", Shape::kToml, read_toml},
+      {"trained", Shape::kSafetensors, read_trained},
   };
   return all;
 }

@@ -1,0 +1,149 @@
+// A table in memory to a model that predicts, and the model as bytes.
+#include <cdt/core/error.h>
+#include <cdt/data/rows.h>
+#include <cdt/run/learn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cdt::run {
+namespace {
+
+using torch::Tensor;
+
+data::Table line(int64_t rows, bool log = false) {
+  std::string text = "x,kind,y\n";
+  for (int64_t i = 0; i < rows; ++i) {
+    const double x = std::fmod(0.37 * static_cast<double>(i), 4.0) - 2;
+    const double y = x + (i % 2 == 0 ? 1.0 : 0.0);
+    text += c10::str(x, i % 2 == 0 ? ",even," : ",odd,", log ? std::exp(2 * y) : y, "\n");
+  }
+  return data::parse_csv(text, "line.csv");
+}
+
+Options small() {
+  Options options;
+  options.data.goal = study::Goal::kPredict;
+  options.data.targets = {"y"};
+  options.network.hidden = {8};
+  options.ensemble = 2;
+  return options;
+}
+
+Tensor predictions(const study::TrainedModel& model, const data::Table& table) {
+  const data::TableSamples samples(table, model.preprocess, data::TableSamples::Labels::kNone);
+  return study::predict_targets(model.predictor, model.preprocess, samples, "test");
+}
+
+TEST(Learn, PredictsATableInMemory) {
+  const data::Table table = line(80);
+  const LearnedTable learned = learn(table, small());
+  EXPECT_EQ(learned.members, 2);
+  EXPECT_EQ(learned.model.predictor.members.size(), 4U);
+  const Tensor gap = predictions(learned.model, table).squeeze(1) -
+                     torch::tensor(table.at("y").numbers, torch::kFloat64);
+  EXPECT_LT(gap.abs().max().item<double>(), 0.3);
+  ASSERT_EQ(learned.expected.size(), 1U);
+  EXPECT_GT(learned.expected[0].mean_rmse, 1);
+  EXPECT_LT(learned.expected[0].rmse.value, 0.2);
+  Options fit = small();
+  fit.data.goal = study::Goal::kFit;
+  EXPECT_THROW(learn(table, fit), InvalidArgument);
+}
+
+TEST(Learn, DoesNotSeeTheOrderOfRows) {
+  const data::Table table = line(60);
+  std::vector<int64_t> order = data::sample_rows(60, 60, 5);
+  const LearnedTable one = learn(table, small());
+  const LearnedTable other = learn(data::take_rows(table, order), small());
+  EXPECT_TRUE(torch::equal(predictions(one.model, table), predictions(other.model, table)));
+}
+
+TEST(Learn, KnowsIdentifiersByTheOrderThatCame) {
+  data::Table table = line(60);
+  data::Column counts;
+  counts.name = "n";
+  for (int i = 0; i < 60; ++i) counts.numbers.push_back(i);
+  table.columns.insert(table.columns.begin(), counts);
+  const LearnedTable left = learn(table, small());
+  ASSERT_FALSE(left.notes.empty());
+  EXPECT_NE(left.notes[0].find("n: left out, an identifier"), std::string::npos) << left.notes[0];
+  // The same numbers in another order count nothing, although sorting the rows makes them.
+  std::reverse(table.columns[0].numbers.begin(), table.columns[0].numbers.begin() + 7);
+  const LearnedTable kept = learn(table, small());
+  EXPECT_EQ(kept.model.preprocess.features[0].name, "n");
+}
+
+TEST(Learn, StopsWhenAsked) {
+  study::LearnHooks hooks;
+  hooks.stop_requested = [] { return true; };
+  const LearnedTable learned = learn(line(60), small(), hooks);
+  EXPECT_EQ(learned.result.outcome, train::Outcome::kInterrupted);
+  EXPECT_TRUE(learned.model.predictor.members.empty());
+}
+
+TEST(Learn, ModelsSurviveTheirBytes) {
+  for (const bool classes : {false, true}) {
+    SCOPED_TRACE(classes);
+    const data::Table table = line(80, /*log=*/true);
+    Options options = small();
+    if (classes) {
+      options.data.targets = {"kind"};
+      options.training.loss = dynamics::Loss::kCrossEntropy;
+    }
+    const study::TrainedModel model = learn(table, options).model;
+    EXPECT_EQ(model.intervals.has_value(), !classes);
+    EXPECT_EQ(model.preprocess.targets[0].log, !classes);
+    const std::string bytes = dump_safetensors(study::to_safetensors(model), "model");
+    const study::TrainedModel again =
+        study::parse_trained_model(parse_safetensors(bytes, "again"), "again");
+    EXPECT_TRUE(torch::equal(predictions(model, table), predictions(again, table)));
+    EXPECT_EQ(dump_safetensors(study::to_safetensors(again), "model"), bytes);
+    if (classes) continue;
+    const Tensor x = model.preprocess.transform(table);
+    const auto bounds =
+        study::bounds_of(*again.intervals, again.predictor, again.preprocess, x, 0.8);
+    EXPECT_TRUE(torch::equal(
+        bounds.high,
+        study::bounds_of(*model.intervals, model.predictor, model.preprocess, x, 0.8).high));
+    // Of a log-normal: mean · √(e^σ² − 1), σ being what the interval of the logarithm shows.
+    const Tensor deviations =
+        study::deviations_of(*model.intervals, model.predictor, model.preprocess, x);
+    const double root = model.intervals->residuals.square().mean().sqrt().item<double>();
+    const double half = study::half_width(model.intervals->residuals.select(1, 0), 0.8);
+    const auto around =
+        study::bounds_of(*model.intervals, model.predictor, model.preprocess, x, 0.8);
+    const Tensor sigma = (around.high / around.low).log() / 2 * (root / half);
+    const Tensor expected = predictions(model, table) * sigma.square().expm1().sqrt();
+    EXPECT_LT(((deviations - expected) / expected).abs().max().item<double>(), 1e-6);
+  }
+}
+
+TEST(Learn, DamagedModelsAreRefused) {
+  const SafeTensors sound = study::to_safetensors(learn(line(60), small()).model);
+  EXPECT_NO_THROW(study::parse_trained_model(sound, "m"));
+  const auto refuses = [&](const std::function<void(SafeTensors&)>& damage) {
+    SafeTensors content = sound;
+    damage(content);
+    EXPECT_THROW(study::parse_trained_model(content, "m"), InvalidArgument);
+  };
+  for (const char* name : {"format", "members", "preprocess", "calibration", "m1.architecture"}) {
+    SCOPED_TRACE(name);
+    refuses([&](SafeTensors& content) { content.metadata.erase(name); });
+  }
+  refuses([](SafeTensors& content) { content.metadata["members"] = "5"; });
+  refuses([](SafeTensors& content) { content.metadata["members"] = "100000000"; });
+  refuses([](SafeTensors& content) { content.tensors.erase("m2.layers.0.weight"); });
+  refuses([](SafeTensors& content) { content.tensors.erase("intervals.residuals"); });
+  refuses([](SafeTensors& content) {
+    content.metadata["calibration"] = R"({"temperature": 0, "targets": []})";
+  });
+  refuses([](SafeTensors& content) {
+    content.metadata["calibration"] =
+        R"({"temperature": 1, "targets": [{"low": 2, "high": 1, "factor": 1}]})";
+  });
+}
+
+}  // namespace
+}  // namespace cdt::run
