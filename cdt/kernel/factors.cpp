@@ -5,6 +5,7 @@
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/group_builder.h>
 #include <cdt/kernel/jacobian.h>
+#include <cdt/kernel/live_site.h>
 #include <cdt/kernel/recorder.h>
 
 #include <algorithm>
@@ -16,40 +17,6 @@ namespace {
 
 using torch::Tensor;
 using torch::autograd::Edge;
-
-/// A site with its gradients: G [b, n_L, T, …] where h is seen as [b, T, …].
-struct LiveSite {
-  const Site* site = nullptr;
-  int64_t sample_dimension = 0;  ///< of h
-  Tensor gradient;               ///< [b, n_L, T, d…]
-};
-
-/// The dimensions of h along which its samples may lie: the first one, T rows of each ([b·T, …]),
-/// or one of their number where the rule has no objection ([T, b, …]).
-std::vector<int64_t> sample_dimensions(const Site& site, int64_t samples) {
-  const std::vector<int64_t>& shape = site.output_shape;
-  std::vector<int64_t> dimensions;
-  if (!shape.empty() && shape[0] % samples == 0) dimensions.push_back(0);
-  for (int64_t d = 1; d < static_cast<int64_t>(shape.size()); ++d) {
-    if (shape[d] == samples && site.samples_may_lie_along(d)) dimensions.push_back(d);
-  }
-  return dimensions;
-}
-
-/// Gradients [c, …] at h, of c outputs, as G [b, c, T, d…].
-Tensor by_sample(const Tensor& gradients, int64_t sample_dimension, int64_t samples) {
-  if (sample_dimension > 0) return gradients.movedim(sample_dimension + 1, 0).unsqueeze(2);
-  std::vector<int64_t> shape = gradients.sizes().vec();
-  shape[1] /= samples;
-  shape.insert(shape.begin() + 1, samples);
-  return gradients.reshape(shape).transpose(0, 1);
-}
-
-/// The inverse.
-Tensor by_output(const Tensor& G, int64_t sample_dimension) {
-  if (sample_dimension > 0) return G.squeeze(2).movedim(0, sample_dimension + 1).contiguous();
-  return G.transpose(0, 1).flatten(1, 2);
-}
 
 /// A pass over a product of two positions takes as long as so many of its multiply-adds.
 constexpr double kPassOverPair = 64;
@@ -241,26 +208,6 @@ void Factorizer::differentiate_sites() {
   }
 }
 
-/// Whether the gradient at a site under the weights v [b, c] is Σ_c v_ic G_ic, as it is if the
-/// rows of G belong to the samples.
-bool answers_to_samples(const LiveSite& live, const Tensor& v, const Tensor& gradient,
-                        double tolerance) {
-  const Tensor& G = live.gradient;
-  const int64_t width = G.size(1);
-  std::vector<int64_t> shape(G.dim(), 1);
-  shape[0] = G.size(0);
-  shape[1] = width;
-  const Tensor parts = G * v.view(shape);
-  const Tensor promised = width == 1 ? parts.squeeze(1) : parts.sum(1);
-  const Tensor actual = by_sample(gradient.reshape(live.site->output_shape).unsqueeze(0),
-                                  live.sample_dimension, G.size(0))
-                            .squeeze(1);
-  // Sample by sample, each against its own size: a large one must not hide the others.
-  const Tensor gaps = (promised - actual).abs_().flatten(1).amax(1);
-  const Tensor allowed = parts.abs().flatten(1).amax(1) * (tolerance * static_cast<double>(width));
-  return (gaps <= allowed).all().item<bool>();
-}
-
 /// One backward pass with random weights v: gives Jᵀv for the self-check, and shows at each site
 /// whether the gradient of sample i's rows answers to sample i's outputs alone, as the rules
 /// assume; of several dimensions along which samples could lie, it tells which. Sizes differ as
@@ -282,17 +229,21 @@ void Factorizer::probe() {
   }
   const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
   const double tolerance = tol::self_check(model_.dtype());
+  // Read once: the device is not waited for at each site.
+  std::vector<Tensor> answers;
+  for (size_t k = 0; k < live_.size(); ++k) {
+    answers.push_back(gradients[k].defined() ? live_[k].answers(probe_, gradients[k], tolerance)
+                                             : torch::ones({}, seed.options().dtype(torch::kBool)));
+  }
+  const Tensor all = answers.empty() ? Tensor() : torch::stack(answers).cpu();
   for (size_t k = 0; k < live_.size(); ++k) {
     LiveSite& live = live_[k];
-    if (!gradients[k].defined()) continue;
-    bool found = answers_to_samples(live, probe_, gradients[k], tolerance);
+    bool found = all[static_cast<int64_t>(k)].item<bool>();
     for (const int64_t dimension : sample_dimensions(*live.site, samples_)) {
       if (found) break;
       if (dimension == live.sample_dimension) continue;
-      live.gradient =
-          by_sample(by_output(live.gradient, live.sample_dimension), dimension, samples_);
-      live.sample_dimension = dimension;
-      found = answers_to_samples(live, probe_, gradients[k], tolerance);
+      live.lay_along(dimension);
+      found = live.answers(probe_, gradients[k], tolerance).item<bool>();
     }
     if (!found) send_to_jacobian(*live.site, "the gradient at its layer mixes samples");
   }
