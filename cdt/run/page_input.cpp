@@ -3,6 +3,7 @@
 #include <cdt/data/csv_rows.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/page_input.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -280,6 +281,14 @@ report::RunRecord page_of(const RunRecord& run) {
   page.machine = {{"device", run.machine.device},
                   {"threads", text(run.machine.threads)},
                   {"libtorch", run.machine.libtorch}};
+  const auto megabytes = [](int64_t bytes) { return fmt::format("{} MB", bytes >> 20); };
+  if (run.machine.peak_bytes > 0) {
+    page.machine.push_back({"peak memory", megabytes(run.machine.peak_bytes)});
+  }
+  if (run.machine.device_peak_bytes > 0) {
+    page.machine.push_back({"peak memory of the GPU", megabytes(run.machine.device_peak_bytes)});
+  }
+  if (run.data.skipped > 0) page.data.push_back({"skipped", text(run.data.skipped)});
   if (run.seconds) {
     page.seconds = {{"load", report::show(run.seconds->load)},
                     {"analysis", report::show(run.seconds->analysis)},
