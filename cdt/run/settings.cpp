@@ -544,6 +544,7 @@ void apply(const Settings& settings, Options& options) {
 void require_same_run(const Options& now, const Settings& decided, const Settings& usual,
                       const std::string& where) {
   Options saved;
+  saved.data.is_pictures = now.data.is_pictures;  // their usual scale is another
   for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
   // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
   apply_in_order(usual, saved);

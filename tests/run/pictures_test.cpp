@@ -53,7 +53,7 @@ TEST_F(PictureRuns, HoldWhatPredictingNeeds) {
   EXPECT_TRUE(std::isnan(errors.cross_entropy));
   for (const auto& each : record.defaults) EXPECT_NE(each.name, "categories");
   const auto predictions = read_file(folder.predictions());
-  EXPECT_THAT(predictions, HasSubstr("row,split,picture,class,class predicted,P(class=disc)"));
+  EXPECT_THAT(predictions, HasSubstr("row,split,picture,class,\"class predicted\",P(class=disc)"));
   EXPECT_THAT(predictions, HasSubstr("train,disc/"));
 
   const TrainedModel trained = load_trained(folder, torch::kCPU);
@@ -123,12 +123,12 @@ TEST_F(PictureRuns, RefuseWhatIsAboutTables) {
   options_.data.goal = study::Goal::kFit;
   options_.folder = std::filesystem::path(options_.data.file) / "run";
   EXPECT_THAT(refused(), HasSubstr("as if it were a class"));
-  write_file_atomically(folder_ / "t.csv", {"a,b\n1,2\n2,3\n3,5\n"});
+  write_file_atomically(folder_ / "t.csv", {"a,b\n1,2\n2,3\n3,5\n4,4\n"});
   options_.data.file = (folder_ / "t.csv").string();
   options_.data.targets = {"b"};
   EXPECT_THAT(refused(), HasSubstr("size is for pictures"));
   options_.data.pictures.size.reset();
-  EXPECT_THAT(refused(), HasSubstr("pictures"));  // that a cnn takes
+  EXPECT_THAT(refused(), HasSubstr("the architecture cnn takes pictures"));
 }
 
 }  // namespace
