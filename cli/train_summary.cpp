@@ -1,5 +1,6 @@
 #include "cli/train_summary.h"
 
+#include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/text.h>
 #include <fmt/format.h>
@@ -175,10 +176,10 @@ std::string summarize(const run::TrainedRun& run) {
   text += error_table(run);
   return text + fmt::format(
                     "\n{0}: model.safetensors, preprocess.json, history.csv, "
-                    "predictions.csv, run.json, report.html\nNext: cdt predict {0} {1} --out "
+                    "predictions.csv, run.json{2}\nNext: cdt predict {0} {1} --out "
                     "predictions.csv\n",
-                    run.folder.path().string(),
-                    run.problem.table.pictures ? "PICTURES" : "NEW.csv");
+                    run.folder.path().string(), run.problem.table.pictures ? "PICTURES" : "NEW.csv",
+                    path_exists(run.folder.report()) ? ", report.html" : "");
 }
 
 }  // namespace cdt::cli
