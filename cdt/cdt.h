@@ -37,8 +37,10 @@
 #include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/dynamics/modes.h>
+#include <cdt/dynamics/quadrature.h>
 #include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/curvature.h>
+#include <cdt/kernel/gram.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/ntk.h>

@@ -6,6 +6,7 @@
 #include <cdt/run/settings.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/large.h>
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
 
@@ -66,7 +67,31 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   }
   const auto rows = static_cast<int64_t>(problem.split.train.size());
   const int64_t fits = study::most_rows_to_analyze(problem, options.source.memory_mb << 20);
+  if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
+  settings.p = options.design.p;
+  settings.q = options.design.q;
+  settings.reach_steps = options.design.reach_steps;
+  settings.memory_bytes = options.source.memory_mb << 20;
   std::string of_all;
+  // Classes, and a forecast, need all modes; pictures take long passes.
+  if (fits < rows && dynamics::is_quadratic(settings.loss) && !options.forecast &&
+      problem.data.x.dim() == 2) {
+    if (!options.output.quiet) {
+      complain(fmt::format(
+          "a kernel of all {} rows would take {}; by products with it instead (--train-rows {} "
+          "would take its modes)",
+          rows, study::to_text(study::kernel_cost(problem, rows)), fits));
+    }
+    settings.progress = [show = progress("products", "vectors", options.output.quiet)](
+                            int64_t done, int64_t total) { show(done, total, ""); };
+    const study::LargeFindings findings = study::analyze_large(problem, settings);
+    options.output.text(fmt::format("{}: {} as training samples of a network {}\n",
+                                    options.data.file, count_of(rows, "row"),
+                                    problem.model->describe()) +
+                        study::to_text(findings));
+    options.output.write_json(study::to_json(findings));
+    return;
+  }
   if (fits < rows) {
     of_all = fmt::format(" drawn from {}", rows);
     if (!options.output.quiet) {
@@ -79,11 +104,6 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
     complain(fmt::format("a kernel of {} rows: {}", rows,
                          study::to_text(study::kernel_cost(problem, rows))));
   }
-  if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
-  settings.p = options.design.p;
-  settings.q = options.design.q;
-  settings.reach_steps = options.design.reach_steps;
-  settings.memory_bytes = options.source.memory_mb << 20;
   settings.trial_steps = options.trial_steps;
   if (options.app->count("--trial-steps") == 0) {
     const double seconds = study::trial_seconds(problem, options.trial_steps);

@@ -29,8 +29,8 @@ DETAILS = {
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "jacobian", "parameter_scope",
                "plan", "precision_scope", "recorder", "rule"},
-    "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "guard", "linearizer", "method", "objective",
-              "quadratic_feedback", "ridge", "ridge_feedback", "saved_state", "setup", "stopping"},
+    "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
+              "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping"},
 }
 # LibTorch's own file formats are programs: nothing that is loaded may execute
 EXECUTES = ("torch/serialize", "torch/script", "torch/jit", "torch/csrc/jit")

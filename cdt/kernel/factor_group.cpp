@@ -34,7 +34,7 @@ Tensor gathered(const OuterProduct& term) {
 }  // namespace
 
 Tensor to_rows(const std::vector<OuterProduct>& terms) {
-  Tensor rows;
+  Tensor rows, biases;
   const auto add = [&](const Tensor& product) {  // [b, c, d₀, d₁]
     const Tensor flat = product.reshape({product.size(0) * product.size(1), -1});
     rows = rows.defined() ? rows + flat : flat;
@@ -47,18 +47,18 @@ Tensor to_rows(const std::vector<OuterProduct>& terms) {
     const Tensor& G = gradient_of(term);
     Tensor input = input_of(term);
     if (term.scale != 1) input = input * term.scale;
-    if (term.bias != 0) {
-      std::vector<int64_t> shape = input.sizes().vec();
-      shape.back() = 1;
-      input = torch::cat({input, torch::full(shape, term.bias, input.options())}, -1);
-    }
     // The outputs of the network beside those of the layer: one product a sample.
     const int64_t b = G.size(0);
     const Tensor by_sample = G.transpose(2, 3).reshape({b, G.size(1) * G.size(3), G.size(2)});
     const Tensor product = by_sample.bmm(input.squeeze(1)).view({b, G.size(1), G.size(3), -1});
     add(term.input_is_left ? product.transpose(2, 3) : product);
+    if (term.bias != 0) {
+      const Tensor sum = G.sum(2).mul_(term.bias);
+      biases = biases.defined() ? biases + sum : sum;
+    }
   }
-  return rows;
+  if (!biases.defined()) return rows;
+  return torch::cat({rows, biases.reshape({rows.size(0), -1})}, 1);
 }
 
 namespace {

@@ -30,7 +30,7 @@ const torch::Tensor& gradient_of(const OuterProduct& term);
 /// The part of J that belongs to some parameters; `rows` or `terms`, not both.
 struct FactorGroup {
   std::vector<size_t> parameters;
-  torch::Tensor rows;               ///< [b·c, m]
+  torch::Tensor rows;               ///< [b·c, m], columns by parameter, each as it is stored
   std::vector<OuterProduct> terms;  ///< summed: a weight that is used several times has several
   double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
 };
@@ -39,7 +39,7 @@ struct FactorGroup {
 void place(OuterProduct& term, int64_t first, int64_t rows);
 
 /// The rows [b·c, d₀·d₁] that the terms stand for, in the network's dtype; a bias adds its own
-/// columns.
+/// columns behind them.
 torch::Tensor to_rows(const std::vector<OuterProduct>& terms);
 
 /// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace of the group's kernel for one position and term, up to

@@ -7,14 +7,9 @@ namespace {
 
 using torch::Tensor;
 
-Tensor product_by_rows(const Tensor& rows, const Tensor& V, int64_t slice) {
-  Tensor product = torch::zeros_like(V);
-  const int64_t step = std::max<int64_t>(1, slice / rows.size(0));
-  for (const Tensor& columns : rows.split(step, 1)) {
-    const Tensor J = columns.to(V.scalar_type());
-    product.addmm_(J, J.t().mm(V));
-  }
-  return product;
+/// Columns of the group's rows that are widened at a time.
+int64_t columns_at_a_time(const Tensor& rows, int64_t slice) {
+  return std::max<int64_t>(1, slice / rows.size(0));
 }
 
 /// Some samples of a term, widened.
@@ -53,58 +48,121 @@ struct TermSlice {
   }
 };
 
-}  // namespace
-
-Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) {
-  if (group.rows.defined()) return product_by_rows(group.rows, V, slice);
-  const int64_t samples = group.terms.front().left.size(0);
-  const int64_t vectors = V.size(1);
-  const Tensor by_sample = V.view({samples, -1, vectors});
-  // Calls `add(slice of a term, first sample, samples)`.
-  const auto in_slices = [&](const OuterProduct& term, const auto& add) {
-    const int64_t sample = gradient_of(term).numel() / samples + input_of(term).numel() / samples +
-                           vectors * term.left.size(2) * gradient_of(term).size(3);
-    const int64_t step = std::max<int64_t>(1, slice / sample);
-    for (int64_t i = 0; i < samples; i += step) {
-      const int64_t count = std::min(step, samples - i);
-      add(TermSlice(term, i, count, V.scalar_type()), i, count);
-    }
-  };
-
-  const int64_t d0 = group.terms.front().rows();
-  const int64_t d1 = group.terms.front().right.size(3);
-  Tensor weights = torch::zeros({vectors, d0, d1}, V.options());  // Jᵀ V
-  Tensor biases;                                                  // [k·out], joined ones
-  for (const OuterProduct& term : group.terms) {
-    in_slices(term, [&](const TermSlice& some, int64_t first, int64_t count) {
-      const Tensor w = some.pulled_back(by_sample.narrow(0, first, count));
-      if (term.indices > 0) {
-        const Tensor by_index = w.view({-1, vectors, d1}).transpose(0, 1);
-        weights.index_add_(1, some.A, by_index, term.scale);
-      } else if (term.input_is_left) {
-        weights.add_(some.A.t().mm(w).view({d0, vectors, d1}).transpose(0, 1), term.scale);
-      } else {
-        weights.view({vectors * d0, d1}).addmm_(w.t(), some.A, 1, term.scale);
-      }
-      if (term.bias != 0) {
-        const Tensor sum = w.sum(0) * term.bias;
-        biases = biases.defined() ? biases + sum : sum;
-      }
-    });
+/// Calls `add(slice of a term, first sample, samples)`.
+template <class Add>
+void in_slices(const OuterProduct& term, int64_t vectors, int64_t slice, torch::ScalarType dtype,
+               const Add& add) {
+  const int64_t samples = term.left.size(0);
+  const int64_t sample = gradient_of(term).numel() / samples + input_of(term).numel() / samples +
+                         vectors * term.left.size(2) * gradient_of(term).size(3);
+  const int64_t step = std::max<int64_t>(1, slice / sample);
+  for (int64_t i = 0; i < samples; i += step) {
+    const int64_t count = std::min(step, samples - i);
+    add(TermSlice(term, i, count, dtype), i, count);
   }
+}
 
-  Tensor product = torch::zeros_like(by_sample);
-  for (const OuterProduct& term : group.terms) {
+/// Vectors of the parameters of terms.
+struct Pulled {
+  Tensor weights;  ///< [k, d₀, d₁]
+  Tensor biases;   ///< [k·out], of a bias that joins; undefined: none
+};
+
+Pulled pull_back(const std::vector<OuterProduct>& terms, const Tensor& V, int64_t slice) {
+  const int64_t vectors = V.size(1);
+  const Tensor by_sample = V.view({terms.front().left.size(0), -1, vectors});
+  const int64_t d0 = terms.front().rows();
+  const int64_t d1 = terms.front().right.size(3);
+  Pulled pulled{torch::zeros({vectors, d0, d1}, V.options()), {}};
+  for (const OuterProduct& term : terms) {
+    in_slices(term, vectors, slice, V.scalar_type(),
+              [&](const TermSlice& some, int64_t first, int64_t count) {
+                const Tensor w = some.pulled_back(by_sample.narrow(0, first, count));
+                if (term.indices > 0) {
+                  const Tensor by_index = w.view({-1, vectors, d1}).transpose(0, 1);
+                  pulled.weights.index_add_(1, some.A, by_index, term.scale);
+                } else if (term.input_is_left) {
+                  pulled.weights.add_(some.A.t().mm(w).view({d0, vectors, d1}).transpose(0, 1),
+                                      term.scale);
+                } else {
+                  pulled.weights.view({vectors * d0, d1}).addmm_(w.t(), some.A, 1, term.scale);
+                }
+                if (term.bias != 0) {
+                  const Tensor sum = w.sum(0) * term.bias;
+                  pulled.biases = pulled.biases.defined() ? pulled.biases + sum : sum;
+                }
+              });
+  }
+  return pulled;
+}
+
+Tensor push_forward(const std::vector<OuterProduct>& terms, const Pulled& pulled, int64_t slice) {
+  const Tensor& weights = pulled.weights;
+  const int64_t vectors = weights.size(0), d0 = weights.size(1), d1 = weights.size(2);
+  const int64_t samples = terms.front().left.size(0);
+  const int64_t outputs = gradient_of(terms.front()).size(1);
+  Tensor product = torch::zeros({samples, outputs, vectors}, weights.options());
+  for (const OuterProduct& term : terms) {
     const Tensor matrix = term.input_is_left ? weights.transpose(0, 1).reshape({d0, vectors * d1})
                                              : weights.view({vectors * d0, d1}).t();  // [in, k·out]
-    in_slices(term, [&](const TermSlice& some, int64_t first, int64_t count) {
-      Tensor h = term.indices > 0 ? matrix.index_select(0, some.A) : some.A.mm(matrix);
-      h.mul_(term.scale);
-      if (term.bias != 0) h.add_(biases, term.bias);
-      product.narrow(0, first, count).add_(some.pushed_forward(h));
-    });
+    in_slices(term, vectors, slice, weights.scalar_type(),
+              [&](const TermSlice& some, int64_t first, int64_t count) {
+                Tensor h =
+                    term.indices > 0 ? matrix.index_select(0, some.A) : some.A.mm(matrix);
+                h.mul_(term.scale);
+                if (term.bias != 0) h.add_(pulled.biases, term.bias);
+                product.narrow(0, first, count).add_(some.pushed_forward(h));
+              });
   }
-  return product.view_as(V);
+  return product.view({-1, vectors});
+}
+
+}  // namespace
+
+Tensor pull_back(const FactorGroup& group, const Tensor& V, int64_t slice) {
+  if (group.rows.defined()) {
+    std::vector<Tensor> found;
+    for (const Tensor& columns : group.rows.split(columns_at_a_time(group.rows, slice), 1)) {
+      found.push_back(V.t().mm(columns.to(V.scalar_type())));
+    }
+    return torch::cat(found, 1);
+  }
+  const Pulled pulled = pull_back(group.terms, V, slice);
+  const Tensor weights = pulled.weights.view({V.size(1), -1});
+  if (!pulled.biases.defined()) return weights;
+  return torch::cat({weights, pulled.biases.view({V.size(1), -1})}, 1);
+}
+
+Tensor push_forward(const FactorGroup& group, const Tensor& U, int64_t slice) {
+  const int64_t vectors = U.size(0);
+  if (group.rows.defined()) {
+    Tensor product = torch::zeros({group.rows.size(0), vectors}, U.options());
+    int64_t first = 0;
+    for (const Tensor& columns : group.rows.split(columns_at_a_time(group.rows, slice), 1)) {
+      product.addmm_(columns.to(U.scalar_type()), U.narrow(1, first, columns.size(1)).t());
+      first += columns.size(1);
+    }
+    return product;
+  }
+  const int64_t d0 = group.terms.front().rows();
+  const int64_t d1 = group.terms.front().right.size(3);
+  Pulled pulled{U.narrow(1, 0, d0 * d1).reshape({vectors, d0, d1}).contiguous(), {}};
+  if (U.size(1) > d0 * d1) {
+    pulled.biases = U.narrow(1, d0 * d1, U.size(1) - d0 * d1).reshape({-1});
+  }
+  return push_forward(group.terms, pulled, slice);
+}
+
+Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) {
+  if (group.rows.defined()) {
+    Tensor product = torch::zeros_like(V);
+    for (const Tensor& columns : group.rows.split(columns_at_a_time(group.rows, slice), 1)) {
+      const Tensor J = columns.to(V.scalar_type());
+      product.addmm_(J, J.t().mm(V));
+    }
+    return product;
+  }
+  return push_forward(group.terms, pull_back(group.terms, V, slice), slice).view_as(V);
 }
 
 }  // namespace cdt::kernel

@@ -5,8 +5,17 @@
 
 namespace cdt::kernel {
 
-/// J_g J_gᵀ V [b·c, k] for the part g of a block's Jacobian and V [b·c, k], in V's dtype.
-/// Temporaries have about `slice` entries, beside k vectors of the group's parameters.
+// For the part g of a block's Jacobian, J_g [b·c, P_g], its columns by the group's parameters, each
+// as it is stored. Temporaries have about `slice` entries, beside k vectors of the group's
+// parameters.
+
+/// J_gᵀ V, transposed: [k, P_g], for V [b·c, k], in V's dtype.
+torch::Tensor pull_back(const FactorGroup& group, const torch::Tensor& V, int64_t slice);
+
+/// J_g Uᵀ [b·c, k] for U [k, P_g], in U's dtype.
+torch::Tensor push_forward(const FactorGroup& group, const torch::Tensor& U, int64_t slice);
+
+/// J_g J_gᵀ V [b·c, k] for V [b·c, k], in V's dtype.
 torch::Tensor kernel_product(const FactorGroup& group, const torch::Tensor& V, int64_t slice);
 
 }  // namespace cdt::kernel

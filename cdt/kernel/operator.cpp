@@ -9,6 +9,7 @@
 #include <cdt/kernel/recorder.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace cdt::kernel {
 namespace {
@@ -29,8 +30,11 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
   const KernelScope scope;
   require_samples(x_);
   x_version_ = version_of(x_);
+  int64_t last = 0;
   for (const Tensor& p : model_.parameters()) {
     parameters_.push_back({version_of(p), p.data_ptr()});
+    offsets_.push_back(offsets_.empty() ? 0 : offsets_.back() + last);
+    last = p.numel();
   }
   const int64_t samples = x_.size(0);
   if (options_.path == OperatorOptions::Path::kAuto) factors_ = factors_that_fit();
@@ -62,6 +66,7 @@ std::optional<Factors> NtkOperator::factors_that_fit() const {
   FactorOptions by_rules;
   by_rules.samples = x_.size(0);
   by_rules.rules_only = true;
+  by_rules.accumulate = options_.accumulate;
   const FactorCost cost = cost_per_sample(model_, x_, by_rules);
   const int64_t width = cost.outputs.size(1);
   // The other half is for the vectors.
@@ -70,6 +75,7 @@ std::optional<Factors> NtkOperator::factors_that_fit() const {
   try {
     NtkOptions options;
     options.memory_bytes = options_.memory_bytes;
+    options.accumulate = options_.accumulate;
     CheckedFactors source(model_, options, by_rules);
     source.plan(x_, x_.size(0), 1);
     Factors factors = source.factors_of(x_, {0, x_.size(0), 0, width});
@@ -79,22 +85,6 @@ std::optional<Factors> NtkOperator::factors_that_fit() const {
   } catch (const RefutedRule&) {
     return std::nullopt;
   }
-}
-
-Tensor NtkOperator::by_factors(const Tensor& columns) const {
-  Tensor products = torch::zeros(columns.sizes(), columns.options());
-  for (const FactorGroup& group : factors_->groups) {
-    int64_t entries = 0;
-    for (const size_t p : group.parameters) entries += model_.parameters()[p].numel();
-    const int64_t fitting = std::max<int64_t>(1, options_.memory_bytes / 4 / (8 * entries));
-    for (int64_t k = 0; k < columns.size(1); k += fitting) {
-      const int64_t count = std::min(fitting, columns.size(1) - k);
-      products.narrow(1, k, count)
-          .add_(kernel_product(group, columns.narrow(1, k, count).contiguous(),
-                               slice_entries(options_.memory_bytes)));
-    }
-  }
-  return products;
 }
 
 NtkOperator::Graphs NtkOperator::extended(const Tensor& outputs) const {
@@ -107,7 +97,8 @@ NtkOperator::Graphs NtkOperator::extended(const Tensor& outputs) const {
   return graphs;
 }
 
-void NtkOperator::pull_back(const Tensor& outputs, const Tensor& columns, const Tensor& U) const {
+void NtkOperator::pull_back_graph(const Tensor& outputs, const Tensor& columns,
+                                  const Tensor& U) const {
   if (!outputs.requires_grad()) return;
   for (int64_t k = 0; k < U.size(0); ++k) {
     const auto pulled = gradients_at(model_.parameters(), outputs,
@@ -119,7 +110,8 @@ void NtkOperator::pull_back(const Tensor& outputs, const Tensor& columns, const 
   }
 }
 
-void NtkOperator::push_forward(const Graphs& graphs, const Tensor& U, const Tensor& columns) const {
+void NtkOperator::push_forward_graph(const Graphs& graphs, const Tensor& U,
+                                     const Tensor& columns) const {
   for (int64_t k = 0; k < U.size(0); ++k) {
     Tensor column = columns.select(1, k);
     if (!graphs.pulled_back.defined()) {
@@ -141,60 +133,153 @@ void NtkOperator::require_unchanged() const {
               "the inputs changed since the operator was made; make a new one");
 }
 
-Tensor NtkOperator::apply(const Tensor& V) const {
-  const KernelScope scope;
-  CDT_REQUIRE(V.defined() && (V.dim() == 1 || V.dim() == 2) && V.size(0) == size(),
-              "V must be a vector [", size(), "] or a block of vectors [", size(), ", k], not ",
+namespace {
+
+/// A vector [length] or a block of them, in the network's dtype or float64.
+void require_vectors(const Tensor& V, const char* name, int64_t length, const Model& model) {
+  CDT_REQUIRE(V.defined() && (V.dim() == 1 || V.dim() == 2) && V.size(0) == length, name,
+              " must be a vector [", length, "] or a block of vectors [", length, ", k], not ",
               V.defined() ? V.sizes() : torch::IntArrayRef());
-  CDT_REQUIRE((V.scalar_type() == model_.dtype() || V.scalar_type() == torch::kFloat64) &&
-                  V.device() == model_.device(),
-              "V must be ", model_.dtype(), " or float64 on ", model_.device(), ", not ",
+  CDT_REQUIRE((V.scalar_type() == model.dtype() || V.scalar_type() == torch::kFloat64) &&
+                  V.device() == model.device(),
+              name, " must be ", model.dtype(), " or float64 on ", model.device(), ", not ",
               V.scalar_type(), " on ", V.device());
-  require_finite(V, "V");
-  require_unchanged();
-  const Tensor columns = V.detach().reshape({size(), -1});
-  return (factors_ ? by_factors(columns) : by_graphs(columns))
-      .reshape(V.sizes())
-      .to(V.scalar_type());
+  require_finite(V, name);
 }
 
-Tensor NtkOperator::by_graphs(const Tensor& V) const {
-  const int64_t samples = x_.size(0);
-  const int64_t width = outputs_.size(1);
-  const int64_t vectors = V.size(1);
-  const Tensor columns = V.to(model_.dtype());
-  Tensor products = torch::empty_like(columns);
-  const auto rows = [&](const Tensor& all, int64_t first, int64_t count) {
-    return all.narrow(0, first * width, count * width);
-  };
-  // Vectors of parameters that fit into the other half of the budget.
-  const int64_t bytes =
-      model_.parameter_count() * static_cast<int64_t>(c10::elementSize(model_.dtype()));
-  const int64_t fitting = std::max<int64_t>(1, options_.memory_bytes / 2 / bytes);
-  for (int64_t k = 0; k < vectors; k += fitting) {
-    const int64_t count = std::min(fitting, vectors - k);
-    const Tensor some = columns.narrow(1, k, count);
-    const Tensor found = products.narrow(1, k, count);
-    const Tensor U = torch::zeros({count, model_.parameter_count()}, columns.options());
-    if (kept_) {
-      pull_back(kept_->outputs, some, U);
-      push_forward(*kept_, U, found);
-      continue;
-    }
-    for (int64_t i = 0; i < samples; i += block_samples_) {
-      const int64_t b = std::min(block_samples_, samples - i);
-      pull_back(evaluate(model_, x_.narrow(0, i, b)), rows(some, i, b), U);
-    }
-    for (int64_t i = 0; i < samples; i += block_samples_) {
-      const int64_t b = std::min(block_samples_, samples - i);
-      push_forward(extended(evaluate(model_, x_.narrow(0, i, b))), U, rows(found, i, b));
-    }
+std::vector<int64_t> shaped(const Tensor& like, int64_t length) {
+  return like.dim() == 1 ? std::vector{length} : std::vector{length, like.size(1)};
+}
+
+}  // namespace
+
+Tensor NtkOperator::apply(const Tensor& V) const {
+  const KernelScope scope;
+  require_vectors(V, "V", size(), model_);
+  require_unchanged();
+  return kernel_columns(V.detach().reshape({size(), -1})).reshape(V.sizes()).to(V.scalar_type());
+}
+
+Tensor NtkOperator::pull_back(const Tensor& V) const {
+  const KernelScope scope;
+  require_vectors(V, "V", size(), model_);
+  if (!factors_) require_unchanged();
+  const int64_t P = model_.parameter_count();
+  Tensor found = torch::empty({P, V.dim() == 1 ? 1 : V.size(1)}, V.options());
+  const Tensor columns = V.detach().reshape({size(), -1});
+  in_parts(found.size(1), V.scalar_type(), [&](int64_t k, int64_t count) {
+    found.narrow(1, k, count).copy_(pulled(columns.narrow(1, k, count).contiguous()).t());
+  });
+  return found.view(shaped(V, P));
+}
+
+Tensor NtkOperator::push_forward(const Tensor& U) const {
+  const KernelScope scope;
+  require_vectors(U, "U", model_.parameter_count(), model_);
+  if (!factors_) require_unchanged();
+  Tensor found = torch::empty({size(), U.dim() == 1 ? 1 : U.size(1)}, U.options());
+  const Tensor columns = U.detach().reshape({U.size(0), -1});
+  in_parts(found.size(1), U.scalar_type(), [&](int64_t k, int64_t count) {
+    found.narrow(1, k, count).copy_(pushed(columns.narrow(1, k, count).t().contiguous()));
+  });
+  return found.view(shaped(U, size()));
+}
+
+template <class Part>
+void NtkOperator::in_parts(int64_t vectors, torch::ScalarType dtype, const Part& part) const {
+  const int64_t bytes = model_.parameter_count() * static_cast<int64_t>(c10::elementSize(dtype));
+  const int64_t fitting = std::max<int64_t>(1, options_.memory_bytes / 4 / bytes);
+  for (int64_t k = 0; k < vectors; k += fitting) part(k, std::min(fitting, vectors - k));
+}
+
+Tensor NtkOperator::kernel_columns(const Tensor& columns) const {
+  Tensor products = torch::zeros(columns.sizes(), columns.options());
+  if (!factors_) {
+    in_parts(columns.size(1), columns.scalar_type(), [&](int64_t k, int64_t count) {
+      products.narrow(1, k, count).copy_(pushed(pulled(columns.narrow(1, k, count))));
+    });
+    return products;
+  }
+  for (const FactorGroup& group : factors_->groups) {  // vectors of one group at a time
+    in_parts(columns.size(1), columns.scalar_type(), [&](int64_t k, int64_t count) {
+      products.narrow(1, k, count)
+          .add_(kernel_product(group, columns.narrow(1, k, count).contiguous(),
+                               slice_entries(options_.memory_bytes)));
+    });
   }
   return products;
 }
 
+Tensor NtkOperator::rows_of(const Tensor& columns, int64_t first, int64_t count) const {
+  const int64_t width = outputs_.size(1);
+  return columns.narrow(0, first * width, count * width);
+}
+
+Tensor NtkOperator::pulled(const Tensor& columns) const {
+  if (factors_) {
+    const Tensor U = torch::zeros({columns.size(1), model_.parameter_count()}, columns.options());
+    const int64_t slice = slice_entries(options_.memory_bytes);
+    for (const FactorGroup& group : factors_->groups) {
+      const Tensor found = kernel::pull_back(group, columns, slice);
+      int64_t first = 0;
+      for (const size_t p : group.parameters) {
+        const int64_t count = model_.parameters()[p].numel();
+        U.narrow(1, offsets_[p], count).copy_(found.narrow(1, first, count));
+        first += count;
+      }
+    }
+    return U;
+  }
+  const Tensor some = columns.to(model_.dtype());
+  const Tensor U = torch::zeros({some.size(1), model_.parameter_count()}, some.options());
+  if (kept_) {
+    pull_back_graph(kept_->outputs, some, U);
+  } else {
+    for (int64_t i = 0; i < x_.size(0); i += block_samples_) {
+      const int64_t b = std::min(block_samples_, x_.size(0) - i);
+      pull_back_graph(evaluate(model_, x_.narrow(0, i, b)), rows_of(some, i, b), U);
+    }
+  }
+  return U;
+}
+
+Tensor NtkOperator::pushed(const Tensor& U) const {
+  if (factors_) {
+    Tensor product = torch::zeros({size(), U.size(0)}, U.options());
+    const int64_t slice = slice_entries(options_.memory_bytes);
+    for (const FactorGroup& group : factors_->groups) {
+      std::vector<Tensor> parts;
+      for (const size_t p : group.parameters) {
+        parts.push_back(U.narrow(1, offsets_[p], model_.parameters()[p].numel()));
+      }
+      product.add_(kernel::push_forward(
+          group, parts.size() == 1 ? parts.front() : torch::cat(parts, 1), slice));
+    }
+    return product;
+  }
+  const Tensor some = U.to(model_.dtype());
+  const Tensor found = torch::empty({size(), U.size(0)}, some.options());
+  if (kept_) {
+    push_forward_graph(*kept_, some, found);
+  } else {
+    for (int64_t i = 0; i < x_.size(0); i += block_samples_) {
+      const int64_t b = std::min(block_samples_, x_.size(0) - i);
+      push_forward_graph(extended(evaluate(model_, x_.narrow(0, i, b))), some,
+                         rows_of(found, i, b));
+    }
+  }
+  return found;
+}
+
 double NtkOperator::trace() const {
   require_unchanged();
+  if (factors_) {
+    const KernelScope scope;
+    double trace = 0;
+    for (const FactorGroup& group : factors_->groups) trace += exact_trace(group);
+    if (!std::isfinite(trace)) throw NumericalError(kKernelOverflow);
+    return trace;
+  }
   NtkOptions options;
   options.memory_bytes = options_.memory_bytes;
   return ntk_trace(model_, x_, options);

@@ -1,5 +1,5 @@
-/// The kernel as an operator, V ↦ ΘV = J(JᵀV), for Lanczos and power iterations: no matrix is
-/// formed.
+/// The kernel as an operator, V ↦ ΘV = J(JᵀV), and its two halves, for Lanczos and conjugate
+/// gradients: no matrix is formed.
 #pragma once
 
 #include <cdt/kernel/factors.h>
@@ -20,6 +20,10 @@ struct OperatorOptions {
   /// and two vectors). Where the graphs of all samples fit, they are built once and kept; otherwise
   /// samples stream through in blocks that fit, for two forward passes more an application.
   int64_t memory_bytes = int64_t{2} << 30;
+
+  /// Of the factors' self-check, and of sums over positions within them. In float32 a check of many
+  /// samples takes half the time.
+  torch::ScalarType accumulate = torch::kFloat64;
 };
 
 /// Θ(x, x) of a model at its present parameters, which must not change meanwhile, nor may x.
@@ -37,13 +41,21 @@ class NtkOperator {
   /// parameter was changed since the operator was made.
   torch::Tensor apply(const torch::Tensor& V) const;
 
-  /// tr Θ = ‖J‖², exact up to rounding (ntk_trace).
+  /// JᵀV [P] or [P, k], θ as Model orders it, for V as above; half the work.
+  /// @throws InvalidArgument likewise.
+  torch::Tensor pull_back(const torch::Tensor& V) const;
+  /// J U [n] or [n, k], for U [P] or [P, k], in the network's dtype or in float64.
+  /// @throws InvalidArgument likewise.
+  torch::Tensor push_forward(const torch::Tensor& U) const;
+
+  /// tr Θ = ‖J‖², exact up to rounding; where factors are not kept, by one more pass (ntk_trace).
   double trace() const;
 
   /// n = r·n_L.
   int64_t size() const { return outputs_.numel(); }
   /// ŷ [r, n_L] at the parameters of construction.
   torch::Tensor outputs() const { return outputs_; }
+  /// Then halves of products go on after parameters have moved, with J of those of construction.
   bool by_factors() const { return factors_.has_value(); }
   /// How many samples are in memory at a time.
   int64_t block_samples() const { return block_samples_; }
@@ -57,16 +69,22 @@ class NtkOperator {
   };
 
   std::optional<Factors> factors_that_fit() const;
-  torch::Tensor by_factors(const torch::Tensor& columns) const;
-  torch::Tensor by_graphs(const torch::Tensor& columns) const;
   Graphs extended(const torch::Tensor& outputs) const;
   void require_unchanged() const;
+  /// [k, P] for columns [n, k], and back.
+  torch::Tensor pulled(const torch::Tensor& columns) const;
+  torch::Tensor pushed(const torch::Tensor& U) const;
+  torch::Tensor kernel_columns(const torch::Tensor& columns) const;
+  /// Calls `part(first, count)` for as many vectors of parameters at a time as fit.
+  template <class Part>
+  void in_parts(int64_t vectors, torch::ScalarType dtype, const Part& part) const;
   /// Jᵀ of all columns, added to U [k, P].
-  void pull_back(const torch::Tensor& outputs, const torch::Tensor& columns,
-                 const torch::Tensor& U) const;
+  void pull_back_graph(const torch::Tensor& outputs, const torch::Tensor& columns,
+                       const torch::Tensor& U) const;
   /// J of all rows of U, as columns.
-  void push_forward(const Graphs& graphs, const torch::Tensor& U,
-                    const torch::Tensor& columns) const;
+  void push_forward_graph(const Graphs& graphs, const torch::Tensor& U,
+                          const torch::Tensor& columns) const;
+  torch::Tensor rows_of(const torch::Tensor& columns, int64_t first, int64_t count) const;
 
   Model model_;
   torch::Tensor x_;
@@ -81,6 +99,7 @@ class NtkOperator {
     const void* data;
   };
   std::vector<ParameterState> parameters_;
+  std::vector<int64_t> offsets_;  ///< of parameters in θ
 };
 
 }  // namespace cdt::kernel

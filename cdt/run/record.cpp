@@ -92,18 +92,21 @@ study::Errors parse_errors(const JsonValue& json) {
 }
 
 ordered_json result_json(const train::TrainResult& result, const std::string& in_words) {
-  return {{"outcome", train::to_string(result.outcome)},
-          {"in_words", in_words},
-          {"steps", result.steps},
-          {"lr", number_or_null(result.learning_rate)},
-          {"train_loss", number_or_null(result.train_loss)},
-          {"val_loss", number_or_null(result.val_loss)},
-          {"objective", number_or_null(result.objective)},
-          {"best_step", result.best_step < 0 ? ordered_json() : ordered_json(result.best_step)},
-          {"best_val_loss", number_or_null(result.best_val_loss)},
-          {"linearizations", result.linearizations},
-          {"rejected", result.rejected},
-          {"seconds", result.seconds}};
+  ordered_json json = {
+      {"outcome", train::to_string(result.outcome)},
+      {"in_words", in_words},
+      {"steps", result.steps},
+      {"lr", number_or_null(result.learning_rate)},
+      {"train_loss", number_or_null(result.train_loss)},
+      {"val_loss", number_or_null(result.val_loss)},
+      {"objective", number_or_null(result.objective)},
+      {"best_step", result.best_step < 0 ? ordered_json() : ordered_json(result.best_step)},
+      {"best_val_loss", number_or_null(result.best_val_loss)},
+      {"linearizations", result.linearizations},
+      {"rejected", result.rejected},
+      {"seconds", result.seconds}};
+  if (!result.form.empty()) json["form"] = {{"name", result.form}, {"why", result.form_why}};
+  return json;
 }
 
 train::TrainResult parse_result(const JsonValue& json) {
@@ -119,6 +122,10 @@ train::TrainResult parse_result(const JsonValue& json) {
   result.linearizations = json["linearizations"].count_or(0);
   result.rejected = json["rejected"].count_or(0);
   result.seconds = json["seconds"].number_or(0);
+  if (const JsonValue form = json["form"]; form.exists()) {
+    result.form = form["name"].text();
+    result.form_why = form["why"].text_or("");
+  }
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/learn_state.h>
+#include <cdt/train/form_choice.h>
 
 #include <algorithm>
 #include <cmath>
@@ -39,16 +40,20 @@ int64_t usual_members(const Problem& problem, const train::TrainOptions& trainin
   const double pass = r * problem.model->operations_per_sample().step;
   double operations = kEpochsOfAWalk * pass;
   if (training.method == train::Method::kPath) {
-    const bool classes = training.loss == dynamics::Loss::kCrossEntropy;
-    const bool matrix = !classes || all.y.size(1) == 2;
-    const double n = classes ? r : r * static_cast<double>(all.y.size(1));
+    const train::FormSizes sizes = train::form_sizes(kernel::Model(problem.model), training.loss,
+                                                     all.y, training.memory_bytes);
+    const train::Form form = train::choose_form(training.form, sizes).form;
+    const auto n = static_cast<double>(sizes.residuals());
     double width = static_cast<double>(all.x.size(1));
     for (const Tensor& parameter : problem.model->parameters()) {
       if (parameter.dim() == 2) width += 2 * static_cast<double>(parameter.size(0));
     }
-    // Conjugate gradients take a product or so a step for each of 40.
-    const double point = matrix ? 2 * n * n * width + n * n * n / 3 + 4 * pass : 80 * pass;
-    operations = kPointsOfAWalk * point;
+    const double passes = 4 * pass;
+    operations = kPointsOfAWalk *
+                 (form == train::Form::kDual ? 2 * n * n * width + n * n * n / 3 + passes
+                  // Conjugate gradients take a product or so a step for each of 40.
+                  : form == train::Form::kFree ? 80 * pass
+                                               : form_cost(form, sizes).operations + passes);
   }
   for (const int64_t members : {4, 2}) {
     if (static_cast<double>(members) * operations <= kSeconds * kOperationsASecond) return members;
@@ -313,6 +318,10 @@ Learned Learner::State::result() const {
       found.linearizations += row.refreshed;
       found.rejected += row.rejected;
     }
+  }
+  if (const train::FormUsed used = walks.front().trainer->form(); used.form != train::Form::kAuto) {
+    found.form = train::to_string(used.form);
+    found.form_why = used.why;
   }
   if (stage == LearnStage::kRefit) {
     for (const Walk& walk : walks) learned.networks.push_back(walk.model);

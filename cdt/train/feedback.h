@@ -11,9 +11,10 @@
 
 namespace cdt::train {
 
-/// A step that the guard has to judge: θ⁺ = (1 − shrink)θ − Jᵀseed.
+/// A step that the guard has to judge: θ⁺ = (1 − shrink)θ − Jᵀseed, or θ + delta.
 struct Proposal {
-  torch::Tensor seed;  ///< [n], float64, the rate included
+  torch::Tensor seed;   ///< [n], float64, the rate included; undefined if delta is not
+  torch::Tensor delta;  ///< [P]
   double shrink = 0;
   torch::Tensor prediction;  ///< the state that the local model promises
   double augment_norm = 0;   ///< ‖y_u‖
@@ -54,6 +55,12 @@ class Feedback {
   /// Whether nothing is left that labels can move: the state is at rest up to an error `rounding`
   /// of the outputs, or up to the share tol::kUnreachableError.
   virtual bool settled(const torch::Tensor& state, double rounding) const = 0;
+
+  /// Whether it serves other parameters than those that it was made at; one that does not is made
+  /// anew for each step, and not saved.
+  virtual bool lasts() const { return true; }
+  /// Whether the last proposal is as exact as its form can be.
+  virtual bool complete() const { return true; }
 
   /// Memory that it needs in use.
   virtual int64_t bytes() const = 0;

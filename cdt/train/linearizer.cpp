@@ -6,6 +6,7 @@
 #include <cdt/kernel/products.h>
 #include <cdt/train/class_feedback.h>
 #include <cdt/train/decayed_feedback.h>
+#include <cdt/train/form_feedback.h>
 #include <cdt/train/linearizer.h>
 #include <cdt/train/method.h>
 #include <cdt/train/quadratic_feedback.h>
@@ -22,7 +23,18 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
       options_(options),
       policy_(setup_->options.relinearize.value_or(Relinearization{
           traits_of(setup_->options.method).guarded ? Relinearization::Kind::kGuard
-                                                    : Relinearization::Kind::kNever})) {}
+                                                    : Relinearization::Kind::kNever})) {
+  const TrainOptions& wanted = setup_->options;
+  CDT_REQUIRE(wanted.form == Form::kAuto || damps(),
+              "a form of guarded steps goes without weights of samples or outputs, which need all "
+              "modes of the kernel");
+  if (!damps() || !dynamics::is_quadratic(wanted.loss)) return;
+  choice_ = choose_form(
+      wanted.form, form_sizes(setup_->model, wanted.loss, setup_->labels(0), wanted.memory_bytes));
+  sketch_rows_ = choice_.sketch_rows;
+}
+
+FormUsed Linearizer::form() const { return {choice_.form, choice_.why}; }
 
 std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Modes modes) const {
   FeedbackOptions options;
@@ -53,6 +65,25 @@ std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) c
       RidgeFeedback::Options{options.loss, options.q, options.p, tolerance});
 }
 
+void Linearizer::accepted(const Plan& plan) {
+  if (plan.feedback->complete()) return;
+  sketch_rows_ = more_sketch_rows(sketch_rows_, setup_->labels(plan.step));
+}
+
+std::shared_ptr<Feedback> Linearizer::without_kernel(int64_t step, const Pass& pass) const {
+  RidgeOptions wanted;
+  wanted.memory_bytes = setup_->options.memory_bytes;
+  wanted.sketch_rows = sketch_rows_;
+  wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);
+  const Tensor labels = setup_->labels(step);
+  const auto make = [setup = setup_, form = choice_.form, wanted, labels, x = pass.x,
+                     residuals = residuals_of(setup_->objective, pass.values, labels, {})] {
+    return make_form(form, {setup->model, x, residuals, {}}, wanted);
+  };
+  return std::make_shared<FormFeedback>(make, labels.reshape({-1}), setup_->options.loss,
+                                        setup_->options.q, setup_->options.p);
+}
+
 std::shared_ptr<Feedback> Linearizer::with_decay(int64_t step,
                                                  std::unique_ptr<ModalFeedback> feedback) const {
   if (options_.weight_decay == 0) return feedback;
@@ -69,6 +100,9 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
       return ridge(step, (modes->vectors * modes->values).mm(modes->vectors.t()));
     }
     return with_decay(step, quadratic(step, *modes));
+  }
+  if (choice_.form != Form::kAuto && choice_.form != Form::kDual) {
+    return without_kernel(step, pass);
   }
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
@@ -188,8 +222,10 @@ void Linearizer::forget_old_plans() {
 void Linearizer::save(SavedState& state) const {
   state.values["learning_rate"] = learning_rate_;
   state.values["linearizations"] = linearizations_;
+  state.values["sketch_rows"] = sketch_rows_;
   auto& plans = state.lists["plans"];
   for (const auto& [batch, plan] : plans_) {
+    if (!plan.feedback->lasts()) continue;  // the next step makes another
     SavedState saved;
     plan.feedback->save(saved);
     if (watches()) {
@@ -251,6 +287,8 @@ void Linearizer::restore(const SavedState& state) {
     plans.insert_or_assign(batch, saved_plan(saved));
   }
   const double learning_rate = saved_rate(state);
+  // Older checkpoints have none.
+  if (state.values.contains("sketch_rows")) sketch_rows_ = state.count("sketch_rows");
   linearizations_ = state.count("linearizations");
   learning_rate_ = learning_rate;
   plans_ = std::move(plans);

@@ -5,6 +5,7 @@
 #include <cdt/analysis/validity.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/train/feedback.h>
+#include <cdt/train/form_choice.h>
 #include <cdt/train/guard.h>
 #include <cdt/train/history.h>
 #include <cdt/train/setup.h>
@@ -53,11 +54,15 @@ class Linearizer {
   /// @throws NumericalError if the kernel cannot be computed.
   Plan& renew(int64_t step, const Pass& pass, StepRecord& row);
   Plan& plan_of(int64_t batch) { return plans_.at(batch); }
+  /// A step of the plan was accepted: if its products ran out, later sketches have more rows.
+  void accepted(const Plan& plan);
   void replace(int64_t batch, const Plan& plan) { plans_.insert_or_assign(batch, plan); }
 
   const Relinearization& policy() const { return policy_; }
   double learning_rate() const { return learning_rate_; }  ///< α at the first step; NaN before
   int64_t linearizations() const { return linearizations_; }
+  /// How its steps are solved, if it only wants to arrive.
+  FormUsed form() const;
 
   void save(SavedState& state) const;
   void restore(const SavedState& state);
@@ -76,6 +81,7 @@ class Linearizer {
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
   bool damps() const;
   std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
+  std::shared_ptr<Feedback> without_kernel(int64_t step, const Pass& pass) const;
   bool watches() const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
   static LocalState local_state(const Plan& plan, const Pass& pass);
@@ -84,6 +90,8 @@ class Linearizer {
   std::shared_ptr<const Setup> setup_;
   LinearizerOptions options_;
   Relinearization policy_;
+  FormChoice choice_;  ///< of the ridge
+  int64_t sketch_rows_ = 0;
   std::optional<dynamics::Modes> adopted_;
   std::map<int64_t, Plan> plans_;  ///< by batch
   double learning_rate_ = kUnknown;

@@ -35,6 +35,7 @@ class StepMethod {
 
   virtual double learning_rate() const = 0;  ///< α at the first step; NaN before
   virtual int64_t linearizations() const { return 0; }
+  virtual FormUsed form() const { return {}; }
   virtual int64_t rejected() const { return 0; }
 
   /// What it keeps between two steps.

@@ -17,8 +17,16 @@ constexpr Names<Schedule::Kind, 5> kSchedules{{{"constant", Schedule::Kind::kCon
                                                {"exponential", Schedule::Kind::kExponential},
                                                {"cosine", Schedule::Kind::kCosine},
                                                {"step", Schedule::Kind::kStep}}};
+constexpr Names<Form, 5> kForms{{{"auto", Form::kAuto},
+                                 {"dual", Form::kDual},
+                                 {"primal", Form::kPrimal},
+                                 {"free", Form::kFree},
+                                 {"sketch", Form::kSketch}}};
 
 }  // namespace
+
+Form parse_form(std::string_view name) { return parse_name(kForms, name, "form"); }
+std::string to_string(Form form) { return name_of(kForms, form); }
 
 Schedule::Kind parse_schedule(std::string_view name) {
   return parse_name(kSchedules, name, "schedule");
@@ -121,6 +129,18 @@ void require_loss(const TrainOptions& options) {
   CDT_REQUIRE(options.shape == 0, "spectral shaping is for quadratic losses, not cross-entropy");
 }
 
+/// A form is of steps that solve something: a path's, and guarded ones that only want to arrive.
+void require_form(const TrainOptions& options) {
+  if (options.form == Form::kAuto || options.method == Method::kPath) return;
+  CDT_REQUIRE(options.method == Method::kGuarded, "form belongs to path and guarded; ",
+              to_string(options.method), " solves nothing");
+  CDT_REQUIRE(!options.learning_rate && dynamics::is_quadratic(options.loss) &&
+                  options.weight_decay == 0 && options.shape == 0 && !options.linearization_error &&
+                  !options.relinearize,
+              "a form of guarded steps is for quadratic losses without lr, weight decay, shape, "
+              "relinearize or linearization error: those need all modes of the kernel");
+}
+
 void require_path(const TrainOptions& options) {
   if (options.method != Method::kPath) return;
   require_positive(options.path.start, "the path's start");
@@ -164,6 +184,7 @@ void require_valid(const TrainOptions& options) {
   CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, not ", options.memory_bytes);
   require_loss(options);
   require_path(options);
+  require_form(options);
   const bool controlled = is_controlled(options.method);
   CDT_REQUIRE(controlled || !options.relinearize, "relinearize belongs to cdt and guarded; ",
               to_string(options.method), " uses no kernel");

@@ -73,6 +73,25 @@ std::string to_string(const Relinearization& policy);
 /// which plain descent does not oscillate, 1/(c_L λ_max) for quadratic losses.
 double start_rate(Method method, double unit);
 
+/// How a step of the decay path, or of a guarded run at its own rate, is solved (ridge.h).
+enum class Form {
+  kAuto,    ///< by operations and memory (form_choice.h)
+  kDual,    ///< the kernel of all outputs
+  kPrimal,  ///< the Gram matrix of the parameters, summed over rows
+  kFree,    ///< conjugate gradients, no matrix
+  kSketch,  ///< conjugate gradients steered by the kernel of some rows
+};
+/// "auto", "dual", "primal", "free" or "sketch".
+/// @throws InvalidArgument on another name.
+Form parse_form(std::string_view name);
+std::string to_string(Form form);
+
+/// How steps are solved, and why so.
+struct FormUsed {
+  Form form = Form::kAuto;  ///< kAuto: nothing is
+  std::string why;
+};
+
 /// The decays τ of a path: they start at `start` times the mean eigenvalue of the kernel, where the
 /// network has hardly moved, and fall by `factor` with each point.
 struct PathOptions {
@@ -99,6 +118,7 @@ struct TrainOptions {
   /// Default: guard for `guarded`, never for `cdt`.
   std::optional<Relinearization> relinearize;
   PathOptions path;         ///< of the method of this name
+  Form form = Form::kAuto;  ///< of its steps, and of guarded ones at their own rate
   double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective
   int64_t batch = 0;        ///< samples a step; 0 takes all
   bool reshuffle = false;  ///< new batches each epoch; otherwise they recur, with their controllers

@@ -3,6 +3,9 @@
 
 #include <cdt/train/history.h>
 
+#include <string>
+#include <string_view>
+
 namespace cdt::train {
 
 enum class Outcome {
@@ -31,6 +34,8 @@ struct TrainResult {
   bool best_kept = false;  ///< the model has the weights of the best step, not of the last
   int64_t linearizations = 0;
   int64_t rejected = 0;
+  std::string form;                 ///< how steps were solved ("dual", …); empty: nothing was
+  std::string form_why;             ///< why so
   double learning_rate = kUnknown;  ///< α at the first step
   double seconds = 0;
   std::vector<StepRecord> history;

@@ -1,74 +1,119 @@
-/// One linearization as a ridge problem: what a step of the decay path solves.
+/// One linearization as a ridge problem: what a step of the decay path solves, and a guarded step
+/// at its own rate; in several forms that agree.
 ///
-/// Residuals are Sᵀŷ + …, one block S_i [n_L, k] a sample, such that the objective's model is
-/// ‖SᵀJδ + e‖² up to a constant: S = W^½ for quadratic losses with weights W; for the cross entropy
-/// its generalised Gauss-Newton form, S_i S_iᵀ = w_i(diag p − ppᵀ) and S_i e_i = w_i(p − y). With
-/// d = θ − θ₀ and w = τ/(τ + μ), the least of ‖SᵀJδ + e‖² + τ‖d + δ‖² + μ‖δ‖² is
+/// With residuals e and SᵀJδ (residuals.h), d = θ − θ₀ and w = τ/(τ + μ), the least of
+/// ‖SᵀJδ + e‖² + τ‖d + δ‖² + μ‖δ‖² is
 ///
-///   δ = −w d − JᵀS u,   (K + (τ + μ)I) u = e − w SᵀJ d,   K = SᵀΘS.
+///   δ = −w d − JᵀS u,   (K + (τ + μ)I) u = e − w SᵀJ d,   K = SᵀΘS          (outputs)
+///   (A + (τ + μ)I) δ = −(JᵀS e + τ d),                     A = JᵀSSᵀJ       (parameters)
 ///
-/// K is a matrix where all S_i = D·diag(scale_i) with one D, and it is not too large: quadratic
-/// losses, two classes. Otherwise products with it (kernel::NtkOperator) feed conjugate gradients.
+/// kDual factorizes K, kPrimal A, kFree takes conjugate gradients on A, kSketch the same with the K
+/// of some rows as a preconditioner (docs/scale.md).
 #pragma once
 
-#include <cdt/kernel/operator.h>
-#include <cdt/train/setup.h>
+#include <cdt/kernel/model.h>
+#include <cdt/train/history.h>
+#include <cdt/train/options.h>
+#include <cdt/train/residuals.h>
+
+#include <memory>
+#include <optional>
 
 namespace cdt::train {
 
+/// At the present parameters of the model, which must outlive the form.
+struct RidgeProblem {
+  const kernel::Model& model;
+  torch::Tensor x;
+  Residuals residuals;
+  torch::Tensor displacement;  ///< d [P], in the network's dtype; undefined: 0
+};
+
+/// The step, and what the linearization says of it.
+struct RidgeStep {
+  torch::Tensor seed;       ///< [n]: δ = −shrink·d − Jᵀ seed, or
+  double shrink = 0;        ///< w
+  torch::Tensor delta;      ///< δ [P] itself
+  torch::Tensor residuals;  ///< e + SᵀJδ [r·k], float64; their squares are the promise
+  bool complete = true;     ///< as exact as was asked for; otherwise products ran out
+};
+
 struct RidgeOptions {
-  /// Residuals beyond which K is not formed.
-  int64_t largest_matrix = 5000;
-  /// Of conjugate gradients: products at most, and the residual relative to the right side.
+  int64_t memory_bytes = int64_t{2} << 30;
+  /// Of the sums of K and A. Rounding of float32 moves eigenvalues by some 1e-6 of the largest:
+  /// well below a decay that is no less than kLeastDecayOfFloat32 of their mean.
+  torch::ScalarType accumulate = torch::kFloat64;
+  /// Of conjugate gradients: products with all rows at most, and the residual relative to the right
+  /// side at which they end.
   int64_t products = 40;
   double tolerance = 1e-4;
-  int64_t memory_bytes = int64_t{2} << 30;
-  /// Of the sums of K. Rounding of float32 moves its eigenvalues by some 1e-6 of the largest: well
-  /// below a decay that is no less than kLeastDecayOfFloat32 of their mean.
-  torch::ScalarType accumulate = torch::kFloat64;
+  /// Of the sketch: rows, products, the seed of the draw, and the share of the descent so far below
+  /// which another product is not worth its while.
+  int64_t sketch_rows = 0;
+  int64_t sketch_products = 3;
+  double least_gain = 0.03;
+  uint64_t seed = 1;
 };
 
 /// Of the mean eigenvalue.
 inline constexpr double kLeastDecayOfFloat32 = 1e-2;
 
-class RidgeProblem {
+class RidgeForm {
  public:
-  /// At the present parameters, of outputs ŷ [r, n_L] and labels, float64; weights [r·n_L] or
-  /// undefined.
-  /// @throws NumericalError if the kernel cannot be computed.
-  RidgeProblem(const kernel::Model& model, const torch::Tensor& x, const Objective& objective,
-               const torch::Tensor& outputs, const torch::Tensor& labels,
-               const torch::Tensor& weights, const RidgeOptions& options = {});
+  explicit RidgeForm(Residuals residuals) : residuals_(std::move(residuals)) {}
+  virtual ~RidgeForm() = default;
 
-  /// e [m]
-  const torch::Tensor& residual() const { return residual_; }
-  /// S u [n] and Sᵀv [m], float64.
-  torch::Tensor to_outputs(const torch::Tensor& u) const;
-  torch::Tensor to_residuals(const torch::Tensor& v) const;
-  /// tr K/m: of a matrix exactly, else tr Θ/n times the mean square of S.
-  double mean_eigenvalue() const { return mean_eigenvalue_; }
-  bool has_matrix() const { return K_.defined(); }
+  /// ‖e‖²
+  double residual_square() const { return residuals_.e.square().sum().item<double>(); }
 
-  /// (K + λI)⁻¹ b [m], float64; undefined where rounding leaves no positive definite matrix.
-  torch::Tensor solve(const torch::Tensor& b, double lambda) const;
-  /// tr K(K + τI)⁻¹, the effective number of parameters; of a matrix, else NaN. Exact up to 500
-  /// residuals, beyond that by 32 random probes, some percent off.
-  double freedom(double tau) const;
+  /// None where rounding leaves no positive definite matrix. λ = τ + μ must be positive.
+  virtual std::optional<RidgeStep> step(double tau, double mu) = 0;
+  /// tr K/(r·k); of a sketch by its rows.
+  virtual double mean_eigenvalue() const = 0;
+  /// Of K, about: of a sketch by its rows, of products by some ten of them.
+  virtual double largest_eigenvalue() const = 0;
+  /// tr K(K + τI)⁻¹, the effective number of parameters, of a matrix; else NaN.
+  virtual double freedom(double) const { return kUnknown; }
+  /// Whether it may be asked again after parameters were written to, though they are the same.
+  virtual bool outlasts_writes() const { return true; }
+
+ protected:
+  Residuals residuals_;
+};
+
+/// @throws InvalidArgument if the form is kAuto.
+/// @throws NumericalError if a kernel cannot be computed.
+std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
+                                     const RidgeOptions& options);
+
+// Each in its file in forms/.
+std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem, const RidgeOptions& options);
+std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem, const RidgeOptions& options);
+/// By conjugate gradients, with a sketch as preconditioner if options.sketch_rows > 0.
+std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const RidgeOptions& options);
+
+/// K = SᵀΘS [r·k, r·k], float64.
+torch::Tensor residual_kernel(const kernel::Model& model, const torch::Tensor& x,
+                              const Residuals& residuals, const RidgeOptions& options);
+
+/// A symmetric matrix with a multiple of the identity, factorized; of the last multiple kept.
+class ShiftedFactor {
+ public:
+  explicit ShiftedFactor(torch::Tensor matrix) : matrix_(std::move(matrix)) {}
+
+  const torch::Tensor& matrix() const { return matrix_; }
+  /// The lower factor of M + λI; undefined where that is not positive definite.
+  const torch::Tensor& lower(double lambda);
+  /// (M + λI)⁻¹ b [m]; undefined likewise.
+  torch::Tensor solve(const torch::Tensor& b, double lambda);
+  /// tr M(M + λI)⁻¹: exact up to 500 rows, beyond that by 32 random probes, some percent off. NaN
+  /// likewise.
+  double freedom(double lambda);
 
  private:
-  torch::Tensor conjugate_gradients(const torch::Tensor& b, double lambda) const;
-  /// The lower factor of K + λI, of the last λ kept; undefined where it is not positive definite.
-  const torch::Tensor& factor(double lambda) const;
-
-  RidgeOptions options_;
-  torch::Tensor S_;         ///< [r, n_L, k]
-  torch::Tensor residual_;  ///< [r·k]
-  torch::Tensor K_;         ///< [m, m], or
-  mutable double factored_ = -1;
-  mutable torch::Tensor factor_;
-  std::optional<kernel::NtkOperator> operator_;
-  torch::ScalarType dtype_;  ///< of the network
-  double mean_eigenvalue_ = 0;
+  torch::Tensor matrix_;
+  double factored_ = -1;
+  torch::Tensor factor_;
 };
 
 }  // namespace cdt::train

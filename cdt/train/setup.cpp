@@ -90,6 +90,12 @@ void set_parameters(const kernel::Model& model, const std::vector<Tensor>& from)
   for (size_t i = 0; i < from.size(); ++i) Tensor(model.parameters()[i]).copy_(from[i]);
 }
 
+void move_parameters(const kernel::Model& model, const Tensor& delta) {
+  const torch::NoGradGuard no_graph;
+  const auto moves = kernel::unflatten(model, delta);
+  for (size_t i = 0; i < moves.size(); ++i) Tensor(model.parameters()[i]).add_(moves[i]);
+}
+
 double parameter_square(const kernel::Model& model) {
   const torch::NoGradGuard no_graph;
   double square = 0;

@@ -68,6 +68,8 @@ struct Setup {
 /// Copies of the model's parameters; into what `to` holds already, if it does.
 void copy_parameters(const kernel::Model& model, std::vector<torch::Tensor>& to);
 void set_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& from);
+/// θ ← θ + δ, δ [P] of any floating dtype.
+void move_parameters(const kernel::Model& model, const torch::Tensor& delta);
 /// ‖θ‖²
 double parameter_square(const kernel::Model& model);
 

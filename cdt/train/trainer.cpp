@@ -134,6 +134,10 @@ TrainResult Trainer::finish(Outcome outcome) {
   result.best_val_loss = rules_.best_val_loss();
   result.linearizations = method_->linearizations();
   result.rejected = method_->rejected() + (epochs_ ? epochs_->rejected() : 0);
+  if (const FormUsed used = method_->form(); used.form != Form::kAuto) {
+    result.form = to_string(used.form);
+    result.form_why = used.why;
+  }
   result.learning_rate = method_->learning_rate();
   result.seconds = seconds();
   result.history = history_;

@@ -59,6 +59,9 @@ class Trainer {
   /// @throws NumericalError as step.
   TrainResult run(const TrainHooks& hooks = {});
 
+  /// How steps are solved.
+  FormUsed form() const { return method_->form(); }
+
   /// The state between two steps: parameters, best parameters, linearizations, counters, history.
   SafeTensors checkpoint() const;
   /// Continues from there, to the same bits as an uninterrupted run.

@@ -1,6 +1,7 @@
 /// rules = Jacobian = operator = brute force, on one network.
 #pragma once
 
+#include <cdt/kernel/gram.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <gmock/gmock.h>
@@ -16,15 +17,18 @@ inline double kernel_tolerance(const torch::TensorOptions& options) {
                                                                          : tol::kKernel32;
 }
 
-/// ΘV by the operator: vector by vector and as a block, by factors, by kept graphs, and streamed.
-inline void expect_operator_agrees(const Network& net, const Tensor& x, const Tensor& expected,
+/// ΘV, JᵀV and JU by the operator: vector by vector and as a block, by factors, by kept graphs, and
+/// streamed.
+inline void expect_operator_agrees(const Network& net, const Tensor& x, const Tensor& J,
                                    double tolerance) {
+  const Tensor expected = J.mm(J.t());
   using kernel::OperatorOptions;
   OperatorOptions graphs;
   graphs.path = OperatorOptions::Path::kGraph;
   OperatorOptions streamed;
   streamed.memory_bytes = 1;  // a sample and a vector at a time
-  const Tensor V = torch::randn({expected.size(0), 3}, torch::kFloat64).to(x.device());
+  const Tensor V = torch::randn({J.size(0), 3}, torch::kFloat64).to(x.device());
+  const Tensor U = torch::randn({J.size(1), 2}, torch::kFloat64).to(x.device());
   for (const auto& options : {OperatorOptions(), graphs, streamed}) {
     SCOPED_TRACE(options.memory_bytes);
     const kernel::NtkOperator theta(net.model(), x, options);
@@ -42,6 +46,11 @@ inline void expect_operator_agrees(const Network& net, const Tensor& x, const Te
     }
     EXPECT_LE(relative_error(theta.apply(V), expected.mm(V)), tolerance);
     EXPECT_EQ(theta.apply(V).scalar_type(), torch::kFloat64);
+    EXPECT_LE(relative_error(theta.pull_back(V), J.t().mm(V)), tolerance);
+    EXPECT_LE(relative_error(theta.pull_back(V.select(1, 1)), J.t().mv(V.select(1, 1))), tolerance);
+    EXPECT_LE(relative_error(theta.push_forward(U), J.mm(U)), tolerance);
+    EXPECT_LE(relative_error(theta.push_forward(U.select(1, 1)), J.mv(U.select(1, 1))), tolerance);
+    EXPECT_EQ(theta.pull_back(identity[0]).scalar_type(), x.scalar_type());
   }
   const double trace = expected.trace().item<double>();
   EXPECT_NEAR(kernel::NtkOperator(net.model(), x).trace(), trace, tolerance * trace);
@@ -74,7 +83,15 @@ inline void expect_all_ways_agree(const Network& net, const torch::TensorOptions
   kernel::NtkOptions rows;
   rows.path = kernel::NtkOptions::Path::kJacobian;
   EXPECT_LE(relative_error(kernel::empirical_ntk(net.model(), x, rows).theta, expected), tolerance);
-  expect_operator_agrees(net, x, expected, tolerance);
+  expect_operator_agrees(net, x, J, tolerance);
+
+  // JᵀSSᵀJ, samples in blocks of any size.
+  const int64_t width = J.size(0) / x.size(0);
+  const Tensor S = torch::randn({x.size(0), width, 2}, torch::kFloat64).to(x.device());
+  const Tensor rows_of_S =
+      S.transpose(1, 2).bmm(J.view({x.size(0), width, -1})).reshape({-1, J.size(1)});
+  EXPECT_LE(relative_error(kernel::parameter_gram(net.model(), x, S), rows_of_S.t().mm(rows_of_S)),
+            tolerance);
 
   // Θ(x, x′)
   const Tensor other = inputs(5, net, options);

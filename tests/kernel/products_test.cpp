@@ -1,5 +1,6 @@
 // Jacobian- and Hessian-vector products against finite differences and brute force.
 #include <cdt/core/error.h>
+#include <cdt/kernel/gram.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/parameter_scope.h>
 #include <gmock/gmock.h>
@@ -129,6 +130,11 @@ TEST(Products, RefuseWrongVectors) {
   EXPECT_THROW(theta.apply(torch::ones({6, 2, 1}, kDouble)), InvalidArgument);
   EXPECT_THROW(theta.apply(torch::ones({6})), InvalidArgument);
   EXPECT_THROW(theta.apply(torch::full({6, 2}, NAN, kDouble)), InvalidArgument);
+  EXPECT_THROW(theta.pull_back(torch::ones({5}, kDouble)), InvalidArgument);
+  EXPECT_THROW(theta.push_forward(torch::ones({6}, kDouble)), InvalidArgument);
+  EXPECT_THROW(theta.push_forward(torch::full({P}, NAN, kDouble)), InvalidArgument);
+  EXPECT_THROW(kernel::parameter_gram(model, x, torch::ones({3, 1, 1}, kDouble)), InvalidArgument);
+  EXPECT_THROW(kernel::parameter_gram(model, x, torch::ones({2, 2, 1}, kDouble)), InvalidArgument);
 }
 
 TEST(Products, TheOperatorNoticesWhatChangedUnderIt) {
@@ -153,6 +159,12 @@ TEST(Products, TheOperatorNoticesWhatChangedUnderIt) {
     shift(model, torch::ones({model.parameter_count()}, kDouble), 0.1);
     EXPECT_THROW(theta.apply(v), InvalidArgument);
     EXPECT_THROW(theta.trace(), InvalidArgument);
+    // Factors go on with J of where they were made, graphs do not.
+    if (theta.by_factors()) {
+      EXPECT_NO_THROW(theta.pull_back(v));
+    } else {
+      EXPECT_THROW(theta.pull_back(v), InvalidArgument);
+    }
     const kernel::NtkOperator again(model, x, options);
     x.mul_(2);
     EXPECT_THROW(again.apply(v), InvalidArgument);

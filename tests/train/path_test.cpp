@@ -2,8 +2,7 @@
 // checkpoints.
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/products.h>
-#include <cdt/train/ridge.h>
+#include <cdt/train/residuals.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
@@ -146,38 +145,15 @@ TEST(Path, OfClassesRestsWhereTheGradientVanishes) {
   }
 }
 
-/// The matrix of two classes and conjugate gradients solve the same problem.
-TEST(Path, ProductsSolveWhatTheMatrixSolves) {
-  for (const auto loss : {dynamics::Loss::kMse, dynamics::Loss::kCrossEntropy}) {
-    const TrainData data = class_data(20, 2, 4);
-    nn::Mlp net = small_network(4, 2, 5);
-    const kernel::Model model(net);
-    const Objective objective(loss, 0);
-    const Tensor outputs = net->forward(data.x).detach();
-    const RidgeProblem dense(model, data.x, objective, outputs, data.y, {});
-    const RidgeProblem free(model, data.x, objective, outputs, data.y, {},
-                            {.largest_matrix = 1, .products = 200, .tolerance = 1e-13});
-    EXPECT_TRUE(dense.has_matrix());
-    EXPECT_FALSE(free.has_matrix());
-    for (const double share : {10.0, 1e-1, 1e-3}) {
-      const double lambda = share * dense.mean_eigenvalue();
-      const Tensor a = dense.to_outputs(dense.solve(dense.residual(), lambda));
-      const Tensor b = free.to_outputs(free.solve(free.residual(), lambda));
-      EXPECT_LE(relative_error(b, a), 1e-7) << share;
-    }
-  }
-}
-
 TEST(Path, ModelsOfClassesHaveTheirGradientAndHessian) {
   for (const int64_t classes : {2, 4}) {
     const TrainData data = class_data(6, classes, 4);
     nn::Mlp net = small_network(4, classes, 5);
     const Tensor outputs = net->forward(data.x).detach();
-    const RidgeProblem ridge(net, data.x, Objective(dynamics::Loss::kCrossEntropy, 0), outputs,
-                             data.y, {});
+    const Residuals ridge =
+        residuals_of(Objective(dynamics::Loss::kCrossEntropy, 0), outputs, data.y, {});
     const Tensor p = torch::softmax(outputs, 1);
-    EXPECT_LE(relative_error(ridge.to_outputs(ridge.residual()).view({6, classes}), p - data.y),
-              1e-12);
+    EXPECT_LE(relative_error(ridge.to_outputs(ridge.e).view({6, classes}), p - data.y), 1e-12);
     const Tensor v = torch::randn({6 * classes}, kDouble);
     const Tensor wanted = p * v.view({6, classes}) - p * (p * v.view({6, classes})).sum(1, true);
     EXPECT_LE(relative_error(ridge.to_outputs(ridge.to_residuals(v)).view({6, classes}), wanted),

@@ -54,6 +54,7 @@ class Guarded : public StepMethod {
   int64_t linearizations() const override { return linearizer_.linearizations(); }
   int64_t rejected() const override { return rejected_; }
   void damp(double share) override { damping_ = share; }
+  FormUsed form() const override { return linearizer_.form(); }
   void save(SavedState& state) const override {
     linearizer_.save(state);
     state.values["rejected"] = rejected_;
@@ -65,6 +66,11 @@ class Guarded : public StepMethod {
   }
 
  private:
+  void take_step(Pass& pass, const Proposal& proposal) const {
+    if (!proposal.delta.defined()) return pass.descend(proposal.seed, 1, proposal.shrink);
+    move_parameters(setup_->model, proposal.delta);
+  }
+
   struct Judged {
     Verdict verdict;
     Pass next;
@@ -91,7 +97,7 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
   const double rate = rate_of(plan) * setup_->factor(step);
   const Proposal proposal = feedback.propose(state, rate);
   Trial trial(setup_->model, saved_);
-  pass.descend(proposal.seed, 1, proposal.shrink);
+  take_step(pass, proposal);
   Pass next = setup_->forward(step);
   const double rest = feedback.parameter_merit();
   const double promised = before - (feedback.merit(proposal.prediction) + rest);
@@ -109,8 +115,10 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
   if (verdict == Verdict::kAccept || verdict == Verdict::kAcceptAndRefresh) {
     row.learning_rate = rate;
     row.augment_norm = proposal.augment_norm;
-    plan.stale = verdict == Verdict::kAcceptAndRefresh && policy == Kind::kGuard;
+    plan.stale =
+        (verdict == Verdict::kAcceptAndRefresh || !feedback.lasts()) && policy == Kind::kGuard;
     plan.tighten_bound(setup_->factor(step));
+    linearizer_.accepted(plan);
     trial.keep();
   }
   return {verdict, std::move(next)};
@@ -181,7 +189,7 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
     Pass from = setup_->forward(step);
     plan.feedback->design(rate);
     const Proposal proposal = plan.feedback->propose(plan.feedback->state(from.values), rate);
-    from.descend(proposal.seed, 1);
+    take_step(from, proposal);
     return setup_->forward(step);
   };
   const Plan start = linearizer_.plan_of(pass.batch);

@@ -1,4 +1,4 @@
-#include <cdt/kernel/products.h>
+#include <cdt/train/form_choice.h>
 #include <cdt/train/methods/path.h>
 #include <cdt/train/ridge.h>
 
@@ -24,12 +24,18 @@ constexpr double kLeastDamping = 0.2;
 
 class DecayPath : public StepMethod {
  public:
-  explicit DecayPath(std::shared_ptr<const Setup> setup) : setup_(std::move(setup)) {}
+  explicit DecayPath(std::shared_ptr<const Setup> setup)
+      : setup_(std::move(setup)),
+        choice_(choose_form(setup_->options.form,
+                            form_sizes(setup_->model, setup_->options.loss, setup_->data.y,
+                                       setup_->options.memory_bytes))),
+        sketch_rows_(choice_.sketch_rows) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override;
   double learning_rate() const override { return kUnknown; }
   int64_t linearizations() const override { return linearizations_; }
   int64_t rejected() const override { return rejected_; }
+  FormUsed form() const override { return {choice_.form, choice_.why}; }
   double penalty() const override { return start_.empty() ? 0 : units() * tau_ * distance(); }
 
   void save(SavedState& state) const override {
@@ -38,12 +44,16 @@ class DecayPath : public StepMethod {
     state.values["tau"] = tau_;
     state.values["damping"] = mu_;
     state.values["mean_eigenvalue"] = mean_eigenvalue_;
+    state.values["sketch_rows"] = sketch_rows_;
     state.put("start", start_);
   }
   void restore(const SavedState& state) override {
     const double tau = state.number("tau");
     const double damping = state.non_negative("damping");
     const double mean = state.non_negative("mean_eigenvalue");
+    // Older checkpoints have none.
+    const int64_t rows =
+        state.values.contains("sketch_rows") ? state.count("sketch_rows", 1) : sketch_rows_;
     std::vector<Tensor> start;
     if (!std::isnan(tau)) start = state.tensors_like("start", setup_->model.parameters());
     linearizations_ = state.count("linearizations");
@@ -51,6 +61,7 @@ class DecayPath : public StepMethod {
     tau_ = std::isnan(tau) ? tau : state.positive("tau");
     mu_ = damping;
     mean_eigenvalue_ = mean;
+    sketch_rows_ = rows;
     start_ = std::move(start);
   }
 
@@ -74,13 +85,13 @@ class DecayPath : public StepMethod {
     }
     return square;
   }
-  RidgeProblem linearize(int64_t step, const Pass& pass) const;
-  /// SᵀJ(θ − θ₀) [m]
-  Tensor pushed_displacement(const RidgeProblem& ridge, const Pass& pass) const;
-  /// θ ← θ − w(θ − θ₀) − JᵀS u
-  void move(Pass& pass, const Tensor& seed, double w) const;
+  std::unique_ptr<RidgeForm> linearize(int64_t step, const Pass& pass) const;
+  /// θ ← θ + δ
+  void move(Pass& pass, const RidgeStep& step) const;
 
   std::shared_ptr<const Setup> setup_;
+  FormChoice choice_;
+  int64_t sketch_rows_;
   std::vector<Tensor> start_;  ///< θ₀; none before the first step
   double tau_ = kUnknown;
   double mu_ = 0;               ///< the guard's damping
@@ -90,7 +101,23 @@ class DecayPath : public StepMethod {
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
 };
 
-Tensor DecayPath::pushed_displacement(const RidgeProblem& ridge, const Pass& pass) const {
+void DecayPath::move(Pass& pass, const RidgeStep& step) const {
+  if (step.delta.defined()) return move_parameters(setup_->model, step.delta);
+  pass.descend(step.seed, 1, step.shrink);
+  const torch::NoGradGuard no_graph;
+  for (size_t i = 0; i < start_.size(); ++i) {
+    Tensor(setup_->model.parameters()[i]).add_(start_[i], step.shrink);
+  }
+}
+
+std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) const {
+  RidgeOptions wanted;
+  wanted.memory_bytes = setup_->options.memory_bytes;
+  // Where the path begins there is no decay yet, and it will be a large one.
+  const bool small = tau_ < kLeastDecayOfFloat32 * mean_eigenvalue_;
+  wanted.accumulate = small ? torch::kFloat64 : setup_->model.dtype();
+  wanted.sketch_rows = sketch_rows_;
+  wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);  // other rows at each point
   std::vector<Tensor> moved;
   {
     const torch::NoGradGuard no_graph;
@@ -98,31 +125,17 @@ Tensor DecayPath::pushed_displacement(const RidgeProblem& ridge, const Pass& pas
       moved.push_back(setup_->model.parameters()[i] - start_[i]);
     }
   }
-  const Tensor d = kernel::flatten(setup_->model, moved);
-  return ridge.to_residuals(kernel::jacobian_vector_product(setup_->model, pass.x, d));
-}
-
-void DecayPath::move(Pass& pass, const Tensor& seed, double w) const {
-  pass.descend(seed, 1, w);
-  const torch::NoGradGuard no_graph;
-  for (size_t i = 0; i < start_.size(); ++i) {
-    Tensor(setup_->model.parameters()[i]).add_(start_[i], w);
-  }
-}
-
-RidgeProblem DecayPath::linearize(int64_t step, const Pass& pass) const {
-  RidgeOptions wanted;
-  wanted.memory_bytes = setup_->options.memory_bytes;
-  // Where the path begins there is no decay yet, and it will be a large one.
-  const bool small = tau_ < kLeastDecayOfFloat32 * mean_eigenvalue_;
-  wanted.accumulate = small ? torch::kFloat64 : setup_->model.dtype();
-  return {setup_->model,         pass.x, setup_->objective, pass.values, pass.labels,
-          setup_->weights(step), wanted};
+  return make_form(
+      choice_.form,
+      {setup_->model, pass.x,
+       residuals_of(setup_->objective, pass.values, pass.labels, setup_->weights(step)),
+       moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved)},
+      wanted);
 }
 
 Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   const TrainOptions& options = setup_->options;
-  std::optional<RidgeProblem> ridge(linearize(step, pass));
+  std::unique_ptr<RidgeForm> ridge = linearize(step, pass);
   mean_eigenvalue_ = ridge->mean_eigenvalue();
   ++linearizations_;
   ++row.refreshed;
@@ -137,21 +150,18 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   const double pass_objective = pass.objective;
   // A kernel that is zero, or rounding where a decay was: nothing moves any more.
   if (!(tau_ > 0) || !std::isfinite(tau_)) return {.end = Outcome::kFloor, .next = {}};
-  const Tensor displacement = pushed_displacement(*ridge, pass);
   copy_parameters(setup_->model, saved_);
+  const double square = ridge->residual_square();
   for (int64_t tries = 0; tries < kMostRejections; ++tries) {
-    const double lambda = tau_ + mu_;
-    const double w = tau_ / lambda;
-    const Tensor u = ridge->solve(ridge->residual() - w * displacement, lambda);
-    if (u.defined()) {
-      move(pass, ridge->to_outputs(u), w);
+    if (const auto found = ridge->step(tau_, mu_)) {
+      move(pass, *found);
       Pass next = setup_->forward(step);
-      // The linear model has the residuals λu there, and the parameters exactly.
-      const double square = u.square().sum().item<double>() * lambda * lambda;
-      const double promised = units() * (ridge->residual().square().sum().item<double>() - square) +
+      // The linear model has these residuals there, and the parameters exactly.
+      const double promised = units() * (square - found->residuals.square().sum().item<double>()) +
                               (before - pass_objective) - penalty();
       const double gained = before - (next.objective + penalty());
       if (gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * before)) {
+        if (!found->complete) sketch_rows_ = more_sketch_rows(sketch_rows_, setup_->data.y);
         tau_ *= options.path.factor;
         mu_ *= kDampingKept;
         if (mu_ < kLeastDamping * tau_) mu_ = 0;
@@ -159,8 +169,7 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
       }
       set_parameters(setup_->model, saved_);
       pass = setup_->forward(step);
-      // Products want parameters that nobody has touched since.
-      if (!ridge->has_matrix()) ridge.emplace(linearize(step, pass));
+      if (!ridge->outlasts_writes()) ridge = linearize(step, pass);
     }
     mu_ = mu_ > 0 ? mu_ * kDampingGrowth : kFirstDamping * tau_;
     ++row.rejected;

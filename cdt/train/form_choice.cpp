@@ -1,0 +1,120 @@
+#include <cdt/core/error.h>
+#include <cdt/train/form_choice.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cdt::train {
+namespace {
+
+/// A matrix, a copy with its diagonal moved, and a factor.
+constexpr double kMatricesOfASolve = 3;
+/// Of all samples, in units of rP: a recorded forward pass, gradients at the layers, and the checks
+/// of both.
+constexpr double kFactorPasses = 12;
+/// A product with J and one with Jᵀ.
+constexpr double kProductPasses = 4;
+constexpr double kSketchProducts = 3;
+constexpr double kFreeProducts = 30;
+
+double cubed(double n) { return n * n * n; }
+
+}  // namespace
+
+FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, const torch::Tensor& labels,
+                     int64_t memory_bytes) {
+  FormSizes sizes;
+  sizes.samples = labels.size(0);
+  sizes.outputs = labels.size(1);
+  const bool classes = loss == dynamics::Loss::kCrossEntropy;
+  const bool two = classes && sizes.outputs == 2;
+  sizes.per_sample = two ? 1 : sizes.outputs;
+  sizes.one_row_kernel = !classes || two;
+  sizes.parameters = model.parameter_count();
+  for (const torch::Tensor& p : model.parameters()) {
+    if (p.dim() >= 2) sizes.width += p.size(0) + p.numel() / p.size(0);
+  }
+  sizes.memory_bytes = memory_bytes;
+  return sizes;
+}
+
+FormCost form_cost(Form form, const FormSizes& sizes) {
+  const auto r = static_cast<double>(sizes.samples);
+  const auto n = static_cast<double>(sizes.residuals());
+  const auto P = static_cast<double>(sizes.parameters);
+  const auto width = static_cast<double>(sizes.width);
+  const double products = kProductPasses * r * P * static_cast<double>(sizes.outputs);
+  const auto dense = [&](double rows) {
+    return FormCost{2 * rows * rows * width + 2 * cubed(rows) / 3,
+                    kMatricesOfASolve * rows * rows * 8};
+  };
+  switch (form) {
+    case Form::kDual:
+      return dense(n);
+    case Form::kPrimal:
+      return {2 * n * P * P + 2 * cubed(P) / 3 + kFactorPasses * r * P,
+              kMatricesOfASolve * P * P * 8};
+    case Form::kSketch: {
+      FormCost cost = dense(std::min(n, static_cast<double>(kSketchResiduals)));
+      cost.operations += kFactorPasses * r * P + kSketchProducts * products;
+      return cost;
+    }
+    default:
+      return {kFactorPasses * r * P + kFreeProducts * products, 0};
+  }
+}
+
+int64_t more_sketch_rows(int64_t rows, const torch::Tensor& labels) {
+  const int64_t most =
+      std::min(labels.size(0), std::max<int64_t>(1, kMostSketchResiduals / labels.size(1)));
+  return std::max(rows, std::min(2 * rows, most));
+}
+
+FormChoice choose_form(Form wanted, const FormSizes& sizes) {
+  const auto room = static_cast<double>(sizes.memory_bytes);
+  const auto cost = [&](Form form) { return form_cost(form, sizes); };
+  const int64_t n = sizes.residuals();
+  FormChoice choice;
+  choice.form = wanted;
+  choice.sketch_rows =
+      std::min(sizes.samples, std::max<int64_t>(1, kSketchResiduals / sizes.per_sample));
+  if (wanted != Form::kAuto) {
+    const FormCost needed = cost(wanted);
+    CDT_REQUIRE(needed.bytes <= room, "form ", to_string(wanted), " needs ",
+                fmt::format("{:.3g}", needed.bytes * 1e-6), " MB for its matrices, and memory is ",
+                sizes.memory_bytes >> 20, " MB: more memory, or form auto");
+    choice.why = "asked for";
+    return choice;
+  }
+  if (!sizes.one_row_kernel) {
+    choice.form = Form::kFree;
+    choice.why = fmt::format("{} classes: products with the kernel need no matrix of {} residuals",
+                             sizes.outputs, n);
+    return choice;
+  }
+  if (n <= kMostDual && cost(Form::kDual).bytes <= room) {
+    choice.form = Form::kDual;
+    choice.why = fmt::format("{} residuals: their kernel is exact, and small", n);
+    return choice;
+  }
+  const double sketch = cost(Form::kSketch).operations;
+  if (cost(Form::kPrimal).bytes <= room &&
+      cost(Form::kPrimal).operations <= kExactIsWorth * sketch) {
+    choice.form = Form::kPrimal;
+    choice.why = fmt::format(
+        "{} residuals of {} parameters: the parameters' matrix is exact, in {:.2g} "
+        "operations a step",
+        n, sizes.parameters, cost(Form::kPrimal).operations);
+    return choice;
+  }
+  choice.form = cost(Form::kSketch).bytes <= room ? Form::kSketch : Form::kFree;
+  choice.why = fmt::format(
+      "{} residuals: their kernel would take {:.2g} operations a step, the matrix of {} parameters "
+      "{:.2g}, {} {:.2g}",
+      n, cost(Form::kDual).operations, sizes.parameters, cost(Form::kPrimal).operations,
+      choice.form == Form::kSketch ? "a kernel of some of the rows" : "products alone",
+      cost(choice.form).operations);
+  return choice;
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,55 @@
+/// Which form a step takes (ridge.h), by operations and memory.
+#pragma once
+
+#include <cdt/train/residuals.h>
+#include <cdt/train/setup.h>
+
+#include <string>
+
+namespace cdt::train {
+
+/// What decides.
+struct FormSizes {
+  int64_t samples = 0;         ///< r
+  int64_t outputs = 1;         ///< n_L
+  int64_t per_sample = 1;      ///< k, residuals a sample
+  int64_t parameters = 0;      ///< P
+  int64_t width = 0;           ///< what goes into the layers and comes out of them, together
+  bool one_row_kernel = true;  ///< one D for all samples: K costs a row of Θ a residual
+  int64_t memory_bytes = int64_t{2} << 30;
+
+  int64_t residuals() const { return samples * per_sample; }
+};
+FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, const torch::Tensor& labels,
+                     int64_t memory_bytes);
+
+/// Of one step of each form.
+struct FormCost {
+  double operations = 0;  ///< those in float64 count twice
+  double bytes = 0;       ///< of matrices
+};
+FormCost form_cost(Form form, const FormSizes& sizes);
+
+struct FormChoice {
+  Form form = Form::kAuto;
+  int64_t sketch_rows = 0;  ///< to begin with
+  std::string why;          ///< in words
+};
+
+/// `wanted`, or if that is kAuto: the kernel up to kMostDual residuals; else the Gram matrix of the
+/// parameters, if that takes at most kExactIsWorth times the operations of a sketch; else the
+/// sketch. Of several classes, where a sketch has few rows for its residuals, products alone.
+/// Matrices must fit the memory.
+/// @throws InvalidArgument if the form that is wanted does not fit the memory.
+FormChoice choose_form(Form wanted, const FormSizes& sizes);
+
+/// Of the next sketch where products of this one ran out: as many rows again, up to
+/// kMostSketchResiduals; labels [r, n_L].
+int64_t more_sketch_rows(int64_t rows, const torch::Tensor& labels);
+
+inline constexpr int64_t kMostSketchResiduals = 6000;
+inline constexpr int64_t kSketchResiduals = 2000;
+inline constexpr int64_t kMostDual = 5000;
+inline constexpr double kExactIsWorth = 4;
+
+}  // namespace cdt::train

@@ -1,0 +1,59 @@
+/// Feedback of a guarded run that only wants to arrive, for more rows than a kernel can have: the
+/// step of RidgeFeedback, least of ‖e + Jδ‖² + μ‖δ‖² with μ = 1/(αc_L√(1 + q/p)), in one of the
+/// forms of ridge.h. The state is the error e [n].
+///
+/// It is of the parameters that it was made at alone: J is kept, or taken anew from them, and no
+/// kernel that could serve the next ones is formed.
+#pragma once
+
+#include <cdt/train/feedback.h>
+#include <cdt/train/ridge.h>
+
+#include <functional>
+
+namespace cdt::train {
+
+class FormFeedback : public Feedback {
+ public:
+  using Make = std::function<std::unique_ptr<RidgeForm>()>;
+
+  /// `make` linearizes at the present parameters; labels y [n], float64.
+  FormFeedback(Make make, torch::Tensor labels, dynamics::Loss loss, double q, double p);
+
+  void design(double rate) override;
+  double rate() const override { return rate_; }
+  double unit_rate() const override { return unit_rate_; }
+  double closed_loop_radius() const override { return 1; }
+
+  torch::Tensor state(const torch::Tensor& outputs) const override;
+  /// Of the state at the parameters that it was made at.
+  Proposal propose(const torch::Tensor& state, double rate) const override;
+  /// @throws InvalidArgument: a gain for other outputs is what it does not have.
+  Steered steer(const torch::Tensor& outputs) override;
+  double merit(const torch::Tensor& state) const override;
+  double distance(const torch::Tensor& state) const override;
+  /// Whether even the step of the default rate promises next to nothing: at most the share
+  /// tol::kUnreachableError of ‖e‖². The spectrum that would tell more is not known.
+  bool settled(const torch::Tensor& state, double rounding) const override;
+  bool lasts() const override { return false; }
+  bool complete() const override { return complete_; }
+
+  int64_t bytes() const override { return 0; }
+  void save(SavedState&) const override {}
+
+ private:
+  /// At damping of a rate; where rounding leaves no positive definite matrix, at a stronger one.
+  RidgeStep step_at(double rate) const;
+
+  Make make_;
+  torch::Tensor labels_;
+  double gradient_factor_;  ///< c_L
+  double boost_;            ///< √(1 + q/p)
+  double unit_rate_ = 1;
+  double rate_ = 0;
+  mutable std::unique_ptr<RidgeForm> form_;
+  mutable bool used_ = false;  ///< parameters may have been written to since
+  mutable bool complete_ = true;
+};
+
+}  // namespace cdt::train

@@ -1,0 +1,51 @@
+/// The dual form: the kernel K [r·k, r·k] and its Cholesky factor. Exact; (r·k)³/3 operations.
+#include <cdt/kernel/products.h>
+#include <cdt/train/base_rate.h>
+#include <cdt/train/ridge.h>
+
+namespace cdt::train {
+namespace {
+
+using torch::Tensor;
+
+class DualForm : public RidgeForm {
+ public:
+  DualForm(const RidgeProblem& problem, const RidgeOptions& options)
+      : RidgeForm(problem.residuals),
+        kernel_(residual_kernel(problem.model, problem.x, residuals_, options)) {
+    if (problem.displacement.defined()) {
+      pushed_ = residuals_.to_residuals(
+          kernel::jacobian_vector_product(problem.model, problem.x, problem.displacement));
+    }
+  }
+
+  std::optional<RidgeStep> step(double tau, double mu) override {
+    const double lambda = tau + mu;
+    RidgeStep step;
+    step.shrink = tau / lambda;
+    const Tensor b = pushed_.defined() ? residuals_.e - step.shrink * pushed_ : residuals_.e;
+    const Tensor u = kernel_.solve(b, lambda);
+    if (!u.defined()) return std::nullopt;
+    step.seed = residuals_.to_outputs(u);
+    step.residuals = lambda * u;
+    return step;
+  }
+
+  double mean_eigenvalue() const override {
+    return kernel_.matrix().diagonal().mean().item<double>();
+  }
+  double largest_eigenvalue() const override { return train::largest_eigenvalue(kernel_.matrix()); }
+  double freedom(double tau) const override { return kernel_.freedom(tau); }
+
+ private:
+  mutable ShiftedFactor kernel_;
+  Tensor pushed_;  ///< SᵀJd
+};
+
+}  // namespace
+
+std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem, const RidgeOptions& options) {
+  return std::make_unique<DualForm>(problem, options);
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,182 @@
+/// The forms without a matrix of all rows: conjugate gradients on (A + λI)δ = −(JᵀS e + τd), each
+/// step a product with J and one with Jᵀ. Their iterates lower the linearized objective one by one,
+/// so that a truncated solution keeps its promise as well as an exact one.
+///
+/// The sketch preconditions them with c·J_sᵀS_sS_sᵀJ_s + λI of m rows drawn at random, c = r/m,
+/// inverted by Woodbury's identity: with K_s = c·S_sᵀJ_sJ_sᵀS_s
+///
+///   M⁻¹v = (v − c·J_sᵀS_s (K_s + λI)⁻¹ S_sᵀJ_s v)/λ
+///
+/// in float64, also for a float32 network: the difference cancels where λ is small. The first
+/// iterate is the step of the sketch, at the length that is best for all rows; with m = r it is the
+/// solution.
+#include <ATen/CPUGeneratorImpl.h>
+#include <cdt/dynamics/lanczos.h>
+#include <cdt/kernel/operator.h>
+#include <cdt/train/base_rate.h>
+#include <cdt/train/ridge.h>
+
+#include <cmath>
+
+namespace cdt::train {
+namespace {
+
+using torch::Tensor;
+
+double inner_product(const Tensor& a, const Tensor& b) { return torch::dot(a, b).item<double>(); }
+
+class Sketch {
+ public:
+  Sketch(const RidgeProblem& problem, const RidgeOptions& options)
+      : Sketch(problem, options, draw(problem.x.size(0), options)) {}
+
+  /// M⁻¹v [P]; undefined where rounding leaves no positive definite matrix.
+  Tensor solve(const Tensor& v, double lambda) {
+    const Tensor pushed = residuals_.to_residuals(jacobian_.push_forward(v));
+    const Tensor u = kernel_.solve(pushed, lambda);
+    if (!u.defined()) return {};
+    return (v - jacobian_.pull_back(residuals_.to_outputs(u)).mul_(weight_)) / lambda;
+  }
+  const Tensor& kernel() const { return kernel_.matrix(); }
+  bool by_factors() const { return jacobian_.by_factors(); }
+
+ private:
+  Sketch(const RidgeProblem& problem, const RidgeOptions& options, const Tensor& rows)
+      : residuals_(problem.residuals.of_samples(rows)),
+        x_(problem.x.index_select(0, rows)),
+        weight_(static_cast<double>(problem.x.size(0)) / static_cast<double>(rows.size(0))),
+        jacobian_(problem.model, x_, kernel::OperatorOptions{.memory_bytes = options.memory_bytes}),
+        kernel_(residual_kernel(problem.model, x_, residuals_, options) * weight_) {}
+
+  static Tensor draw(int64_t samples, const RidgeOptions& options) {
+    const int64_t m = std::min(options.sketch_rows, samples);
+    const auto generator = at::detail::createCPUGenerator(options.seed);
+    const Tensor order = torch::randperm(samples, generator, torch::kInt64);
+    return std::get<0>(order.narrow(0, 0, m).sort());
+  }
+
+  Residuals residuals_;
+  Tensor x_;
+  double weight_;  ///< c
+  kernel::NtkOperator jacobian_;
+  ShiftedFactor kernel_;
+};
+
+class IterativeForm : public RidgeForm {
+ public:
+  IterativeForm(const RidgeProblem& problem, const RidgeOptions& options)
+      : RidgeForm(problem.residuals),
+        options_(options),
+        dtype_(problem.model.dtype()),
+        jacobian_(problem.model, problem.x,
+                  kernel::OperatorOptions{.memory_bytes = options.memory_bytes,
+                                          .accumulate = problem.model.dtype()}) {
+    if (options.sketch_rows > 0) {
+      RidgeOptions exact = options;
+      exact.accumulate = torch::kFloat64;
+      sketch_.emplace(problem, exact);
+    }
+    // Cancellation needs digits; without a sketch there is none.
+    vectors_ = sketch_ ? torch::kFloat64 : dtype_;
+    gradient_ = pull_back(residuals_.e);
+    if (problem.displacement.defined()) displacement_ = problem.displacement.to(vectors_);
+  }
+
+  std::optional<RidgeStep> step(double tau, double mu) override;
+
+  double mean_eigenvalue() const override {
+    if (sketch_) {
+      return sketch_->kernel().diagonal().mean().item<double>() *
+             static_cast<double>(sketch_->kernel().size(0)) /
+             static_cast<double>(residuals_.size());
+    }
+    return jacobian_.trace() / static_cast<double>(jacobian_.size()) *
+           residuals_.S.square().sum().item<double>() / static_cast<double>(residuals_.size());
+  }
+  double largest_eigenvalue() const override;
+  bool outlasts_writes() const override { return jacobian_.by_factors(); }
+
+ private:
+  /// JᵀS u [P] and SᵀJ v [r·k].
+  Tensor pull_back(const Tensor& u) const {
+    return jacobian_.pull_back(residuals_.to_outputs(u).to(dtype_)).to(vectors_);
+  }
+  Tensor push_forward(const Tensor& v) const {
+    return residuals_.to_residuals(jacobian_.push_forward(v.to(dtype_)));
+  }
+
+  RidgeOptions options_;
+  torch::ScalarType dtype_;    ///< of the network
+  torch::ScalarType vectors_;  ///< of the iteration
+  kernel::NtkOperator jacobian_;
+  std::optional<Sketch> sketch_;
+  Tensor gradient_;      ///< JᵀS e
+  Tensor displacement_;  ///< d
+};
+
+std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
+  const double lambda = tau + mu;
+  Tensor r = -gradient_;
+  if (displacement_.defined()) r = r - tau * displacement_;
+  RidgeStep step;
+  step.delta = torch::zeros_like(r);
+  step.residuals = residuals_.e.clone();
+  const double least = options_.tolerance * r.norm().item<double>();
+  if (least == 0) return step;
+  const auto precondition = [&](const Tensor& v) {
+    return sketch_ ? sketch_->solve(v, lambda) : v;
+  };
+  Tensor z = precondition(r);
+  if (!z.defined()) return std::nullopt;
+  Tensor direction = z.clone();
+  double product = inner_product(r, z);
+  double gained = 0;  // of the linearized objective
+  const int64_t most = sketch_ ? options_.sketch_products : options_.products;
+  for (int64_t k = 0; k < most; ++k) {
+    const Tensor pushed = push_forward(direction);
+    const double curvature =
+        pushed.square().sum().item<double>() + lambda * inner_product(direction, direction);
+    const double length = product / curvature;
+    if (!std::isfinite(length)) return std::nullopt;
+    step.delta.add_(direction, length);
+    step.residuals.add_(pushed, length);
+    gained += length * product;
+    if (sketch_ && length * product < options_.least_gain * gained) return step;
+    if (k + 1 == most) break;
+    r = r - length * (pull_back(pushed) + lambda * direction);
+    if (r.norm().item<double>() <= least) return step;
+    z = precondition(r);
+    const double next = inner_product(r, z);
+    if (!(next > 0)) return step;  // rounding of the preconditioner: no better direction
+    direction = z + (next / product) * direction;
+    product = next;
+  }
+  step.complete = false;
+  return step;
+}
+
+double IterativeForm::largest_eigenvalue() const {
+  if (sketch_) return train::largest_eigenvalue(sketch_->kernel());
+  // A dozen steps of the power method from the gradient, which is where it is large.
+  constexpr int kSteps = 12;
+  Tensor v = gradient_;
+  double largest = 0;
+  for (int k = 0; k < kSteps; ++k) {
+    const double norm = v.norm().item<double>();
+    if (!(norm > 0)) break;
+    v = v / norm;
+    const Tensor pushed = push_forward(v);
+    largest = pushed.square().sum().item<double>();
+    v = pull_back(pushed);
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem,
+                                          const RidgeOptions& options) {
+  return std::make_unique<IterativeForm>(problem, options);
+}
+
+}  // namespace cdt::train
