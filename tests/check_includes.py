@@ -27,8 +27,9 @@ DETAILS = {
     "core": {"byte_count", "format", "json", "memory", "names", "speed", "text"},
     "control": {"doubling"},
     "analysis": {"report_page"},
-    "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "jacobian", "parameter_scope",
-               "plan", "precision_scope", "recorder", "rule"},
+    "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site",
+               "parameter_scope", "plan", "precision_scope", "recorder", "rule"},
+    "nn": {"picture_record"},
     "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "ridge", "ridge_feedback", "saved_state", "setup", "stopping"},
 }
