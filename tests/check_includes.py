@@ -29,6 +29,7 @@ DETAILS = {
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "jacobian", "parameter_scope",
                "plan", "precision_scope", "recorder", "rule"},
+    "nn": {"picture_record"},
     "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "ridge", "ridge_feedback", "saved_state", "setup", "stopping"},
 }
