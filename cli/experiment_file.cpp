@@ -94,6 +94,7 @@ experiment::Plan read_plan(const JsonValue& experiment) {
   plan.title = experiment["title"].text();
   const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
   plan.data.is_pictures = setting("size").exists();
+  if (!plan.data.is_pictures) plan.data.targets = {setting("target").text()};
   plan.data.rows = setting("rows").count();
   plan.data.scaling = setting("scale").name(data::parse_scaling);
   if (plan.data.is_pictures) {
@@ -101,7 +102,6 @@ experiment::Plan read_plan(const JsonValue& experiment) {
     plan.data.train_fraction = share_of(setting("train-fraction"));
     plan.errors = true;
   } else {
-    plan.data.targets = {setting("target").text()};
     plan.data.csv.drop = setting("drop").texts();
     plan.data.train_rows = setting("train-rows").count();
     plan.data.encoding = setting("categories").name(data::parse_encoding);

@@ -27,15 +27,16 @@ namespace {
 constexpr std::array kCommands{
     Command{"analyze", "stability, reachability and margins before training", setup_analyze},
     Command{"compare", "methods × learning rates × seeds on a CSV file", setup_compare},
-    Command{"data", "makes a data set, or describes a CSV file", setup_data},
+    Command{"data", "makes data sets, or describes a CSV file", setup_data},
     Command{"design", "kernel → feedback gain, with its certificate", setup_design},
     Command{"info", "versions, BLAS, threads, devices and their speed", setup_info},
     Command{"kernel", "the neural tangent kernel of a saved model as .npy", setup_kernel},
-    Command{"predict", "a trained run and a CSV file → predictions", setup_predict},
+    Command{"predict", "a trained run and a CSV file, or pictures → predictions", setup_predict},
     Command{"report", "run folders, or a sweep → one HTML page with figures", setup_report},
     Command{"reproduce", "the paper's tables and figures beside the published values",
             setup_reproduce},
-    Command{"train", "a CSV file → a trained network, plainly or controlled", setup_train},
+    Command{"train", "a CSV file, or pictures → a trained network, plainly or controlled",
+            setup_train},
     Command{"verify", "is a run or a sweep as it was written?", setup_verify},
 };
 

@@ -204,9 +204,8 @@ void add_network_options(CLI::App& app, study::NetworkOptions& network, bool hid
              network.choose(name);
              if (app.count("--hidden") > 0) network.hidden = layers;
            },
-           "the architecture: mlp, dense layers; for pictures cnn (their default) or alexnet, as "
-           "it "
-           "was published")
+           "the architecture: mlp, dense layers; for pictures cnn (their default), or alexnet and "
+           "resnet18 as they were published")
         ->check(CLI::IsMember(names))
         ->default_str(network.architecture);
     app.add_option("--hidden", network.hidden,

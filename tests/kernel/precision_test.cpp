@@ -4,6 +4,7 @@
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/precision_scope.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
@@ -46,6 +47,22 @@ class Precision : public testing::Test {
     EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::MEDIUM);
   }
 };
+
+TEST_F(Precision, TrainingIsRoundedOnlyWhereThatIsAllowed) {
+  kernel::allow_tf32(false);
+  EXPECT_FALSE(convolutions_rounded());
+  EXPECT_FALSE(products_rounded());
+  kernel::allow_tf32(true);
+  EXPECT_TRUE(convolutions_rounded());
+  EXPECT_TRUE(products_rounded());
+  {
+    const kernel::FullPrecisionScope full;
+    EXPECT_FALSE(convolutions_rounded());
+    EXPECT_FALSE(products_rounded());
+  }
+  EXPECT_TRUE(convolutions_rounded());
+  EXPECT_TRUE(products_rounded());
+}
 
 TEST_F(Precision, OverlappingScopesOfManyThreadsAreFullAndRestoreTheSetting) {
   for (int round = 0; round < 20; ++round) {

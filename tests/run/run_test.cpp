@@ -208,7 +208,13 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   options.data.fit = study::Fit::kAll;
   options.data.sample_weights = "w";
   options.data.output_weights = {1, 2.5};
+  options.data.pictures.size = 33;
+  options.data.pictures.grey = true;
+  options.data.pictures.skip_bad = true;
+  options.data.pictures.cache = "kept";
+  options.tf32 = true;
   study::NetworkOptions& network = options.network;
+  network.choose("cnn");
   network.hidden = {8, 4};
   network.activation = nn::Activation::kTanh;
   network.parametrization = nn::Parametrization::kNtk;
