@@ -107,8 +107,7 @@ Tensor push_forward(const std::vector<OuterProduct>& terms, const Pulled& pulled
                                              : weights.view({vectors * d0, d1}).t();  // [in, k·out]
     in_slices(term, vectors, slice, weights.scalar_type(),
               [&](const TermSlice& some, int64_t first, int64_t count) {
-                Tensor h =
-                    term.indices > 0 ? matrix.index_select(0, some.A) : some.A.mm(matrix);
+                Tensor h = term.indices > 0 ? matrix.index_select(0, some.A) : some.A.mm(matrix);
                 h.mul_(term.scale);
                 if (term.bias != 0) h.add_(pulled.biases, term.bias);
                 product.narrow(0, first, count).add_(some.pushed_forward(h));
