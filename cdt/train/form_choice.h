@@ -47,7 +47,7 @@ FormChoice choose_form(Form wanted, const FormSizes& sizes);
 /// kMostSketchResiduals; labels [r, n_L].
 int64_t more_sketch_rows(int64_t rows, const torch::Tensor& labels);
 
-inline constexpr int64_t kMostSketchResiduals = 6000;
+inline constexpr int64_t kMostSketchResiduals = 4000;
 inline constexpr int64_t kSketchResiduals = 2000;
 inline constexpr int64_t kMostDual = 5000;
 inline constexpr double kExactIsWorth = 4;
