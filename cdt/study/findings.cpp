@@ -57,7 +57,7 @@ void analyze_numbers(const kernel::Model& model, const train::TrainData& data,
   settings.q = options.q;
   settings.rho = options.p;
   settings.reach_steps = options.reach_steps;
-  settings.inputs = data.x;
+  if (data.x.is_floating_point()) settings.inputs = data.x;
   settings.outputs_per_sample = data.y.size(1);
   settings.labels = data.y.reshape({-1});
   settings.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});

@@ -9,11 +9,20 @@ namespace {
 using dynamics::Loss;
 using torch::Tensor;
 
+/// Whole numbers are for models that look things up by them, embeddings.
+bool looks_up(const Tensor& x) {
+  return x.defined() && c10::isIntegralType(x.scalar_type(), /*includeBool=*/false);
+}
+
+Tensor prepare_inputs(const Tensor& x, const kernel::Model& model) {
+  return looks_up(x) ? x : x.to(model.dtype());
+}
+
 void require_inputs(const Tensor& x, const kernel::Model& model, std::string_view which) {
-  require_floating(x, c10::str(which, " inputs"));
+  if (!looks_up(x)) require_floating(x, c10::str(which, " inputs"));
   CDT_REQUIRE(x.dim() >= 1 && x.size(0) >= 1, "there must be ", which,
               " samples; the inputs have shape ", x.sizes());
-  require_finite(x, c10::str(which, " inputs"));
+  if (!looks_up(x)) require_finite(x, c10::str(which, " inputs"));
   CDT_REQUIRE(x.device() == model.device(), which, " samples must lie on the model's device, ",
               model.device());
 }
@@ -75,13 +84,13 @@ Tensor prepare_weights(const Tensor& weights, int64_t count, const kernel::Model
 
 TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions& options) {
   require_inputs(data.x, model, "training");
-  data.x = data.x.to(model.dtype());
+  data.x = prepare_inputs(data.x, model);
   data.y = prepare_labels(data.y, data.x, model, options.loss, "training");
   CDT_REQUIRE(data.x_val.defined() == data.y_val.defined(),
               "validation needs inputs and labels, or neither");
   if (data.x_val.defined()) {
     require_inputs(data.x_val, model, "validation");
-    data.x_val = data.x_val.to(model.dtype());
+    data.x_val = prepare_inputs(data.x_val, model);
     data.y_val = prepare_labels(data.y_val, data.x_val, model, options.loss, "validation");
     CDT_REQUIRE(data.y_val.size(1) == data.y.size(1), "validation labels must have ",
                 data.y.size(1), " outputs a sample, not ", data.y_val.size(1));

@@ -7,7 +7,7 @@
 namespace cdt::train {
 
 struct TrainData {
-  torch::Tensor x;  ///< [r, …]
+  torch::Tensor x;  ///< [r, …]; whole numbers for models that look things up by them
   /// [r, n_L]; for the cross entropy a distribution over classes. Labels [r] will do for a model
   /// with one output, and class numbers [r] from 0 on, of a whole dtype, for the cross entropy.
   torch::Tensor y;
@@ -18,8 +18,8 @@ struct TrainData {
   torch::Tensor val_weights;     ///< [r_val] of validation samples, for whoever judges by them
 };
 
-/// The same in the form in which the loop wants it: inputs in the model's dtype, labels [r, n_L]
-/// and weights in float64.
+/// The same in the form in which the loop wants it: inputs in the model's dtype (whole numbers as
+/// they are), labels [r, n_L] and weights in float64.
 /// @throws InvalidArgument if shapes, dtypes or devices do not fit, entries are not finite, or the
 ///   options ask for what is not there or has no use.
 TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions& options);

@@ -123,6 +123,21 @@ def test_classes():
     assert (model(x).argmax(1) == y).float().mean() > 0.97
 
 
+def test_token_numbers():
+    """Inputs that an embedding looks things up by are whole numbers, and stay so."""
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Embedding(10, 6), nn.Flatten(), nn.Linear(18, 8), nn.Tanh(), nn.Linear(8, 1))
+    x = torch.randint(0, 10, (40, 3))
+    y = (x[:, :1] == x[:, 1:2]).float() + 0.1 * x[:, 2:]
+    before = F.mse_loss(model(x), y).item()
+    assert cdt.analyze(model, x, y)["samples"] == 40
+    assert cdt.Controller(model, x, y, lr=0.1).augment(model(x)).shape == y.shape
+    opt = cdt.optim.Guarded(model)
+    for _ in range(15):
+        opt.step(x, y)
+    assert F.mse_loss(model(x), y).item() < 0.05 * before
+
+
 def test_residuals_of_a_closure():
     """Rosenbrock's valley as residuals: (1 − a, 10(b − a²)), whose minimum everybody knows."""
     point = torch.nn.Parameter(torch.tensor([-1.2, 1.0], dtype=torch.float64))
