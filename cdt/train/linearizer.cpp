@@ -222,7 +222,7 @@ void Linearizer::forget_old_plans() {
 void Linearizer::save(SavedState& state) const {
   state.values["learning_rate"] = learning_rate_;
   state.values["linearizations"] = linearizations_;
-  state.values["sketch_rows"] = sketch_rows_;
+  if (choice_.form == Form::kSketch) state.values["sketch_rows"] = sketch_rows_;
   auto& plans = state.lists["plans"];
   for (const auto& [batch, plan] : plans_) {
     if (!plan.feedback->lasts()) continue;  // the next step makes another
