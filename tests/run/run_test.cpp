@@ -233,6 +233,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   training.shape = 0.7;
   training.relinearize = train::parse_relinearization("every:5");
   training.weight_decay = 1e-4;
+  training.form = train::Form::kSketch;
   training.batch = 9;
   training.reshuffle = true;
   training.steps = 77;
