@@ -144,9 +144,11 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const std::vector
   const double tolerance =
       std::max(tol::self_check(model_.dtype()), tol::self_check(options_.accumulate));
   // A group this small is rounding, of its own derivatives or of the others' part of Θ.
+  const double rounding = 16 * tol::epsilon(model_.dtype());
+  const double all_a = std::sqrt(trace_bound(a));
+  const double all_b = std::sqrt(trace_bound(b));
   const double nothing =
-      std::max(tol::epsilon(options_.accumulate), std::pow(16 * tol::epsilon(model_.dtype()), 2)) *
-      std::sqrt(trace_bound(a) * trace_bound(b));
+      std::max(tol::epsilon(options_.accumulate), std::pow(rounding, 2)) * all_a * all_b;
   for (size_t g = 0; g < a.groups.size(); ++g) {
     double expected = 0;
     bool by_rule = true;
@@ -155,8 +157,14 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const std::vector
       if (!a.pulled_back[p].defined() || !b.pulled_back[p].defined()) continue;
       expected += dot_in_float64(a.pulled_back[p], b.pulled_back[p]);
     }
-    const double scale = std::max({std::sqrt(a.groups[g].trace * b.groups[g].trace),
-                                   std::abs(expected), nothing / tolerance});
+    const double own_a = std::sqrt(a.groups[g].trace);
+    const double own_b = std::sqrt(b.groups[g].trace);
+    // Derivatives that cancel in one block (a bias before a norm) and not in the other: J_aJ_bᵀ is
+    // known to ‖J_a‖ times the rounding of J_b, and the other way round. Of a block with itself
+    // both cancel.
+    const double one_sided = &a == &b ? 0 : rounding * (own_a * all_b + own_b * all_a);
+    const double scale =
+        std::max({own_a * own_b, std::abs(expected), (nothing + one_sided) / tolerance});
     const double gap = std::abs(probes[g] - expected);
     if (!std::isfinite(gap)) throw NumericalError(kKernelOverflow);
     if (gap <= tolerance * scale) {
