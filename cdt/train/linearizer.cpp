@@ -101,12 +101,14 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
     }
     return with_decay(step, quadratic(step, *modes));
   }
-  if (choice_.form != Form::kAuto && choice_.form != Form::kDual) {
+  // An engine with a way of its own to the kernel knows what its outputs are; forms without one do
+  // not.
+  Tensor theta = setup_->engine->kernel(pass.x);
+  if (!theta.defined() && choice_.form != Form::kAuto && choice_.form != Form::kDual) {
     return without_kernel(step, pass);
   }
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
-  Tensor theta = setup_->engine->kernel(pass.x);
   if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
   if (dynamics::is_quadratic(options.loss)) {
     if (damps()) return ridge(step, theta);
