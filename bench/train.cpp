@@ -196,7 +196,7 @@ void measure_goal(const std::string& file) {
       return values.empty() ? NAN : values[values.size() / 2];
     };
     bar("Adam (better of 1e-3, 3e-3) / guarded", median(adam) / median(ours), "×", false,
-        architecture == 0 ? 10 : 4);
+        a == 0 ? 10 : 4);
     bar("L-BFGS (strong Wolfe) / guarded", median(lbfgs) / median(ours), "×", false, 10);
   }
 }
