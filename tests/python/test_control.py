@@ -99,9 +99,17 @@ def test_general_weights():
     controller = cdt.Controller(model, x, y, lr=0.3, Q=Q, R=R.numpy())
     S = (0.3 * 2 / n * jacobian_kernel(model, x)).numpy()
     A, Q, R = np.eye(n) - S, np.diag(Q.numpy()), R.numpy()
-    P = linalg.solve_discrete_are(A, S, Q, R)
-    K = np.linalg.solve(R + S @ P @ S, S @ P @ A)
-    assert np.linalg.norm(controller.gain.numpy() - K) < 1e-7 * np.linalg.norm(K)
+    def gain(P):
+        return np.linalg.solve(R + S @ P @ S, S @ P @ A)
+
+    # SciPy's solution has the gain to 1e-7; a step of Newton's method brings it to eps/s, s the smallest step, as ours has it.
+    K = gain(linalg.solve_discrete_are(A, S, Q, R))
+    F = A - S @ K
+    P = linalg.solve_discrete_lyapunov(F.T, Q + K.T @ R @ K)
+    K = gain((P + P.T) / 2)
+    tolerance = 20 * np.finfo(float).eps / np.linalg.eigvalsh(S)[0]
+    assert tolerance < 2e-9
+    assert np.linalg.norm(controller.gain.numpy() - K) < tolerance * np.linalg.norm(K)
     with pytest.raises(ValueError, match="R must be .*positive definite"):
         cdt.Controller(model, x, y, lr=0.3, R=-np.eye(n))
 
