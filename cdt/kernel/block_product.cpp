@@ -1,4 +1,5 @@
 #include <cdt/kernel/block_product.h>
+#include <cdt/kernel/tiling.h>
 
 #include <algorithm>
 
@@ -12,11 +13,8 @@ Tensor rows_of(const SampleRange& range, const Tensor& rows) {
   return rows.narrow(0, range.first * width, range.count * width);
 }
 
-/// Widened rows of about this many entries are still in a cache when they are multiplied; with
-/// fewer columns the sums themselves would pass through memory too often.
-constexpr int64_t kCachedEntries = int64_t{1} << 20;
+/// With fewer columns at a time the sums themselves would pass through memory too often.
 constexpr int64_t kWorthwhileColumns = 1024;
-constexpr int64_t kPanelRows = 64;
 
 SampleRange part_of(const SampleRange& range, int64_t first, int64_t count) {
   return {range.factors, range.first + first, std::min(count, range.count - first)};
@@ -60,13 +58,13 @@ Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const SampleRa
   return (left * right).sum({2, 5});
 }
 
-/// Adds rows·columnsᵀ to a matrix, widening both slice by slice, and v_aᵀ(…)v_b to `probe`.
+/// Adds rows·columnsᵀ to a matrix, widening both slice by slice, and weight·(…)v_b to `image`.
 void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& columns,
-                      const Tensor& va, const Tensor& vb, int64_t slice, double weight,
-                      double& probe) {
+                      const Tensor& vb, int64_t slice, double weight, Tensor image) {
   const torch::ScalarType dtype = matrix.scalar_type();
+  const Tiling tiling = tiling_for(matrix.device());
   const int64_t height = std::max(rows.size(0), columns.size(0));
-  const int64_t in_cache = std::max(kCachedEntries / height, kWorthwhileColumns);
+  const int64_t in_cache = std::max(tiling.widened_entries / height, kWorthwhileColumns);
   const int64_t step = std::clamp<int64_t>(slice / height, 1, in_cache);
   const bool same = rows.data_ptr() == columns.data_ptr() && rows.sizes() == columns.sizes();
   for (int64_t k = 0; k < rows.size(1); k += step) {
@@ -74,7 +72,7 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
     const Tensor x = rows.narrow(1, k, count).to(dtype);
     const Tensor y = same ? x : columns.narrow(1, k, count).to(dtype);
     // Of a symmetric product, panels from the diagonal on.
-    const int64_t panel = same ? kPanelRows : x.size(0);
+    const int64_t panel = same ? tiling.panel_rows : x.size(0);
     for (int64_t i = 0; i < x.size(0); i += panel) {
       const int64_t height_of_panel = std::min(panel, x.size(0) - i);
       const int64_t first = same ? i : 0;
@@ -82,7 +80,7 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
           .narrow(1, first, matrix.size(1) - first)
           .addmm_(x.narrow(0, i, height_of_panel), y.narrow(0, first, y.size(0) - first).t());
     }
-    probe += weight * torch::dot(x.t().mv(va), y.t().mv(vb)).item<double>();
+    image.addmv_(x, y.t().mv(vb), 1, weight);
   }
 }
 
@@ -99,7 +97,7 @@ Tensor as_matrix(const Tensor& cells) {
 }  // namespace
 
 void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b, size_t g,
-                 double weight, int64_t slice, double& probe) {
+                 double weight, int64_t slice, const Tensor& image) {
   const torch::ScalarType dtype = cells.scalar_type();
   const int64_t row_outputs = a.factors.width;
   const int64_t column_outputs = b.factors.width;
@@ -124,8 +122,7 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
     const auto add_rows = [&](const Tensor& matrix, const SampleRange& rows,
                               const SampleRange& columns) {
       add_rows_product(matrix, rows_of(rows, left.rows), rows_of(columns, right.rows),
-                       rows_of(rows, a.factors.probe), rows_of(columns, b.factors.probe), slice,
-                       weight, probe);
+                       rows_of(columns, b.factors.probe), slice, weight, rows_of(rows, image));
     };
     if (const Tensor matrix = as_matrix(cells); matrix.defined()) return add_rows(matrix, a, b);
     in_slices(row_outputs * column_outputs,
@@ -146,9 +143,7 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
                   const Tensor part = pair_product(s, t, rows, columns, dtype);
                   some.add_(part);
                   const Tensor vb = rows_of(columns, b.factors.probe);
-                  const Tensor image = part.view({-1, vb.size(0)}).mv(vb);
-                  probe +=
-                      weight * torch::dot(rows_of(rows, a.factors.probe), image).item<double>();
+                  rows_of(rows, image).addmv_(part.view({-1, vb.size(0)}), vb, 1, weight);
                 });
     }
   }

@@ -5,7 +5,7 @@
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/plan.h>
+#include <cdt/kernel/plan_memory.h>
 
 #include <map>
 #include <utility>
@@ -14,38 +14,46 @@
 namespace cdt::kernel {
 
 /// Entries of a temporary; larger ones are cut into slices, of a small budget into smaller ones.
-int64_t slice_entries(int64_t memory_bytes);
+int64_t slice_entries(int64_t memory_bytes, torch::Device device);
 
 inline constexpr const char* kKernelOverflow =
     "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
 
-/// @throws InvalidArgument if x holds no sample.
-void require_samples(const torch::Tensor& x);
-
 /// Factors of blocks, and the checks that they must pass: outputs that do not depend on the samples
-/// beside them, and products that agree with autograd.
+/// beside them, and products that agree with autograd. What it says is good once it has settled.
 class CheckedFactors {
  public:
   CheckedFactors(const Model& model, const NtkOptions& options, FactorOptions factor_options)
       : model_(model), options_(options), factor_options_(std::move(factor_options)) {}
 
-  /// How to cut so many samples like x within the memory budget. Called once, before all others.
+  /// How to cut so many samples like x within the memory budget, as the model's memory has it or by
+  /// recording the first ones. Called once, before all others.
   BlockPlan plan(const torch::Tensor& x, int64_t samples, int64_t blocks_at_a_time);
   /// @throws InvalidArgument if other samples have another number of outputs.
   void require_same_width(const torch::Tensor& x);
 
+  /// When it has settled:
   /// @throws InvalidArgument if the outputs change with the samples beside them, or from one
   /// evaluation to the next.
   Factors factors_of(const torch::Tensor& x, const Block& block);
   /// @throws RefutedRule if two blocks have different groups of parameters.
   void require_same_groups(const Factors& a, const Factors& b) const;
-  /// `probes`: v_aᵀΘ_g v_b for each group as the factors have it, against autograd.
+  /// `images` [groups, rows of a]: Θ_g v_b for each group as the factors have it; v_aᵀΘ_g v_b is
+  /// compared with autograd. When it has settled:
   /// @throws RefutedRule if a rule has failed.
   /// @throws NumericalError if rows of the Jacobian have, or they are not finite.
-  void check(const Factors& a, const Factors& b, const std::vector<double>& probes);
+  void check(const Factors& a, const Factors& b, const torch::Tensor& images);
 
-  /// The same for one block by itself, by products of its factors with v.
+  /// The same for one block by itself, by products of its factors with v; settles.
   void check(const Factors& factors);
+
+  /// Further checks of the same work.
+  PendingChecks& checks() { return checks_; }
+  /// Reads what has been asked of the device, and throws if anything is wrong.
+  void settle() { checks_.settle(); }
+  /// After work that has proved itself: the model's next kernel of this shape is planned as this
+  /// one was.
+  void remember_plan() const;
 
   const Model& model() const { return model_; }
   int64_t width() const { return width_; }  ///< n_L
@@ -53,14 +61,25 @@ class CheckedFactors {
   double self_check() const { return self_check_; }  ///< the largest relative gap so far
 
  private:
+  /// Whether the plan is about the model alone: no rule of it has been refuted.
+  bool plan_is_usual() const {
+    return factor_options_.by_jacobian.empty() && !factor_options_.all_by_jacobian &&
+           !factor_options_.rules_only;
+  }
   void require_same_outputs(const torch::Tensor& x, int64_t first, const Factors& factors);
   void require_same_alone(const torch::Tensor& x, int64_t last, const Factors& factors);
-  torch::Tensor alone(const torch::Tensor& x, int64_t sample) const;
-  void require_uncoupled(const Factors& factors, double gap, int64_t sample) const;
+  torch::Tensor alone(const torch::Tensor& x, int64_t sample);
+  void require_uncoupled(const Factors& factors, const torch::Tensor& gaps, int64_t first);
 
   const Model& model_;
   const NtkOptions& options_;
   FactorOptions factor_options_;
+  PendingChecks checks_;
+  PlanKey plan_key_;
+  BlockPlan plan_;
+  bool plan_known_ = false;
+  /// Where the samples of all blocks lay; none if they differ.
+  std::optional<std::vector<int64_t>> sample_dimensions_;
   int64_t width_ = 0;
   std::vector<ParameterCoverage> coverage_;
   double self_check_ = 0;
@@ -83,6 +102,8 @@ auto with_fallback(const Model& model, const NtkOptions& options, const Work& wo
     try {
       CheckedFactors source(model, options, factor_options);
       return work(source);
+    } catch (const StalePlan&) {
+      model.plans().forget();
     } catch (const RefutedRule& refuted) {
       const size_t before = factor_options.by_jacobian.size();
       factor_options.by_jacobian.insert(refuted.parameters.begin(), refuted.parameters.end());

@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <utility>
 #include <vector>
 
 namespace cdt::kernel {
@@ -27,12 +28,21 @@ struct OuterProduct {
 const torch::Tensor& input_of(const OuterProduct& term);
 const torch::Tensor& gradient_of(const OuterProduct& term);
 
+/// Σ weight·size², sizes being float64 scalars on the device: nothing waits for them until somebody
+/// reads them.
+struct SquareSum {
+  std::vector<std::pair<double, torch::Tensor>> parts;  ///< weight, size
+
+  /// Of the parts' sizes, in their order.
+  double value(const double* sizes) const;
+};
+
 /// The part of J that belongs to some parameters; `rows` or `terms`, not both.
 struct FactorGroup {
   std::vector<size_t> parameters;
   torch::Tensor rows;               ///< [b·c, m], columns by parameter, each as it is stored
   std::vector<OuterProduct> terms;  ///< summed: a weight that is used several times has several
-  double trace = 0;  ///< (a bound on) the trace of its kernel: the scale of the self-check
+  SquareSum trace;  ///< (a bound on) the trace of its kernel: the scale of the self-check
 };
 
 /// Makes a term of a matrix one of a taller matrix, whose rows from `first` on it is.
@@ -44,7 +54,7 @@ torch::Tensor to_rows(const std::vector<OuterProduct>& terms);
 
 /// Σ_i T·Σ_t ‖l_it‖²‖r_it‖²: the trace of the group's kernel for one position and term, up to
 /// rounding of the network, and an upper bound for more.
-double trace_bound(const FactorGroup& group);
+SquareSum trace_bound(const FactorGroup& group);
 
 /// ‖J_g‖² in float64: the trace of the group's kernel up to rounding, however many positions and
 /// terms.

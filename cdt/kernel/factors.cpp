@@ -6,6 +6,7 @@
 #include <cdt/kernel/group_builder.h>
 #include <cdt/kernel/jacobian.h>
 #include <cdt/kernel/live_site.h>
+#include <cdt/kernel/plan_memory.h>
 #include <cdt/kernel/recorder.h>
 
 #include <algorithm>
@@ -37,12 +38,19 @@ bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& we
 
 class Factorizer {
  public:
-  Factorizer(const Model& model, const Tensor& x, const FactorOptions& options)
-      : model_(model), x_(x), options_(options), recording_(record(model, x)) {
+  Factorizer(const Model& model, const Tensor& x, const FactorOptions& options,
+             PendingChecks& checks)
+      : model_(model),
+        x_(x),
+        options_(options),
+        checks_(checks),
+        recording_(record(model, x, checks)) {
     samples_ = recording_.outputs.size(0);
     all_outputs_ = recording_.outputs.size(1);
     width_ = options.outputs > 0 ? options.outputs : all_outputs_ - options.first_output;
-    CDT_REQUIRE(options.first_output + width_ <= all_outputs_, "the model gives ", all_outputs_,
+    const bool enough = options.first_output + width_ <= all_outputs_;
+    if (!enough && options.sample_dimensions) throw StalePlan();
+    CDT_REQUIRE(enough, "the model gives ", all_outputs_,
                 " outputs a sample here, and more elsewhere");
     coverage_.resize(model.parameters().size() + recording_.computed.size());
   }
@@ -63,6 +71,7 @@ class Factorizer {
   std::set<size_t> weights_as_rows() const;
   void differentiate_sites();
   void probe();
+  void find_samples(const std::vector<Tensor>& gradients, const Tensor& excess);
   void chain_computed(GroupBuilder& build) const;
   std::vector<FactorGroup> rule_groups();
   void add_jacobian_group(Factors& factors) const;
@@ -70,12 +79,14 @@ class Factorizer {
   const Model& model_;
   const Tensor& x_;
   const FactorOptions& options_;
+  PendingChecks& checks_;
   Recording recording_;
   int64_t samples_ = 0;
   int64_t all_outputs_ = 0;                  ///< n_L
   int64_t width_ = 0;                        ///< those of the block
   std::vector<ParameterCoverage> coverage_;  ///< of parameters, then of computed operands
   std::vector<LiveSite> live_;
+  bool samples_found_ = true;        ///< at every site
   Tensor probe_;                     ///< [b, c], the network's dtype
   std::vector<Tensor> pulled_back_;  ///< by parameter
 };
@@ -183,9 +194,23 @@ void Factorizer::differentiate_sites() {
     live_.push_back({site.get(), sample_dimensions(*site, samples_).front(), {}});
     edges.push_back(site->edge);
   }
+  if (options_.sample_dimensions) {
+    if (options_.sample_dimensions->size() != live_.size()) throw StalePlan();
+    for (size_t k = 0; k < live_.size(); ++k) {
+      const int64_t known = (*options_.sample_dimensions)[k];
+      const auto possible = sample_dimensions(*live_[k].site, samples_);
+      if (std::ranges::find(possible, known) == possible.end()) throw StalePlan();
+      live_[k].sample_dimension = known;
+    }
+  }
   for (int64_t c = 0; c < width_; ++c) {
-    Tensor seed = torch::zeros_like(recording_.outputs);
-    seed.select(1, options_.first_output + c).fill_(1);
+    Tensor seed;
+    if (all_outputs_ == 1) {
+      seed = torch::ones_like(recording_.outputs);
+    } else {
+      seed = torch::zeros_like(recording_.outputs);
+      seed.select(1, options_.first_output + c).fill_(1);
+    }
     const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
     for (size_t k = 0; k < edges.size(); ++k) {
       const LiveSite& live = live_[k];
@@ -228,26 +253,42 @@ void Factorizer::probe() {
     seed.narrow(1, options_.first_output, width_).copy_(probe_);
   }
   const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
-  const double tolerance = tol::self_check(model_.dtype());
-  // Read once: the device is not waited for at each site.
-  std::vector<Tensor> answers;
+  std::vector<Tensor> excess;
   for (size_t k = 0; k < live_.size(); ++k) {
-    answers.push_back(gradients[k].defined() ? live_[k].answers(probe_, gradients[k], tolerance)
-                                             : torch::ones({}, seed.options().dtype(torch::kBool)));
+    excess.push_back(gradients[k].defined()
+                         ? live_[k].excess(probe_, gradients[k], tol::self_check(model_.dtype()))
+                         : torch::zeros({samples_}, seed.options()));
   }
-  const Tensor all = answers.empty() ? Tensor() : torch::stack(answers).cpu();
+  if (!live_.empty()) {
+    const Tensor all = torch::stack(excess);
+    if (options_.sample_dimensions) {
+      checks_.add({all.amax()}, [](const double* largest) {
+        if (!(*largest <= 0)) throw StalePlan();
+      });
+    } else {
+      checks_.settle();
+      find_samples(gradients, all.amax(1).cpu());
+    }
+  }
+  pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
+}
+
+/// Where samples lie at each site, by the gradients under the probe and the excess that was found
+/// with the first possibility.
+void Factorizer::find_samples(const std::vector<Tensor>& gradients, const Tensor& excess) {
   for (size_t k = 0; k < live_.size(); ++k) {
     LiveSite& live = live_[k];
-    bool found = all[static_cast<int64_t>(k)].item<bool>();
+    bool found = excess[static_cast<int64_t>(k)].item<double>() <= 0;
     for (const int64_t dimension : sample_dimensions(*live.site, samples_)) {
       if (found) break;
       if (dimension == live.sample_dimension) continue;
       live.lay_along(dimension);
-      found = live.answers(probe_, gradients[k], tolerance).item<bool>();
+      const Tensor there = live.excess(probe_, gradients[k], tol::self_check(model_.dtype()));
+      found = there.amax().item<double>() <= 0;
     }
     if (!found) send_to_jacobian(*live.site, "the gradient at its layer mixes samples");
+    samples_found_ = samples_found_ && found;
   }
-  pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
 }
 
 /// J of what computed operands are made from: their own rows, each through their own graph. One
@@ -341,6 +382,12 @@ Factors Factorizer::run() {
   factors.samples = samples_;
   factors.width = width_;
   factors.outputs = recording_.outputs.detach();
+  if (samples_found_) {
+    factors.sample_dimensions.emplace();
+    for (const LiveSite& live : live_) {
+      factors.sample_dimensions->push_back(live.sample_dimension);
+    }
+  }
   factors.groups = rule_groups();
   live_.clear();
   recording_.sites.clear();
@@ -397,13 +444,16 @@ FactorCost Factorizer::cost() const {
 
 }  // namespace
 
-Factors factorize(const Model& model, const Tensor& x, const FactorOptions& options) {
-  return Factorizer(model, x, options).run();
+Factors factorize(const Model& model, const Tensor& x, const FactorOptions& options,
+                  PendingChecks& checks) {
+  return Factorizer(model, x, options, checks).run();
 }
 
 FactorCost cost_per_sample(const Model& model, const Tensor& x, const FactorOptions& options) {
   return on_few_samples(x, [&](const Tensor& few) {
-    FactorCost cost = Factorizer(model, few, options).cost();
+    PendingChecks checks;
+    FactorCost cost = Factorizer(model, few, options, checks).cost();
+    checks.settle();
     for (int64_t* bytes :
          {&cost.shared_bytes, &cost.output_bytes, &cost.graph_bytes, &cost.working_bytes}) {
       *bytes /= few.size(0);

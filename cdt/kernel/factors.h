@@ -7,7 +7,9 @@
 
 #include <cdt/kernel/factor_group.h>
 #include <cdt/kernel/model.h>
+#include <cdt/kernel/pending_checks.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,7 +33,9 @@ struct Factors {
   std::vector<ParameterCoverage> coverage;  ///< by parameter
   torch::Tensor probe;                      ///< v [b·c], random, in the accumulation dtype.
   std::vector<torch::Tensor>
-      pulled_back;             ///< Jᵀv by autograd, by parameter; undefined where unused.
+      pulled_back;  ///< Jᵀv by autograd, by parameter; undefined where unused.
+  /// Of h, where samples lie, layer by layer; none if that is not so for some layer.
+  std::optional<std::vector<int64_t>> sample_dimensions;
   double coupling = 0;         ///< of Jacobian rows: how far a sample's outputs move when alone
   int64_t coupled_sample = 0;  ///< the sample that moves farthest
 };
@@ -51,13 +55,17 @@ struct FactorOptions {
   int64_t first_output = 0;
   int64_t outputs = 0;  ///< from the first one on; 0 for all
   uint64_t seed = 0;    ///< of the probe
+  /// As an earlier factorization has found them; none: the probe tells, and is waited for.
+  std::optional<std::vector<int64_t>> sample_dimensions;
 };
 
 /// Records the model on a block of samples and factors its Jacobian, the rows of the chosen
-/// outputs.
+/// outputs. They are good once the checks are settled.
 /// @throws InvalidArgument as record() does.
 /// @throws RefutedRule if asked to, where rules do not cover all parameters.
-Factors factorize(const Model& model, const torch::Tensor& x, const FactorOptions& options);
+/// @throws StalePlan, now or from the checks, if samples do not lie where they did.
+Factors factorize(const Model& model, const torch::Tensor& x, const FactorOptions& options,
+                  PendingChecks& checks);
 
 /// What one sample costs, from a recording of the first one or two. (Depends on the model and on
 /// the shape of a sample alone: whoever plans often may keep it.)

@@ -64,7 +64,7 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
     plan.samples = std::max<int64_t>(1, plan.samples * plan.outputs / width);
     plan.outputs = width;
     const int64_t at_a_time =
-        std::max<int64_t>(1, slice_entries(options.memory_bytes) / (P * width));
+        std::max<int64_t>(1, slice_entries(options.memory_bytes, model.device()) / (P * width));
     const Tensor sum = torch::zeros({P, P}, S.options());
     int64_t done = 0;
     for (const Block& block : plan.blocks(samples, width)) {

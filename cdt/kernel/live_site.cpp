@@ -1,4 +1,5 @@
 #include <cdt/kernel/live_site.h>
+#include <cdt/kernel/sizes.h>
 
 namespace cdt::kernel {
 
@@ -30,7 +31,7 @@ void LiveSite::lay_along(int64_t dimension) {
   sample_dimension = dimension;
 }
 
-Tensor LiveSite::answers(const Tensor& v, const Tensor& under_v, double tolerance) const {
+Tensor LiveSite::excess(const Tensor& v, const Tensor& under_v, double tolerance) const {
   const int64_t width = gradient.size(1);
   std::vector<int64_t> shape(gradient.dim(), 1);
   shape[0] = gradient.size(0);
@@ -41,9 +42,8 @@ Tensor LiveSite::answers(const Tensor& v, const Tensor& under_v, double toleranc
                                   sample_dimension, gradient.size(0))
                             .squeeze(1);
   // Sample by sample, each against its own size: a large one must not hide the others.
-  const Tensor gaps = (promised - actual).abs_().flatten(1).amax(1);
-  const Tensor allowed = parts.abs().flatten(1).amax(1) * (tolerance * static_cast<double>(width));
-  return (gaps <= allowed).all();
+  return largest_of_each(promised - actual)
+      .sub_(largest_of_each(parts), tolerance * static_cast<double>(width));
 }
 
 }  // namespace cdt::kernel

@@ -20,10 +20,11 @@ struct LiveSite {
   /// Takes the samples to lie along another dimension of h.
   void lay_along(int64_t dimension);
 
-  /// Whether the gradient at h under the weights v [b, c] is Σ_c v_ic G_ic, as it is if the rows of
-  /// G belong to the samples: one truth value, on the device.
-  torch::Tensor answers(const torch::Tensor& v, const torch::Tensor& under_v,
-                        double tolerance) const;
+  /// How far the gradient at h under the weights v [b, c] is from Σ_c v_ic G_ic beyond what
+  /// rounding explains, sample by sample [b]: not above zero if the rows of G belong to the
+  /// samples.
+  torch::Tensor excess(const torch::Tensor& v, const torch::Tensor& under_v,
+                       double tolerance) const;
 };
 
 }  // namespace cdt::kernel

@@ -1,8 +1,11 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
+#include <cdt/kernel/pending_checks.h>
+#include <cdt/kernel/plan_memory.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace cdt::kernel {
@@ -10,7 +13,7 @@ namespace cdt::kernel {
 using torch::Tensor;
 
 Model::Model(Forward forward, const std::vector<Tensor>& parameters)
-    : forward_(std::move(forward)) {
+    : forward_(std::move(forward)), plans_(std::make_shared<PlanMemory>()) {
   CDT_REQUIRE(forward_ != nullptr, "a model needs a forward function, this one is empty");
   std::unordered_set<const c10::TensorImpl*> seen;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -56,14 +59,19 @@ std::vector<Tensor> unflatten(const Model& model, const Tensor& vector) {
   return tensors;
 }
 
+void require_samples(const Tensor& x) {
+  CDT_REQUIRE(x.defined() && x.dim() >= 1 && x.numel() > 0,
+              "inputs must hold at least one sample along their first dimension");
+}
+
 int64_t version_of(const Tensor& tensor) {
   return tensor.defined() && !tensor.is_inference() ? static_cast<int64_t>(tensor._version()) : 0;
 }
 
-Tensor evaluate(const Model& model, const Tensor& x) {
-  CDT_REQUIRE(x.defined() && x.dim() >= 1 && x.numel() > 0,
-              "inputs must hold at least one sample along their first dimension");
-  if (x.is_floating_point()) require_finite(x, "inputs");
+namespace {
+
+/// [r, n_L], whether finite or not.
+Tensor outputs_of(const Model& model, const Tensor& x) {
   const int64_t version = version_of(x);
   const Tensor outputs = model.forward(x);
   CDT_REQUIRE(version_of(x) == version,
@@ -73,10 +81,42 @@ Tensor evaluate(const Model& model, const Tensor& x) {
   CDT_REQUIRE(outputs.dim() == 0 ? x.size(0) == 1 : outputs.size(0) == x.size(0) || x.size(0) == 1,
               "the model must return one row per sample: ", x.size(0),
               " samples gave outputs of shape ", outputs.sizes());
+  return outputs.reshape({x.size(0), -1});
+}
+
+void require_finite_outputs(const Tensor& outputs) {
   if (!torch::isfinite(outputs).all().item<bool>()) {
     throw NumericalError("the model's outputs are not finite on these inputs");
   }
-  return outputs.reshape({x.size(0), -1});
+}
+
+/// `look`, where a sum says that some entry may not be finite: a sum of large ones says so, too.
+template <class Look>
+void look_later(const Tensor& values, PendingChecks& checks, const Look& look) {
+  const Tensor kept = values.detach();
+  checks.add({kept.sum(torch::kFloat64)}, [kept, look](const double* sum) {
+    if (!std::isfinite(*sum)) look(kept);
+  });
+}
+
+}  // namespace
+
+Tensor evaluate(const Model& model, const Tensor& x) {
+  require_samples(x);
+  if (x.is_floating_point()) require_finite(x, "inputs");
+  const Tensor outputs = outputs_of(model, x);
+  require_finite_outputs(outputs);
+  return outputs;
+}
+
+Tensor evaluate(const Model& model, const Tensor& x, PendingChecks& checks) {
+  require_samples(x);
+  if (x.is_floating_point()) {
+    look_later(x, checks, [](const Tensor& inputs) { require_finite(inputs, "inputs"); });
+  }
+  const Tensor outputs = outputs_of(model, x);
+  look_later(outputs, checks, require_finite_outputs);
+  return outputs;
 }
 
 void require_influence(bool influence) {

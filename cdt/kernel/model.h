@@ -7,10 +7,14 @@
 
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace cdt::kernel {
+
+class PendingChecks;
+class PlanMemory;
 
 namespace detail {
 /// A module held by pointer (torch::nn::ModuleHolder, std::shared_ptr) that maps a tensor to a
@@ -61,11 +65,14 @@ class Model {
   int64_t parameter_count() const { return parameter_count_; }
   torch::ScalarType dtype() const { return parameters_.front().scalar_type(); }
   torch::Device device() const { return parameters_.front().device(); }
+  /// How kernels of this model were made before; copies share it.
+  PlanMemory& plans() const { return *plans_; }
 
  private:
   Forward forward_;
   std::vector<torch::Tensor> parameters_;
   int64_t parameter_count_ = 0;
+  std::shared_ptr<PlanMemory> plans_;
 };
 
 /// Tensors shaped like the model's parameters → one vector [P], in their order. Undefined tensors
@@ -77,12 +84,17 @@ std::vector<torch::Tensor> unflatten(const Model& model, const torch::Tensor& ve
 /// The version counter of a tensor, which writes in place raise; 0 where it has none.
 int64_t version_of(const torch::Tensor& tensor);
 
+/// @throws InvalidArgument if x holds no sample.
+void require_samples(const torch::Tensor& x);
+
 /// The outputs of `model` on `x` as [r, n_L], with their graph where autograd records.
 /// @throws InvalidArgument if x is empty, holds NaN or infinities, the outputs do not have r rows,
 /// or
 ///   the forward function writes to its inputs.
 /// @throws NumericalError if an output is not finite.
 torch::Tensor evaluate(const Model& model, const torch::Tensor& x);
+/// The same; whether inputs and outputs are finite is found when the checks are settled.
+torch::Tensor evaluate(const Model& model, const torch::Tensor& x, PendingChecks& checks);
 
 /// @throws InvalidArgument if no parameter moves the outputs.
 void require_influence(bool influence);

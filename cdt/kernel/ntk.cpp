@@ -2,6 +2,7 @@
 #include <cdt/kernel/block_product.h>
 #include <cdt/kernel/checked_factors.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/tiling.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,6 @@ namespace cdt::kernel {
 namespace {
 
 using torch::Tensor;
-
-/// Diagonal blocks of at most this many rows (of the matrices that are multiplied: one for each
-/// position of an outer product) are multiplied whole; larger ones are halved, and of the halves'
-/// products only the upper triangle is computed. Below, the smaller products lose more speed than
-/// the symmetry saves.
-constexpr int64_t kWholeRows = 256;
 
 int64_t rows_of_a_sample(const Factors& factors, size_t g) {
   int64_t positions = 1;
@@ -29,7 +24,10 @@ int64_t rows_of_a_sample(const Factors& factors, size_t g) {
 class Assembler {
  public:
   Assembler(CheckedFactors& source, const NtkOptions& options)
-      : source_(source), options_(options), slice_(slice_entries(options.memory_bytes)) {}
+      : source_(source),
+        options_(options),
+        tiling_(tiling_for(source.model().device())),
+        slice_(slice_entries(options.memory_bytes, source.model().device())) {}
 
   Ntk symmetric(const Tensor& x);
   Ntk rectangular(const Tensor& x, const Tensor& x_prime);
@@ -37,7 +35,9 @@ class Assembler {
  private:
   void allocate(int64_t rows, int64_t columns);
   Tensor cells(const Block& rows, const Block& columns) const;
-  void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g, double& probe);
+  Tensor images_of(const Factors& factors) const;
+  void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
+                     const Tensor& image);
   Ntk finish(const std::vector<Tensor>& outputs);
   void report(int64_t done, int64_t total) const {
     if (options_.progress) options_.progress(done, total);
@@ -45,19 +45,19 @@ class Assembler {
 
   CheckedFactors& source_;
   const NtkOptions& options_;
+  Tiling tiling_;
   int64_t slice_;  ///< entries of a temporary
   Tensor theta_;
 };
 
 /// Writes the upper triangle over the lower one, in blocks: a second matrix would not fit beside a
 /// large one.
-void mirror(const Tensor& theta) {
-  constexpr int64_t kRows = 128;
+void mirror(const Tensor& theta, int64_t at_a_time) {
   const int64_t n = theta.size(0);
-  for (int64_t i = 0; i < n; i += kRows) {
-    const int64_t rows = std::min(kRows, n - i);
+  for (int64_t i = 0; i < n; i += at_a_time) {
+    const int64_t rows = std::min(at_a_time, n - i);
     const Tensor left = theta.narrow(0, i, rows);
-    left.narrow(1, 0, i).copy_(theta.narrow(0, 0, i).narrow(1, i, rows).t());
+    if (i > 0) left.narrow(1, 0, i).copy_(theta.narrow(0, 0, i).narrow(1, i, rows).t());
     const Tensor diagonal = left.narrow(1, i, rows);
     diagonal.copy_(diagonal.triu() + diagonal.triu(1).t());
   }
@@ -80,11 +80,17 @@ Tensor Assembler::cells(const Block& rows, const Block& columns) const {
       .narrow(3, columns.first_output, columns.outputs);
 }
 
+/// Room for Θ_g v, for each group of parameters.
+Tensor Assembler::images_of(const Factors& factors) const {
+  return torch::zeros({static_cast<int64_t>(factors.groups.size()), factors.probe.size(0)},
+                      factors.probe.options());
+}
+
 void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
-                              double& probe) {
+                              const Tensor& image) {
   const int64_t count = samples.count;
-  if (count == 1 || count * rows_of_a_sample(samples.factors, g) <= kWholeRows) {
-    add_product(cells, samples, samples, g, 1.0, slice_, probe);
+  if (count == 1 || count * rows_of_a_sample(samples.factors, g) <= tiling_.whole_rows) {
+    add_product(cells, samples, samples, g, 1.0, slice_, image);
     return;
   }
   const int64_t half = count / 2;
@@ -92,16 +98,18 @@ void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, s
   const SampleRange first{samples.factors, samples.first, half};
   const SampleRange second{samples.factors, samples.first + half, rest};
   const Tensor upper = cells.narrow(0, 0, half);
-  add_symmetric(upper.narrow(2, 0, half), first, g, probe);
-  add_product(upper.narrow(2, half, rest), first, second, g, 2.0, slice_, probe);
-  add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, g, probe);
+  add_symmetric(upper.narrow(2, 0, half), first, g, image);
+  add_product(upper.narrow(2, half, rest), first, second, g, 2.0, slice_, image);
+  add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, g, image);
 }
 
 Ntk Assembler::finish(const std::vector<Tensor>& outputs) {
   const auto [lowest, highest] = torch::aminmax(theta_);  // NaN shows in both
-  if (!std::isfinite(lowest.item<double>()) || !std::isfinite(highest.item<double>())) {
-    throw NumericalError(kKernelOverflow);
-  }
+  source_.checks().add({lowest, highest}, [](const double* range) {
+    if (!std::isfinite(range[0]) || !std::isfinite(range[1])) throw NumericalError(kKernelOverflow);
+  });
+  source_.settle();
+  source_.remember_plan();
   return {std::move(theta_), torch::cat(outputs), source_.coverage(), source_.self_check(),
           source_.model().dtype()};
 }
@@ -116,21 +124,26 @@ Ntk Assembler::symmetric(const Tensor& x) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     const Factors a = source_.factors_of(x, blocks[i]);
     if (blocks[i].first_output == 0) outputs.push_back(a.outputs);
-    std::vector<double> probes(a.groups.size(), 0.0);
-    for (size_t g = 0; g < probes.size(); ++g) {
-      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g, probes[g]);
+    Tensor images = images_of(a);
+    const size_t groups = a.groups.size();
+    for (size_t g = 0; g < groups; ++g) {
+      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g,
+                    images[static_cast<int64_t>(g)]);
     }
-    source_.check(a, a, probes);
+    source_.check(a, a, images);
+    if (total > 1) source_.settle();
     report(++done, total);
     for (size_t j = i + 1; j < blocks.size(); ++j) {
       const Factors b = source_.factors_of(x, blocks[j]);
       source_.require_same_groups(a, b);
-      std::fill(probes.begin(), probes.end(), 0.0);
+      images = images_of(a);
       const Tensor found = cells(blocks[i], blocks[j]);
-      for (size_t g = 0; g < probes.size(); ++g) {
-        add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_, probes[g]);
+      for (size_t g = 0; g < groups; ++g) {
+        add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
+                    images[static_cast<int64_t>(g)]);
       }
-      source_.check(a, b, probes);
+      source_.check(a, b, images);
+      source_.settle();
       // Other outputs of the same samples: such a block lies on both sides of the diagonal.
       if (blocks[i].first == blocks[j].first) {
         cells(blocks[j], blocks[i]).copy_(found.permute({2, 3, 0, 1}));
@@ -138,7 +151,7 @@ Ntk Assembler::symmetric(const Tensor& x) {
       report(++done, total);
     }
   }
-  mirror(theta_);
+  mirror(theta_, tiling_.mirrored_rows);
   return finish(outputs);
 }
 
@@ -157,12 +170,13 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
     for (const Block& column : columns) {
       const Factors b = source_.factors_of(x_prime, column);
       source_.require_same_groups(a, b);
-      std::vector<double> probes(a.groups.size(), 0.0);
-      for (size_t g = 0; g < probes.size(); ++g) {
+      const Tensor images = images_of(a);
+      for (size_t g = 0; g < a.groups.size(); ++g) {
         add_product(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    probes[g]);
+                    images[static_cast<int64_t>(g)]);
       }
-      source_.check(a, b, probes);
+      source_.check(a, b, images);
+      if (total > 1) source_.settle();
       report(++done, total);
     }
   }

@@ -44,7 +44,10 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
     return;
   }
   const int64_t per_sample = on_few_samples(x_, [&](const Tensor& few) {
-    return kPassesInMemory * record(model_, few).activation_bytes / few.size(0) + 1;
+    PendingChecks checks;
+    const int64_t bytes = record(model_, few, checks).activation_bytes;
+    checks.settle();
+    return kPassesInMemory * bytes / few.size(0) + 1;
   });
   block_samples_ = std::clamp<int64_t>(options_.memory_bytes / 2 / per_sample, 1, samples);
   if (block_samples_ == samples) {
@@ -204,7 +207,7 @@ Tensor NtkOperator::kernel_columns(const Tensor& columns) const {
     in_parts(columns.size(1), columns.scalar_type(), [&](int64_t k, int64_t count) {
       products.narrow(1, k, count)
           .add_(kernel_product(group, columns.narrow(1, k, count).contiguous(),
-                               slice_entries(options_.memory_bytes)));
+                               slice_entries(options_.memory_bytes, model_.device())));
     });
   }
   return products;
@@ -218,7 +221,7 @@ Tensor NtkOperator::rows_of(const Tensor& columns, int64_t first, int64_t count)
 Tensor NtkOperator::pulled(const Tensor& columns) const {
   if (factors_) {
     const Tensor U = torch::zeros({columns.size(1), model_.parameter_count()}, columns.options());
-    const int64_t slice = slice_entries(options_.memory_bytes);
+    const int64_t slice = slice_entries(options_.memory_bytes, model_.device());
     for (const FactorGroup& group : factors_->groups) {
       const Tensor found = kernel::pull_back(group, columns, slice);
       int64_t first = 0;
@@ -246,7 +249,7 @@ Tensor NtkOperator::pulled(const Tensor& columns) const {
 Tensor NtkOperator::pushed(const Tensor& U) const {
   if (factors_) {
     Tensor product = torch::zeros({size(), U.size(0)}, U.options());
-    const int64_t slice = slice_entries(options_.memory_bytes);
+    const int64_t slice = slice_entries(options_.memory_bytes, model_.device());
     for (const FactorGroup& group : factors_->groups) {
       std::vector<Tensor> parts;
       for (const size_t p : group.parameters) {

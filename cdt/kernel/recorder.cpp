@@ -1,5 +1,6 @@
 #include <ATen/record_function.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/pending_checks.h>
 #include <cdt/kernel/recorder.h>
 
 #include <algorithm>
@@ -116,7 +117,7 @@ class Recorder : public Call {
 
   /// A forward pass under this recorder's eyes.
   /// @throws InvalidArgument if a layer was in training mode; its statistics are as before, then.
-  Tensor watch(const Model& model, const Tensor& x);
+  Tensor watch(const Model& model, const Tensor& x, PendingChecks& checks);
 
   /// Keeps the sites that the outputs depend on, and says which parameters they account for.
   void finish(Recording& recording);
@@ -370,12 +371,12 @@ class Watch {
   at::RecordFunctionGuard enabled_{true};
 };
 
-Tensor Recorder::watch(const Model& model, const Tensor& x) {
+Tensor Recorder::watch(const Model& model, const Tensor& x, PendingChecks& checks) {
   Tensor outputs;
   try {
     dependents_.add(x);
     const Watch watch(*this);
-    outputs = evaluate(model, x);
+    outputs = evaluate(model, x, checks);
   } catch (...) {
     restore();
     throw;
@@ -388,10 +389,10 @@ Tensor Recorder::watch(const Model& model, const Tensor& x) {
 
 }  // namespace
 
-Recording record(const Model& model, const Tensor& x) {
+Recording record(const Model& model, const Tensor& x, PendingChecks& checks) {
   Recorder recorder(model);
   Recording recording;
-  recording.outputs = recorder.watch(model, x);
+  recording.outputs = recorder.watch(model, x, checks);
   recorder.finish(recording);
   const auto& used = recording.used;
   require_influence(std::find(used.begin(), used.end(), true) != used.end());
@@ -399,7 +400,10 @@ Recording record(const Model& model, const Tensor& x) {
 }
 
 Tensor differentiable_outputs(const Model& model, const Tensor& x) {
-  return Recorder(model).watch(model, x);
+  PendingChecks checks;
+  const Tensor outputs = Recorder(model).watch(model, x, checks);
+  checks.settle();
+  return outputs;
 }
 
 }  // namespace cdt::kernel

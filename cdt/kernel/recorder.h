@@ -35,7 +35,8 @@ struct Recording {
 /// @throws InvalidArgument as evaluate() does, and if a layer couples samples or is random in
 /// training mode (batch norm,
 ///   dropout): the message says to call eval(). Also if no parameter moves the outputs.
-Recording record(const Model& model, const torch::Tensor& x);
+/// Whether inputs and outputs are finite is found when the checks are settled.
+Recording record(const Model& model, const torch::Tensor& x, PendingChecks& checks);
 
 /// `work` on the first one or two samples, to learn what a sample costs. Of two where there are
 /// more: batch norm in training mode refuses one, in words that help nobody.

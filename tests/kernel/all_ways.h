@@ -4,6 +4,7 @@
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/precision_scope.h>
 #include <gmock/gmock.h>
 
 #include "kernel/networks.h"
@@ -58,6 +59,7 @@ inline void expect_operator_agrees(const Network& net, const Tensor& x, const Te
 
 inline void expect_all_ways_agree(const Network& net, const torch::TensorOptions& options) {
   SCOPED_TRACE(testing::Message() << net.name << " in " << options);
+  const kernel::FullPrecisionScope full_precision;  // of what is expected, too: no TF32
   const double tolerance = kernel_tolerance(options);
   const Tensor x = inputs(7, net, options);
   const Tensor J = brute_force_jacobian(net, x);

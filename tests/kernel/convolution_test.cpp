@@ -41,7 +41,10 @@ TEST(Convolution, BothFormsAreUsed) {
     const kernel::Model model = net.model();
     kernel::FactorOptions options;
     options.samples = 7;
-    const auto factors = kernel::factorize(model, test::inputs(7, net, torch::kFloat64), options);
+    kernel::PendingChecks checks;
+    const auto factors =
+        kernel::factorize(model, test::inputs(7, net, torch::kFloat64), options, checks);
+    checks.settle();
     for (const auto& group : factors.groups) {
       if (model.parameters()[group.parameters[0]].dim() < 3) continue;
       (group.rows.defined() ? rows : pairs) += 1;

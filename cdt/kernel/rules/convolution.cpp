@@ -2,6 +2,7 @@
 /// position of the output, J_i = Σ_p g_ip patch_ipᵀ. In a transposed one the gradient is cut into
 /// patches, one for each position of the input.
 #include <cdt/kernel/rules/table.h>
+#include <cdt/kernel/tiling.h>
 
 #include <algorithm>
 
@@ -11,9 +12,6 @@ namespace {
 using torch::Tensor;
 using Use = std::optional<ParameterUse>;
 using Sizes = std::vector<int64_t>;
-
-/// Entries of patches that are cut at a time, where they are not kept: about a cache's.
-constexpr int64_t kPatchEntries = int64_t{1} << 18;
 
 int64_t product_of(const Sizes& sizes) {
   int64_t product = 1;
@@ -147,7 +145,8 @@ class ConvolutionSite : public Site {
     const int64_t numel = weight->numel();
     const int64_t patches = (transposed ? c * output_shape[1] : input.size(1)) * T *
                             product_of(grid.kernel) * product_of(grid.positions);
-    const int64_t step = std::clamp<int64_t>(kPatchEntries / std::max<int64_t>(1, patches), 1, b);
+    const int64_t at_a_time = tiling_for(input.device()).patch_entries;
+    const int64_t step = std::clamp<int64_t>(at_a_time / std::max<int64_t>(1, patches), 1, b);
     const bool in_order = !transposed && (groups == 1 || c == 1);
     Tensor rows = torch::empty({b * c, numel}, build.gradient.options());
     for (int64_t i = 0; i < b; i += step) {

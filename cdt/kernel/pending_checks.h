@@ -1,0 +1,33 @@
+/// Checks of numbers that are still being computed, made together.
+///
+/// To read a number from a GPU is to wait for all work before it, so a kernel asks its questions as
+/// it goes and reads the answers once.
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <vector>
+
+namespace cdt::kernel {
+
+class PendingChecks {
+ public:
+  /// Throws if the values of the numbers that it was added with, in their order, are wrong.
+  using Check = std::function<void(const double* values)>;
+
+  /// The numbers are all entries of some tensors, real or boolean; best float64, on one device.
+  void add(std::vector<torch::Tensor> numbers, Check check);
+  /// Reads all numbers and makes all checks, in the order in which they were added. Those that
+  /// follow one that throws are dropped.
+  void settle();
+
+ private:
+  struct Entry {
+    std::vector<torch::Tensor> numbers;
+    Check check;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace cdt::kernel
