@@ -56,6 +56,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/network.h>
+#include <cdt/nn/operator_pass.h>
 #include <cdt/nn/parameters.h>
 #include <cdt/nn/parametrization.h>
 #include <cdt/nn/picture_network.h>

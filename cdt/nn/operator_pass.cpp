@@ -1,0 +1,84 @@
+#include <cdt/core/error.h>
+#include <cdt/nn/operator_pass.h>
+
+#include <algorithm>
+
+namespace cdt::nn {
+namespace {
+
+using torch::Tensor;
+
+/// A layer, with the ReLU behind it unless it is the last.
+Tensor layer_outputs(const Mlp& model, size_t layer, const Tensor& z) {
+  const Tensor W = model->weight(layer).t();
+  const bool last = layer + 1 == model->depth();
+  if (!model->options().bias) return last ? torch::mm(z, W) : torch::mm(z, W).relu_();
+  const Tensor& bias = model->bias(layer);
+  return last ? torch::addmm(bias, z, W) : torch::_addmm_activation(bias, z, W);
+}
+
+/// The outputs; `inputs`, if any, gets those of each layer.
+Tensor forward_by_operators(const Mlp& model, Tensor z, std::vector<Tensor>* inputs) {
+  CDT_REQUIRE(OperatorPass::takes(model, z),
+              "a pass by operators needs a ReLU network without scaled or frozen weights and "
+              "inputs [r, ",
+              model->options().inputs, "] of its dtype and device; the inputs have shape ",
+              z.sizes());
+  const torch::NoGradGuard no_graph;
+  for (size_t layer = 0; layer < model->depth(); ++layer) {
+    if (inputs != nullptr) inputs->push_back(z);
+    z = layer_outputs(model, layer, z);
+  }
+  return z;
+}
+
+}  // namespace
+
+bool OperatorPass::takes(const Mlp& model, const Tensor& x) {
+  const MlpOptions& options = model->options();
+  if (options.activation != Activation::kRelu || model->scaled() || x.dim() != 2 ||
+      x.size(1) != options.inputs) {
+    return false;
+  }
+  const auto parameters = model->parameters();
+  return std::all_of(parameters.begin(), parameters.end(), [&](const Tensor& parameter) {
+    return parameter.requires_grad() && parameter.device() == x.device() &&
+           parameter.scalar_type() == x.scalar_type();
+  });
+}
+
+Tensor OperatorPass::evaluate(const Mlp& model, const Tensor& x) {
+  return forward_by_operators(model, x, nullptr);
+}
+
+OperatorPass::OperatorPass(const Mlp& model, const Tensor& x)
+    : model_(model), outputs_(forward_by_operators(model_, x, &inputs_)) {}
+
+void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
+  CDT_REQUIRE(!inputs_.empty(), "a pass moves the parameters once; take another forward pass");
+  CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
+              outputs_.sizes(), ", not ", seed.sizes());
+  const torch::NoGradGuard no_graph;
+  Tensor gradient = seed.to(outputs_.scalar_type());
+  const Tensor ones = torch::ones({gradient.size(0)}, gradient.options());
+  for (size_t layer = inputs_.size(); layer-- > 0;) {
+    const Tensor& z = inputs_[layer];
+    Tensor weight = model_->weight(layer);
+    Tensor before;  // the gradient at the layer's inputs, by the weights that it had
+    if (layer > 0) {
+      before = weight.size(0) == 1 ? gradient * weight : torch::mm(gradient, weight);
+      before = torch::threshold_backward(before, z, 0);
+    }
+    if (keep.defined()) weight.mul_(keep);
+    weight.addmm_(gradient.t(), z, 1, -1);
+    if (model_->options().bias) {
+      Tensor bias = model_->bias(layer);
+      if (keep.defined()) bias.mul_(keep);
+      bias.addmv_(gradient.t(), ones, 1, -1);  // the sums over samples
+    }
+    gradient = before;
+  }
+  inputs_.clear();
+}
+
+}  // namespace cdt::nn
