@@ -24,10 +24,12 @@
 #include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/checksum.h>
+#include <cdt/core/device.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
 #include <cdt/core/npy.h>
+#include <cdt/core/numbers.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/core/version.h>
@@ -66,4 +68,5 @@
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
 #include <cdt/train/result.h>
+#include <cdt/train/stride.h>
 #include <cdt/train/trainer.h>

@@ -30,7 +30,8 @@ class MlpEngine : public kernel::StepEngine {
 
   std::unique_ptr<kernel::StepPass> forward(const torch::Tensor& x, kernel::StepUse use) override {
     if (use == kernel::StepUse::kDescent) {
-      if (DescentPass::takes(model_, x)) return std::make_unique<MovingStep<DescentPass>>(model_, x);
+      if (DescentPass::takes(model_, x))
+        return std::make_unique<MovingStep<DescentPass>>(model_, x);
       if (goes_by_operators(x)) return std::make_unique<MovingStep<OperatorPass>>(model_, x);
     }
     return graph_.forward(x, use);

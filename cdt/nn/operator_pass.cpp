@@ -8,13 +8,12 @@ namespace {
 
 using torch::Tensor;
 
-/// A layer, with the ReLU behind it unless it is the last.
+/// A layer, with the ReLU behind it unless it is the last. Not in one with the product, for there a
+/// library's ReLU may turn NaN into 0, and a run that diverged into one that did not.
 Tensor layer_outputs(const Mlp& model, size_t layer, const Tensor& z) {
   const Tensor W = model->weight(layer).t();
-  const bool last = layer + 1 == model->depth();
-  if (!model->options().bias) return last ? torch::mm(z, W) : torch::mm(z, W).relu_();
-  const Tensor& bias = model->bias(layer);
-  return last ? torch::addmm(bias, z, W) : torch::_addmm_activation(bias, z, W);
+  Tensor h = model->options().bias ? torch::addmm(model->bias(layer), z, W) : torch::mm(z, W);
+  return layer + 1 == model->depth() ? h : h.relu_();
 }
 
 /// The outputs; `inputs`, if any, gets those of each layer.

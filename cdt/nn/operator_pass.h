@@ -9,9 +9,8 @@ namespace cdt::nn {
 
 /// A forward pass that can move the parameters, once; DescentPass is the faster one on the CPU. On
 /// a GPU a small network's step takes as long as its operations are many, not as they are large:
-/// here a layer is one product with bias and activation in it, and gradients go straight into the
-/// parameters, some 20 operations for three hidden layers where the graph has 40. Nothing is read
-/// from the device.
+/// here gradients go straight into the parameters, a product each, some 20 operations for three
+/// hidden layers where the graph has 35. Nothing is read from the device.
 class OperatorPass {
  public:
   /// Whether there is such a pass: ReLU, weights used as they are, all of them trainable, x

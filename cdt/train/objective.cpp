@@ -22,8 +22,8 @@ Tensor Objective::sums(const Tensor& outputs, const Tensor& labels, const Tensor
     const Tensor targets = smoothed(labels);
     const Tensor least = torch::xlogy(targets, targets);  // −, of each label
     const Tensor w = weights.defined() ? weights.view(labels.sizes()) : torch::ones_like(labels);
-    return torch::stack({(labels * log_p).sum(), (w * (least - targets * log_p)).sum(),
-                         (w * least).sum()});
+    return torch::stack(
+        {(labels * log_p).sum(), (w * (least - targets * log_p)).sum(), (w * least).sum()});
   }
   const Tensor error = (outputs - labels).reshape({-1});
   const Tensor square = torch::dot(error, error);

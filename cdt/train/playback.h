@@ -32,12 +32,10 @@ class Playback {
 std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::Device device,
                                         bool record);
 
-#ifdef CDT_CUDA
 /// By CUDA graphs, on a stream of its own: the first two plays call the sequence, so that libraries
 /// find their algorithms and memory, the third records it. A sequence that cannot be recorded, for
-/// it waits for the device, is called on; one warning says so.
+/// it waits for the device, is called on; one warning says so. Only where LibTorch has CUDA.
 std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences,
                                               torch::Device device);
-#endif
 
 }  // namespace cdt::train

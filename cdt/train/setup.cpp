@@ -55,8 +55,8 @@ Pass Setup::forward(int64_t step) const {
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
               "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
   pass.values = outputs.reshape(shape).to(torch::kFloat64);
-  const Measured here = measured(
-      to_vector(numbers(pass.values, pass.labels, weights_of(data, rows))), pass.labels);
+  const Measured here =
+      measured(to_vector(numbers(pass.values, pass.labels, weights_of(data, rows))), pass.labels);
   pass.found = here.found;
   pass.objective = here.objective;
   return pass;

@@ -61,8 +61,7 @@ void Strides::prepare() {
   linearizations_ = method_.linearizations();
   playback_.reset();
   const int64_t capacity = std::max(options_.most, kMostSteps);
-  const auto numbers =
-      torch::TensorOptions().dtype(torch::kFloat64).device(setup_->model.device());
+  const auto numbers = torch::TensorOptions().dtype(torch::kFloat64).device(setup_->model.device());
   weights_ = setup_->weights(0);
   plan_ = torch::zeros({capacity, 2}, numbers);
   now_ = torch::zeros({1}, numbers.dtype(torch::kInt64));

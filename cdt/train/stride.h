@@ -54,8 +54,8 @@ class Strides {
   std::shared_ptr<const Setup> setup_;
   StepMethod& method_;
   StrideOptions options_;
-  int64_t pace_;            ///< steps of the next stride, if nothing else limits them
-  bool rehearsed_ = false;  ///< the first stride is not timed
+  int64_t pace_;                 ///< steps of the next stride, if nothing else limits them
+  bool rehearsed_ = false;       ///< the first stride is not timed
   int64_t linearizations_ = -1;  ///< of which `playback_` is
   bool steers_ = false;          ///< the last of its numbers is ‖y_u‖
   torch::Tensor weights_;

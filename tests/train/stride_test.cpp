@@ -1,5 +1,6 @@
 // Steps taken blind, many at a time, against the same steps one by one: the same bits, the same
 // history, the same end.
+#include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
 #include <gmock/gmock.h>
@@ -99,16 +100,15 @@ std::vector<StrideCase> stride_cases() {
     });
     add(to_string(method) + " to a plateau", method, [](StrideCase& c) {
       c.options.plateau = 4;
-      c.options.steps = 5000;
+      c.options.learning_rate = 1e-7;
       c.end = Outcome::kPlateau;
     });
   }
   add("cdt with new kernels", Method::kCdt,
       [](StrideCase& c) { c.options.relinearize = parse_relinearization("every:9"); });
   add("cdt, watched", Method::kCdt, [](StrideCase& c) { c.options.linearization_error = true; });
-  add("cdt with weights", Method::kCdt, [](StrideCase& c) {
-    c.data.sample_weights = torch::linspace(0.5, 2, 20, torch::kFloat64);
-  });
+  add("cdt with weights", Method::kCdt,
+      [](StrideCase& c) { c.data.sample_weights = torch::linspace(0.5, 2, 20, torch::kFloat64); });
   add("gd that diverges", Method::kGd, [](StrideCase& c) {
     c.options.learning_rate = 50;
     c.options.steps = 500;
@@ -137,7 +137,7 @@ std::vector<StrideCase> stride_cases() {
     c.data = class_data(20, 3, 5, torch::kFloat32);
     c.options.loss = dynamics::Loss::kCrossEntropy;
   });
-  add("guarded", Method::kGuarded, [](StrideCase&) {});
+  add("guarded", Method::kGuarded, [](StrideCase& c) { c.end = Outcome::kFloor; });
   add("batches", Method::kGd, [](StrideCase& c) { c.options.batch = 6; });
   return all;
 }
@@ -235,8 +235,7 @@ TEST(Strides, TheTimeLimitHoldsWithinOne) {
   options.method = Method::kGd;
   options.steps = 1000000;
   options.max_seconds = 0.2;
-  const Ran ran =
-      run_by({.most = 1 << 12}, options, smooth_data(20, 1, 3, torch::kFloat32));
+  const Ran ran = run_by({.most = 1 << 12}, options, smooth_data(20, 1, 3, torch::kFloat32));
   EXPECT_EQ(ran.result.outcome, Outcome::kTime);
   EXPECT_EQ(ran.result.steps, static_cast<int64_t>(ran.result.history.size()) - 1);
 }
@@ -267,9 +266,8 @@ TEST(Strides, TakeNetworksForPictures) {
     options.method = method;
     std::vector<std::string> histories;
     for (const int64_t most : {1, 4}) {
-      nn::ConvOptions conv;
-      const nn::Network net = nn::make_small_cnn(conv, 3);
-      Trainer trainer(kernel::Model(net), data, options, nn::make_engine(net));
+      const nn::ConvNet net(nn::cnn_options({3, 16, 16}, {6}, 2), 3);
+      Trainer trainer(net, data, options, nn::make_engine(net));
       trainer.stride_by({.most = most});
       histories.push_back(text_of(trainer.run().history));
     }
