@@ -29,7 +29,6 @@
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
 #include <cdt/core/npy.h>
-#include <cdt/core/numbers.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/core/version.h>
@@ -68,5 +67,4 @@
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
 #include <cdt/train/result.h>
-#include <cdt/train/stride.h>
 #include <cdt/train/trainer.h>

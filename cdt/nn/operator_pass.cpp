@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/streams.h>
 #include <cdt/nn/operator_pass.h>
 
 #include <algorithm>
@@ -7,6 +8,9 @@ namespace cdt::nn {
 namespace {
 
 using torch::Tensor;
+
+/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers.
+constexpr size_t kMoves = 1;
 
 /// A layer, with the ReLU behind it unless it is the last. Not in one with the product, for there a
 /// library's ReLU may turn NaN into 0, and a run that diverged into one that did not.
@@ -60,6 +64,8 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
   const torch::NoGradGuard no_graph;
   Tensor gradient = seed.to(outputs_.scalar_type());
   const Tensor ones = torch::ones({gradient.size(0)}, gradient.options());
+  std::vector<Tensor> in_use;
+  Aside aside(seed.device(), kMoves);
   for (size_t layer = inputs_.size(); layer-- > 0;) {
     const Tensor& z = inputs_[layer];
     Tensor weight = model_->weight(layer);
@@ -68,15 +74,23 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
       before = weight.size(0) == 1 ? gradient * weight : torch::mm(gradient, weight);
       before = torch::threshold_backward(before, z, 0);
     }
-    if (keep.defined()) weight.mul_(keep);
-    weight.addmm_(gradient.t(), z, 1, -1);
-    if (model_->options().bias) {
+    const auto move_layer = [&] {
+      if (keep.defined()) weight.mul_(keep);
+      weight.addmm_(gradient.t(), z, 1, -1);
+      if (!model_->options().bias) return;
       Tensor bias = model_->bias(layer);
       if (keep.defined()) bias.mul_(keep);
       bias.addmv_(gradient.t(), ones, 1, -1);  // the sums over samples
+    };
+    if (layer > 0) {
+      aside.run(move_layer);  // beside the layers before it
+    } else {
+      move_layer();
     }
+    in_use.push_back(gradient);
     gradient = before;
   }
+  aside.join();
   inputs_.clear();
 }
 

@@ -1,9 +1,9 @@
 // Sequences as CUDA graphs; compiled where LibTorch has CUDA.
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cdt/core/streams.h>
 #include <cdt/train/playback.h>
 
 #include <mutex>
@@ -11,6 +11,8 @@
 namespace cdt::train {
 namespace {
 
+/// Of the streams (core/streams.h).
+constexpr size_t kSequences = 0;
 /// Plays before a sequence is recorded.
 constexpr int kRehearsals = 2;
 
@@ -23,7 +25,7 @@ std::mutex& recording() {
 class GraphPlayback : public Playback {
  public:
   GraphPlayback(std::vector<Sequence> sequences, torch::Device device)
-      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {
+      : stream_(thread_stream(device, kSequences)) {
     for (Sequence& sequence : sequences) parts_.push_back({std::move(sequence), 0, nullptr});
   }
 
@@ -54,12 +56,6 @@ class GraphPlayback : public Playback {
     int rehearsals = 0;
     std::unique_ptr<at::cuda::CUDAGraph> graph;
   };
-
-  static void follow(const c10::cuda::CUDAStream& later, const c10::cuda::CUDAStream& earlier) {
-    at::cuda::CUDAEvent done;
-    done.record(earlier);
-    done.block(later);
-  }
 
   void record(Part& part) {
     const std::lock_guard alone(recording());

@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/numbers.h>
+#include <cdt/core/streams.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/train/stride.h>
 
@@ -16,7 +17,10 @@ constexpr int64_t kMostSteps = 256;
 /// Of the first stride, whose steps nobody has timed.
 constexpr int64_t kFirstSteps = 16;
 /// Of a stride: progress and interruptions wait no longer.
-constexpr double kSeconds = 0.02;
+constexpr double kSeconds = 0.05;
+
+/// Of the streams (core/streams.h): numbers for the history are none that a step waits for.
+constexpr size_t kNumbers = 2;
 
 /// Writes numbers [k] to the row `now` of `rows`, which is made for them at the first call.
 void put_row(Tensor& rows, const Tensor& now, const Tensor& numbers, int64_t capacity) {
@@ -77,17 +81,19 @@ void Strides::step() {
   const Tensor outputs = pass->outputs();
   const torch::NoGradGuard no_graph;
   const Tensor values = outputs.reshape(data.y.sizes()).to(torch::kFloat64);
-  Tensor numbers = setup_->numbers(values, data.y, weights_);
   const Heading heading = method_.blind()->heading(values, data.y);
-  steers_ = heading.augment_norm.defined();
-  if (steers_) {
-    numbers = torch::cat({numbers, heading.augment_norm.view({1})});
-  }
   const Tensor plan = plan_.index_select(0, now_).view({2});
   const bool shrinks = setup_->options.weight_decay > 0;
-  put_row(rows_, now_, numbers, plan_.size(0));
+  steers_ = heading.augment_norm.defined();
+  Aside aside(values.device(), kNumbers);
+  aside.run([&] {
+    Tensor numbers = setup_->numbers(values, data.y, weights_);
+    if (steers_) numbers = torch::cat({numbers, heading.augment_norm.view({1})});
+    put_row(rows_, now_, numbers, plan_.size(0));
+    now_.add_(1);
+  });
+  if (shrinks) aside.join();  // the numbers are of the parameters, too
   pass->move((heading.seed * plan[0]).reshape(outputs.sizes()), shrinks ? plan[1] : Tensor());
-  now_.add_(1);
 }
 
 void Strides::validate() {

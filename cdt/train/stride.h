@@ -13,7 +13,7 @@
 namespace cdt::train {
 
 struct StrideOptions {
-  /// Steps between two looks; 0: on a GPU as many as take some fiftieth of a second, at most 256;
+  /// Steps between two looks; 0: on a GPU as many as take some twentieth of a second, at most 256;
   /// elsewhere, where looking is free, 1.
   int64_t most = 0;
   /// Steps on a GPU are recorded as a CUDA graph, and played back.
