@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/nn/operator_pass.h>
 #include <gmock/gmock.h>
+#include <torch/autograd.h>
 
 #include <limits>
 
