@@ -24,6 +24,7 @@
 #include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/checksum.h>
+#include <cdt/core/device.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
@@ -56,6 +57,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/network.h>
+#include <cdt/nn/operator_pass.h>
 #include <cdt/nn/parameters.h>
 #include <cdt/nn/parametrization.h>
 #include <cdt/nn/picture_network.h>

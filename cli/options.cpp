@@ -1,5 +1,6 @@
 // Options that several commands share, and the files behind them.
 #include <cdt/core/check.h>
+#include <cdt/core/device.h>
 #include <cdt/core/error.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
@@ -143,7 +144,9 @@ torch::Device MachineOptions::apply() const {
   torch::set_num_threads(threads > 0 ? threads : core_count());
   CDT_REQUIRE(device != "cuda" || torch::cuda::is_available(),
               "--device cuda was asked for, but this LibTorch finds no CUDA device");
-  return {device == "cuda" ? torch::kCUDA : torch::kCPU};
+  const torch::Device chosen(device == "cuda" ? torch::kCUDA : torch::kCPU);
+  prepare_device(chosen);
+  return chosen;
 }
 
 void KernelSource::add_to(CLI::App& app, bool kernel_from_file) {

@@ -24,14 +24,14 @@ ALLOWED = {
 # The modules of cdt::cdt, and those of their headers that are details
 UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")
 DETAILS = {
-    "core": {"byte_count", "format", "json", "memory", "names", "speed", "text"},
+    "core": {"byte_count", "format", "json", "memory", "names", "numbers", "speed", "streams", "text"},
     "control": {"doubling"},
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",
-               "plan", "precision_scope", "recorder", "rule"},
+               "pending_checks", "plan", "plan_memory", "precision_scope", "recorder", "rule", "sizes", "tiling"},
     "nn": {"picture_record"},
-    "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
-              "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping"},
+    "train": {"base_rate", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective", "playback",
+              "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping", "stride"},
 }
 # LibTorch's own file formats are programs: nothing that is loaded may execute
 EXECUTES = ("torch/serialize", "torch/script", "torch/jit", "torch/csrc/jit")

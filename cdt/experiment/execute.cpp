@@ -1,5 +1,6 @@
 // One run of a sweep: table, kernel, training, record.
 #include <cdt/analysis/preflight.h>
+#include <cdt/core/numbers.h>
 #include <cdt/core/speed.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/experiment/runner.h>
@@ -27,11 +28,6 @@ constexpr int64_t kDenseSteps = 50;
 constexpr int64_t kTracedSamples = 3;
 /// Outputs of a kernel that is kept: 8 MB.
 constexpr int64_t kLargestKept = 1000;
-
-std::vector<double> to_vector(const Tensor& values) {
-  const Tensor flat = values.to(torch::kCPU, torch::kFloat64).contiguous().reshape({-1});
-  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
-}
 
 /// Whether the sweep says the rate; otherwise training takes its own.
 bool has_rate(const Case& what) { return what.lr > 0 || what.method == kGdBest; }

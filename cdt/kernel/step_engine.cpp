@@ -28,16 +28,25 @@ class GraphPass : public StepPass {
                                  /*allow_unused=*/true);
   }
 
-  void descend(const Tensor& seed, double rate, double shrink) override {
+  void move(const Tensor& seed, const Tensor& keep) override {
     const auto found = gradients(seed);
     const torch::NoGradGuard no_graph;
     const auto& parameters = model_.parameters();
+    std::vector<Tensor> moved, moves;
     for (size_t i = 0; i < parameters.size(); ++i) {
       Tensor parameter = parameters[i];
-      const auto dtype = parameter.scalar_type();
-      if (shrink != 0) parameter.mul_(rate_in(dtype, 1 - shrink));
-      if (found[i].defined()) parameter.add_(found[i], -rate_in(dtype, rate));
+      if (keep.defined()) parameter.mul_(keep);
+      if (!found[i].defined()) continue;
+      moved.push_back(parameter);
+      moves.push_back(found[i]);
     }
+    if (moved.empty()) return;
+    if (!model_.device().is_cpu()) {  // all of them at once
+      torch::_foreach_sub_(moved, moves);
+      for (const Tensor& parameter : moved) parameter.unsafeGetTensorImpl()->bump_version();
+      return;
+    }
+    for (size_t i = 0; i < moved.size(); ++i) moved[i].sub_(moves[i]);
   }
 
  private:
@@ -47,6 +56,12 @@ class GraphPass : public StepPass {
 };
 
 }  // namespace
+
+void StepPass::descend(const Tensor& seed, double rate, double shrink) {
+  const auto number = torch::TensorOptions().dtype(torch::kFloat64).device(seed.device());
+  move(rate == 1 ? seed : seed.to(torch::kFloat64) * rate,
+       shrink == 0 ? Tensor() : torch::full({}, 1 - shrink, number));
+}
 
 double rate_in(torch::ScalarType dtype, double rate) {
   // Optimizers multiply it, Adam's first step by 10.

@@ -16,9 +16,12 @@ class StepPass {
 
   /// ŷ as the model shapes them, without a graph; nobody writes to them later.
   virtual torch::Tensor outputs() const = 0;
-  /// θ ← (1 − shrink) θ − rate·Jᵀ seed, J the Jacobian of the outputs, seed shaped like them, of
-  /// any floating dtype. At the parameters of the forward pass, once.
-  virtual void descend(const torch::Tensor& seed, double rate, double shrink) = 0;
+  /// θ ← keep·θ − Jᵀ seed, J the Jacobian of the outputs, seed shaped like them, of any floating
+  /// dtype; keep [], float64, undefined: 1. Both lie on the model's device, and nobody need read
+  /// them. At the parameters of the forward pass, once.
+  virtual void move(const torch::Tensor& seed, const torch::Tensor& keep) = 0;
+  /// θ ← (1 − shrink) θ − Jᵀ(rate·seed): the rate goes along the outputs, where it costs least.
+  void descend(const torch::Tensor& seed, double rate, double shrink);
   /// Jᵀ seed as tensors shaped like the model's parameters, in their order; undefined where a
   /// parameter does not move the outputs. Likewise, once.
   virtual std::vector<torch::Tensor> gradients(const torch::Tensor& seed) = 0;
@@ -48,18 +51,26 @@ class StepEngine {
     (void)x;
     return {};
   }
+  /// Whether passes on the same samples are the same operations on the device, whatever the
+  /// numbers, and read none of them: such steps can be taken without looking, and recorded. A model
+  /// of the user's may branch.
+  virtual bool repeatable() const { return false; }
 };
 
 /// By LibTorch's graph: any model.
 class GraphEngine : public StepEngine {
  public:
-  explicit GraphEngine(Model model) : model_(std::move(model)) {}
+  /// `repeatable`: the caller knows that the model's operations are always the same.
+  explicit GraphEngine(Model model, bool repeatable = false)
+      : model_(std::move(model)), repeatable_(repeatable) {}
 
   std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) override;
   torch::Tensor evaluate(const torch::Tensor& x) override;
+  bool repeatable() const override { return repeatable_; }
 
  private:
   Model model_;
+  bool repeatable_;
 };
 
 }  // namespace cdt::kernel

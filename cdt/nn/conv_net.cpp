@@ -123,6 +123,18 @@ Network make_conv_net(ConvNetOptions layers, const NetworkOptions& options, uint
   return ConvNet(layers, seed, dtype);
 }
 
+/// Means over a grid × grid of cells. On a GPU the gradients of LibTorch's operator come in any
+/// order where cells share pixels; where each is one pixel, copies have sums in a fixed one.
+Tensor means_over_grid(const Tensor& x, int64_t grid) {
+  const int64_t h = x.size(2), w = x.size(3);
+  if (h == grid && w == grid) return x;
+  if (grid % h != 0 || grid % w != 0) return torch::adaptive_avg_pool2d(x, {grid, grid});
+  return x.unsqueeze(3)
+      .unsqueeze(5)
+      .expand({-1, -1, -1, grid / h, -1, grid / w})
+      .reshape({x.size(0), x.size(1), grid, grid});
+}
+
 }  // namespace
 
 ConvNetOptions alexnet_options(std::vector<int64_t> input_shape, int64_t outputs) {
@@ -192,7 +204,7 @@ Tensor ConvNetImpl::forward(Tensor x) {
     x = activate(options_.activation, x);
     if (stage.pool > 0) x = torch::max_pool2d(x, stage.pool, stage.pool_stride);
   }
-  if (options_.grid > 0) x = torch::adaptive_avg_pool2d(x, {options_.grid, options_.grid});
+  if (options_.grid > 0) x = means_over_grid(x, options_.grid);
   x = x.flatten(1);
   for (bool first = true; next < layers_.size(); ++next, first = false) {
     if (!first) x = activate(options_.activation, x);

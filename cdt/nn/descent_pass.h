@@ -29,6 +29,10 @@ class DescentPass {
   /// θ ← (1 − shrink) θ − rate·Jᵀ seed, J the Jacobian of the outputs.
   /// @throws InvalidArgument if the seed is not shaped like the outputs, or at the second call.
   void descend(const torch::Tensor& seed, double rate, double shrink = 0);
+  /// As kernel::StepPass::move.
+  void move(const torch::Tensor& seed, const torch::Tensor& keep) {
+    descend(seed, 1, keep.defined() ? 1 - keep.item<double>() : 0);
+  }
 
  private:
   Mlp model_;

@@ -1,41 +1,52 @@
 #include <cdt/core/error.h>
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
+#include <cdt/nn/operator_pass.h>
 
 namespace cdt::nn {
 namespace {
 
-class DescentStep : public kernel::StepPass {
+/// A pass that moves parameters itself: DescentPass or OperatorPass.
+template <class Pass>
+class MovingStep : public kernel::StepPass {
  public:
-  DescentStep(const Mlp& model, const torch::Tensor& x) : pass_(model, x) {}
+  MovingStep(const Mlp& model, const torch::Tensor& x) : pass_(model, x) {}
 
   torch::Tensor outputs() const override { return pass_.outputs(); }
-  void descend(const torch::Tensor& seed, double rate, double shrink) override {
-    pass_.descend(seed, rate, shrink);
+  void move(const torch::Tensor& seed, const torch::Tensor& keep) override {
+    pass_.move(seed, keep);
   }
   std::vector<torch::Tensor> gradients(const torch::Tensor&) override {
     throw InvalidArgument("a descent pass has no gradients to hand out; ask for a pass for them");
   }
 
  private:
-  DescentPass pass_;
+  Pass pass_;
 };
 
-class DescentEngine : public kernel::StepEngine {
+class MlpEngine : public kernel::StepEngine {
  public:
-  explicit DescentEngine(Mlp model) : model_(std::move(model)), graph_(kernel::Model(model_)) {}
+  explicit MlpEngine(Mlp model) : model_(std::move(model)), graph_(kernel::Model(model_)) {}
 
   std::unique_ptr<kernel::StepPass> forward(const torch::Tensor& x, kernel::StepUse use) override {
-    if (use == kernel::StepUse::kDescent && DescentPass::takes(model_, x)) {
-      return std::make_unique<DescentStep>(model_, x);
+    if (use == kernel::StepUse::kDescent) {
+      if (DescentPass::takes(model_, x))
+        return std::make_unique<MovingStep<DescentPass>>(model_, x);
+      if (goes_by_operators(x)) return std::make_unique<MovingStep<OperatorPass>>(model_, x);
     }
     return graph_.forward(x, use);
   }
   torch::Tensor evaluate(const torch::Tensor& x) override {
-    return DescentPass::takes(model_, x) ? DescentPass::evaluate(model_, x) : graph_.evaluate(x);
+    if (DescentPass::takes(model_, x)) return DescentPass::evaluate(model_, x);
+    return goes_by_operators(x) ? OperatorPass::evaluate(model_, x) : graph_.evaluate(x);
   }
+  bool repeatable() const override { return true; }
 
  private:
+  bool goes_by_operators(const torch::Tensor& x) const {
+    return !x.device().is_cpu() && OperatorPass::takes(model_, x);
+  }
+
   Mlp model_;
   kernel::GraphEngine graph_;
 };
@@ -44,8 +55,8 @@ class DescentEngine : public kernel::StepEngine {
 
 std::unique_ptr<kernel::StepEngine> make_engine(const Network& network) {
   CDT_REQUIRE(network, "expected a network to make an engine for, but came none");
-  if (const auto mlp = network.as<MlpImpl>()) return std::make_unique<DescentEngine>(Mlp(mlp));
-  return std::make_unique<kernel::GraphEngine>(kernel::Model(network));
+  if (const auto mlp = network.as<MlpImpl>()) return std::make_unique<MlpEngine>(Mlp(mlp));
+  return std::make_unique<kernel::GraphEngine>(kernel::Model(network), /*repeatable=*/true);
 }
 
 }  // namespace cdt::nn

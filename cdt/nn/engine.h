@@ -6,8 +6,9 @@
 
 namespace cdt::nn {
 
-/// An engine for a network: descent passes (descent_pass.h) on samples that they take, a ReLU
-/// network's on the CPU; the graph for all others, and for gradients.
+/// An engine for a network: passes without the graph on samples that they take, a ReLU network's on
+/// the CPU (descent_pass.h) and elsewhere (operator_pass.h); the graph for all others, and for
+/// gradients. Its passes are repeatable.
 std::unique_ptr<kernel::StepEngine> make_engine(const Network& network);
 
 }  // namespace cdt::nn

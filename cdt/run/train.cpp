@@ -420,6 +420,7 @@ class Session {
     call(hooks_.on_phase, Phase::kTraining);
     train::TrainHooks hooks;
     hooks.stop_requested = hooks_.stop_requested;
+    hooks.rows_may_lag = true;
     if (hooks_.on_step) {
       hooks.on_step = [this](const train::StepRecord& row) {
         hooks_.on_step(row, run_.training.steps);

@@ -21,6 +21,7 @@ struct Hooks {
   std::function<void(const std::string& reason)> on_skipped;
   std::function<void(int64_t done, int64_t total)> on_pictures;  ///< while they are decoded
   std::function<void(int64_t done, int64_t total)> on_kernel;    ///< in blocks
+  /// On a GPU rows come by the stride (train/stride.h): some steps late.
   std::function<void(const train::StepRecord&, int64_t steps)> on_step;
   /// Under the goal predict: a point of all walks, or of the refit.
   std::function<void(study::LearnStage, const train::StepRecord&, int64_t points)> on_point;

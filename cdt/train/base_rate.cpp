@@ -13,6 +13,9 @@ using torch::Tensor;
 
 /// Up to so many outputs the kernel itself gives λ_max; beyond, its operator.
 constexpr int64_t kExactKernel = 4000;
+/// Up to so many rows of a matrix on a GPU, Lanczos is faster here: it asks for many small things
+/// one after the other.
+constexpr int64_t kNearRows = 1000;
 /// Of the residual; the eigenvalue errs by its square.
 constexpr double kMatrixTolerance = 1e-7;
 /// A float32 network's operator has no more than some six digits, and its trace likewise.
@@ -28,7 +31,8 @@ dynamics::LanczosOptions one_mode(torch::Device device) {
 
 }  // namespace
 
-double largest_eigenvalue(const Tensor& theta) {
+double largest_eigenvalue(const Tensor& matrix) {
+  const Tensor theta = matrix.size(0) <= kNearRows ? matrix.cpu() : matrix;
   dynamics::LanczosOptions lanczos = one_mode(theta.device());
   lanczos.tolerance = kMatrixTolerance;
   lanczos.trace = theta.trace().item<double>();

@@ -116,6 +116,7 @@ void Trainer::restore(const SafeTensors& content) {
   const double seconds = state.non_negative("seconds");
   step_ = step;
   method_ = std::move(restored);
+  stride_by(stride_options_);
   rules_ = rules;
   epochs_ = std::move(epochs);
   best_ = std::move(best);

@@ -34,6 +34,8 @@ Proposal DecayedFeedback::propose(const Tensor& modal, double rate) const {
   return proposal;
 }
 
-double DecayedFeedback::parameter_merit() const { return decay_ / 2 * parameter_square(model_); }
+double DecayedFeedback::parameter_merit() const {
+  return decay_ / 2 * parameter_square(model_).item<double>();
+}
 
 }  // namespace cdt::train

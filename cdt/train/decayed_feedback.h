@@ -32,6 +32,7 @@ class DecayedFeedback : public Feedback {
   Proposal propose(const torch::Tensor& state, double rate) const override;
   /// Without the decay: the paper's method shrinks the parameters beside its step.
   Steered steer(const torch::Tensor& outputs) override { return inner_->steer(outputs); }
+  bool steers_blind() const override { return inner_->steers_blind(); }
   /// The loss; `parameter_merit` is ½d‖θ‖².
   double merit(const torch::Tensor& state) const override { return inner_->loss(state); }
   double parameter_merit() const override;

@@ -22,8 +22,8 @@ struct Proposal {
 
 /// What the paper's method applies without asking: the gradient ∂L/∂ŷ, steered.
 struct Steered {
-  torch::Tensor seed;  ///< [n], float64, without the rate
-  double augment_norm = 0;
+  torch::Tensor seed;          ///< [n], float64, without the rate
+  torch::Tensor augment_norm;  ///< ‖y_u‖ [], on the device
 };
 
 class Feedback {
@@ -44,6 +44,8 @@ class Feedback {
   virtual Proposal propose(const torch::Tensor& state, double rate) const = 0;
   /// The seed alone, by one product with a matrix that is made at the first call.
   virtual Steered steer(const torch::Tensor& outputs) = 0;
+  /// Whether `steer` is always the same operations on the device, and reads nothing of it.
+  virtual bool steers_blind() const { return false; }
   /// What the guard holds against the promise, as far as the outputs decide it.
   virtual double merit(const torch::Tensor& state) const = 0;
   /// The rest of it, at the present parameters.

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cdt::train {
 using torch::Tensor;
@@ -185,6 +186,19 @@ Plan& Linearizer::plan_for(int64_t step, const Pass& pass, StepRecord& row) {
     row.linearization_error = (pass.values - local_state(plan, pass).outputs).norm().item<double>();
   }
   return plan;
+}
+
+int64_t Linearizer::unwatched_steps(int64_t batch, int64_t step) const {
+  using Kind = Relinearization::Kind;
+  const auto found = plans_.find(batch);
+  if (found == plans_.end() || found->second.stale || watches() ||
+      !found->second.feedback->steers_blind()) {
+    return 0;
+  }
+  if (policy_.kind == Kind::kEvery) {
+    return std::max<int64_t>(0, found->second.step + policy_.period - step);
+  }
+  return policy_.kind == Kind::kNever ? std::numeric_limits<int64_t>::max() : 0;
 }
 
 bool Linearizer::outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const {

@@ -54,6 +54,10 @@ class Linearizer {
   /// @throws NumericalError if the kernel cannot be computed.
   Plan& renew(int64_t step, const Pass& pass, StepRecord& row);
   Plan& plan_of(int64_t batch) { return plans_.at(batch); }
+  const Plan& plan_of(int64_t batch) const { return plans_.at(batch); }
+  /// How many steps from step k on the plan of a batch serves, whatever happens, with a feedback
+  /// that steers blind.
+  int64_t unwatched_steps(int64_t batch, int64_t step) const;
   /// A step of the plan was accepted: if its products ran out, later sketches have more rows.
   void accepted(const Plan& plan);
   void replace(int64_t batch, const Plan& plan) { plans_.insert_or_assign(batch, plan); }

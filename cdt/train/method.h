@@ -17,6 +17,29 @@ struct Advance {
   std::optional<Pass> next;    ///< the pass of the next step, if one was made to judge this one
 };
 
+/// Where a step goes, in numbers that stay on the device.
+struct Heading {
+  torch::Tensor seed;          ///< of the step's backward pass, float64, without the rate
+  torch::Tensor augment_norm;  ///< ‖y_u‖ []; undefined: labels are as they are
+};
+
+/// Steps that are the same operations on the device whatever the numbers, all samples at once:
+/// nobody need look in between (stride.h).
+class BlindSteps {
+ public:
+  virtual ~BlindSteps() = default;
+
+  /// How many from step k on are so; 0: an ordinary step must come first.
+  virtual int64_t left(int64_t step) const = 0;
+  /// From outputs ŷ [b, n_L]; reads nothing. What it uses but the outputs is the same until there
+  /// is another linearization.
+  virtual Heading heading(const torch::Tensor& outputs, const torch::Tensor& labels) = 0;
+  /// α_k
+  virtual double rate(int64_t step) const = 0;
+  /// Step k was taken.
+  virtual void took(int64_t) {}
+};
+
 class StepMethod {
  public:
   virtual ~StepMethod() = default;
@@ -32,6 +55,9 @@ class StepMethod {
 
   /// From now on at this share of its rates, of a method with a guard.
   virtual void damp(double) {}
+
+  /// Its own, of a method that has such steps; it goes with the method.
+  virtual BlindSteps* blind() { return nullptr; }
 
   virtual double learning_rate() const = 0;  ///< α at the first step; NaN before
   virtual int64_t linearizations() const { return 0; }

@@ -1,3 +1,4 @@
+#include <cdt/core/numbers.h>
 #include <cdt/train/objective.h>
 
 namespace cdt::train {
@@ -12,26 +13,36 @@ Tensor Objective::smoothed(const Tensor& labels) const {
 
 Assessment Objective::assess(const Tensor& outputs, const Tensor& labels,
                              const Tensor& weights) const {
+  return assessment(to_vector(sums(outputs, labels, weights)), labels.size(0), labels.size(1));
+}
+
+Tensor Objective::sums(const Tensor& outputs, const Tensor& labels, const Tensor& weights) const {
   if (loss_ == Loss::kCrossEntropy) {
-    const auto r = static_cast<double>(labels.size(0));
     const Tensor log_p = torch::log_softmax(outputs, 1);
     const Tensor targets = smoothed(labels);
     const Tensor least = torch::xlogy(targets, targets);  // −, of each label
     const Tensor w = weights.defined() ? weights.view(labels.sizes()) : torch::ones_like(labels);
-    const double misfit = (w * (least - targets * log_p)).sum().item<double>() / r;
-    return {-(labels * log_p).sum().item<double>() / r, misfit,
-            misfit - (w * least).sum().item<double>() / r};
+    return torch::stack(
+        {(labels * log_p).sum(), (w * (least - targets * log_p)).sum(), (w * least).sum()});
   }
   const Tensor error = (outputs - labels).reshape({-1});
-  const double square = torch::dot(error, error).item<double>();
-  if (loss_ == Loss::kMae) {
-    const double loss = error.abs().mean().item<double>();
-    return {loss, square, loss};
+  const Tensor square = torch::dot(error, error);
+  if (loss_ == Loss::kMae) return torch::stack({square, error.abs().mean()});
+  return weights.defined() ? torch::stack({square, torch::dot(error, weights * error)})
+                           : square.view({1});
+}
+
+Assessment Objective::assessment(std::span<const double> sums, int64_t samples,
+                                 int64_t outputs) const {
+  if (loss_ == Loss::kCrossEntropy) {
+    const auto r = static_cast<double>(samples);
+    const double misfit = sums[1] / r;
+    return {-sums[0] / r, misfit, misfit - sums[2] / r};
   }
-  const double c = curvature(labels.size(0), labels.size(1));  // the loss is ½ c_L ‖e‖²
-  const double misfit =
-      weights.defined() ? torch::dot(error, weights * error).item<double>() : square;
-  return {c * square / 2, misfit, c * misfit / 2};
+  if (loss_ == Loss::kMae) return {sums[1], sums[0], sums[1]};
+  const double c = curvature(samples, outputs);  // the loss is ½ c_L ‖e‖²
+  const double misfit = sums.back();
+  return {c * sums.front() / 2, misfit, c * misfit / 2};
 }
 
 Tensor Objective::gradient(const Tensor& outputs, const Tensor& labels) const {

@@ -4,6 +4,8 @@
 
 #include <cdt/dynamics/loss_linearization.h>
 
+#include <span>
+
 namespace cdt::train {
 
 /// What a forward pass tells of outputs; not finite where they are not.
@@ -26,6 +28,12 @@ class Objective {
 
   Assessment assess(const torch::Tensor& outputs, const torch::Tensor& labels,
                     const torch::Tensor& weights = {}) const;
+  /// What there is to read for it, [k] float64, of which the host makes the rest: so numbers of
+  /// many passes can wait on the device and be read together.
+  torch::Tensor sums(const torch::Tensor& outputs, const torch::Tensor& labels,
+                     const torch::Tensor& weights = {}) const;
+  /// From those sums, of labels [samples, outputs].
+  Assessment assessment(std::span<const double> sums, int64_t samples, int64_t outputs) const;
   /// ∂L/∂ŷ [b, n_L] of the smoothed loss, without weights. At a kink of the absolute error it is 0.
   torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& labels) const;
   /// The smoothed loss [] with the graph of `outputs`, which may have another dtype.

@@ -31,6 +31,7 @@ class QuadraticFeedback : public ModalFeedback {
   torch::Tensor state(const torch::Tensor& outputs) const override;
   Proposal propose(const torch::Tensor& state, double rate) const override;
   Steered steer(const torch::Tensor& outputs) override;
+  bool steers_blind() const override { return true; }
   /// ‖m‖² on the reachable part; with weights the cost to go mᵀPm, because the weighted optimum may
   /// let unimportant errors rise for a while.
   double merit(const torch::Tensor& state) const override;

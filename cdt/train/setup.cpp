@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/numbers.h>
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
 
@@ -54,21 +55,31 @@ Pass Setup::forward(int64_t step) const {
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
               "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
   pass.values = outputs.reshape(shape).to(torch::kFloat64);
-  pass.found = objective.assess(pass.values, pass.labels, weights_of(data, rows));
-  pass.objective = pass.found.objective + penalty();
+  const Measured here =
+      measured(to_vector(numbers(pass.values, pass.labels, weights_of(data, rows))), pass.labels);
+  pass.found = here.found;
+  pass.objective = here.objective;
   return pass;
 }
 
-double Setup::penalty() const {
+Tensor Setup::numbers(const Tensor& outputs, const Tensor& labels, const Tensor& weights) const {
+  const Tensor sums = objective.sums(outputs, labels, weights);
+  return options.weight_decay > 0 ? torch::cat({sums, parameter_square(model).view({1})}) : sums;
+}
+
+Measured Setup::measured(std::span<const double> numbers, const Tensor& labels) const {
   const double decay = options.weight_decay;
-  return decay > 0 ? decay / 2 * parameter_square(model) : 0;
+  const double penalty = decay > 0 ? decay / 2 * numbers.back() : 0;
+  const auto sums = decay > 0 ? numbers.first(numbers.size() - 1) : numbers;
+  const Assessment found = objective.assessment(sums, labels.size(0), labels.size(1));
+  return {found, found.objective + penalty};
 }
 
 Whole Setup::whole() const {
   const torch::NoGradGuard no_graph;
   const Tensor outputs = engine->evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
-  const Assessment found = objective.assess(outputs, data.y, weights_of(data, {}));
-  return {found.loss, found.objective + penalty()};
+  const Measured here = measured(to_vector(numbers(outputs, data.y, weights_of(data, {}))), data.y);
+  return {here.found.loss, here.objective};
 }
 
 double Setup::loss_of(const Tensor& x, const Tensor& y) const {
@@ -96,13 +107,19 @@ void move_parameters(const kernel::Model& model, const Tensor& delta) {
   for (size_t i = 0; i < moves.size(); ++i) Tensor(model.parameters()[i]).add_(moves[i]);
 }
 
-double parameter_square(const kernel::Model& model) {
-  const torch::NoGradGuard no_graph;
-  double square = 0;
+void note_moved(const kernel::Model& model) {
   for (const Tensor& parameter : model.parameters()) {
-    square += parameter.to(torch::kFloat64).square().sum().item<double>();
+    parameter.unsafeGetTensorImpl()->bump_version();
   }
-  return square;
+}
+
+Tensor parameter_square(const kernel::Model& model) {
+  const torch::NoGradGuard no_graph;
+  std::vector<Tensor> squares;
+  for (const Tensor& parameter : model.parameters()) {
+    squares.push_back(parameter.to(torch::kFloat64).square().sum());
+  }
+  return torch::stack(squares).sum();
 }
 
 }  // namespace cdt::train

@@ -30,6 +30,12 @@ struct Pass {
   }
 };
 
+/// What a pass shows of its samples.
+struct Measured {
+  Assessment found;
+  double objective = kUnknown;  ///< weights, smoothing and weight decay included
+};
+
 /// Of all training samples.
 struct Whole {
   double loss = kUnknown;
@@ -47,13 +53,20 @@ struct Setup {
   Pass forward(int64_t step) const;
   double loss_of(const torch::Tensor& x, const torch::Tensor& y) const;
   Whole whole() const;
-  /// ½·decay·‖θ‖²
-  double penalty() const;
+  /// All that there is to read of outputs at the present parameters, [k] float64 on the device; and
+  /// what it says, of labels like these.
+  torch::Tensor numbers(const torch::Tensor& outputs, const torch::Tensor& labels,
+                        const torch::Tensor& weights) const;
+  Measured measured(std::span<const double> numbers, const torch::Tensor& labels) const;
   /// Inputs and labels of the samples that step k sees.
   torch::Tensor inputs(int64_t step) const;
   torch::Tensor labels(int64_t step) const;
   /// Of the errors of these samples [b·n_L]; undefined if all weigh the same.
   torch::Tensor weights(int64_t step) const;
+  /// Whether the validation loss is to be evaluated before step k, or at the end.
+  bool validates(int64_t step) const {
+    return data.x_val.defined() && (step >= options.steps || step % options.validate_every == 0);
+  }
   /// The schedule's α_k/α.
   double factor(int64_t step) const { return options.schedule.factor(step, options.steps); }
 
@@ -70,7 +83,9 @@ void copy_parameters(const kernel::Model& model, std::vector<torch::Tensor>& to)
 void set_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& from);
 /// θ ← θ + δ, δ [P] of any floating dtype.
 void move_parameters(const kernel::Model& model, const torch::Tensor& delta);
-/// ‖θ‖²
-double parameter_square(const kernel::Model& model);
+/// Others moved the parameters where LibTorch does not count: it counts once more.
+void note_moved(const kernel::Model& model);
+/// ‖θ‖² [], float64
+torch::Tensor parameter_square(const kernel::Model& model);
 
 }  // namespace cdt::train

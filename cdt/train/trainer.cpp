@@ -2,6 +2,7 @@
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/train/trainer.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cdt::train {
@@ -13,6 +14,12 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options,
       method_(traits_of(options.method).make(setup_)),
       rules_(options) {
   if (traits_of(options.method).guarded && !setup_->batches.all()) epochs_.emplace(setup_);
+  stride_by({});
+}
+
+void Trainer::stride_by(const StrideOptions& options) {
+  stride_options_ = options;
+  strides_ = std::make_unique<Strides>(setup_, *method_, options);
 }
 
 void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
@@ -35,7 +42,7 @@ void Trainer::observe(const Pass& pass, StepRecord& row) const {
     row.objective = whole.objective;
   }
   const bool judged = epochs_ && starts_epoch();
-  if (data.x_val.defined() && (last || judged || step_ % setup_->options.validate_every == 0)) {
+  if (setup_->validates(step_) || (judged && data.x_val.defined())) {
     row.val_loss = setup_->loss_of(data.x_val, data.y_val);
   }
 }
@@ -57,15 +64,20 @@ void Trainer::look_back(Pass& pass, StepRecord& row) {
   observe(pass, row);
 }
 
-StoppingRules::Verdict Trainer::ask_rules(const Pass& pass, const StepRecord& row) {
-  Seen seen{.step = step_,
-            .batch_loss = pass.found.loss,
+/// What the rules are told of a step; times are of its row.
+Seen Trainer::seen_in(const Assessment& found, const StepRecord& row) const {
+  Seen seen{.step = row.step,
+            .batch_loss = found.loss,
             .train_loss = row.train_loss,
             // Within an epoch that may yet be taken back there is no best.
             .val_loss = epochs_ && !starts_epoch() ? kUnknown : row.val_loss,
-            .seconds = seconds()};
-  if (setup_->batches.all() && setup_->objective.smoothing() > 0) seen.misfit = pass.found.misfit;
-  const auto verdict = rules_.check(seen);
+            .seconds = row.seconds};
+  if (setup_->batches.all() && setup_->objective.smoothing() > 0) seen.misfit = found.misfit;
+  return seen;
+}
+
+StoppingRules::Verdict Trainer::ask_rules(const Pass& pass, const StepRecord& row) {
+  const auto verdict = rules_.check(seen_in(pass.found, row));
   if (verdict.best && setup_->options.patience > 0) copy_parameters(setup_->model, best_);
   return verdict;
 }
@@ -85,6 +97,7 @@ StepResult Trainer::step() {
   look_back(pass, row);
   row.refreshed = std::exchange(pending_.refreshed, 0);
   row.rejected = std::exchange(pending_.rejected, 0);
+  row.seconds = seconds();
   auto outcome = ask_rules(pass, row).outcome;
   if (!outcome && epochs_ && epochs_->exhausted()) outcome = Outcome::kStuck;
   if (!outcome) {
@@ -103,6 +116,49 @@ StepResult Trainer::step() {
   return {row, outcome};
 }
 
+/// Takes steps blind, as far as the rules let them go on; how many. The end itself is a step's.
+int64_t Trainer::stride(const TrainHooks& hooks) {
+  const int64_t count = strides_->length(step_);
+  if (count == 0) return 0;
+  const double begin = seconds();
+  const auto found = strides_->take(step_, count);
+  const double each = (seconds() - begin) / static_cast<double>(count);
+  std::vector<StepRecord> rows;
+  std::optional<int64_t> best;
+  for (const BlindRow& blind : found) {
+    StepRecord row;
+    row.step = step_ + static_cast<int64_t>(rows.size());
+    row.learning_rate = blind.rate;
+    row.train_loss = blind.at.found.loss;
+    row.val_loss = blind.val_loss;
+    row.augment_norm = blind.augment_norm;
+    row.objective = blind.at.objective + method_->penalty();
+    row.seconds = begin + each * static_cast<double>(rows.size() + 1);
+    StoppingRules rules = rules_;
+    const auto verdict = rules.check(seen_in(blind.at.found, row));
+    if (verdict.outcome) break;
+    rules_ = rules;
+    if (verdict.best && setup_->options.patience > 0) best = static_cast<int64_t>(rows.size());
+    rows.push_back(row);
+  }
+  const auto taken = static_cast<int64_t>(rows.size());
+  if (best) {
+    strides_->retake(*best);
+    copy_parameters(setup_->model, best_);
+    strides_->go_on(taken - *best);
+  } else if (taken < count) {
+    strides_->retake(taken);
+  }
+  for (const StepRecord& row : rows) {
+    method_->blind()->took(row.step);
+    history_.push_back(row);
+  }
+  step_ += taken;
+  look_ = taken < count;
+  if (hooks.on_step) std::ranges::for_each(rows, hooks.on_step);
+  return taken;
+}
+
 TrainResult Trainer::run(const TrainHooks& hooks) {
   if (!start_) start_ = Clock::now();
   next_.reset();
@@ -112,8 +168,12 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
     last_checkpoint = seconds();
   };
   Outcome outcome = Outcome::kInterrupted;
+  const bool strides = hooks.rows_may_lag || !hooks.on_step;
+  look_ = true;  // what a run begins with may be another's end
   while (!(hooks.stop_requested && hooks.stop_requested())) {
     if (seconds() - last_checkpoint >= setup_->options.checkpoint_seconds) save();
+    if (strides && !look_ && stride(hooks) > 0) continue;
+    look_ = false;
     const StepResult done = step();
     if (done.outcome && *done.outcome != Outcome::kDiverged) save();  // nothing goes on from there
     if (hooks.on_step) hooks.on_step(done.record);

@@ -9,6 +9,7 @@
 #include <cdt/train/epoch_guard.h>
 #include <cdt/train/method.h>
 #include <cdt/train/stopping.h>
+#include <cdt/train/stride.h>
 
 #include <chrono>
 #include <functional>
@@ -17,6 +18,10 @@ namespace cdt::train {
 
 struct TrainHooks {
   std::function<void(const StepRecord&)> on_step;
+  /// `on_step` does not look at the model, whose parameters may then be those of some steps later:
+  /// rows come by the stride (stride.h).
+  bool rows_may_lag = false;
+  /// Asked before each step, or stride.
   std::function<bool()> stop_requested;
   /// Called every `checkpoint_seconds`, when asked to stop, and at the end.
   std::function<void(const SafeTensors&)> checkpoint;
@@ -49,6 +54,10 @@ class Trainer {
   /// @throws NumericalError if the kernel cannot be computed.
   StepResult step();
 
+  /// How `run` takes steps that nobody need look at: to the same bits, and the same history but for
+  /// its times, which within a stride are interpolated.
+  void stride_by(const StrideOptions& options);
+
   /// The next step takes a forward pass of its own, for models whose outputs may have changed since
   /// the last one judged itself: a loss that draws new points, say.
   void look_again() { next_.reset(); }
@@ -75,7 +84,9 @@ class Trainer {
   bool starts_epoch() const { return step_ % setup_->batches.per_epoch() == 0; }
   void observe(const Pass& pass, StepRecord& row) const;
   void look_back(Pass& pass, StepRecord& row);
+  Seen seen_in(const Assessment& found, const StepRecord& row) const;
   StoppingRules::Verdict ask_rules(const Pass& pass, const StepRecord& row);
+  int64_t stride(const TrainHooks& hooks);
   TrainResult finish(Outcome outcome);
   double seconds() const;
 
@@ -83,8 +94,11 @@ class Trainer {
   std::unique_ptr<StepMethod> method_;
   StoppingRules rules_;
   std::optional<EpochGuard> epochs_;  ///< of a guarded run by batches
+  StrideOptions stride_options_;
+  std::unique_ptr<Strides> strides_;
   int64_t step_ = 0;
   std::vector<StepRecord> history_;
+  bool look_ = true;    ///< the next step is one that is looked at
   bool over_ = false;   ///< the last row is of the end, where no step was taken
   StepRecord pending_;  ///< its counts, which the step that goes on from there takes over
   std::vector<torch::Tensor> best_;  ///< parameters with the lowest validation loss

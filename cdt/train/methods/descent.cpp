@@ -2,21 +2,31 @@
 #include <cdt/train/methods/descent.h>
 
 #include <cmath>
+#include <limits>
 
 namespace cdt::train {
 namespace {
 
-class Descent : public StepMethod {
+class Descent : public StepMethod, public BlindSteps {
  public:
   Descent(std::shared_ptr<const Setup> setup, double boost)
       : setup_(std::move(setup)), rate_(boost) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
-    row.learning_rate = rate_.at(*setup_, pass) * setup_->factor(step);
-    pass.descend(setup_->objective.gradient(pass.values, pass.labels), row.learning_rate,
+    rate_.at(*setup_, pass);
+    row.learning_rate = rate(step);
+    pass.descend(heading(pass.values, pass.labels).seed, row.learning_rate,
                  row.learning_rate * setup_->options.weight_decay);
     return {};
   }
+  BlindSteps* blind() override { return this; }
+  int64_t left(int64_t) const override {
+    return std::isnan(rate_.value()) ? 0 : std::numeric_limits<int64_t>::max();
+  }
+  Heading heading(const torch::Tensor& outputs, const torch::Tensor& labels) override {
+    return {setup_->objective.gradient(outputs, labels), {}};
+  }
+  double rate(int64_t step) const override { return rate_.value() * setup_->factor(step); }
   void adopt(const dynamics::Modes& modes) override { rate_.adopt(modes); }
   double learning_rate() const override { return rate_.value(); }
   void save(SavedState& state) const override { rate_.save(state); }

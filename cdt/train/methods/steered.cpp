@@ -4,7 +4,7 @@
 namespace cdt::train {
 namespace {
 
-class SteeredDescent : public StepMethod {
+class SteeredDescent : public StepMethod, public BlindSteps {
  public:
   explicit SteeredDescent(std::shared_ptr<const Setup> setup)
       : setup_(std::move(setup)), linearizer_(setup_, {.steers = true}) {}
@@ -13,10 +13,24 @@ class SteeredDescent : public StepMethod {
     Plan& plan = linearizer_.plan_for(step, pass, row);
     row.learning_rate = plan.guard.rate * setup_->factor(step);
     const Steered steered = plan.feedback->steer(pass.values);
-    row.augment_norm = steered.augment_norm;
+    row.augment_norm = steered.augment_norm.item<double>();
     pass.descend(steered.seed, row.learning_rate, row.learning_rate * setup_->options.weight_decay);
     plan.tighten_bound(setup_->factor(step));
     return {};
+  }
+  BlindSteps* blind() override { return this; }
+  int64_t left(int64_t step) const override { return linearizer_.unwatched_steps(kAll, step); }
+  Heading heading(const torch::Tensor& outputs, const torch::Tensor&) override {
+    const Steered steered = linearizer_.plan_of(kAll).feedback->steer(outputs);
+    return {steered.seed, steered.augment_norm};
+  }
+  double rate(int64_t step) const override {
+    return linearizer_.plan_of(kAll).guard.rate * setup_->factor(step);
+  }
+  void took(int64_t step) override {
+    Plan& plan = linearizer_.plan_of(kAll);
+    plan.last_used = step;
+    plan.tighten_bound(setup_->factor(step));
   }
   void adopt(const dynamics::Modes& modes) override { linearizer_.adopt(modes); }
   double learning_rate() const override { return linearizer_.learning_rate(); }
@@ -25,6 +39,8 @@ class SteeredDescent : public StepMethod {
   void restore(const SavedState& state) override { linearizer_.restore(state); }
 
  private:
+  static constexpr int64_t kAll = 0;  ///< the batch of runs with all samples
+
   std::shared_ptr<const Setup> setup_;
   Linearizer linearizer_;
 };

@@ -1,0 +1,103 @@
+// Sequences as CUDA graphs; compiled where LibTorch has CUDA.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cdt/core/streams.h>
+#include <cdt/train/playback.h>
+
+#include <mutex>
+
+namespace cdt::train {
+namespace {
+
+/// Of the streams (core/streams.h).
+constexpr size_t kSequences = 0;
+/// Plays before a sequence is recorded.
+constexpr int kRehearsals = 2;
+
+/// One thread records at a time: its libraries may still make handles and memory that they share.
+std::mutex& recording() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+class GraphPlayback : public Playback {
+ public:
+  GraphPlayback(std::vector<Sequence> sequences, torch::Device device)
+      : stream_(thread_stream(device, kSequences)) {
+    for (Sequence& sequence : sequences) parts_.push_back({std::move(sequence), 0, nullptr});
+  }
+
+  void within(const std::function<void()>& work) override {
+    const c10::cuda::CUDAStream outside = c10::cuda::getCurrentCUDAStream(stream_.device_index());
+    follow(stream_, outside);
+    try {
+      const c10::cuda::CUDAStreamGuard inside(stream_);
+      work();
+    } catch (...) {
+      stream_.synchronize();
+      throw;
+    }
+    follow(outside, stream_);
+  }
+
+  void play(size_t which) override {
+    Part& part = parts_.at(which);
+    if (!part.graph && part.rehearsals >= kRehearsals && records_) record(part);
+    if (part.graph) return part.graph->replay();
+    ++part.rehearsals;
+    part.sequence();
+  }
+
+ private:
+  struct Part {
+    Sequence sequence;
+    int rehearsals = 0;
+    std::unique_ptr<at::cuda::CUDAGraph> graph;
+  };
+
+  void record(Part& part) {
+    const std::lock_guard alone(recording());
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    const auto pool = at::cuda::graph_pool_handle();
+    try {
+      // Other threads may go on with other streams meanwhile.
+      graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+      part.sequence();
+      graph->capture_end();
+      part.graph = std::move(graph);
+    } catch (const c10::Error& error) {
+      records_ = false;
+      abandon(*graph, pool);
+      TORCH_WARN_ONCE("steps are not recorded as a CUDA graph, so they are slower: ",
+                      error.what_without_backtrace());
+    }
+  }
+
+  /// After a recording that failed the stream and the memory are as before.
+  void abandon(at::cuda::CUDAGraph& graph, const at::cuda::MempoolId_t& pool) {
+    try {
+      graph.capture_end();
+    } catch (const c10::Error&) {  // it was broken off, and has not let go of its memory
+      try {
+        c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
+      } catch (const c10::Error&) {  // it has
+      }
+    }
+    (void)cudaGetLastError();
+  }
+
+  c10::cuda::CUDAStream stream_;
+  std::vector<Part> parts_;
+  bool records_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences,
+                                              torch::Device device) {
+  return std::make_unique<GraphPlayback>(std::move(sequences), device);
+}
+
+}  // namespace cdt::train

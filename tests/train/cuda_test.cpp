@@ -1,0 +1,227 @@
+// Training on a GPU: recorded steps are those that were not, and those of the CPU to rounding.
+#include <cdt/core/device.h>
+#include <cdt/nn/conv_net.h>
+#include <cdt/nn/engine.h>
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include <cmath>
+#include <functional>
+#include <thread>
+
+#include "support/compare.h"
+#include "train/problem.h"
+
+namespace cdt::train {
+namespace {
+
+using test::same_bits;
+using torch::Tensor;
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no CUDA device";
+    prepare_device(torch::kCUDA);
+  }
+};
+
+struct Ran {
+  TrainResult result;
+  std::vector<Tensor> parameters;  ///< on the CPU
+};
+
+/// All but the times.
+std::string rows_of(const Ran& ran) {
+  auto history = ran.result.history;
+  for (StepRecord& row : history) row.seconds = 0;
+  return to_csv(history);
+}
+
+Ran train_on(torch::Device device, const nn::Network& net, TrainData data,
+             const TrainOptions& options, const StrideOptions& stride) {
+  net->to(device);
+  for (Tensor* each : {&data.x, &data.y, &data.x_val, &data.y_val}) {
+    if (each->defined()) *each = each->to(device);
+  }
+  Trainer trainer(kernel::Model(net), data, options, nn::make_engine(net));
+  trainer.stride_by(stride);
+  Ran ran{trainer.run(), {}};
+  for (const Tensor& p : net->parameters()) ran.parameters.push_back(p.detach().cpu().clone());
+  return ran;
+}
+
+struct Problem {
+  std::string name;
+  std::function<nn::Network()> network;
+  TrainData data;
+};
+
+/// A network without the graph, one by it, one for pictures, and AlexNet, whose grid is finer than
+/// its pictures.
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  const auto mlp = [](nn::Activation activation) {
+    return [activation]() -> nn::Network {
+      nn::MlpOptions options;
+      options.inputs = 4;
+      options.hidden = {50, 50};
+      options.activation = activation;
+      return nn::Mlp(options, 7);
+    };
+  };
+  const TrainData smooth = test::smooth_data(40, 1, 3, torch::kFloat32);
+  all.push_back({"relu", mlp(nn::Activation::kRelu), smooth});
+  all.push_back({"tanh", mlp(nn::Activation::kTanh), smooth});
+  const auto pictures = [](int64_t side) {
+    torch::manual_seed(4);
+    TrainData data;
+    data.x = torch::randn({8, 3, side, side});
+    data.y = torch::randn({8, 2}, torch::kFloat64);
+    data.x_val = torch::randn({4, 3, side, side});
+    data.y_val = torch::randn({4, 2}, torch::kFloat64);
+    return data;
+  };
+  all.push_back({"cnn",
+                 []() -> nn::Network {
+                   return nn::ConvNet(nn::cnn_options({3, 16, 16}, {6, 8}, 2), 3);
+                 },
+                 pictures(16)});
+  all.push_back({"alexnet",
+                 []() -> nn::Network {
+                   return nn::ConvNet(nn::alexnet_options({3, 96, 96}, 2), 3);
+                 },
+                 pictures(96)});
+  return all;
+}
+
+TEST_F(Cuda, RecordedStepsAreTheSameBits) {
+  for (const Problem& problem : problems()) {
+    for (const Method method : {Method::kGd, Method::kCdt}) {
+      SCOPED_TRACE(problem.name + " by " + to_string(method));
+      TrainOptions options;
+      options.method = method;
+      options.steps = 30;
+      options.validate_every = 2;
+      options.schedule = {Schedule::Kind::kInverse, 0.05};
+      options.weight_decay = 1e-3;
+      const auto run = [&](const StrideOptions& stride) {
+        return train_on(torch::kCUDA, problem.network(), problem.data, options, stride);
+      };
+      const Ran stepped = run({.most = 1});
+      EXPECT_EQ(stepped.result.outcome, Outcome::kSteps);
+      for (const auto& stride : {StrideOptions{.most = 7, .record = false},
+                                 StrideOptions{.most = 7, .record = true}, StrideOptions{}}) {
+        const Ran strided = run(stride);
+        EXPECT_EQ(rows_of(strided), rows_of(stepped)) << stride.most << stride.record;
+        EXPECT_TRUE(same_bits(strided.parameters, stepped.parameters))
+            << stride.most << stride.record;
+      }
+    }
+  }
+}
+
+TEST_F(Cuda, EndsWithinAStride) {
+  const Problem problem = problems().front();
+  for (const Method method : {Method::kGd, Method::kCdt}) {
+    for (const bool patient : {false, true}) {
+      SCOPED_TRACE(to_string(method) + (patient ? ", patient" : ""));
+      TrainOptions options;
+      options.method = method;
+      options.steps = 3000;
+      TrainData data = problem.data;
+      if (patient) {
+        data.y_val = -data.y_val;
+        options.patience = 11;
+      } else {
+        options.stop_loss = 0.02;
+      }
+      const auto run = [&](const StrideOptions& stride) {
+        return train_on(torch::kCUDA, problem.network(), data, options, stride);
+      };
+      const Ran stepped = run({.most = 1});
+      const Ran strided = run({});
+      EXPECT_EQ(stepped.result.outcome, patient ? Outcome::kEarlyStopping : Outcome::kTarget);
+      EXPECT_EQ(strided.result.outcome, stepped.result.outcome);
+      EXPECT_EQ(rows_of(strided), rows_of(stepped));
+      EXPECT_TRUE(same_bits(strided.parameters, stepped.parameters));
+    }
+  }
+}
+
+TEST_F(Cuda, NewKernelsAreRecordedAnew) {
+  const Problem problem = problems().front();
+  TrainOptions options;
+  options.method = Method::kCdt;
+  options.relinearize = parse_relinearization("every:20");
+  options.steps = 70;
+  const auto run = [&](const StrideOptions& stride) {
+    return train_on(torch::kCUDA, problem.network(), problem.data, options, stride);
+  };
+  const Ran stepped = run({.most = 1});
+  const Ran strided = run({});
+  EXPECT_EQ(strided.result.linearizations, 4);
+  EXPECT_EQ(rows_of(strided), rows_of(stepped));
+  EXPECT_TRUE(same_bits(strided.parameters, stepped.parameters));
+}
+
+TEST_F(Cuda, DivergesAsItShould) {
+  const Problem problem = problems().front();
+  TrainOptions options;
+  options.method = Method::kGd;
+  options.learning_rate = 50;
+  options.steps = 500;
+  const auto run = [&](const StrideOptions& stride) {
+    return train_on(torch::kCUDA, problem.network(), problem.data, options, stride);
+  };
+  const Ran stepped = run({.most = 1});
+  const Ran strided = run({});
+  EXPECT_EQ(stepped.result.outcome, Outcome::kDiverged);
+  EXPECT_EQ(strided.result.outcome, Outcome::kDiverged);
+  EXPECT_EQ(rows_of(strided), rows_of(stepped));
+}
+
+TEST_F(Cuda, AgreesWithTheCpu) {
+  for (const Problem& problem : problems()) {
+    for (const Method method : {Method::kGd, Method::kCdt, Method::kGuarded}) {
+      SCOPED_TRACE(problem.name + " by " + to_string(method));
+      TrainOptions options;
+      options.method = method;
+      options.learning_rate = 1e-3;  // so that rounding does not grow
+      options.steps = 8;
+      const auto run = [&](torch::Device device) {
+        return train_on(device, problem.network(), problem.data, options, {.most = 4});
+      };
+      const Ran here = run(torch::kCPU), there = run(torch::kCUDA);
+      ASSERT_EQ(here.result.history.size(), there.result.history.size());
+      for (size_t k = 0; k < here.result.history.size(); ++k) {
+        const double expected = here.result.history[k].train_loss;
+        // Some hundred roundings of float32.
+        EXPECT_NEAR(there.result.history[k].train_loss, expected, 1e-4 * std::abs(expected)) << k;
+      }
+      for (size_t i = 0; i < here.parameters.size(); ++i) {
+        EXPECT_LT(test::relative_error(there.parameters[i], here.parameters[i]), 1e-4) << i;
+      }
+    }
+  }
+}
+
+TEST_F(Cuda, ThreadsRecordBesideEachOther) {
+  const std::vector<Problem> all = problems();
+  TrainOptions options;
+  options.method = Method::kCdt;
+  options.steps = 60;
+  const auto run = [&](size_t i) {
+    const Problem& problem = all[i % 3];
+    return rows_of(train_on(torch::kCUDA, problem.network(), problem.data, options, {}));
+  };
+  std::vector<std::string> expected, found(6);
+  for (size_t i = 0; i < 3; ++i) expected.push_back(run(i));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < found.size(); ++i) threads.emplace_back([&, i] { found[i] = run(i); });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], expected[i % 3]) << i;
+}
+
+}  // namespace
+}  // namespace cdt::train
