@@ -137,6 +137,8 @@ class Guarded:
             residuals = self._closure()
         if not isinstance(residuals, torch.Tensor):
             raise ValueError(f"the closure must return the residuals as one tensor, but returned {type(residuals).__name__}; torch.cat joins them")
+        if residuals.dim() == 0:
+            raise ValueError("the closure must return the residuals, whose mean square is the loss, not the loss itself; one residual alone is residual.reshape(1)")
         return residuals
 
     def _residual_row(self, _: torch.Tensor) -> torch.Tensor:

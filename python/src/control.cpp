@@ -6,6 +6,7 @@
 #include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/findings.h>
 
@@ -258,6 +259,13 @@ void bind_control(py::module_& module) {
       .def_property_readonly("closed_loop_radius", &Controller::radius);
   module.def("prepared_labels", &prepared_labels, py::arg("model"), py::arg("x"), py::arg("y"),
              py::arg("loss"), Unlocked());
+
+  module.def(
+      "loss_gradient",
+      [](const std::string& loss, const Tensor& y_hat, const Tensor& y) {
+        return dynamics::loss_gradient(dynamics::parse_loss(loss), y_hat, y);
+      },
+      py::arg("loss"), py::arg("y_hat"), py::arg("y"), Unlocked());
 
   py::class_<control::Forecast>(module, "Forecast")
       .def_property_readonly("candidates", &candidates)
