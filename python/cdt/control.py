@@ -184,7 +184,7 @@ class Forecast:
             if best is None:
                 continue
             row = self.candidates.index({key: best[key] for key in ("method", "lr", "p")})
-            ax.loglog(self.steps, self.val_loss[row], label=f"{name}, lr {best['lr']:.3g}")
+            ax.loglog(self.steps, self.val_loss[row].cpu(), label=f"{name}, lr {best['lr']:.3g}")
         ax.set_xlabel("steps")
         ax.set_ylabel("validation loss, forecast")
         ax.legend()
