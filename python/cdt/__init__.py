@@ -31,7 +31,7 @@ if str(_torch.__version__) != _build.torch_version:
 from . import optim  # noqa: E402
 from .control import Controller, Forecast, dare, forecast  # noqa: E402
 from .kernel import NTK, Linearization, jvp, linearize, ntk, vjp  # noqa: E402
-from .loading import Run, load  # noqa: E402
+from .loading import PictureRun, Run, load  # noqa: E402
 from .report import Report, analyze  # noqa: E402
 from .training import FitResult, fit  # noqa: E402
 
@@ -44,6 +44,7 @@ __all__ = [
     "Forecast",
     "Linearization",
     "NTK",
+    "PictureRun",
     "Report",
     "Run",
     "__version__",
