@@ -19,7 +19,8 @@ class Guarded:
     """Guarded controlled descent: a trust-region step in the space of outputs, checked before it is kept.
 
     loss = opt.step(x, y) takes one step on these samples, all of them or a mini-batch, and returns the loss before it. No learning rate is needed;
-    of quadratic losses no step raises the loss of the samples it was given.
+    of quadratic losses no step raises the loss of the samples it was given. Samples other than those of the last step are linearized anew: a kernel, whose
+    time grows with the square to cube of samples × outputs.
 
     Where the loss is your own sum of squares, loss = opt.step(closure): the function takes nothing and returns the residuals, any shape, with their
     graph, of which the mean square (loss="mse") is lowered. Physics-informed networks are trained so.
