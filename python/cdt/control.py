@@ -116,7 +116,7 @@ class Controller:
         if self._before is None or self._step is None:
             return None
         (before, labels, theta), outputs = self._before, self._step[0]
-        expected = -self._lr * (theta @ _core.loss_gradient(self._loss, before, labels).reshape(-1)).view_as(outputs)
+        expected = _core.local_step(self._loss, theta, self._lr, before, labels)
         taken = outputs - before
         return float(torch.linalg.vector_norm(taken - expected) / torch.linalg.vector_norm(taken).clamp_min(torch.finfo(torch.float64).tiny))
 

@@ -199,6 +199,13 @@ Tensor prepared_labels(const kernel::Model& model, const Tensor& x, const Tensor
   return train::prepare(data_of(x, y, {}, {}), model, plain).y;
 }
 
+/// How the local model's outputs move in one step of gradient descent: −αΘ∂L/∂ŷ [r, n_L].
+Tensor local_step(const std::string& loss, const Tensor& theta, double lr, const Tensor& y_hat,
+                  const Tensor& y) {
+  const Tensor gradient = dynamics::loss_gradient(dynamics::parse_loss(loss), y_hat, y);
+  return theta.mv(gradient.reshape({-1})).mul_(-lr).view_as(y_hat);
+}
+
 control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Tensor& y,
                            const Tensor& x_val, const Tensor& y_val, const std::string& loss,
                            const std::vector<double>& lr, const std::vector<double>& p, double q,
@@ -286,12 +293,8 @@ void bind_control(py::module_& module) {
   module.def("prepared_labels", &prepared_labels, py::arg("model"), py::arg("x"), py::arg("y"),
              py::arg("loss"), Unlocked());
 
-  module.def(
-      "loss_gradient",
-      [](const std::string& loss, const Tensor& y_hat, const Tensor& y) {
-        return dynamics::loss_gradient(dynamics::parse_loss(loss), y_hat, y);
-      },
-      py::arg("loss"), py::arg("y_hat"), py::arg("y"), Unlocked());
+  module.def("local_step", &local_step, py::arg("loss"), py::arg("theta"), py::arg("lr"),
+             py::arg("y_hat"), py::arg("y"), Unlocked());
 
   py::class_<control::Forecast>(module, "Forecast")
       .def_property_readonly("candidates", &candidates)
