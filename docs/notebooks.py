@@ -6,6 +6,7 @@ The docstring becomes text, each group of definitions a cell, and what an exampl
 import ast
 import itertools
 import pathlib
+import shutil
 import sys
 import textwrap
 
@@ -13,6 +14,7 @@ import nbformat
 from nbconvert.preprocessors import ExecutePreprocessor
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples" / "python"
+SHARED = [EXAMPLES / "beside_adam.py"]  # what examples import: lies beside the notebooks
 
 
 def cells_of(source):
@@ -41,6 +43,8 @@ def _text(docstring):
 
 def main(out, examples):
     out.mkdir(parents=True, exist_ok=True)
+    for path in SHARED:
+        shutil.copy(path, out)
     for path in examples:
         notebook = nbformat.v4.new_notebook(cells=list(cells_of(path.read_text())))
         notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -54,4 +58,4 @@ def main(out, examples):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    main(pathlib.Path(sys.argv[1]).resolve(), [pathlib.Path(name) for name in sys.argv[2:]] or sorted(EXAMPLES.glob("*.py")))
+    main(pathlib.Path(sys.argv[1]).resolve(), [pathlib.Path(name) for name in sys.argv[2:]] or sorted(set(EXAMPLES.glob("*.py")) - set(SHARED)))

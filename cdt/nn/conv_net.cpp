@@ -240,6 +240,15 @@ NamedTensors ConvNetImpl::saved_tensors() const {
   return tensors;
 }
 
+NamedTensors ConvNetImpl::acting_tensors() const {
+  NamedTensors tensors;
+  for (const Layer& layer : layers_) {
+    tensors[layer.name + ".weight"] = scaled(layer.weight, layer.scaling.weight_factor);
+    tensors[layer.name + ".bias"] = scaled(layer.bias, layer.scaling.bias_factor);
+  }
+  return tensors;
+}
+
 Architecture alexnet_architecture() {
   return {kAlexNet,
           [](const NetworkOptions& options, uint64_t seed, torch::ScalarType dtype) {

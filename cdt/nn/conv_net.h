@@ -58,6 +58,8 @@ class ConvNetImpl : public NetworkImpl {
   Operations operations_per_sample() const override;
   /// By their names in files: features.0.weight, …
   NamedTensors saved_tensors() const override;
+  /// The same times the factors of the parametrisation: what a standard layer would have.
+  NamedTensors acting_tensors() const;
 
   const ConvNetOptions& options() const { return options_; }
 

@@ -193,6 +193,20 @@ Tensor ResNet18Impl::forward(Tensor x) {
                        scaled(tensor("fc", "bias"), head_.bias_factor));
 }
 
+NamedTensors ResNet18Impl::acting_tensors() const {
+  NamedTensors tensors = tensors_;
+  const auto scale = [&](const std::string& name, double factor) {
+    tensors[name] = scaled(tensors.at(name), factor);
+  };
+  for (const Unit& unit : units_) {
+    scale(unit.conv + ".weight", unit.scaling.weight_factor);
+    scale(unit.norm + ".bias", unit.scaling.bias_factor);
+  }
+  scale("fc.weight", head_.weight_factor);
+  scale("fc.bias", head_.bias_factor);
+  return tensors;
+}
+
 std::string ResNet18Impl::record() const { return picture_json(options_).dump(); }
 
 std::string ResNet18Impl::describe() const {

@@ -32,6 +32,8 @@ class ResNet18Impl : public NetworkImpl {
   Operations operations_per_sample() const override;
   /// By their names in files: conv1.weight, bn1.running_mean, …
   NamedTensors saved_tensors() const override { return tensors_; }
+  /// The same times the factors of the parametrisation: what standard layers would have.
+  NamedTensors acting_tensors() const;
 
   const PictureOptions& options() const { return options_; }
 

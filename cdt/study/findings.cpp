@@ -1,7 +1,6 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/ntk.h>
 #include <cdt/kernel/path.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
@@ -19,12 +18,8 @@ using torch::Tensor;
 /// What an analysis may take that nobody has asked for.
 constexpr double kSecondsUnasked = 15;
 
-kernel::Ntk start_kernel(const kernel::Model& model, const Tensor& x,
-                         const AnalysisOptions& options) {
-  kernel::NtkOptions ntk;
-  ntk.memory_bytes = options.memory_bytes;
-  ntk.progress = options.progress;
-  return kernel::empirical_ntk(model, x, ntk);
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 analysis::ForecastFindings predict_training(const kernel::Model& model,
@@ -42,14 +37,14 @@ analysis::ForecastFindings predict_training(const kernel::Model& model,
   return analysis::summarize(control::forecast(by_mode, options.loss, grid));
 }
 
-void analyze_numbers(const kernel::Model& model, const train::TrainData& data,
-                     const AnalysisOptions& options, Findings& findings) {
+void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
+                     const train::TrainData& data, const AnalysisOptions& options,
+                     Findings& findings) {
   const auto start = Clock::now();
-  const auto ntk = start_kernel(model, data.x, options);
   findings.kernel = ntk.brief_report();
   findings.modes =
       dynamics::decompose(ntk.theta, tol::rank_of_computed(ntk.theta.size(0), ntk.network_dtype));
-  findings.kernel_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  findings.kernel_seconds = seconds_since(start);
 
   analysis::PreflightOptions settings;
   settings.loss = options.loss;
@@ -78,19 +73,18 @@ void analyze_numbers(const kernel::Model& model, const train::TrainData& data,
   }
 }
 
-void analyze_classes(const kernel::Model& model, const train::TrainData& data,
+void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
                      const AnalysisOptions& options, Findings& findings) {
   CDT_REQUIRE(!options.forecast,
               "a forecast is for quadratic losses; cross-entropy has no closed form");
   const auto start = Clock::now();
-  const auto ntk = start_kernel(model, data.x, options);
   findings.kernel = ntk.brief_report();
   const Tensor logits = ntk.outputs.to(torch::kFloat64);
   const auto plant = control::linearize_cross_entropy(ntk.theta, logits, data.y, options.smoothing,
                                                       ntk.network_dtype);
   findings.modes = plant.modes;
   const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
-  findings.kernel_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  findings.kernel_seconds = seconds_since(start);
 
   ClassFindings classes;
   const auto r = static_cast<double>(plant.samples);
@@ -141,16 +135,35 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
   return options;
 }
 
-Findings analyze(const kernel::Model& model, const train::TrainData& data,
+kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& data,
+                         const AnalysisOptions& options) {
+  CDT_REQUIRE(dynamics::is_quadratic(options.loss) || options.loss == dynamics::Loss::kCrossEntropy,
+              "the loss ", dynamics::to_string(options.loss),
+              " has no analysis: it has no curvature");
+  kernel::NtkOptions ntk;
+  ntk.memory_bytes = options.memory_bytes;
+  ntk.progress = options.progress;
+  return kernel::empirical_ntk(model, data.x, ntk);
+}
+
+Findings analyze(const kernel::Model& model, const kernel::Ntk& ntk, const train::TrainData& data,
                  const AnalysisOptions& options) {
   Findings findings;
   if (dynamics::is_quadratic(options.loss)) {
-    analyze_numbers(model, data, options, findings);
+    analyze_numbers(model, ntk, data, options, findings);
   } else {
-    CDT_REQUIRE(options.loss == dynamics::Loss::kCrossEntropy, "the loss ",
-                dynamics::to_string(options.loss), " has no analysis: it has no curvature");
-    analyze_classes(model, data, options, findings);
+    analyze_classes(ntk, data, options, findings);
   }
+  return findings;
+}
+
+Findings analyze(const kernel::Model& model, const train::TrainData& data,
+                 const AnalysisOptions& options) {
+  const auto start = Clock::now();
+  const auto ntk = start_kernel(model, data, options);
+  const double seconds = seconds_since(start);
+  Findings findings = analyze(model, ntk, data, options);
+  findings.kernel_seconds += seconds;
   return findings;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cdt/analysis/preflight.h>
 #include <cdt/control/cross_entropy.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/study/problem.h>
 
 #include <functional>
@@ -57,6 +58,12 @@ struct Findings {
 /// @throws InvalidArgument if the loss has no curvature, or a forecast is asked for without
 ///   validation samples or under the cross entropy, which has no closed form.
 Findings analyze(const kernel::Model& model, const train::TrainData& data,
+                 const AnalysisOptions& options);
+/// Its two halves: the kernel, and what it says. The second asks the model only for trials and a
+/// forecast; its `kernel_seconds` are those of the eigendecomposition.
+kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& data,
+                         const AnalysisOptions& options);
+Findings analyze(const kernel::Model& model, const kernel::Ntk& ntk, const train::TrainData& data,
                  const AnalysisOptions& options);
 /// The same of a problem's network; the findings know its lines, conflicts and classes.
 Findings analyze(const Problem& problem, const AnalysisOptions& options);

@@ -7,7 +7,7 @@ import math
 
 import torch
 
-import cdt
+from beside_adam import compare
 
 
 def exact(x):
@@ -42,31 +42,5 @@ def error(model):
         return ((model(x) - exact(x)).norm() / exact(x).norm()).item()
 
 
-def by_cdt(steps):
-    model = network()
-    opt = cdt.optim.Guarded(model, p=1e-8)  # nothing here is noise: steer hard
-    errors = []
-    for _ in range(steps):
-        opt.step(lambda: residuals(model))
-        errors.append(error(model))
-    return errors
-
-
-def by_adam(steps, lr=3e-3):
-    model = network()
-    opt = torch.optim.Adam(model.parameters(), lr=lr)
-    errors = []
-    for _ in range(steps):
-        opt.zero_grad()
-        residuals(model).square().mean().backward()
-        opt.step()
-        errors.append(error(model))
-    return errors
-
-
 if __name__ == "__main__":
-    cdt_errors, adam_errors = by_cdt(40), by_adam(2000)
-    for name, errors in (("guarded", cdt_errors), ("Adam", adam_errors)):
-        at = [k for k in (5, 10, 20, 40, 200, 1000, 2000) if k <= len(errors)]
-        print(f"{name:8s}", "  ".join(f"{errors[k - 1]:.1e} after {k}" for k in at))
-    assert min(cdt_errors) < 1e-4, "the relative error should be below 1e-4 in 40 steps"
+    compare(network, residuals, error, steps=40, adam_steps=2000, below=1e-4)

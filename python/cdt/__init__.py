@@ -8,6 +8,7 @@
 torch.Size([5, 5])
 """
 
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -15,7 +16,12 @@ import torch as _torch
 
 from . import _build
 
-if _torch.__version__ != _build.torch_version:
+_here = "{}.{}".format(*_sys.version_info)
+if _here != _build.python_version:
+    raise ImportError(
+        f"this cdt was built for Python {_build.python_version}, but this is Python {_here} ({_sys.executable}): use that one, or build cdt for this one"
+    )
+if str(_torch.__version__) != _build.torch_version:
     raise ImportError(
         f"this cdt was built for PyTorch {_build.torch_version}, but the one here is {_torch.__version__}: "
         "install that one, or build cdt with this one"
@@ -25,7 +31,7 @@ if _torch.__version__ != _build.torch_version:
 from . import optim  # noqa: E402
 from .control import Controller, Forecast, dare, forecast  # noqa: E402
 from .kernel import NTK, Linearization, jvp, linearize, ntk, vjp  # noqa: E402
-from .loading import Run, load  # noqa: E402
+from .loading import PictureRun, Run, load  # noqa: E402
 from .report import Report, analyze  # noqa: E402
 from .training import FitResult, fit  # noqa: E402
 
@@ -38,6 +44,7 @@ __all__ = [
     "Forecast",
     "Linearization",
     "NTK",
+    "PictureRun",
     "Report",
     "Run",
     "__version__",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     if params is None:
         if isinstance(model, torch.nn.Module):
             return _core.Model(model.__call__, list(model.parameters()))
+        if isinstance(model, Iterator) or isinstance(model, (list, tuple)):
+            raise ValueError("expected the module itself, as in cdt.optim.Guarded(model): its parameters alone do not say how outputs come from them")
         raise ValueError(f"expected a torch.nn.Module, or a function (params, x) -> y with params=; a {type(model).__name__} came without params")
     if not callable(model):
         raise ValueError(f"the model must be a torch.nn.Module or a function, but a {type(model).__name__} came")
@@ -67,7 +69,7 @@ def _leaves(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def spelled(name: str) -> str:
     """A name of the library, whichever line Python habits put in it: cross_entropy is cross-entropy."""
     if not isinstance(name, str):
-        raise ValueError(f"expected a name, but a {type(name).__name__} came")
+        raise ValueError(f'expected a name, such as "mse" or "cross-entropy" of a loss, but a {type(name).__name__} came')
     return name.replace("_", "-")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -16,11 +16,12 @@ class Controller:
 
     In the loop, one line changes: the loss is taken against controller.augment(y_hat) instead of y.
 
-    model, x, y  the training samples, all of them: the controller acts on all outputs at once
-    lr           the learning rate of the loop (plain gradient descent)
-    p, q         weights on label augments and on errors; slow modes learn √(1 + q/p) times faster
-    loss         that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
-    Q, R         general weights [n, n], or diagonals [n], instead of qI and pI
+    model, x, y    the training samples, all of them: the controller acts on all outputs at once
+    lr             the learning rate of the loop (plain gradient descent: torch.optim.SGD without momentum)
+    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster
+    loss           that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
+    Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
+    refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this (0.5, say). Default: only refresh() does
 
     >>> import torch.nn.functional as F
     >>> _ = torch.manual_seed(0)
@@ -48,9 +49,12 @@ class Controller:
         loss: str = "mse",
         Q: Any = None,
         R: Any = None,
+        refresh_above: Optional[float] = None,
         params: Optional[Params] = None,
         memory: Optional[int] = None,
     ) -> None:
+        if refresh_above is not None and not refresh_above >= 0:
+            raise ValueError(f"refresh_above must be 0 or more, or None, but came {refresh_above!r}")
         self._model = as_model(model, params)
         self._x = as_tensor(x, self._model)
         self._y = as_tensor(y, self._model, "y")
@@ -58,6 +62,11 @@ class Controller:
         self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
         self._lr, self._p, self._q, self._loss, self._memory = lr, p, q, loss, memory
         self._Q, self._R = if_given_wide(Q, "Q"), if_given_wide(R, "R")
+        self._refresh_above = refresh_above
+        # Of the last two augments: outputs, and of the earlier one labels and kernel.
+        self._before: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
+        self._step: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
+        self.refreshes = -1  # the first design is none
         self.refresh()
 
     def refresh(self) -> None:
@@ -68,10 +77,48 @@ class Controller:
         self._controller = _core.Controller(
             found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, self._Q, self._R, single
         )
+        self.refreshes += 1
 
     def augment(self, y_hat: torch.Tensor) -> torch.Tensor:
         """The labels to train on in this step, detached, shaped like y_hat: the model's outputs on all of x."""
-        return self._controller.augment(y_hat)
+        outputs = self._outputs_of(y_hat)
+        self._before, self._step = self._step, (outputs, outputs, self._theta)
+        if self._refresh_above is not None:
+            drift = self.drift
+            if drift is not None and drift > self._refresh_above:
+                self.refresh()
+        labels = self._controller.augment(y_hat)
+        self._step = outputs, labels.double().reshape(outputs.shape), self._theta
+        return labels
+
+    def _outputs_of(self, y_hat: torch.Tensor) -> torch.Tensor:
+        """[r, n_L] in float64, of what can be outputs on all of x."""
+        if not isinstance(y_hat, torch.Tensor):
+            raise ValueError(f"augment takes the model's outputs on all of x, a tensor, but a {type(y_hat).__name__} came")
+        if y_hat.numel() != self._labels.numel():
+            raise ValueError(
+                f"augment takes the model's outputs on all of x, {self._labels.numel()} numbers, but {y_hat.numel()} came: the controller acts on all samples "
+                "at once (for mini-batches: cdt.optim.Guarded, or cdt.fit with batch_size=)"
+            )
+        outputs = y_hat.detach().double().reshape(self._labels.shape)
+        if not torch.isfinite(outputs).all():
+            raise RuntimeError(
+                f"the model's outputs are no longer finite: the loop has diverged at lr={self._lr:g} after {self.refreshes} refreshes. Training has moved the "
+                "kernel away from the one that the controller was designed for: refresh_above=0.5 designs it anew in time; a smaller lr needs it less often"
+            )
+        return outputs
+
+    @property
+    def drift(self) -> Optional[float]:
+        """How far the outputs, at the last augment, were from where the design had expected the step before it to bring them: a share of that step's
+        length. Small: the design holds; towards 1 and beyond: refresh. None before the second augment. Steps of another optimizer than plain gradient
+        descent at this rate count as drift."""
+        if self._before is None or self._step is None:
+            return None
+        (before, labels, theta), outputs = self._before, self._step[0]
+        expected = _core.local_step(self._loss, theta, self._lr, before, labels)
+        taken = outputs - before
+        return float(torch.linalg.vector_norm(taken - expected) / torch.linalg.vector_norm(taken).clamp_min(torch.finfo(torch.float64).tiny))
 
     @property
     def gain(self) -> torch.Tensor:
@@ -92,6 +139,13 @@ class Controller:
     def report(self) -> Report:
         """The pre-flight report of the model as it is now, at this learning rate."""
         return analyze(self._model, self._x, self._y, lr=self._lr, loss=self._loss, p=self._p, q=self._q, memory=self._memory)
+
+    def __repr__(self) -> str:
+        drift = "" if self.drift is None else f", drift {self.drift:.3g}"
+        return (
+            f"cdt.Controller of {len(self._x)} samples, loss {self._loss}, lr {self._lr:g}: closed-loop radius {self.closed_loop_radius:.6g}, "
+            f"{self.refreshes} refreshes{drift}"
+        )
 
 
 def dare(A: Any, B: Any, Q: Any, R: Any) -> _core.RiccatiSolution:
@@ -130,7 +184,7 @@ class Forecast:
             if best is None:
                 continue
             row = self.candidates.index({key: best[key] for key in ("method", "lr", "p")})
-            ax.loglog(self.steps, self.val_loss[row], label=f"{name}, lr {best['lr']:.3g}")
+            ax.loglog(self.steps, self.val_loss[row].cpu(), label=f"{name}, lr {best['lr']:.3g}")
         ax.set_xlabel("steps")
         ax.set_ylabel("validation loss, forecast")
         ax.legend()

@@ -41,23 +41,38 @@ def _values(value: Any) -> Optional[List[str]]:
 class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both have in common: options, checks of what comes, the fit."""
 
-    # Parameters, as the classes below take them.
-    hidden: Union[int, Sequence[int]]
-    activation: Optional[str]
-    method: str
-    ensemble: Optional[int]
-    folds: Optional[int]
-    refit: bool
-    max_seconds: Optional[float]
-    device: str
-    n_jobs: Optional[int]
-    random_state: Any
-    verbose: Any
-    options: Optional[Mapping[str, Any]]
     # What there is after fit.
     n_features_in_: int
     _trained: _core.Trained
     _columns: List[str]
+
+    def __init__(
+        self,
+        hidden: Union[int, Sequence[int]],
+        activation: Optional[str],
+        method: str,
+        ensemble: Optional[int],
+        folds: Optional[int],
+        refit: bool,
+        max_seconds: Optional[float],
+        device: str,
+        n_jobs: Optional[int],
+        random_state: Any,
+        verbose: Any,
+        options: Optional[Mapping[str, Any]],
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.method = method
+        self.ensemble = ensemble
+        self.folds = folds
+        self.refit = refit
+        self.max_seconds = max_seconds
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.options = options
 
     def _more_tags(self) -> Dict[str, Any]:
         return {"allow_nan": True}
@@ -90,6 +105,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             checked = check_array(X, dtype=None, ensure_min_samples=least, estimator=self, **{_FINITE: "allow-nan"})
         self._check_columns(X if is_frame(X) else checked, reset)
         return checked
+
+    def _check_training(self, X: Any, y: Any) -> Any:
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        return self._check_X(X, reset=True)
 
     def _settings(self, seed: int) -> List[Tuple[str, List[str]]]:
         hidden = np.atleast_1d(np.asarray(self.hidden)).tolist()
@@ -170,6 +190,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             add_column(table, name, column_of(X, self._columns.index(name)), text)
         return table
 
+    def _predicted(self, table: _core.Table) -> Tensor:
+        return self._trained.predict(table, threads_of(self.n_jobs))
+
     def encode(self, X: Any) -> Tensor:
         """The features [n, F] that the networks see: encoded and scaled, in the precision of `module_`."""
         table = self._table(X)
@@ -246,20 +269,9 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         verbose: Any = False,
         options: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.method = method
-        self.ensemble = ensemble
-        self.folds = folds
-        self.refit = refit
+        super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options)
         self.intervals = intervals
         self.target_transform = target_transform
-        self.max_seconds = max_seconds
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.options = options
 
     def _more_tags(self) -> Dict[str, Any]:
         return {**super()._more_tags(), "multioutput": True}
@@ -271,9 +283,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTRegressor":
         """Learns y [n], or [n, t], from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
-        if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        X = self._check_X(X, reset=True)
+        X = self._check_training(X, y)
         targets = [str(name) for name in y.columns] if is_frame(y) else [str(getattr(y, "name", None) or "y")]
         y = np.asarray(check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self), dtype=np.float64)
         if y.ndim > 2:
@@ -293,19 +303,15 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictions [n] (of y [n, t]: [n, t]); with return_std also their standard deviations, the noise of a new row included."""
         table = self._table(X)
-        mean = self._shaped(self._trained.predict(table, threads_of(self.n_jobs)))
+        mean = self._shaped(self._predicted(table))
         if not return_std:
             return mean
         return mean, self._shaped(self._trained.deviations(table, threads_of(self.n_jobs)))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Bounds [n, 2] (of y [n, t]: [n, t, 2]) that hold this share of new rows, if they are like those of training."""
-        low, high = self._trained_bounds(X, coverage)
+        low, high = self._trained.bounds(self._table(X), float(coverage), threads_of(self.n_jobs))
         return np.stack([self._shaped(low), self._shaped(high)], -1)
-
-    def _trained_bounds(self, X: Any, coverage: float) -> Tuple[Tensor, Tensor]:
-        table = self._table(X)
-        return self._trained.bounds(table, float(coverage), threads_of(self.n_jobs))
 
     def _shaped(self, values: Tensor) -> Any:
         return values.numpy()[:, 0] if self._single else values.numpy()
@@ -350,25 +356,12 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         verbose: Any = False,
         options: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.method = method
-        self.ensemble = ensemble
-        self.folds = folds
-        self.refit = refit
+        super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options)
         self.class_weight = class_weight
-        self.max_seconds = max_seconds
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.options = options
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTClassifier":
         """Learns the classes y [n] from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
-        if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        X = self._check_X(X, reset=True)
+        X = self._check_training(X, y)
         name = str(getattr(y, "name", None) or "y")
         y = column_or_1d(y, warn=True)
         _validation.assert_all_finite(y, input_name="y")
@@ -397,8 +390,7 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each class [n, C], in the order of `classes_`."""
-        table = self._table(X)
-        found = self._trained.predict(table, threads_of(self.n_jobs)).numpy()
+        found = self._predicted(self._table(X)).numpy()
         codes = [int(name) for name in self._trained.classes]
         if len(codes) == len(self.classes_):
             return found
@@ -408,5 +400,5 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row [n]."""
-        proba = self.predict_proba(X)
+        proba = self.predict_proba(X)  # first: it says what is not fitted yet
         return self.classes_[proba.argmax(axis=1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, List, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -12,61 +12,16 @@ from torch import Tensor, nn
 
 from . import _core
 from ._frames import add_column, column_of, is_frame, names_of, threads_of
-
-
-class ScaledLinear(nn.Linear):
-    """x (f W)ᵀ + g b: a layer whose parametrisation has factors f and g."""
-
-    def __init__(self, inputs: int, outputs: int, bias: bool, weight_factor: float, bias_factor: float) -> None:
-        super().__init__(inputs, outputs, bias)
-        self.weight_factor = weight_factor
-        self.bias_factor = bias_factor
-
-    def forward(self, x: Tensor) -> Tensor:
-        bias = None if self.bias is None else self.bias * self.bias_factor
-        return nn.functional.linear(x, self.weight * self.weight_factor, bias)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, factors={self.weight_factor:.4g}, {self.bias_factor:.4g}"
-
-
-class Erf(nn.Module):
-    """erf(x), elementwise."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.erf(x)
-
-
-_ACTIVATIONS: Dict[str, Any] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU, "softplus": nn.Softplus, "erf": Erf}
-
-
-def _layer(weight: Tensor, bias: Optional[Tensor], weight_factor: float, bias_factor: float) -> nn.Linear:
-    outputs, inputs = weight.shape
-    layer: nn.Linear
-    if weight_factor == 1 and (bias is None or bias_factor == 1):
-        layer = nn.Linear(inputs, outputs, bias is not None)
-    else:
-        layer = ScaledLinear(inputs, outputs, bias is not None, weight_factor, bias_factor)
-    layer.weight = nn.Parameter(weight)
-    if bias is not None:
-        layer.bias = nn.Parameter(bias)
-    return layer
-
-
-def _network(activation: str, layers: List[Tuple[Tensor, Optional[Tensor], float, float]]) -> nn.Sequential:
-    modules: List[nn.Module] = []
-    for layer in layers:
-        if modules:
-            modules.append(_ACTIVATIONS[activation]())
-        modules.append(_layer(*layer))
-    return nn.Sequential(*modules)
+from ._model import as_tensor
+from ._networks import ScaledPictures, nearest_probabilities, network_of
 
 
 class EnsembleModule(nn.Module):
-    """Encoded features [n, F] to predictions: of numbers [n, t] in the units of the training data, of classes probabilities [n, C].
+    """Encoded features [n, F], or pictures [n, c, h, w] in [0, 1], to predictions: of numbers [n, t] in the units of the training data, of classes
+    probabilities [n, C].
 
-    `members` are the networks, each an nn.Sequential. Their outputs are averaged, held to the range of the training targets, and scaled back; of classes
-    their probabilities are averaged.
+    `members` are the networks. Their outputs are averaged, held to the range of the training targets, and scaled back; of classes their probabilities are
+    averaged.
     """
 
     offset: Tensor
@@ -78,8 +33,10 @@ class EnsembleModule(nn.Module):
 
     def __init__(self, trained: _core.Trained) -> None:
         super().__init__()
-        self.members = nn.ModuleList(_network(activation, layers) for activation, layers in trained.members())
+        self.scaling: nn.Module = nn.Identity() if trained.pictures is None else ScaledPictures(trained.pictures, trained.dtype)
+        self.members = nn.ModuleList(network_of(member) for member in trained.members())
         self.classes = bool(trained.classes)
+        self.squares = trained.squares
         self.temperature = trained.temperature
         targets = trained.targets()
         self.any_log = any(target["log"] for target in targets)
@@ -89,9 +46,10 @@ class EnsembleModule(nn.Module):
         self.register_buffer("log", torch.tensor([target["log"] for target in targets]))
 
     def forward(self, x: Tensor) -> Tensor:
+        x = self.scaling(x)
         outputs = [member(x).double() for member in self.members]
         if self.classes:
-            outputs = [torch.softmax(z / self.temperature, 1) for z in outputs]
+            outputs = [nearest_probabilities(z) if self.squares else torch.softmax(z / self.temperature, 1) for z in outputs]
         mean = torch.stack(outputs).mean(0)
         if self.classes:
             return mean
@@ -104,10 +62,10 @@ class EnsembleModule(nn.Module):
 class Run:
     """A finished run of `cdt train`: its encoding, its networks and their intervals. Made by `cdt.load`."""
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str, trained: _core.Trained, n_jobs: Optional[int] = None) -> None:
+        self.path = path
         self.n_jobs = n_jobs
-        self._trained: _core.Trained = _core.load_run(self.path)
+        self._trained = trained
 
     @property
     def columns(self) -> List[str]:
@@ -134,6 +92,7 @@ class Run:
         """What predicts, as a plain torch.nn.Module: `run.module(run.encode(frame))` is `run.predict(frame)` to rounding.
 
         A new module each time, in the precision that the run was trained in; torch.jit.trace and torch.onnx.export take it.
+        (Layers of networks for pictures have the factors of their parametrisation in their weights.)
         """
         return EnsembleModule(self._trained)
 
@@ -180,8 +139,43 @@ class Run:
         return table
 
 
+class PictureRun(Run):
+    """A finished run of `cdt train` on pictures. It predicts what a folder holds, a JPEG, PNG or IDX file, or a tensor or array of pictures [n, c, h, w] in [0, 1]
+    (or whole numbers to 255). Made by `cdt.load`."""
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """Of a picture: channels, height, width. Those of files are brought to it."""
+        assert self._trained.pictures is not None
+        return tuple(self._trained.pictures["shape"])
+
+    def read(self, path: Union[str, "os.PathLike[str]"]) -> Tuple[List[str], Tensor]:
+        """Names of the pictures below a folder, or in a file, in the order of predictions; and the pictures [n, c, h, w]."""
+        table = _core.picture_table(os.fspath(path), self.shape)
+        return table.names, table.pictures()
+
+    def encode(self, frame: Any) -> Tensor:
+        """Pictures [n, c, h, w] in [0, 1], as `module` takes them, in the precision of the networks."""
+        return self._table(frame).pictures().to(self._trained.dtype)
+
+    def __repr__(self) -> str:
+        what = " × ".join(str(side) for side in self.shape)
+        return f"<cdt run {self.path!r}: {len(self._trained.members())} networks predict the classes {', '.join(self.classes)} of pictures {what}>"
+
+    def _table(self, frame: Any) -> _core.Table:
+        if isinstance(frame, (str, os.PathLike)):
+            return _core.picture_table(os.fspath(frame), self.shape)
+        x = as_tensor(frame, None, "the pictures").detach().cpu()
+        if x.dim() != 4 or tuple(x.shape[1:]) != self.shape:
+            raise ValueError(f"expected pictures of the shape [n, {', '.join(map(str, self.shape))}], but came {list(x.shape)}")
+        x = x.float() if x.is_floating_point() else x.float() / 255
+        if x.numel() > 0 and not (x.min() >= 0 and x.max() <= 1):
+            raise ValueError(f"expected pictures in [0, 1], or whole numbers to 255, but came {x.min():.4g} to {x.max():.4g}")
+        return _core.tensor_table(x)
+
+
 def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None) -> Run:
-    """A run folder of the program: what `cdt train … --out run1` has written.
+    """A run folder of the program: what `cdt train … --out run1` has written. Of a run on pictures it is a PictureRun.
 
     >>> run = cdt.load("run1")                                   # doctest: +SKIP
     >>> run.predict(pandas.read_csv("new.csv"))                  # doctest: +SKIP
@@ -194,4 +188,6 @@ def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None) 
         ...
     ValueError: no such folder: expected the folder of a run
     """
-    return Run(path, n_jobs=n_jobs)
+    path = os.fspath(path)
+    trained = _core.load_run(path)
+    return (Run if trained.pictures is None else PictureRun)(path, trained, n_jobs)

@@ -19,7 +19,8 @@ class Guarded:
     """Guarded controlled descent: a trust-region step in the space of outputs, checked before it is kept.
 
     loss = opt.step(x, y) takes one step on these samples, all of them or a mini-batch, and returns the loss before it. No learning rate is needed;
-    of quadratic losses no step raises the loss of the samples it was given.
+    of quadratic losses no step raises the loss of the samples it was given. Samples other than those of the last step are linearized anew: a kernel, whose
+    time grows with the square to cube of samples × outputs.
 
     Where the loss is your own sum of squares, loss = opt.step(closure): the function takes nothing and returns the residuals, any shape, with their
     graph, of which the mean square (loss="mse") is lowered. Physics-informed networks are trained so.
@@ -137,6 +138,8 @@ class Guarded:
             residuals = self._closure()
         if not isinstance(residuals, torch.Tensor):
             raise ValueError(f"the closure must return the residuals as one tensor, but returned {type(residuals).__name__}; torch.cat joins them")
+        if residuals.dim() == 0:
+            raise ValueError("the closure must return the residuals, whose mean square is the loss, not the loss itself; one residual alone is residual.reshape(1)")
         return residuals
 
     def _residual_row(self, _: torch.Tensor) -> torch.Tensor:

@@ -26,6 +26,8 @@ class Report:
         return copy
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._fields:
+            raise KeyError(f"{name!r}: the report has {', '.join(self._fields)}")
         return self._fields[name]
 
     def __repr__(self) -> str:

@@ -1,4 +1,7 @@
 /// Analysis, controllers, forecasts.
+#include "interruptible.h"
+// Python first, as its headers want it
+
 #include <cdt/analysis/report.h>
 #include <cdt/control/cross_entropy.h>
 #include <cdt/control/forecast.h>
@@ -6,10 +9,9 @@
 #include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/findings.h>
-
-#include "model.h"
 
 namespace cdt::python {
 namespace py = pybind11;
@@ -29,16 +31,6 @@ Analysis as_analysis(const study::Findings& findings) {
   return {study::to_text(findings), study::to_json(findings), findings.modes.values};
 }
 
-study::Findings analyze_model(const kernel::Model& model, train::TrainData data,
-                              study::AnalysisOptions options, const std::string& loss) {
-  options.loss = dynamics::parse_loss(loss);
-  options.progress = [](int64_t, int64_t) { check_signals(); };
-  train::TrainOptions plain;
-  plain.method = train::Method::kAdam;  // asks nothing of the loss
-  plain.loss = options.loss;
-  return study::analyze(model, train::prepare(std::move(data), model, plain), options);
-}
-
 train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<Tensor>& x_val,
                          const std::optional<Tensor>& y_val) {
   train::TrainData data;
@@ -54,13 +46,31 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  const std::string& loss, std::optional<double> lr, double p, double q,
                  int64_t trial_steps, std::optional<int64_t> memory) {
   study::AnalysisOptions options;
+  options.loss = dynamics::parse_loss(loss);
+  options.progress = [](int64_t, int64_t) { check_signals(); };
   options.learning_rate = lr;
   options.p = p;
   options.q = q;
   options.trial_steps = trial_steps;
   options.forecast = x_val.has_value();
   if (memory) options.memory_bytes = *memory;
-  return as_analysis(analyze_model(model, data_of(x, y, x_val, y_val), options, loss));
+  train::TrainOptions plain;
+  plain.method = train::Method::kAdam;  // asks nothing of the loss
+  plain.loss = options.loss;
+  train::TrainData data;
+  kernel::Ntk start;
+  {
+    const py::gil_scoped_release unlocked;
+    data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
+    start = study::start_kernel(model, data, options);
+    if (options.forecast || trial_steps > 0) {  // these ask the model again
+      return as_analysis(study::analyze(model, start, data, options));
+    }
+  }
+  options.progress = nullptr;
+  return decompose_interruptibly(start.theta.size(0), start.theta.device(), [=] {
+    return as_analysis(study::analyze(model, start, data, options));
+  });
 }
 
 /// Of a kernel that somebody has: Θ in float64, from a matrix that once had `precision`.
@@ -157,6 +167,29 @@ class Controller {
       controller_;
 };
 
+std::shared_ptr<Controller> make_controller(const Tensor& theta, const Tensor& outputs,
+                                            const Tensor& labels, const std::string& loss,
+                                            double lr, double p, double q,
+                                            const std::optional<Tensor>& Q,
+                                            const std::optional<Tensor>& R, bool single) {
+  return std::make_shared<Controller>(theta, outputs, labels, loss, lr, p, q, Q, R, single);
+}
+
+control::RiccatiSolution dare(const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R) {
+  return control::solve_riccati(A, B, Q, R);
+}
+
+/// A function of a matrix [n, n] and more, on copies of its arguments.
+template <auto function>
+auto interruptibly() {
+  return []<class Result, class... Rest>(Result (*)(const Tensor&, Rest...)) {
+    return [](const Tensor& matrix, std::decay_t<Rest>... rest) {
+      return decompose_interruptibly(matrix.dim() > 0 ? matrix.size(0) : 0, matrix.device(),
+                                     [=] { return function(matrix, rest...); });
+    };
+  }(function);
+}
+
 /// Labels as the library wants them.
 Tensor prepared_labels(const kernel::Model& model, const Tensor& x, const Tensor& y,
                        const std::string& loss) {
@@ -164,6 +197,13 @@ Tensor prepared_labels(const kernel::Model& model, const Tensor& x, const Tensor
   plain.method = train::Method::kAdam;
   plain.loss = dynamics::parse_loss(loss);
   return train::prepare(data_of(x, y, {}, {}), model, plain).y;
+}
+
+/// How the local model's outputs move in one step of gradient descent: −αΘ∂L/∂ŷ [r, n_L].
+Tensor local_step(const std::string& loss, const Tensor& theta, double lr, const Tensor& y_hat,
+                  const Tensor& y) {
+  const Tensor gradient = dynamics::loss_gradient(dynamics::parse_loss(loss), y_hat, y);
+  return theta.mv(gradient.reshape({-1})).mul_(-lr).view_as(y_hat);
 }
 
 control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Tensor& y,
@@ -230,12 +270,7 @@ void bind_control(py::module_& module) {
       .def_readonly("relative_residual", &control::RiccatiSolution::relative_residual)
       .def_readonly("closed_loop_radius", &control::RiccatiSolution::closed_loop_radius)
       .def_readonly("iterations", &control::RiccatiSolution::iterations);
-  module.def(
-      "dare",
-      [](const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R) {
-        return control::solve_riccati(A, B, Q, R);
-      },
-      py::arg("A"), py::arg("B"), py::arg("Q"), py::arg("R"), Unlocked());
+  module.def("dare", interruptibly<dare>(), py::arg("A"), py::arg("B"), py::arg("Q"), py::arg("R"));
 
   py::class_<Analysis>(module, "Analysis")
       .def_readonly("text", &Analysis::text)
@@ -243,21 +278,23 @@ void bind_control(py::module_& module) {
       .def_readonly("eigenvalues", &Analysis::eigenvalues);
   module.def("analyze", &analyze, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
              py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-             py::arg("trial_steps"), py::arg("memory"), Unlocked());
-  module.def("analyze_kernel", &analyze_kernel, py::arg("theta"), py::arg("y"), py::arg("outputs"),
-             py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"), py::arg("single"),
-             Unlocked());
+             py::arg("trial_steps"), py::arg("memory"));
+  module.def("analyze_kernel", interruptibly<analyze_kernel>(), py::arg("theta"), py::arg("y"),
+             py::arg("outputs"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
+             py::arg("single"));
 
-  py::class_<Controller>(module, "Controller")
-      .def(py::init<const Tensor&, const Tensor&, Tensor, const std::string&, double, double,
-                    double, const std::optional<Tensor>&, const std::optional<Tensor>&, bool>(),
-           py::arg("theta"), py::arg("outputs"), py::arg("labels"), py::arg("loss"), py::arg("lr"),
-           py::arg("p"), py::arg("q"), py::arg("Q"), py::arg("R"), py::arg("single"), Unlocked())
+  py::class_<Controller, std::shared_ptr<Controller>>(module, "Controller")
+      .def(py::init(interruptibly<make_controller>()), py::arg("theta"), py::arg("outputs"),
+           py::arg("labels"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
+           py::arg("Q"), py::arg("R"), py::arg("single"))
       .def("augment", &Controller::augment, py::arg("y_hat"), Unlocked())
       .def_property_readonly("gain", &Controller::gain)
       .def_property_readonly("closed_loop_radius", &Controller::radius);
   module.def("prepared_labels", &prepared_labels, py::arg("model"), py::arg("x"), py::arg("y"),
              py::arg("loss"), Unlocked());
+
+  module.def("local_step", &local_step, py::arg("loss"), py::arg("theta"), py::arg("lr"),
+             py::arg("y_hat"), py::arg("y"), Unlocked());
 
   py::class_<control::Forecast>(module, "Forecast")
       .def_property_readonly("candidates", &candidates)

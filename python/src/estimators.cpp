@@ -1,5 +1,6 @@
 /// What estimators and loaded runs need of the library: tables, models that predict, learning.
 #include "interruptible.h"
+#include "pictures.h"
 // Python first, as its headers want it
 
 #include <cdt/core/error.h>
@@ -77,20 +78,17 @@ void add_texts(data::Table& table, const std::string& name, const Codes& codes,
 }
 
 /// A model that predicts in float64, whatever it was trained in: so predictions do not depend, but
-/// for the last bits of float64, on which rows are asked for together. Never changes once it is
-/// made.
+/// for the last bits of float64, on which rows are asked for together. (Of pictures in its own
+/// precision, as the program: float64 takes several times as long.) Never changes once it is made.
 struct Trained {
   study::TrainedModel model;
   torch::ScalarType dtype = torch::kFloat32;  ///< that it was trained and is saved in
 
-  explicit Trained(study::TrainedModel found, const std::string& source = "the model")
-      : model(std::move(found)) {
-    CDT_REQUIRE(!model.preprocess.pictures, source,
-                ": expected a model of tables, but it is one of pictures");
+  explicit Trained(study::TrainedModel found) : model(std::move(found)) {
     dtype = model.predictor.members.at(0)->dtype();
     for (const nn::Network& member : model.predictor.members) {
       member->to(torch::kCPU);
-      member->to(torch::kFloat64);
+      if (!model.preprocess.pictures) member->to(torch::kFloat64);
     }
   }
 };
@@ -115,7 +113,7 @@ std::shared_ptr<Trained> load_run(const std::string& path) {
   const py::gil_scoped_release unlocked;
   const run::RunFolder folder(path);
   return std::make_shared<Trained>(
-      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())), path);
+      run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())));
 }
 
 /// What `of` makes of blocks of rows, one below the other; each of its tensors by itself. Intervals
@@ -230,13 +228,16 @@ py::list targets_of(const Trained& trained) {
   return targets;
 }
 
-/// Of each member its record and its layers: weight, bias or None, and the factors of both.
+/// Of each member its activation and its layers: weight, bias or None, and the factors of both; of
+/// networks for pictures a description.
 py::list members_of(const Trained& trained) {
   py::list members;
   for (const nn::Network& member : trained.model.predictor.members) {
     const auto mlp = member.as<nn::MlpImpl>();
-    CDT_REQUIRE(mlp, "only a network of the architecture mlp becomes a torch.nn.Module, not ",
-                member->architecture());
+    if (!mlp) {
+      members.append(describe_network(member, trained.dtype));
+      continue;
+    }
     py::list layers;
     for (size_t layer = 0; layer < mlp->depth(); ++layer) {
       const auto copy = [&](const Tensor& tensor) -> py::object {
@@ -346,7 +347,11 @@ void bind_estimators(py::module_& module) {
       .def(py::init(&make_table), py::arg("source"), py::arg("rows"))
       .def("add_numbers", &add_numbers, py::arg("name"), py::arg("numbers"))
       .def("add_texts", &add_texts, py::arg("name"), py::arg("codes"), py::arg("categories"))
-      .def_property_readonly("rows", &data::Table::rows);
+      .def_property_readonly("rows", &data::Table::rows)
+      .def_property_readonly("names", &picture_names)
+      .def("pictures", &all_pictures);
+  module.def("picture_table", &picture_table, py::arg("path"), py::arg("shape"));
+  module.def("tensor_table", &tensor_table, py::arg("x"));
   const auto has_intervals = [](const Trained& t) { return t.model.intervals.has_value(); };
   py::class_<Trained, std::shared_ptr<Trained>>(module, "Trained")
       .def("encode", &encode, py::arg("table"), py::arg("threads"))
@@ -364,6 +369,10 @@ void bind_estimators(py::module_& module) {
                                           : std::vector<std::string>();
                              })
       .def_property_readonly("has_intervals", has_intervals)
+      .def_property_readonly("squares",
+                             [](const Trained& t) { return t.model.preprocess.targets[0].squares; })
+      .def_property_readonly("pictures",
+                             [](const Trained& t) { return picture_features(t.model.preprocess); })
       .def_property_readonly("temperature",
                              [](const Trained& t) { return t.model.predictor.temperature; })
       .def_property_readonly(

@@ -1,5 +1,6 @@
 /// Kernels and products with derivatives.
 #include <cdt/core/error.h>
+#include <cdt/core/memory.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/linearization.h>
@@ -23,6 +24,23 @@ torch::ScalarType dtype_of(const py::object& dtype) {
   return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
 }
 
+/// From so many bytes on, one output alone, a kernel is asked for its room first.
+constexpr double kLargeKernel = 1 << 28;
+
+/// Allocation that fails, or a system that kills, tells less.
+void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
+                  torch::ScalarType dtype) {
+  if (!x.device().is_cpu() || x.dim() == 0 || x2.dim() == 0) return;
+  const auto entries = static_cast<double>(x.size(0)) * static_cast<double>(x2.size(0));
+  const auto size = static_cast<double>(c10::elementSize(dtype));
+  if (entries * size < kLargeKernel) return;
+  const torch::NoGradGuard no_graph;
+  const int64_t outputs = model.forward(x.narrow(0, 0, 1)).numel();
+  require_memory(entries * size * static_cast<double>(outputs * outputs),
+                 c10::str("the kernel [", x.size(0) * outputs, ", ", x2.size(0) * outputs,
+                          "] (cdt.NTK has products with it, and no matrix)"));
+}
+
 kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional<Tensor>& x2,
                 std::optional<int64_t> memory, const py::object& accumulate) {
   kernel::NtkOptions options;
@@ -30,6 +48,7 @@ kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional
   options.accumulate = dtype_of(accumulate);
   options.progress = [](int64_t, int64_t) { check_signals(); };
   const py::gil_scoped_release unlocked;
+  require_room(model, x, x2.value_or(x), options.accumulate);
   return x2 ? kernel::empirical_ntk(model, x, *x2, options)
             : kernel::empirical_ntk(model, x, options);
 }

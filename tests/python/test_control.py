@@ -89,6 +89,83 @@ def test_gain_is_that_of_scalar_problems():
     assert controller.closed_loop_radius == pytest.approx((1 - s * (1 + k)).abs().max().item(), rel=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["mse", "sse", "cross-entropy"])
+def test_drift_is_the_step_s_distance_from_the_local_model(loss):
+    """The local model's step by a Jacobian and autograd's gradient of PyTorch's own loss."""
+    model, x, y = problem(outputs=3)
+    labels = y.argmax(1) if loss == "cross-entropy" else y
+    of = {"mse": F.mse_loss, "sse": lambda y_hat, y: 0.5 * ((y_hat - y) ** 2).sum(), "cross-entropy": F.cross_entropy}[loss]
+    lr = {"mse": 0.3, "sse": 0.01, "cross-entropy": 0.3}[loss]
+    controller = cdt.Controller(model, x, labels, lr=lr, loss=loss)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    J, y_hat = jacobian(model, x), model(x)
+    augmented = controller.augment(y_hat)
+    assert controller.drift is None
+    leaf = y_hat.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(of(leaf, augmented), leaf)
+    of(y_hat, augmented).backward()
+    optimizer.step()
+    after = model(x)
+    controller.augment(after)
+    taken = (after - y_hat).detach().reshape(-1)
+    expected = (taken + lr * J @ (J.t() @ gradient.reshape(-1))).norm() / taken.norm()
+    assert 1e-4 < expected < 1
+    assert controller.drift == pytest.approx(expected.item(), rel=1e-7)
+    assert "0 refreshes, drift" in repr(controller)
+
+
+def test_a_linear_model_does_not_drift():
+    torch.manual_seed(0)
+    model, x, y = nn.Linear(5, 1).double(), torch.randn(9, 5, dtype=torch.float64), torch.randn(9, dtype=torch.float64)
+    controller = cdt.Controller(model, x, y, lr=2.0, refresh_above=1e-6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
+    for _ in range(5):
+        y_hat = model(x).squeeze(1)
+        loss = F.mse_loss(y_hat, controller.augment(y_hat))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert controller.drift < 1e-9 and controller.refreshes == 0
+
+
+def test_refreshes_keep_a_loop_that_drift_would_lose():
+    def train(**settings):
+        torch.manual_seed(0)
+        x = torch.randn(60, 4)
+        y = torch.sin(2 * x[:, 0]) * x[:, 1]
+        model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+        controller = cdt.Controller(model, x, y, lr=3.0, **settings)
+        optimizer = torch.optim.SGD(model.parameters(), lr=3.0)
+        for _ in range(100):
+            y_hat = model(x).squeeze(1)
+            loss = F.mse_loss(y_hat, controller.augment(y_hat))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return F.mse_loss(model(x).squeeze(1), y).item(), controller.refreshes
+
+    with pytest.raises(RuntimeError, match="diverged at lr=3 after 0 refreshes.*refresh_above"):
+        train()
+    loss, refreshes = train(refresh_above=0.5)
+    assert loss < 1e-3 and 0 < refreshes < 100
+
+
+def test_wrong_settings_are_named():
+    model, x, y = problem()
+    with pytest.raises(ValueError, match="refresh_above must be 0 or more, or None, but came -1"):
+        cdt.Controller(model, x, y, lr=0.1, refresh_above=-1)
+    with pytest.raises(ValueError, match='such as "mse".*but a MSELoss came'):
+        cdt.Controller(model, x, y, lr=0.1, loss=nn.MSELoss())
+    with pytest.raises(KeyError, match="lrmax.*lr_max"):
+        cdt.analyze(model, x, y)["lrmax"]
+
+
+def test_a_kernel_beyond_memory_is_refused_before_it_is_begun():
+    model = nn.Linear(1, 3)
+    with pytest.raises(ValueError, match=r"the kernel \[9000000, 9000000\] .*cdt.NTK.* needs .* GB of memory"):
+        cdt.ntk(model, torch.zeros(3_000_000, 1))
+
+
 def test_general_weights():
     linalg = pytest.importorskip("scipy.linalg")
     model, x, y = problem()
@@ -185,8 +262,10 @@ def test_cross_entropy():
 def test_wrong_shapes_are_named():
     model, x, y = problem()
     controller = cdt.Controller(model, x, y, lr=0.1)
-    with pytest.raises(ValueError, match="designed for 24 outputs, these are 22"):
+    with pytest.raises(ValueError, match="outputs on all of x, 24 numbers, but 22 came.*mini-batches"):
         controller.augment(model(x[:11]))
+    with pytest.raises(ValueError, match="a ndarray came"):
+        controller.augment(model(x).detach().numpy())
     with pytest.raises(ValueError, match="labels must have shape"):
         cdt.Controller(model, x, y[:5], lr=0.1)
     with pytest.raises(ValueError, match="loss"):

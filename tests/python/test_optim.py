@@ -283,7 +283,7 @@ def test_unknown_settings_are_named():
         cdt.fit(model, x, y, steps="many")
     with pytest.raises(ValueError, match="method"):
         cdt.fit(model, x, y, method="newton")
-    with pytest.raises(ValueError, match="expected a name, but a MSELoss came"):
+    with pytest.raises(ValueError, match='expected a name, such as "mse".*but a MSELoss came'):
         cdt.fit(model, x, y, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="goal must be"):
         cdt.fit(model, x, y, goal="win")
@@ -327,3 +327,11 @@ def _safetensors(path):
             first, last = entry["data_offsets"]
             tensors[name] = torch.from_numpy(np.frombuffer(content[8 + length + first : 8 + length + last], dtype=np.float64).reshape(entry["shape"]).copy())
     return [tensors[name] for name in sorted(tensors, key=lambda n: (n.split(".")[-2], n.split(".")[-1] == "bias"))]
+
+
+def test_what_is_no_model_and_no_residuals_is_named():
+    model, x, y = nn.Linear(3, 1), torch.randn(4, 3), torch.randn(4, 1)
+    with pytest.raises(ValueError, match="expected the module itself"):
+        cdt.optim.Guarded(model.parameters())
+    with pytest.raises(ValueError, match="must return the residuals.*not the loss itself"):
+        cdt.optim.Guarded(model).step(lambda: F.mse_loss(model(x), y))

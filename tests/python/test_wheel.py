@@ -23,7 +23,7 @@ def test_wheel_installs_and_works(tmp_path):
     done = subprocess.run([python, "-c", code], check=True, env=fresh, cwd=tmp_path, capture_output=True, text=True)
     where, version, total = done.stdout.split()
     assert where.startswith(str(tmp_path / "venv")) and version == cdt.__version__ and float(total) == 6.0
-    # Another PyTorch is refused, in words.
-    code = "import torch; torch.__version__ = '9.9'; import cdt"
-    refused = subprocess.run([python, "-c", code], env=fresh, cwd=tmp_path, capture_output=True, text=True)
-    assert "ImportError: this cdt was built for PyTorch" in refused.stderr and "9.9" in refused.stderr
+    # Another PyTorch, and another Python, are refused in words.
+    for change, words in (("torch.__version__ = '9.9'", "built for PyTorch"), ("sys.version_info = (9, 9)", "built for Python")):
+        refused = subprocess.run([python, "-c", f"import sys, torch; {change}; import cdt"], env=fresh, cwd=tmp_path, capture_output=True, text=True)
+        assert f"ImportError: this cdt was {words}" in refused.stderr and "9.9" in refused.stderr
