@@ -29,6 +29,13 @@ Aside::Aside(torch::Device device, size_t number) {
   inside_ = thread_stream(device, number);
 }
 
+Aside::~Aside() {
+  try {
+    join();
+  } catch (const c10::Error&) {  // the device has failed, and somebody is saying so already
+  }
+}
+
 void Aside::run(const std::function<void()>& work) {
   if (!inside_) return work();
   follow(*inside_, *outside_);

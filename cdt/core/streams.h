@@ -22,7 +22,8 @@ class Aside {
  public:
   /// Those of one number are in order with each other.
   Aside(torch::Device device, size_t number);
-  ~Aside() { join(); }
+  /// Joins, if nobody has.
+  ~Aside();
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 

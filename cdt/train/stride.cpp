@@ -16,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kMostSteps = 256;
 /// Of the first stride, whose steps nobody has timed.
 constexpr int64_t kFirstSteps = 16;
+/// Recording takes as long as some dozen steps.
+constexpr int64_t kWorthRecording = 16;
 /// Of a stride: progress and interruptions wait no longer.
 constexpr double kSeconds = 0.05;
 
@@ -60,7 +62,7 @@ int64_t Strides::length(int64_t step) const {
 }
 
 /// What the sequences use is where it was, until there is another linearization.
-void Strides::prepare() {
+void Strides::prepare(int64_t step) {
   if (linearizations_ == method_.linearizations()) return;
   linearizations_ = method_.linearizations();
   playback_.reset();
@@ -71,8 +73,9 @@ void Strides::prepare() {
   now_ = torch::zeros({1}, numbers.dtype(torch::kInt64));
   rows_ = validation_ = Tensor();
   rehearsed_ = false;
-  playback_ = make_playback({[this] { step(); }, [this] { validate(); }}, setup_->model.device(),
-                            options_.record);
+  playback_ =
+      make_playback({[this] { this->step(); }, [this] { validate(); }}, setup_->model.device(),
+                    options_.record && method_.blind()->left(step) >= kWorthRecording);
 }
 
 void Strides::step() {
@@ -94,6 +97,7 @@ void Strides::step() {
   });
   if (shrinks) aside.join();  // the numbers are of the parameters, too
   pass->move((heading.seed * plan[0]).reshape(outputs.sizes()), shrinks ? plan[1] : Tensor());
+  aside.join();
 }
 
 void Strides::validate() {
@@ -107,7 +111,7 @@ void Strides::validate() {
 std::vector<BlindRow> Strides::take(int64_t step, int64_t count) {
   const kernel::AutogradScope scope;
   const auto begin = Clock::now();
-  prepare();
+  prepare(step);
   BlindSteps& blind = *method_.blind();
   std::vector<BlindRow> found(static_cast<size_t>(count));
   std::vector<double> plan;

@@ -46,7 +46,7 @@ class Strides {
  private:
   enum Sequences : size_t { kStep, kValidate };
 
-  void prepare();
+  void prepare(int64_t step);
   void step();
   void validate();
   void pace(int64_t count, double seconds);
