@@ -132,7 +132,7 @@ def training(build, data):
         return
     found = json.loads(done.stdout)
     print(f"\nTraining: revision {found['revision'][:7]}, LibTorch {found['libtorch']}")
-    small, large = (found[key] for key in found if key.startswith(("mlp", "alexnet")))
+    small, large = (next(found[key] for key in found if key.startswith(name)) for name in ("mlp", "alexnet"))
     eager = {"MLP": eager_step(NETWORKS["mlp3"][1], (358, 79), 1), "AlexNet": eager_step(alexnet, (77, 3, 96, 96), 2)}
     print("\n| step | default | looked at each step | stride | recorded | PyTorch eager | bar |\n|---|---|---|---|---|---|---|")
     for title, rows in (("MLP", small), ("AlexNet", large)):

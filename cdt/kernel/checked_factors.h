@@ -51,6 +51,12 @@ class CheckedFactors {
   PendingChecks& checks() { return checks_; }
   /// Reads what has been asked of the device, and throws if anything is wrong.
   void settle() { checks_.settle(); }
+  /// Makes the checks of work that was done again where it was, and whose numbers have been
+  /// gathered.
+  void judge_again() {
+    self_check_ = 0;
+    checks_.judge();
+  }
   /// After work that has proved itself: the model's next kernel of this shape is planned as this
   /// one was.
   void remember_plan() const;

@@ -235,13 +235,11 @@ void Factorizer::differentiate_sites() {
 
 /// One backward pass with random weights v: gives Jᵀv for the self-check, and shows at each site
 /// whether the gradient of sample i's rows answers to sample i's outputs alone, as the rules
-/// assume; of several dimensions along which samples could lie, it tells which. Sizes differ as
-/// well as signs: samples of equal weight could be taken for each other unseen.
+/// assume; of several dimensions along which samples could lie, it tells which.
 void Factorizer::probe() {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(options_.seed);
-  const Tensor sizes = torch::rand({samples_, width_}, generator, torch::kFloat64) + 0.5;
-  const Tensor signs = torch::randint(0, 2, {samples_, width_}, generator, torch::kFloat64) * 2 - 1;
-  probe_ = (sizes * signs).to(recording_.outputs.options().requires_grad(false));
+  probe_ = options_.probe.defined() ? options_.probe
+                                    : make_probe(options_.seed, samples_, width_,
+                                                 recording_.outputs.options().requires_grad(false));
   std::vector<Edge> edges;
   for (const LiveSite& live : live_) edges.push_back(live.site->edge);
   for (const Tensor& p : model_.parameters()) {
@@ -443,6 +441,15 @@ FactorCost Factorizer::cost() const {
 }
 
 }  // namespace
+
+/// Sizes differ as well as signs: samples of equal weight could be taken for each other unseen.
+Tensor make_probe(uint64_t seed, int64_t samples, int64_t outputs,
+                  const torch::TensorOptions& options) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const Tensor sizes = torch::rand({samples, outputs}, generator, torch::kFloat64) + 0.5;
+  const Tensor signs = torch::randint(0, 2, {samples, outputs}, generator, torch::kFloat64) * 2 - 1;
+  return (sizes * signs).to(options);
+}
 
 Factors factorize(const Model& model, const Tensor& x, const FactorOptions& options,
                   PendingChecks& checks) {

@@ -55,6 +55,7 @@ struct FactorOptions {
   int64_t first_output = 0;
   int64_t outputs = 0;  ///< from the first one on; 0 for all
   uint64_t seed = 0;    ///< of the probe
+  torch::Tensor probe;  ///< undefined: made from the seed
   /// As an earlier factorization has found them; none: the probe tells, and is waited for.
   std::optional<std::vector<int64_t>> sample_dimensions;
 };
@@ -66,6 +67,10 @@ struct FactorOptions {
 /// @throws StalePlan, now or from the checks, if samples do not lie where they did.
 Factors factorize(const Model& model, const torch::Tensor& x, const FactorOptions& options,
                   PendingChecks& checks);
+
+/// The random weights v [b, c] of a self-check.
+torch::Tensor make_probe(uint64_t seed, int64_t samples, int64_t outputs,
+                         const torch::TensorOptions& options);
 
 /// What one sample costs, from a recording of the first one or two. (Depends on the model and on
 /// the shape of a sample alone: whoever plans often may keep it.)

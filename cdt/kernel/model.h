@@ -67,6 +67,8 @@ class Model {
   torch::Device device() const { return parameters_.front().device(); }
   /// How kernels of this model were made before; copies share it.
   PlanMemory& plans() const { return *plans_; }
+  /// The same model, with nothing kept of earlier kernels.
+  Model without_plans() const { return {forward_, parameters_}; }
 
  private:
   Forward forward_;

@@ -2,6 +2,7 @@
 #include <cdt/kernel/block_product.h>
 #include <cdt/kernel/checked_factors.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/recorded_kernel.h>
 #include <cdt/kernel/tiling.h>
 
 #include <algorithm>
@@ -30,6 +31,7 @@ class Assembler {
         slice_(slice_entries(options.memory_bytes, source.model().device())) {}
 
   Ntk symmetric(const Tensor& x);
+  Ntk unsettled(const Tensor& x);
   Ntk rectangular(const Tensor& x, const Tensor& x_prime);
 
  private:
@@ -38,7 +40,9 @@ class Assembler {
   Tensor images_of(const Factors& factors) const;
   void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
                      const Tensor& image);
+  Ntk result(const std::vector<Tensor>& outputs);
   Ntk finish(const std::vector<Tensor>& outputs);
+  std::vector<Tensor> add_blocks(const Tensor& x, const std::vector<Block>& blocks);
   void report(int64_t done, int64_t total) const {
     if (options_.progress) options_.progress(done, total);
   }
@@ -103,20 +107,37 @@ void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, s
   add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, g, image);
 }
 
-Ntk Assembler::finish(const std::vector<Tensor>& outputs) {
+Ntk Assembler::result(const std::vector<Tensor>& outputs) {
   const auto [lowest, highest] = torch::aminmax(theta_);  // NaN shows in both
   source_.checks().add({lowest, highest}, [](const double* range) {
     if (!std::isfinite(range[0]) || !std::isfinite(range[1])) throw NumericalError(kKernelOverflow);
   });
+  return {theta_, torch::cat(outputs), source_.coverage(), 0, source_.model().dtype()};
+}
+
+Ntk Assembler::finish(const std::vector<Tensor>& outputs) {
+  Ntk ntk = result(outputs);
   source_.settle();
   source_.remember_plan();
-  return {std::move(theta_), torch::cat(outputs), source_.coverage(), source_.self_check(),
-          source_.model().dtype()};
+  ntk.self_check = source_.self_check();
+  return ntk;
 }
 
 Ntk Assembler::symmetric(const Tensor& x) {
   const int64_t samples = x.size(0);
+  return finish(add_blocks(x, source_.plan(x, samples, 2).blocks(samples, source_.width())));
+}
+
+Ntk Assembler::unsettled(const Tensor& x) {
+  const int64_t samples = x.size(0);
   const auto blocks = source_.plan(x, samples, 2).blocks(samples, source_.width());
+  if (blocks.size() != 1) throw StalePlan();
+  return result(add_blocks(x, blocks));
+}
+
+/// All pairs of blocks of a symmetric kernel; gives the outputs.
+std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Block>& blocks) {
+  const int64_t samples = x.size(0);
   const auto total = static_cast<int64_t>(blocks.size() * (blocks.size() + 1) / 2);
   int64_t done = 0;
   std::vector<Tensor> outputs;
@@ -152,7 +173,7 @@ Ntk Assembler::symmetric(const Tensor& x) {
     }
   }
   mirror(theta_, tiling_.mirrored_rows);
-  return finish(outputs);
+  return outputs;
 }
 
 Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
@@ -185,8 +206,13 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
 
 }  // namespace
 
+Ntk unsettled_ntk(CheckedFactors& source, const Tensor& x, const NtkOptions& options) {
+  return Assembler(source, options).unsettled(x);
+}
+
 Ntk empirical_ntk(const Model& model, const Tensor& x, const NtkOptions& options) {
   require_samples(x);
+  if (auto recorded = replayed_ntk(model, x, options)) return *std::move(recorded);
   return with_fallback(model, options, [&](CheckedFactors& source) {
     return Assembler(source, options).symmetric(x);
   });

@@ -31,6 +31,12 @@ struct NtkOptions {
   /// Of the random weights in the self-check.
   uint64_t seed = 1;
 
+  /// A promise: the model runs the same operators whatever the values of its inputs and parameters,
+  /// and neither branches on them nor changes from one kernel to the next. On a GPU, kernels after
+  /// the third of a shape are then replayed as a CUDA graph, with all checks but those that watch
+  /// the operators; the model keeps its memory.
+  bool repeatable = false;
+
   /// Called after each pair of blocks, with the pairs done and their number.
   std::function<void(int64_t done, int64_t total)> progress;
 };

@@ -10,20 +10,29 @@ void PendingChecks::add(std::vector<Tensor> numbers, Check check) {
   entries_.push_back({std::move(numbers), std::move(check)});
 }
 
-void PendingChecks::settle() {
-  const std::vector<Entry> entries = std::exchange(entries_, {});
+void PendingChecks::gather() {
   std::vector<Tensor> all;
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : entries_) {
     for (const Tensor& number : entry.numbers) {
       all.push_back(number.detach().reshape({-1}).to(torch::kFloat64));
     }
   }
-  const Tensor read = all.empty() ? Tensor() : torch::cat(all).cpu();
-  const double* values = all.empty() ? nullptr : read.data_ptr<double>();
-  for (const Entry& entry : entries) {
+  gathered_ = all.empty() ? Tensor() : torch::cat(all);
+}
+
+void PendingChecks::judge() const {
+  const Tensor read = gathered_.defined() ? gathered_.cpu() : Tensor();
+  const double* values = read.defined() ? read.data_ptr<double>() : nullptr;
+  for (const Entry& entry : entries_) {
     entry.check(values);
     for (const Tensor& number : entry.numbers) values += number.numel();
   }
+}
+
+void PendingChecks::settle() {
+  PendingChecks all = std::exchange(*this, {});
+  all.gather();
+  all.judge();
 }
 
 }  // namespace cdt::kernel

@@ -18,9 +18,14 @@ class PendingChecks {
 
   /// The numbers are all entries of some tensors, real or boolean; best float64, on one device.
   void add(std::vector<torch::Tensor> numbers, Check check);
-  /// Reads all numbers and makes all checks, in the order in which they were added. Those that
-  /// follow one that throws are dropped.
+  /// Reads all numbers and makes all checks, in the order in which they were added, and is empty
+  /// then. Those that follow one that throws are dropped.
   void settle();
+
+  /// The same in two steps, for numbers that are computed again where they are: the first asks the
+  /// device to put them beside each other, the second reads them and makes the checks, which stay.
+  void gather();
+  void judge() const;
 
  private:
   struct Entry {
@@ -28,6 +33,7 @@ class PendingChecks {
     Check check;
   };
   std::vector<Entry> entries_;
+  torch::Tensor gathered_;
 };
 
 }  // namespace cdt::kernel

@@ -1,8 +1,12 @@
 #include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/recorded_kernel.h>
 
 #include <algorithm>
 
 namespace cdt::kernel {
+
+PlanMemory::PlanMemory() = default;
+PlanMemory::~PlanMemory() = default;
 
 std::optional<KnownPlan> PlanMemory::find(const PlanKey& key) const {
   const std::lock_guard lock(mutex_);

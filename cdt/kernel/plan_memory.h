@@ -8,12 +8,15 @@
 
 #include <cdt/kernel/plan.h>
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
 #include <vector>
 
 namespace cdt::kernel {
+
+class RecordedKernel;
 
 /// What plans differ by.
 struct PlanKey {
@@ -44,8 +47,19 @@ class PlanMemory {
   void keep(PlanKey key, KnownPlan plan);
   void forget();
 
+  /// The latest kernel that was recorded, for one thread at a time.
+  struct Recorded {
+    std::mutex in_use;
+    std::unique_ptr<RecordedKernel> kernel;
+  };
+  Recorded& recorded() { return recorded_; }
+
+  PlanMemory();
+  ~PlanMemory();
+
  private:
   mutable std::mutex mutex_;
+  Recorded recorded_;
   std::vector<std::pair<PlanKey, KnownPlan>> plans_;
 };
 

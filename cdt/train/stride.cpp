@@ -73,9 +73,9 @@ void Strides::prepare(int64_t step) {
   now_ = torch::zeros({1}, numbers.dtype(torch::kInt64));
   rows_ = validation_ = Tensor();
   rehearsed_ = false;
-  playback_ =
-      make_playback({[this] { this->step(); }, [this] { validate(); }}, setup_->model.device(),
-                    options_.record && method_.blind()->left(step) >= kWorthRecording);
+  playback_ = kernel::make_playback(
+      {[this] { this->step(); }, [this] { validate(); }}, setup_->model.device(),
+      options_.record && method_.blind()->left(step) >= kWorthRecording);
 }
 
 void Strides::step() {

@@ -7,8 +7,8 @@
 /// same operations.
 #pragma once
 
+#include <cdt/kernel/playback.h>
 #include <cdt/train/method.h>
-#include <cdt/train/playback.h>
 
 namespace cdt::train {
 
@@ -64,7 +64,7 @@ class Strides {
   torch::Tensor rows_;        ///< [capacity, k]: the numbers of each; k is known after the first
   torch::Tensor validation_;  ///< [capacity, k] likewise
   std::vector<torch::Tensor> start_;  ///< parameters where the last stride began
-  std::unique_ptr<Playback> playback_;
+  std::unique_ptr<kernel::Playback> playback_;
 };
 
 }  // namespace cdt::train

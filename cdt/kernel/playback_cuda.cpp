@@ -4,11 +4,11 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cdt/core/streams.h>
-#include <cdt/train/playback.h>
+#include <cdt/kernel/playback.h>
 
 #include <mutex>
 
-namespace cdt::train {
+namespace cdt::kernel {
 namespace {
 
 /// Of the streams (core/streams.h).
@@ -70,7 +70,7 @@ class GraphPlayback : public Playback {
     } catch (const c10::Error& error) {
       records_ = false;
       abandon(*graph, pool);
-      TORCH_WARN_ONCE("steps are not recorded as a CUDA graph, so they are slower: ",
+      TORCH_WARN_ONCE("work that recurs is not recorded as a CUDA graph, so it is slower: ",
                       error.what_without_backtrace());
     }
   }
@@ -100,4 +100,4 @@ std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences,
   return std::make_unique<GraphPlayback>(std::move(sequences), device);
 }
 
-}  // namespace cdt::train
+}  // namespace cdt::kernel

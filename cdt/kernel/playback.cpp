@@ -1,6 +1,6 @@
-#include <cdt/train/playback.h>
+#include <cdt/kernel/playback.h>
 
-namespace cdt::train {
+namespace cdt::kernel {
 namespace {
 
 class CalledPlayback : public Playback {
@@ -26,4 +26,4 @@ std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::
   return std::make_unique<CalledPlayback>(std::move(sequences));
 }
 
-}  // namespace cdt::train
+}  // namespace cdt::kernel

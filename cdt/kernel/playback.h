@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace cdt::train {
+namespace cdt::kernel {
 
 /// Each sequence is the same operations whenever it is called: on the same tensors, reading no
 /// numbers of the device, branching on none.
@@ -38,4 +38,4 @@ std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::
 std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences,
                                               torch::Device device);
 
-}  // namespace cdt::train
+}  // namespace cdt::kernel

@@ -1,0 +1,48 @@
+/// Kernels of one model and shape that a GPU computes again and again.
+#pragma once
+
+#include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/playback.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace cdt::kernel {
+
+/// Θ(x, x) of one block, with its checks pending in `source`.
+/// @throws StalePlan if it takes several blocks.
+Ntk unsettled_ntk(CheckedFactors& source, const torch::Tensor& x, const NtkOptions& options);
+
+/// A kernel as a sequence of operations (playback.h): on inputs of its own, at the parameters where
+/// they are. Its checks are made each time.
+class RecordedKernel {
+ public:
+  RecordedKernel(const Model& model, const torch::Tensor& x, const NtkOptions& options,
+                 int64_t width);
+
+  /// Whether it is of this shape, and the parameters are still where they were.
+  bool fits(const Model& model, const torch::Tensor& x, const NtkOptions& options) const;
+  /// @throws as empirical_ntk, and RefutedRule or StalePlan where that would try something else.
+  Ntk kernel(const torch::Tensor& x);
+
+ private:
+  void assemble();
+
+  NtkOptions options_;
+  Model model_;
+  torch::Tensor x_;
+  std::vector<const void*> parameters_;  ///< where they are
+  FactorOptions factor_options_;
+  std::unique_ptr<CheckedFactors> source_;
+  Ntk found_;
+  std::unique_ptr<Playback> playback_;
+};
+
+/// The kernel by the model's recording, where it has promised to be repeatable, lies on a GPU and
+/// has been seen before in this shape; none: it has to be made.
+std::optional<Ntk> replayed_ntk(const Model& model, const torch::Tensor& x,
+                                const NtkOptions& options);
+
+}  // namespace cdt::kernel
