@@ -63,6 +63,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   data.is_pictures = study::holds_pictures(data.file);
   CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
               "a CSV file needs --target, the columns to learn");
+  show_reading(data.csv, options.output.quiet);
   study::NetworkOptions network = options.network;
   run::Options as_run;
   as_run.data = data;

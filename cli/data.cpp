@@ -43,7 +43,9 @@ int make(const MakeOptions& options) {
 
 int describe(const DescribeOptions& options) {
   require_file(options.data.file, options.data.labels);
-  const data::Table table = study::read_table(options.data);
+  study::DataOptions data = options.data;
+  show_reading(data.csv, options.output.quiet);
+  const data::Table table = study::read_table(data);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(table)) warn(text);
   }

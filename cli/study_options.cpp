@@ -130,6 +130,13 @@ void require_file(const std::string& file, const std::string& labels) {
               "--labels goes with inputs in an array of NumPy (--inputs); ", file, " is none");
 }
 
+void show_reading(data::CsvOptions& csv, bool quiet) {
+  constexpr int64_t kMegabyte = 1'000'000;
+  csv.progress = [show = progress("reading", "MB", quiet)](int64_t done, int64_t total) {
+    if (total > kMegabyte) show(done / kMegabyte, total / kMegabyte, "");
+  };
+}
+
 void require_target(const study::DataOptions& data) {
   CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
               "--target is required: the columns of ", data.file, " to learn");

@@ -25,6 +25,9 @@ void add_array_options(CLI::App& app, std::string& file, std::string& labels);
 /// @throws InvalidArgument if there is neither FILE nor --inputs, or --labels goes with no array.
 void require_file(const std::string& file, const std::string& labels);
 
+/// Shows how far a long file has been read.
+void show_reading(data::CsvOptions& csv, bool quiet);
+
 /// The settings of runs (cdt/run/settings.h) that the command line gives, by their names.
 std::set<std::string> given_settings(const CLI::App& app);
 

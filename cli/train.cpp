@@ -160,6 +160,7 @@ int run_train(TrainCommand& command) {
   options.folder = command.resume.empty() ? command.out : command.resume;
   options.given = given_settings(*command.app);
   require_file(options.data.file, options.data.labels);
+  show_reading(options.data.csv, command.output.quiet);
   options.data.is_pictures = study::holds_pictures(options.data.file);
   require_target(options.data);
   std::string why;
