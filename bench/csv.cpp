@@ -18,7 +18,7 @@ namespace cdt::bench {
 namespace {
 
 constexpr int64_t kColumns = 80;
-constexpr double kBar = 50;  // MB/s
+constexpr double kBar = 200;  // MB/s
 
 /// Per ten columns: four integers, two prices, one measurement of six decimals, two categories, one
 /// number that is often missing.

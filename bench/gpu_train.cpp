@@ -6,6 +6,7 @@
 #include <cdt/core/version.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/data/split.h>
+#include <cdt/kernel/precision_scope.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
@@ -124,6 +125,7 @@ json way_to_goal(const GpuBench& bench, const train::TrainData& data) {
 
 json run(const GpuBench& bench) {
   prepare_device(bench.device);
+  kernel::allow_tf32(false);  // as the program has it
   const train::TrainData table = rows(bench);
   const train::TrainData images = pictures(bench);
   const auto dense = [&] { return mlp(bench.device); };

@@ -1,8 +1,9 @@
-// cdt analyze: the pre-flight report, of a table or pictures and a network, a saved model, or a
-// kernel.
+// cdt analyze: the pre-flight report, of a table, arrays or pictures and a network, a saved model,
+// or a kernel.
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
+#include <cdt/data/arrays.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
@@ -34,6 +35,22 @@ struct AnalyzeCommand {
   std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
 };
 
+/// --inputs and --labels without a model are arrays to learn.
+AnalyzeCommand with_arrays(AnalyzeCommand options) {
+  if (!options.source.model.empty() || !options.source.kernel.empty()) return options;
+  std::string& inputs = options.source.inputs;
+  CDT_REQUIRE(inputs.empty() || options.data.file.empty(),
+              "FILE and --inputs exclude each other, unless there is a --model");
+  if (!inputs.empty()) options.data.file = std::exchange(inputs, "");
+  if (data::holds_arrays(options.data.file)) {
+    options.data.labels = std::exchange(options.design.labels, "");
+  } else {
+    CDT_REQUIRE(options.app->count("--inputs") == 0, "--inputs ", options.data.file,
+                ": expected an array of NumPy, a .npy or .npz file");
+  }
+  return options;
+}
+
 void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(
       options.source.kernel.empty() && options.source.model.empty(),
@@ -44,8 +61,9 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.loss = options.design.loss;
   study::DataOptions data = options.data;
   data.is_pictures = study::holds_pictures(data.file);
-  CDT_REQUIRE(data.is_pictures || !data.targets.empty(),
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
               "a CSV file needs --target, the columns to learn");
+  show_reading(data.csv, options.output.quiet);
   study::NetworkOptions network = options.network;
   run::Options as_run;
   as_run.data = data;
@@ -132,9 +150,9 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
   CDT_REQUIRE(options.design.loss != dynamics::Loss::kCrossEntropy,
               "--loss cross-entropy needs a CSV file: its --target names the classes");
-  CDT_REQUIRE(
-      !options.source.kernel.empty() || !options.source.model.empty(),
-      "a CSV file, a kernel file (--kernel) or a model with inputs (--model, --inputs) is needed");
+  CDT_REQUIRE(!options.source.kernel.empty() || !options.source.model.empty(),
+              "a CSV file, arrays (--inputs, --labels), a kernel file (--kernel) or a model with "
+              "inputs (--model, --inputs) is needed");
   for (const CLI::Option* option : options.of_tables) {
     // What a configuration file says for other commands may stand.
     CDT_REQUIRE(option->count() == 0 || !options.output.config.empty(), option->get_name(),
@@ -162,8 +180,9 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   options.output.write_json(analysis::to_json(preflight));
 }
 
-int run_analyze(const AnalyzeCommand& options) {
-  const torch::Device device = options.machine.apply();
+int run_analyze(const AnalyzeCommand& command) {
+  const torch::Device device = command.machine.apply();
+  const AnalyzeCommand options = with_arrays(command);
   if (options.data.file.empty()) {
     analyze_kernel(options, device);
   } else {
@@ -194,6 +213,12 @@ std::function<int()> setup_analyze(CLI::App& app) {
       "predict training and validation curves for a thousand rates and weights, and name the "
       "best (CSV file only)");
   options->source.add_to(app, /*kernel_from_file=*/true);
+  // Without a model they are arrays to learn.
+  CLI::Option* inputs = app.get_option("--inputs");
+  inputs->remove_needs(app.get_option("--model"));
+  inputs->description(
+      "inputs [r, features]: of the model, as .npy; without a model arrays to learn, .npy or an "
+      "array of an .npz archive (FILE.npz:NAME; x if it is not named)");
   options->design.add_to(app, /*rate_required=*/false);
   options->machine.add_to(app);
   options->output.add_to(app);
@@ -201,6 +226,7 @@ std::function<int()> setup_analyze(CLI::App& app) {
       "Examples:\n"
       "  cdt analyze houses.csv --target price --hidden 500,500 --forecast\n"
       "  cdt analyze pets --arch alexnet --size 96 --rows 77 --lr 0.01\n"
+      "  cdt analyze --inputs x.npy --labels y.npy\n"
       "  cdt analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json "
       "report.json\n"
       "  cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1");

@@ -200,7 +200,8 @@ std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::
     if (!argument.empty()) expanded.push_back(std::move(argument));
   }
   for (const CLI::Option* option : command->get_options()) {
-    if (!is_place(*option) || given.contains("")) continue;  // those of the command line, or these
+    // Those of the command line, or these.
+    if (!is_place(*option) || given.contains("") || excluded(*option, given)) continue;
     std::string name = option->get_name();
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return std::tolower(c); });

@@ -1,12 +1,13 @@
-// cdt data: makes data sets, describes a CSV file.
+// cdt data: makes data sets, describes a CSV file or arrays.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
-#include <cdt/data/csv.h>
+#include <cdt/data/arrays.h>
 #include <cdt/data/describe.h>
 #include <cdt/data/houses.h>
 #include <cdt/image/generated.h>
+#include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -25,9 +26,7 @@ struct MakeOptions {
 
 struct DescribeOptions {
   OutputOptions output;
-  std::string file;
-  data::CsvOptions csv;
-  std::vector<std::string> targets;
+  study::DataOptions data;
 };
 
 int make(const MakeOptions& options) {
@@ -43,11 +42,18 @@ int make(const MakeOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
-  const data::Table table = data::read_csv(options.file, options.csv);
+  require_file(options.data.file, options.data.labels);
+  study::DataOptions data = options.data;
+  show_reading(data.csv, options.output.quiet);
+  const data::Table table = study::read_table(data);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(table)) warn(text);
   }
-  const auto description = data::describe(table, options.targets);
+  std::vector<std::string> targets = options.data.targets;
+  if (targets.empty() && data::holds_arrays(options.data.file)) {
+    targets = data::label_columns(table);
+  }
+  const auto description = data::describe(table, targets);
   options.output.text(data::to_text(description));
   options.output.write_json(data::to_json(description));
   return 0;
@@ -132,11 +138,14 @@ std::function<int()> setup_make_pictures(CLI::App& app) {
 
 std::function<int()> setup_describe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
-  add_csv_options(app, options->file, options->csv);
-  add_columns(app, "--target", options->targets,
+  add_csv_options(app, options->data.file, options->data.csv);
+  add_array_options(app, options->data.file, options->data.labels);
+  add_columns(app, "--target", options->data.targets,
               "columns to learn, with commas between: finds equal rows that differ in them");
   options->output.add_to(app);
-  app.footer("Example:\n  cdt data describe houses.csv --target price");
+  app.footer(
+      "Examples:\n  cdt data describe houses.csv --target price\n"
+      "  cdt data describe --inputs x.npy --labels y.npy");
   return [options] { return describe(*options); };
 }
 

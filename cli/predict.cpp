@@ -1,10 +1,12 @@
-// cdt predict: a run folder and a CSV file, or pictures → predictions in units of the training
-// file.
+// cdt predict: a run folder and a CSV file, arrays or pictures → predictions in units of the
+// training file.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
 #include <cdt/core/text.h>
+#include <cdt/data/arrays.h>
+#include <cdt/data/rows.h>
 #include <cdt/run/folder.h>
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
@@ -14,7 +16,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "cli/command.h"
+#include "cli/study_options.h"
 
 namespace cdt::cli {
 namespace {
@@ -22,6 +24,7 @@ namespace {
 struct PredictCommand {
   std::string run;
   std::string file;
+  std::string labels;
   std::string out;
   std::string id;
   double interval = 0;
@@ -107,11 +110,36 @@ Found predict_pictures(const PredictCommand& options, const run::TrainedModel& t
   return found;
 }
 
+/// Arrays in parts.
+Found predict_arrays(const PredictCommand& options, const run::TrainedModel& trained,
+                     const std::function<void(const std::string&)>& write) {
+  CDT_REQUIRE(options.id.empty(), "--id names a column of a CSV file; arrays have rows alone");
+  constexpr int64_t kPart = 8192;
+  data::CsvOptions wanted;
+  wanted.types = trained.preprocess.csv_options().types;
+  wanted.keep = trained.preprocess.csv_options().keep;
+  const data::Table all = data::read_arrays(options.file, options.labels, wanted);
+  Found found;
+  for (int64_t first = 0; first < all.rows(); first += kPart) {
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(kPart, all.rows() - first)));
+    std::iota(rows.begin(), rows.end(), first);
+    const data::Table table = data::take_rows(all, rows);
+    const run::Predictions part = run::predict(trained, table, options.interval);
+    run::PredictionLines lines;
+    lines.first_row = found.rows + 1;
+    lines.for_spreadsheets = options.csv_safe;
+    write(run::to_csv(trained, part, lines));
+    found.add(part, trained.preprocess.unknown_texts(table));
+  }
+  return found;
+}
+
 /// Predicts the rows as they come; `write` gets their lines.
 Found predict_rows(const PredictCommand& options, const run::TrainedModel& trained,
                    const std::function<void(const std::string&)>& write) {
   if (trained.preprocess.pictures) return predict_pictures(options, trained, write);
   CDT_REQUIRE(!options.skip_bad, "--skip-bad is for pictures; the run was trained on a table");
+  if (data::holds_arrays(options.file)) return predict_arrays(options, trained, write);
   data::CsvOptions csv = trained.preprocess.csv_options();
   if (!options.id.empty() && !data::contains(csv.keep, options.id)) {
     csv.keep.push_back(options.id);
@@ -131,6 +159,7 @@ Found predict_rows(const PredictCommand& options, const run::TrainedModel& train
 }
 
 int run_predict(const PredictCommand& options) {
+  require_file(options.file, options.labels);
   const torch::Device device = options.machine.apply();
   const run::TrainedModel trained =
       run::load_trained(run::RunFolder(options.run), device, options.interval > 0);
@@ -188,10 +217,11 @@ std::function<int()> setup_predict(CLI::App& app) {
   app.add_option("RUN", options->run, "the folder that cdt train wrote")->required();
   app.add_option(
          "FILE", options->file,
-         "a CSV file with the columns of the training file; targets may be absent. For a run "
-         "on pictures: a folder of them, with folders of classes or without, one picture, "
-         "or an IDX file")
+         "a CSV file with the columns of the training file; targets may be absent. Or arrays, as "
+         "--inputs. For a run on pictures: a folder of them, with folders of classes or without, "
+         "one picture, or an IDX file")
       ->required();
+  add_array_options(app, options->file, options->labels);
   app.add_option("--out", options->out,
                  "where to write the predictions, CSV; - for standard output")
       ->required()

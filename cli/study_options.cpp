@@ -1,6 +1,7 @@
 #include "cli/study_options.h"
 
 #include <cdt/core/error.h>
+#include <cdt/data/arrays.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
@@ -104,16 +105,51 @@ void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bo
       ->type_name("CHAR");
 }
 
+void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
+  CLI::Option* place = app.get_option("FILE")->required(false);
+  app.add_option_function<std::string>(
+         "--inputs",
+         [&file](const std::string& path) {
+           CDT_REQUIRE(data::holds_arrays(path), "--inputs ", path,
+                       ": expected an array of NumPy, a .npy or .npz file");
+           file = path;
+         },
+         "instead of FILE: inputs [rows, features] as .npy, or an array of an .npz archive "
+         "(FILE.npz:NAME; x if it is not named). Columns are x1, x2, …")
+      ->excludes(place)
+      ->type_name(kInputFile);
+  app.add_option("--labels", labels,
+                 "of --inputs: labels [rows] or [rows, targets] as .npy or .npz, then the columns "
+                 "y, or y1, y2, …; default: the y of an archive of inputs")
+      ->type_name(kInputFile);
+}
+
+void require_file(const std::string& file, const std::string& labels) {
+  CDT_REQUIRE(!file.empty(), "FILE is required, or arrays (--inputs)");
+  CDT_REQUIRE(labels.empty() || data::holds_arrays(file),
+              "--labels goes with inputs in an array of NumPy (--inputs); ", file, " is none");
+}
+
+void show_reading(data::CsvOptions& csv, bool quiet) {
+  constexpr int64_t kMegabyte = 1'000'000;
+  csv.progress = [show = progress("reading", "MB", quiet)](int64_t done, int64_t total) {
+    if (total > kMegabyte) show(done / kMegabyte, total / kMegabyte, "");
+  };
+}
+
 void require_target(const study::DataOptions& data) {
-  CDT_REQUIRE(data.is_pictures || !data.targets.empty(), "--target is required: the columns of ",
-              data.file, " to learn");
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
+              "--target is required: the columns of ", data.file, " to learn");
 }
 
 std::set<std::string> given_settings(const CLI::App& app) {
   std::set<std::string> names;
   for (const run::Setting& setting : run::all_settings()) {
-    const std::string flag = setting.name == "file" ? "FILE" : "--" + setting.name;
-    if (app.get_option_no_throw(flag) != nullptr && app.count(flag) > 0) names.insert(setting.name);
+    const auto given = [&](const std::string& flag) {
+      return app.get_option_no_throw(flag) != nullptr && app.count(flag) > 0;
+    };
+    const bool file = setting.name == "file" && (given("FILE") || given("--inputs"));
+    if (file || given("--" + setting.name)) names.insert(setting.name);
   }
   return names;
 }
@@ -121,11 +157,11 @@ std::set<std::string> given_settings(const CLI::App& app) {
 void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   add_csv_options(app, data.file, data.csv, required);
   app.get_option("FILE")->description(
-      "a CSV file; or pictures: a folder with a folder a class, or an IDX file (…images-idx3…) "
-      "with "
-      "its labels beside it");
+      "a CSV file; arrays of NumPy, as --inputs; or pictures: a folder with a folder a class, or "
+      "an IDX file (…images-idx3…) with its labels beside it");
   add_columns(app, "--target", data.targets,
-              "columns to learn, with commas between; of pictures it is the class");
+              "columns to learn, with commas between; of pictures it is the class, of arrays all "
+              "labels unless some are named");
   add_picture_options(app, data.pictures);
   add_choice(app, "--missing-target", data.missing_target, study::parse_missing_target,
              {"drop", "error"}, study::missing_target_of(data),

@@ -19,6 +19,15 @@ CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std
 /// it. `required`: whether the command can do without FILE.
 void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bool required = true);
 
+/// --inputs in place of FILE, and --labels: arrays of NumPy.
+void add_array_options(CLI::App& app, std::string& file, std::string& labels);
+
+/// @throws InvalidArgument if there is neither FILE nor --inputs, or --labels goes with no array.
+void require_file(const std::string& file, const std::string& labels);
+
+/// Shows how far a long file has been read.
+void show_reading(data::CsvOptions& csv, bool quiet);
+
 /// The settings of runs (cdt/run/settings.h) that the command line gives, by their names.
 std::set<std::string> given_settings(const CLI::App& app);
 

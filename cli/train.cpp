@@ -1,4 +1,4 @@
-// cdt train: from a CSV file or pictures to a trained network and its run folder.
+// cdt train: from a CSV file, arrays or pictures to a trained network and its run folder.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/kernel/precision_scope.h>
@@ -159,6 +159,8 @@ int run_train(TrainCommand& command) {
   options.resume = command.app->count("--resume") > 0;
   options.folder = command.resume.empty() ? command.out : command.resume;
   options.given = given_settings(*command.app);
+  require_file(options.data.file, options.data.labels);
+  show_reading(options.data.csv, command.output.quiet);
   options.data.is_pictures = study::holds_pictures(options.data.file);
   require_target(options.data);
   std::string why;
@@ -193,6 +195,7 @@ std::function<int()> setup_train(CLI::App& app) {
   command->app = &app;
   run::Options& options = command->run;
   add_data_options(app, options.data, /*required=*/true);
+  add_array_options(app, options.data.file, options.data.labels);
   add_network_options(app, options.network);
   add_training_options(app, options.training, options.data);
   add_named(app, "--goal", options.data.goal, study::parse_goal, {"predict", "fit"},
@@ -245,6 +248,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "  cdt train houses.csv --target price --goal fit --stop-loss 1e-6\n"
       "  cdt train houses.csv --target price --method gd --lr 0.1 --steps 2000 --patience 50\n"
       "  cdt train houses.csv --target district --loss cross-entropy --patience 20\n"
+      "  cdt train --inputs x.npy --labels y.npy --out run3\n"
       "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"
       "  cdt train --resume run1 --steps 5000\n"
       "  cdt train --config experiment.toml --seed 2");

@@ -37,26 +37,45 @@ std::string start_of(std::string_view bytes) {
                                std::string_view array = "a") {
   const bool is_complex =
       came.find("c8") != std::string_view::npos || came.find("c16") != std::string_view::npos;
-  const std::string advice = is_complex
-                                 ? ", complex numbers"
-                                 : c10::str("; convert it in numpy: ", array, ".astype('<f8')");
+  const bool is_text = came.find("O") != std::string_view::npos ||
+                       came.find("U") != std::string_view::npos ||
+                       came.find("S") != std::string_view::npos;
+  const std::string advice =
+      is_complex ? ", complex numbers"
+      : is_text  ? c10::str(", Python objects or text; convert them in numpy: ", array,
+                            ".astype('<f8'), or names of classes: np.unique(", array,
+                            ", return_inverse=True)[1]")
+                 : c10::str("; convert it in numpy: ", array, ".astype('<f8')");
   throw InvalidArgument(c10::str(file, ": expected float32 or float64, little endian ",
                                  "('<f4' or '<f8'), but came ", came, advice));
 }
 
-struct Header {
-  torch::ScalarType dtype;
-  bool fortran_order;
-  std::vector<int64_t> shape;
-};
+/// Those of a file's dtypes that are numbers of LibTorch too.
+std::optional<torch::ScalarType> number_type(std::string_view descr) {
+  constexpr std::pair<std::string_view, torch::ScalarType> kTypes[] = {
+      {"<f4", torch::kFloat32}, {"<f8", torch::kFloat64}, {"<f2", torch::kFloat16},
+      {"|i1", torch::kInt8},    {"<i2", torch::kInt16},   {"<i4", torch::kInt32},
+      {"<i8", torch::kInt64},   {"|u1", torch::kUInt8},   {"|b1", torch::kBool},
+  };
+  for (const auto& [name, type] : kTypes) {
+    if (name == descr) return type;
+  }
+  return std::nullopt;
+}
+
+bool is_usual_float(torch::ScalarType type) {
+  return type == torch::kFloat32 || type == torch::kFloat64;
+}
 
 /// Reads the one Python literal that the format allows: a dict with the keys 'descr',
 /// 'fortran_order' and 'shape', each once, in any order.
 class HeaderParser {
  public:
-  HeaderParser(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
+  /// `floats`: whether float32 and float64 alone will do.
+  HeaderParser(std::string_view text, const std::string& file, bool floats)
+      : rest_(text), file_(file), floats_(floats) {}
 
-  Header parse() {
+  NpyLayout parse() {
     std::optional<torch::ScalarType> dtype;
     std::optional<bool> fortran_order;
     std::optional<std::vector<int64_t>> shape;
@@ -86,7 +105,7 @@ class HeaderParser {
     require_key(dtype.has_value(), "descr");
     require_key(fortran_order.has_value(), "fortran_order");
     require_key(shape.has_value(), "shape");
-    return {*dtype, *fortran_order, *shape};
+    return {*dtype, *fortran_order, *shape, 0};
   }
 
  private:
@@ -136,9 +155,9 @@ class HeaderParser {
     skip_space();
     if (rest_.starts_with('[')) refuse_dtype(file_, "a structured dtype", "a['field']");
     const std::string_view descr = string();
-    if (descr == "<f4") return torch::kFloat32;
-    if (descr == "<f8") return torch::kFloat64;
-    refuse_dtype(file_, start_of(descr));
+    const auto type = number_type(descr);
+    if (!type || (floats_ && !is_usual_float(*type))) refuse_dtype(file_, start_of(descr));
+    return *type;
   }
 
   bool boolean() {
@@ -176,6 +195,7 @@ class HeaderParser {
 
   std::string_view rest_;
   const std::string& file_;
+  bool floats_;
 };
 
 size_t little_endian(std::string_view bytes) {
@@ -208,18 +228,30 @@ std::string_view take_header(std::string_view& rest, const std::string& file) {
   return header;
 }
 
+NpyLayout read_layout(std::string_view bytes, const std::string& file, bool floats) {
+  std::string_view data = bytes;
+  NpyLayout layout = HeaderParser(take_header(data, file), file, floats).parse();
+  layout.offset = bytes.size() - data.size();
+  const auto needed = static_cast<size_t>(byte_count(layout.dtype, layout.shape, file + ": "));
+  CDT_REQUIRE(data.size() == needed, file, ": expected ", needed, " bytes of data for shape ",
+              c10::IntArrayRef(layout.shape), " of ", layout.dtype, ", but came ", data.size());
+  return layout;
+}
+
 }  // namespace
 
 torch::Tensor load_npy(const std::filesystem::path& path) {
   return parse_npy(read_file(path), path.string());
 }
 
-torch::Tensor parse_npy(std::string_view data, const std::string& file) {
-  const Header header = HeaderParser(take_header(data, file), file).parse();
-  const auto needed = static_cast<size_t>(byte_count(header.dtype, header.shape, file + ": "));
-  CDT_REQUIRE(data.size() == needed, file, ": expected ", needed, " bytes of data for shape ",
-              c10::IntArrayRef(header.shape), " of ", header.dtype, ", but came ", data.size());
+NpyLayout npy_layout(std::string_view bytes, const std::string& file) {
+  return read_layout(bytes, file, /*floats=*/false);
+}
 
+torch::Tensor parse_npy(std::string_view bytes, const std::string& file) {
+  const NpyLayout header = read_layout(bytes, file, /*floats=*/true);
+  const std::string_view data = bytes.substr(header.offset);
+  const size_t needed = data.size();
   const auto options = torch::TensorOptions().dtype(header.dtype).device(torch::kCPU);
   if (needed == 0) return torch::empty(header.shape, options);
   if (!header.fortran_order) {

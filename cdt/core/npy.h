@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cdt {
 
@@ -18,6 +19,17 @@ namespace cdt {
 torch::Tensor load_npy(const std::filesystem::path& path);
 /// The same from the bytes of such a file, which messages call `file`.
 torch::Tensor parse_npy(std::string_view bytes, const std::string& file);
+
+/// What a .npy file says of itself: for those who map it instead of reading it.
+struct NpyLayout {
+  torch::ScalarType dtype;
+  bool fortran_order;
+  std::vector<int64_t> shape;
+  size_t offset;  ///< of the data, which are the rest of the bytes
+};
+/// Besides float32 and float64 also float16, signed integers, bytes and bools.
+/// @throws InvalidArgument as parse_npy.
+NpyLayout npy_layout(std::string_view bytes, const std::string& file);
 
 /// Writes a float32 or float64 tensor in C order, atomically. Bool, integer and half tensors are
 /// refused.

@@ -10,8 +10,8 @@ namespace cdt::data {
 namespace {
 
 /// The rank of each number among those that differ; NaN is one behind all.
-std::vector<int64_t> ranks(const std::vector<double>& numbers) {
-  std::vector<double> sorted = numbers;
+std::vector<int64_t> ranks(const Numbers& numbers) {
+  std::vector<double> sorted = numbers.to_vector();
   std::erase_if(sorted, [](double x) { return std::isnan(x); });
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
@@ -37,7 +37,7 @@ std::vector<int64_t> group_numbers(const Table& table, const std::string& name) 
 std::vector<int64_t> time_numbers(const Table& table, const std::string& name,
                                   const std::vector<int64_t>& rows) {
   const Column& column = table.at(name);
-  std::vector<double> times = column.numbers;
+  std::vector<double> times = column.numbers.to_vector();
   if (column.type == ColumnType::kText) {
     for (const int32_t code : column.codes) {
       const auto date =

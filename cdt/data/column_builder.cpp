@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -52,9 +53,29 @@ bool parse_plain(std::string_view text, double& value) {
     decimals = read_digits();
     if (decimals == 0 || i < text.size() || text.back() == '0') return false;
   }
-  value = static_cast<double>(digits) / kPowers[decimals];
+  value = static_cast<double>(digits);
+  if (decimals > 0) value /= kPowers[decimals];
   if (negative) value = -value;
   return true;
+}
+
+/// Texts that are found again without the hash table, in columns of so many cells and more.
+constexpr size_t kRecent = 512;
+constexpr size_t kManyCells = 4096;
+
+/// A place for the text among kRecent, from all its bytes, eight at a time.
+size_t place_of(std::string_view text) {
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+  uint64_t hash = text.size();
+  for (; text.size() > 8; text.remove_prefix(8)) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data(), 8);
+    hash = (hash ^ word) * kMix;
+    hash ^= hash >> 32;
+  }
+  uint64_t word = 0;
+  std::memcpy(&word, text.data(), text.size());
+  return ((hash ^ word) * kMix >> 32) % kRecent;
 }
 
 std::string_view print(double value, std::array<char, 64>& buffer) {
@@ -110,6 +131,12 @@ void ColumnBuilder::add_text(std::string_view text, int64_t line) {
     column_.codes.push_back(-1);
     return;
   }
+  if (recent_.empty() && column_.codes.size() >= kManyCells) recent_.resize(kRecent);
+  Recent* const recent = recent_.empty() ? nullptr : &recent_[place_of(text)];
+  if (recent != nullptr && recent->text == text) {
+    column_.codes.push_back(recent->code);
+    return;
+  }
   auto it = codes_.find(text);
   if (it == codes_.end()) {
     CDT_REQUIRE(is_utf8(text), file_, ":", line, ": expected UTF-8 text in column ",
@@ -119,6 +146,7 @@ void ColumnBuilder::add_text(std::string_view text, int64_t line) {
                 in_quotes(column_.name), " has more distinct values than can be counted");
     it = codes_.emplace(names_.emplace_back(text), static_cast<int32_t>(codes_.size())).first;
   }
+  if (recent != nullptr) *recent = {it->first, it->second};
   column_.codes.push_back(it->second);
 }
 

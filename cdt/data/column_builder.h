@@ -50,6 +50,13 @@ class ColumnBuilder {
     size_t end;  ///< in spelled_; it begins where the one before ends
   };
 
+  /// A text of the column and its code: most columns have few, and a look at one place is quicker
+  /// than one into the table of all.
+  struct Recent {
+    std::string_view text;  ///< none yet: empty, and empty cells are missing
+    int32_t code = -1;
+  };
+
   void add_text(std::string_view text, int64_t line);
   void become_text(std::string_view text, int64_t line);
   void count_numbers();
@@ -64,6 +71,7 @@ class ColumnBuilder {
   int64_t infinite_line_ = 0;
   std::unordered_map<std::string_view, int32_t> codes_;  ///< views into names_
   std::deque<std::string> names_;                        ///< by code
+  std::vector<Recent> recent_;                           ///< by their places
 };
 
 }  // namespace cdt::data

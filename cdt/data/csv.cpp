@@ -123,7 +123,7 @@ class Reader {
 
   /// The row that was scanned begins at line_.
   void add_row() {
-    const auto& cells = rows_->cells();
+    const auto cells = rows_->cells();
     const int64_t line = line_;
     if (!ready_) {
       set_up();
@@ -225,7 +225,8 @@ namespace {
 
 /// Feeds a file to the reader as its bytes come; `after` is called behind each piece.
 template <class After>
-void read_through(const std::string& file, Reader& reader, Checksum& sum, const After& after) {
+void read_through(const std::string& file, Reader& reader, const CsvOptions& options, Checksum& sum,
+                  const After& after) {
   const auto refuse = [&] {
     throw InvalidArgument(
         c10::str("cannot read ", file, ": ", std::generic_category().message(errno)));
@@ -236,6 +237,13 @@ void read_through(const std::string& file, Reader& reader, Checksum& sum, const 
   // A row that is not complete stays in front of what is read next; the window grows for long ones.
   std::string window(kChunk, '\0');
   size_t left = 0;
+  int64_t total = 0, done = 0;
+  if (options.progress) {
+    std::error_code none;
+    const bool regular = std::filesystem::is_regular_file(file, none);
+    if (regular) total = static_cast<int64_t>(std::filesystem::file_size(file, none));
+    if (none) total = 0;
+  }
   for (bool last = false; !last;) {
     if (window.size() - left < kChunk) window.resize(2 * window.size());
     // Not by fread, which waits until the window is full.
@@ -249,6 +257,8 @@ void read_through(const std::string& file, Reader& reader, Checksum& sum, const 
     left = bytes.size() - used;
     std::memmove(window.data(), window.data() + used, left);
     after();
+    done += count;
+    if (options.progress && total > 0) options.progress(std::min(done, total), total);
   }
 }
 
@@ -257,7 +267,7 @@ void read_through(const std::string& file, Reader& reader, Checksum& sum, const 
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   Reader reader(path.string(), options);
   Checksum sum;
-  read_through(path.string(), reader, sum, [] {});
+  read_through(path.string(), reader, options, sum, [] {});
   Table table = reader.finish();
   table.checksum = sum.text();
   return table;
@@ -268,7 +278,7 @@ void read_csv_in_parts(const std::filesystem::path& path, const CsvOptions& opti
   Reader reader(path.string(), options);
   Checksum sum;
   bool some = false;
-  read_through(path.string(), reader, sum, [&] {
+  read_through(path.string(), reader, options, sum, [&] {
     if (reader.rows() == 0) return;
     take(reader.take_part());
     some = true;

@@ -29,6 +29,8 @@ struct CsvOptions {
   std::vector<std::string> drop;
   /// If not empty: leave out all others, and do not mind if the file lacks some of these.
   std::vector<std::string> keep;
+  /// Bytes read and bytes of the file, again and again; never of a pipe.
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 /// Longest row that is read, in bytes: beyond it a quote is open, or it is no table.

@@ -5,8 +5,7 @@
 
 namespace cdt::data {
 
-std::string_view CsvCell::text(std::string& scratch) const {
-  if (!doubled) return bytes;
+std::string_view CsvCell::undoubled(std::string& scratch) const {
   scratch.clear();
   for (size_t i = 0; i < bytes.size(); ++i) {
     scratch += bytes[i];
@@ -15,7 +14,7 @@ std::string_view CsvCell::text(std::string& scratch) const {
   return scratch;
 }
 
-int64_t CsvCell::lines() const { return quoted ? std::count(bytes.begin(), bytes.end(), '\n') : 0; }
+int64_t CsvCell::count_lines() const { return std::count(bytes.begin(), bytes.end(), '\n'); }
 
 CsvRows::CsvRows(char delimiter) : delimiter_(delimiter) {
   for (const char c : {delimiter, '"', '\r', '\n'}) {
@@ -24,7 +23,7 @@ CsvRows::CsvRows(char delimiter) : delimiter_(delimiter) {
 }
 
 CsvRows::Status CsvRows::next(std::string_view bytes, bool last, size_t& place) {
-  cells_.clear();
+  count_ = 0;
   const char* const end = bytes.data() + bytes.size();
   const char* p = bytes.data() + place;
   const auto stop = [&](Status status) {
@@ -35,9 +34,10 @@ CsvRows::Status CsvRows::next(std::string_view bytes, bool last, size_t& place) 
     while (p < end && is_blank(*p)) ++p;
   };
   while (true) {
-    if (cells_.size() == kMostFields) return stop(Status::kTooMany);
+    if (count_ == kMostFields) return stop(Status::kTooMany);
     skip_blanks();
-    CsvCell cell;
+    if (count_ == cells_.size()) cells_.resize(2 * count_ + 16);
+    CsvCell& cell = cells_[count_] = {};
     if (p < end && *p == '"') {
       const char* const begin = p + 1;
       const char* quote = begin;
@@ -63,7 +63,7 @@ CsvRows::Status CsvRows::next(std::string_view bytes, bool last, size_t& place) 
     }
     if (p == end && !last) return Status::kIncomplete;
     if (p < end && *p == delimiter_) {
-      cells_.push_back(cell);
+      ++count_;
       ++p;
       continue;
     }
@@ -71,8 +71,8 @@ CsvRows::Status CsvRows::next(std::string_view bytes, bool last, size_t& place) 
       if (*p == '\r' && p + 1 == end && !last) return Status::kIncomplete;
       p += *p == '\r' && p + 1 < end && p[1] == '\n' ? 2 : 1;
     }
-    const bool blank = cells_.empty() && cell.bytes.empty() && !cell.quoted;
-    if (!blank) cells_.push_back(cell);
+    const bool blank = count_ == 0 && cell.bytes.empty() && !cell.quoted;
+    if (!blank) ++count_;
     return stop(blank ? Status::kBlank : Status::kRow);
   }
 }

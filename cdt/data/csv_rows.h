@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,13 @@ struct CsvCell {
   bool doubled = false;  ///< has quotes, which stand twice in the bytes
 
   /// What the field says; in `scratch` where that differs from the bytes.
-  std::string_view text(std::string& scratch) const;
+  std::string_view text(std::string& scratch) const { return doubled ? undoubled(scratch) : bytes; }
   /// Line ends within it.
-  int64_t lines() const;
+  int64_t lines() const { return quoted ? count_lines() : 0; }
+
+ private:
+  std::string_view undoubled(std::string& scratch) const;
+  int64_t count_lines() const;
 };
 
 /// Splits a row into fields, by RFC 4180: a quote inside a field must stand in a quoted field,
@@ -44,14 +49,15 @@ class CsvRows {
   /// none, to what is wrong with it. `last`: nothing comes after these bytes.
   Status next(std::string_view bytes, bool last, size_t& place);
   /// Of the row: views into its bytes.
-  const std::vector<CsvCell>& cells() const { return cells_; }
+  std::span<const CsvCell> cells() const { return {cells_.data(), count_}; }
 
  private:
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != delimiter_; }
 
   char delimiter_;
   std::array<bool, 256> ends_plain_{};  ///< bytes at which a field without quotes ends
-  std::vector<CsvCell> cells_;
+  std::vector<CsvCell> cells_;          ///< of the longest row so far
+  size_t count_ = 0;                    ///< of those, the present row's
 };
 
 /// The delimiter that the first line (blank ones aside) shows: a comma, unless it has none and has

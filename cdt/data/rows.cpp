@@ -44,18 +44,22 @@ Table take_rows(const Table& table, const std::vector<int64_t>& rows) {
                 table.rows() - 1, ", but came ", row);
   }
   const auto taken = [&](const auto& values) {
-    std::decay_t<decltype(values)> found;
+    std::vector<typename std::decay_t<decltype(values)>::value_type> found;
     found.reserve(values.empty() ? 0 : rows.size());
     for (const int64_t row : rows) {
       if (!values.empty()) found.push_back(values[static_cast<size_t>(row)]);
     }
     return found;
   };
-  Table some = table;
+  Table some;
+  some.source = table.source;
+  some.checksum = table.checksum;
+  some.delimiter = table.delimiter;
+  some.pictures = table.pictures;
   some.lines = taken(table.lines);
-  for (Column& column : some.columns) {
-    column.numbers = taken(column.numbers);
-    column.codes = taken(column.codes);
+  for (const Column& column : table.columns) {
+    some.columns.push_back({column.name, column.type, taken(column.numbers), taken(column.codes),
+                            column.categories, column.not_numeric});
   }
   return some;
 }

@@ -1,5 +1,7 @@
-/// A table with typed, named columns: what a CSV file becomes.
+/// A table with typed, named columns: what a CSV file becomes, or arrays.
 #pragma once
+
+#include <cdt/data/numbers.h>
 
 #include <cstdint>
 #include <memory>
@@ -24,8 +26,8 @@ struct NotNumeric {
 struct Column {
   std::string name;
   ColumnType type = ColumnType::kNumeric;
-  std::vector<double> numbers;  ///< [rows]; NaN is a missing value, all others are finite
-  std::vector<int32_t> codes;   ///< [rows]; index into `categories`, −1 is a missing value
+  Numbers numbers;             ///< [rows]; NaN is a missing value, all others are finite
+  std::vector<int32_t> codes;  ///< [rows]; index into `categories`, −1 is a missing value
   std::vector<std::string> categories;  ///< the distinct values, sorted by their bytes
   std::optional<NotNumeric> not_numeric;
 

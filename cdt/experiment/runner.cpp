@@ -5,12 +5,14 @@
 #include <cdt/core/speed.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/runner.h>
+#include <cdt/kernel/playback.h>
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -137,6 +139,8 @@ Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::pat
   }
   if (options.on_start) options.on_start(total, known, jobs);
   jobs = std::clamp<int64_t>(total - known, 1, jobs);
+  std::optional<kernel::NoRecordingScope> together;
+  if (jobs > 1) together.emplace();
 
   const auto start = Clock::now();
   Work work;

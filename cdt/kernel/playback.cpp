@@ -1,7 +1,11 @@
 #include <cdt/kernel/playback.h>
 
+#include <atomic>
+
 namespace cdt::kernel {
 namespace {
+
+std::atomic<int64_t> scopes_without_recording = 0;
 
 class CalledPlayback : public Playback {
  public:
@@ -16,10 +20,15 @@ class CalledPlayback : public Playback {
 
 }  // namespace
 
+NoRecordingScope::NoRecordingScope() { ++scopes_without_recording; }
+NoRecordingScope::~NoRecordingScope() { --scopes_without_recording; }
+bool NoRecordingScope::any() { return scopes_without_recording > 0; }
+
 std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::Device device,
                                         bool record) {
 #ifdef CDT_CUDA
-  if (record && device.is_cuda()) return make_graph_playback(std::move(sequences), device);
+  if (record && device.is_cuda() && !NoRecordingScope::any())
+    return make_graph_playback(std::move(sequences), device);
 #endif
   (void)device;
   (void)record;

@@ -27,6 +27,18 @@ class Playback {
   virtual void play(size_t which) = 0;
 };
 
+/// While one lives, nothing is recorded anywhere: threads that use a GPU in other ways would spoil
+/// the recordings of others. What has been recorded is played on.
+class NoRecordingScope {
+ public:
+  NoRecordingScope();
+  ~NoRecordingScope();
+  NoRecordingScope(const NoRecordingScope&) = delete;
+  NoRecordingScope& operator=(const NoRecordingScope&) = delete;
+
+  static bool any();
+};
+
 /// Recorded if `record`, LibTorch has CUDA and the device is a GPU; else each play calls the
 /// sequence. To the same bits. Threads may each have their own.
 std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::Device device,

@@ -62,8 +62,8 @@ Ntk RecordedKernel::kernel(const Tensor& x) {
 }
 
 std::optional<Ntk> replayed_ntk(const Model& model, const Tensor& x, const NtkOptions& options) {
-  if (!options.repeatable || !model.device().is_cuda() || x.device() != model.device() ||
-      options.path != NtkOptions::Path::kAuto) {
+  if (!options.repeatable || NoRecordingScope::any() || !model.device().is_cuda() ||
+      x.device() != model.device() || options.path != NtkOptions::Path::kAuto) {
     return std::nullopt;
   }
   const auto known = model.plans().find(key_of(model, x, options));

@@ -159,13 +159,14 @@ Setting numbers(const std::string& name, Field field) {
 }
 
 /// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
-Setting file_setting() {
-  return {"file",
-          [](const Options& o) -> std::optional<Values> {
-            if (o.data.file.empty()) return std::nullopt;
-            return Values{std::filesystem::absolute(o.data.file).lexically_normal().string()};
+template <class Field>
+Setting file_setting(const std::string& name, Field field) {
+  return {name,
+          [field](const Options& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            return Values{std::filesystem::absolute(field(o)).lexically_normal().string()};
           },
-          [](Options& o, const Values& values) { o.data.file = single(values, "file"); },
+          [field, name](Options& o, const Values& values) { field(o) = single(values, name); },
           /*may_change=*/true};
 }
 
@@ -330,7 +331,8 @@ Setting architecture() {
 std::vector<Setting> make_settings() {
   constexpr bool kMayChange = true;
   return {
-      file_setting(),
+      file_setting("file", FIELD(data.file)),
+      of_tables(file_setting("labels", FIELD(data.labels))),
       of_tables(texts("drop", FIELD(data.csv.drop))),
       of_tables(typed_columns("numeric", data::ColumnType::kNumeric)),
       of_tables(typed_columns("text", data::ColumnType::kText)),

@@ -4,6 +4,7 @@
 #include <cdt/core/memory.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/version.h>
+#include <cdt/data/arrays.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/train.h>
@@ -116,7 +117,9 @@ class Session {
       require_outside(options_.folder.empty() ? "." : options_.folder);
     }
     if (options_.folder.empty()) return;
-    folder.require_apart(options_.data.file);
+    for (const std::string* file : {&options_.data.file, &options_.data.labels}) {
+      folder.require_apart(data::archive_of(*file));
+    }
     if (options_.resume) {
       CDT_REQUIRE(folder.holds_run(), folder.path().string(),
                   ": expected the folder of a run, but it has no run.json");

@@ -24,6 +24,10 @@ constexpr int64_t kRestarts = 6;
 /// Rows whose kernel is decomposed.
 constexpr int64_t kSampledOutputs = 2000;
 constexpr int kDecades = 8;
+/// Entries of all probes together: the error of an estimated trace falls with their number, so that
+/// long probes need not be many.
+constexpr int64_t kEntriesOfProbes = 160'000;
+constexpr int64_t kLeastProbes = 3;  // a spread of fewer says little
 
 /// Rows of x that equal an earlier one to the last bit.
 int64_t count_equal_rows(const Tensor& x) {
@@ -120,7 +124,8 @@ LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& optio
   // Products round in the network's precision; the trace must not seem less than the modes.
   lanczos.trace = found.trace * (1 + tol::epsilon(model.dtype()) * 64);
   lanczos.rank_tolerance = tol::rank_of_computed(found.n, model.dtype());
-  const dynamics::QuadratureOptions quadrature;
+  dynamics::QuadratureOptions quadrature;
+  quadrature.probes = std::clamp(kEntriesOfProbes / found.n, kLeastProbes, quadrature.probes);
   const int64_t expected =
       2 * lanczos.modes + 5 * lanczos.block + quadrature.probes * quadrature.steps;
   const auto product = [&](const Tensor& columns) {

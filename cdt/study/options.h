@@ -45,10 +45,13 @@ struct PictureOptions {
   std::function<void(int64_t done, int64_t total)> progress;  ///< of decoding
 };
 
-/// A CSV file and how it becomes samples. What is optional and not there is the goal's choice:
-/// `preprocess_options` and the functions below it know.
+/// A CSV file, or arrays, and how they become samples. What is optional and not there is the goal's
+/// choice: `preprocess_options` and the functions below it know.
 struct DataOptions {
   std::string file;
+  /// Of inputs in an array of NumPy (cdt/data/arrays.h): the file of the labels; empty: those of
+  /// the archive, or none. Without `targets` all labels are.
+  std::string labels;
   /// Whether the file is a folder of pictures, or an IDX file: holds_pictures tells. `csv`, and
   /// what is about columns below, is then nothing to it; the target is the class, and without
   /// `classes` its 1 and 0 are fitted as numbers.

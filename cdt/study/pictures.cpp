@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/text.h>
+#include <cdt/data/arrays.h>
 #include <cdt/image/folder.h>
 #include <cdt/image/generated.h>
 #include <cdt/image/idx.h>
@@ -246,7 +247,7 @@ data::Table idx_table(const fs::path& path, const Tensor& bytes, const Tensor& l
     column.name = kClassColumn;
     const Tensor numbers = labels.to(torch::kFloat64).contiguous();
     const auto* first = numbers.data_ptr<double>();
-    column.numbers.assign(first, first + numbers.numel());
+    column.numbers = std::vector<double>(first, first + numbers.numel());
     table.columns.push_back(std::move(column));
   }
   table.checksum = sum.text();
@@ -376,6 +377,9 @@ data::Table select_rows(const data::Table& table, const std::vector<int64_t>& ro
 
 data::Table read_table(const DataOptions& options) {
   if (options.is_pictures) return read_pictures(options.file, options.pictures);
+  if (!options.labels.empty() || data::holds_arrays(options.file)) {
+    return data::read_arrays(options.file, options.labels, options.csv);
+  }
   return data::read_csv(options.file, options.csv);
 }
 

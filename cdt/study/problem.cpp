@@ -1,6 +1,7 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text.h>
+#include <cdt/data/arrays.h>
 #include <cdt/data/blocks.h>
 #include <cdt/data/conflicts.h>
 #include <cdt/data/identifiers.h>
@@ -285,7 +286,13 @@ std::vector<int64_t> number_groups(const data::SplitRules& rules, const data::Sp
 /// The options as they hold for this table: those of pictures name no target.
 DataOptions options_for(const data::Table& table, DataOptions options) {
   options.is_pictures = table.pictures != nullptr;
-  if (!options.is_pictures) return options;
+  if (!options.is_pictures) {
+    const bool arrays = !options.labels.empty() || data::holds_arrays(options.file);
+    if (arrays && options.targets.empty()) options.targets = data::label_columns(table);
+    CDT_REQUIRE(!options.targets.empty(), table.source, ": expected a target to learn",
+                arrays ? ", but came inputs without labels" : "");
+    return options;
+  }
   CDT_REQUIRE(options.goal == Goal::kFit,
               "the goal predict is for tables; of pictures, training "
               "pictures are fitted, and others validate: --goal fit");

@@ -96,7 +96,7 @@ std::shared_ptr<Feedback> Linearizer::with_decay(int64_t step,
 std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pass) {
   const TrainOptions& options = setup_->options;
   // Of the parameters that the run began with, and only of those.
-  if (const auto modes = std::exchange(adopted_, std::nullopt)) {
+  if (const auto modes = std::exchange(adopted_, std::nullopt); modes && takes_kernel()) {
     if (damps()) {
       return ridge(step, (modes->vectors * modes->values).mm(modes->vectors.t()));
     }
@@ -105,8 +105,10 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   // An engine with a way of its own to the kernel knows what its outputs are; forms without one do
   // not.
   Tensor theta = setup_->engine->kernel(pass.x);
-  if (!theta.defined() && choice_.form != Form::kAuto && choice_.form != Form::kDual) {
-    return without_kernel(step, pass);
+  if (!takes_kernel()) {
+    if (!theta.defined()) return without_kernel(step, pass);
+    choice_.form = Form::kDual;
+    choice_.why = "the engine of the steps has its own way to the kernel";
   }
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;

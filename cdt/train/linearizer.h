@@ -84,6 +84,8 @@ class Linearizer {
   std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
   bool damps() const;
+  /// Whether its steps are solved by the kernel of all outputs.
+  bool takes_kernel() const { return choice_.form == Form::kAuto || choice_.form == Form::kDual; }
   std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
   std::shared_ptr<Feedback> without_kernel(int64_t step, const Pass& pass) const;
   bool watches() const;

@@ -66,6 +66,9 @@ class RidgeForm {
   /// ‖e‖²
   double residual_square() const { return residuals_.e.square().sum().item<double>(); }
 
+  /// e
+  const torch::Tensor& residuals() const { return residuals_.e; }
+
   /// None where rounding leaves no positive definite matrix. λ = τ + μ must be positive.
   virtual std::optional<RidgeStep> step(double tau, double mu) = 0;
   /// tr K/(r·k); of a sketch by its rows.

@@ -252,5 +252,33 @@ TEST_F(Training, JsonAndQuietKeepStdoutClean) {
   EXPECT_EQ(train("--quiet --steps 3").out, "");
 }
 
+TEST_F(Training, TheFormIsTakenAndRecorded) {
+  const auto form = [&](Text run) { return parse(run + "/run.json")["result"]["form"]; };
+  const Row names{"dual", "primal", "free", "sketch"};
+  for (Text name : names) {
+    SCOPED_TRACE(name);
+    const std::string flags = " --target price --hidden 4 --threads 1 --form " + name;
+    const Result fit = cdt("train homes.csv --goal fit --steps 3 --out fit-" + name + flags);
+    EXPECT_EQ(fit.code, 0) << fit.err;
+    EXPECT_EQ(form("fit-" + name)["name"], name);
+    EXPECT_EQ(form("fit-" + name)["why"], "asked for");
+    EXPECT_EQ(parse("fit-" + name + "/run.json")["settings"]["form"], name);
+    const Result path = cdt("train homes.csv --ensemble 1 --steps 3 --out path-" + name + flags);
+    EXPECT_EQ(path.code, 0) << path.err;
+    EXPECT_EQ(form("path-" + name)["name"], name);
+    EXPECT_EQ(cdt("train --resume fit-" + name + " --steps 4").code, 0) << slurp("err.txt");
+  }
+  EXPECT_EQ(cdt("train homes.csv --target price --hidden 4 --steps 2 --out auto --threads 1").code,
+            0);
+  EXPECT_EQ(form("auto")["name"], "dual");
+  EXPECT_NE(form("auto")["why"], "asked for");
+  expect_wrong_usage("train homes.csv --target price --form cube --out no", "--form");
+  expect_wrong_usage("train --resume fit-free --form primal --steps 5",
+                     "was started with form free, and cannot be resumed with primal");
+  expect_wrong_usage(
+      "train homes.csv --target price --form primal --hidden 400,400 --memory 1 --out no",
+      "form primal needs");
+}
+
 }  // namespace
 }  // namespace cdt

@@ -516,5 +516,50 @@ TEST(InQuotes, CutsAndEscapes) {
   EXPECT_THAT(list_names(std::vector<std::string>(10, "c")), HasSubstr("and 2 more"));
 }
 
+TEST_F(Csv, ManyCellsOfManyTextsKeepTheirTexts) {
+  // More different texts than are looked up quickly, and some that differ in one byte only.
+  constexpr int kRows = 12000;
+  std::string csv = "a,b\n";
+  const auto name = [](int row) {
+    return "street " + std::to_string(row * 7919 % 3000) + ", north";
+  };
+  const auto kind = [](int row) {
+    std::string text(static_cast<size_t>(1 + row % 23), 'k');
+    text[static_cast<size_t>(row) % text.size()] = static_cast<char>('a' + row % 5);
+    return text;
+  };
+  for (int row = 0; row < kRows; ++row) {
+    csv += "\"" + name(row) + "\"," + (row % 11 == 0 ? "" : kind(row)) + "\n";
+  }
+  const Table table = parse_csv(csv, "test.csv");
+  ASSERT_EQ(table.rows(), kRows);
+  const auto text = [](const Column& column, int row) {
+    const int32_t code = column.codes[static_cast<size_t>(row)];
+    return code < 0 ? std::string() : column.categories[static_cast<size_t>(code)];
+  };
+  for (int row = 0; row < kRows; ++row) {
+    ASSERT_EQ(text(table.columns[0], row), name(row)) << "row " << row;
+    ASSERT_EQ(text(table.columns[1], row), row % 11 == 0 ? "" : kind(row)) << "row " << row;
+  }
+  EXPECT_EQ(table.columns[0].categories.size(), 3000U);
+}
+
+TEST_F(Csv, ReadingSaysHowFarItIs) {
+  const test::TempFolder folder;
+  std::string csv = "a\n";
+  for (int row = 0; row < 200'000; ++row) csv += "123456\n";
+  write_file_atomically(folder / "a.csv", {csv});
+  std::vector<int64_t> seen;
+  CsvOptions options;
+  options.progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, static_cast<int64_t>(csv.size()));
+    EXPECT_TRUE(seen.empty() || done >= seen.back());
+    seen.push_back(done);
+  };
+  EXPECT_EQ(read_csv(folder / "a.csv", options).rows(), 200'000);
+  EXPECT_GT(seen.size(), 3U);
+  EXPECT_EQ(seen.back(), static_cast<int64_t>(csv.size()));
+}
+
 }  // namespace
 }  // namespace cdt::data

@@ -29,7 +29,7 @@ TEST(Rows, ComeInTheSameOrderHoweverTheTableHasThem) {
     const Table table = rows_in_order(order);
     const Table sorted = take_rows(table, rows_by_content(table));
     // Missing first, then by bytes; within a kind by numbers, missing first.
-    EXPECT_EQ(sorted.at("id").numbers, (std::vector<double>{2, 3, 4, 6, 5, 1}));
+    EXPECT_EQ(sorted.at("id").numbers.to_vector(), (std::vector<double>{2, 3, 4, 6, 5, 1}));
     std::shuffle(order.begin(), order.end(), generator);
   }
 }
@@ -39,7 +39,7 @@ TEST(Rows, AreTakenWithTheirLines) {
   const Table some = take_rows(table, {3, 0});
   EXPECT_EQ(some.lines, (std::vector<int64_t>{5, 2}));
   EXPECT_EQ(some.rows(), 2);
-  EXPECT_EQ(some.at("area").numbers, (std::vector<double>{-2, 3}));
+  EXPECT_EQ(some.at("area").numbers.to_vector(), (std::vector<double>{-2, 3}));
   EXPECT_EQ(some.at("kind").codes, (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(some.at("kind").categories, (std::vector<std::string>{"flat", "hut"}));
   EXPECT_THROW(take_rows(table, {4}), InvalidArgument);

@@ -5,6 +5,7 @@
 #include <cdt/core/safetensors.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/describe.h>
+#include <cdt/data/npz.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/store.h>
@@ -42,6 +43,11 @@ void read_again(const Read& read) {
 }
 
 void read_npy(std::string_view bytes) { parse_npy(bytes, kFile).sum(); }
+
+void read_npz(std::string_view bytes) {
+  const data::Npz archive({std::make_shared<std::string>(bytes), bytes}, kFile);
+  for (const std::string& name : archive.names()) npy_layout(archive.array(name).view, kFile);
+}
 
 void read_safetensors(std::string_view bytes) { parse_safetensors(bytes, kFile); }
 
@@ -201,6 +207,7 @@ const std::vector<Target>& targets() {
       {"image", Shape::kBytes, read_image},
       {"model", Shape::kSafetensors, read_model},
       {"npy", Shape::kBytes, read_npy},
+      {"npz", Shape::kBytes, read_npz},
       {"preprocess", Shape::kJson, read_preprocess},
       {"results", Shape::kJson, read_results},
       {"run", Shape::kJson, read_run},

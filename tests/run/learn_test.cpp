@@ -42,7 +42,7 @@ TEST(Learn, PredictsATableInMemory) {
   EXPECT_EQ(learned.members, 2);
   EXPECT_EQ(learned.model.predictor.members.size(), 4U);
   const Tensor gap = predictions(learned.model, table).squeeze(1) -
-                     torch::tensor(table.at("y").numbers, torch::kFloat64);
+                     torch::tensor(table.at("y").numbers.to_vector(), torch::kFloat64);
   EXPECT_LT(gap.abs().max().item<double>(), 0.3);
   ASSERT_EQ(learned.expected.size(), 1U);
   EXPECT_GT(learned.expected[0].mean_rmse, 1);
@@ -70,7 +70,9 @@ TEST(Learn, KnowsIdentifiersByTheOrderThatCame) {
   ASSERT_FALSE(left.notes.empty());
   EXPECT_NE(left.notes[0].find("n: left out, an identifier"), std::string::npos) << left.notes[0];
   // The same numbers in another order count nothing, although sorting the rows makes them.
-  std::reverse(table.columns[0].numbers.begin(), table.columns[0].numbers.begin() + 7);
+  std::vector<double> shuffled = table.columns[0].numbers.to_vector();
+  std::reverse(shuffled.begin(), shuffled.begin() + 7);
+  table.columns[0].numbers = shuffled;
   const LearnedTable kept = learn(table, small());
   EXPECT_EQ(kept.model.preprocess.features[0].name, "n");
 }

@@ -181,6 +181,7 @@ TEST_F(Run, SettingsOutOfRangeAreRefused) {
 TEST_F(Run, EverySettingGoesToTextAndBack) {
   run::Options options;
   options.data.file = "/data/a.csv";
+  options.data.labels = "/data/y.npy";
   options.data.csv.drop = {"id", "name, first"};
   options.data.csv.types = {{"zip", data::ColumnType::kText}, {"age", data::ColumnType::kNumeric}};
   options.data.csv.missing_marks = {"none"};

@@ -1,5 +1,6 @@
 // Training on a GPU: recorded steps are those that were not, and those of the CPU to rounding.
 #include <cdt/core/device.h>
+#include <cdt/kernel/precision_scope.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
 #include <gtest/gtest.h>
@@ -23,6 +24,7 @@ class Cuda : public testing::Test {
   void SetUp() override {
     if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no CUDA device";
     prepare_device(torch::kCUDA);
+    kernel::allow_tf32(false);  // as the program has it
   }
 };
 

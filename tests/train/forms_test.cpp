@@ -224,11 +224,78 @@ TEST(Forms, PathsWalkTheSameWay) {
   }
 }
 
+TEST(Forms, ASketchOfSomeRowsTakesPointsFurtherApartAndShortensSteps) {
+  const int64_t rows = kSketchResiduals + 500;
+  const TrainData data = test::smooth_data(rows, 1, 3);
+  nn::Mlp net = test::small_network(4, 1, 5, torch::kFloat64, 6);
+  std::vector<Tensor> start;
+  for (const Tensor& p : net->parameters()) start.push_back(p.detach().clone());
+  TrainOptions options;
+  options.method = Method::kPath;
+  options.steps = 6;
+  options.form = Form::kSketch;
+  options.path.start = 1e-6;  // hardly any decay: the first steps go too far
+  const TrainResult result = Trainer(net, data, options).run();
+  ASSERT_EQ(result.history.size(), 7U);
+  EXPECT_GT(result.rejected, 0);
+  for (size_t i = 1; i + 1 < result.history.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "point " << i);
+    EXPECT_NEAR(result.history[i].decay / result.history[i - 1].decay, 0.6 * 0.6, 1e-12);
+    EXPECT_LE(result.history[i].objective, result.history[i - 1].objective);
+  }
+  // What was accepted is what the network has: the objective, recomputed.
+  const StepRecord& last = result.history[options.steps];
+  const Tensor e = net->forward(data.x).detach() - data.y;
+  EXPECT_NEAR(last.train_loss, e.square().mean().item<double>(), 1e-10 * last.train_loss);
+  EXPECT_LT(last.train_loss, result.history[0].train_loss / 2);
+}
+
 TrainOptions guarded_by(Form form, int64_t steps) {
   TrainOptions options;
   options.steps = steps;
   options.form = form;
   return options;
+}
+
+/// One with its own way to the kernel, as residuals of a closure have.
+class OwnKernelEngine : public kernel::GraphEngine {
+ public:
+  explicit OwnKernelEngine(const kernel::Model& model) : GraphEngine(model), model_(model) {}
+  Tensor kernel(const Tensor& x) override { return kernel::empirical_ntk(model_, x).theta; }
+
+ private:
+  kernel::Model model_;
+};
+
+TEST(Forms, TheRecordNamesTheOneThatAnEngineLeft) {
+  const TrainData data = test::smooth_data(40, 2, 3);
+  for (const bool own : {false, true}) {
+    nn::Mlp net = test::small_network(4, 2, 9, torch::kFloat64, 8);
+    const kernel::Model model(net);
+    std::shared_ptr<kernel::StepEngine> engine = std::make_shared<kernel::GraphEngine>(model);
+    if (own) engine = std::make_shared<OwnKernelEngine>(model);
+    const TrainResult result = Trainer(model, data, guarded_by(Form::kPrimal, 2), engine).run();
+    EXPECT_EQ(result.form, own ? "dual" : "primal");
+    EXPECT_EQ(result.form_why.find("engine") != std::string::npos, own) << result.form_why;
+  }
+}
+
+TEST(Forms, AKernelThatIsThereDoesNotReplaceTheOneAskedFor) {
+  const TrainData data = test::smooth_data(40, 1, 3);
+  std::vector<Tensor> found;
+  for (const bool adopts : {false, true}) {
+    nn::Mlp net = test::small_network(4, 1, 9, torch::kFloat64, 8);
+    Trainer trainer(net, data, guarded_by(Form::kFree, 3));
+    // Not of this network: a step by it would be another.
+    const auto n = data.y.numel();
+    if (adopts) {
+      const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+      trainer.adopt(dynamics::decompose(torch::eye(n, options), 1e-12), 0);
+    }
+    EXPECT_EQ(trainer.run().form, "free");
+    found.push_back(net->forward(data.x).detach());
+  }
+  EXPECT_TRUE(torch::equal(found[0], found[1]));
 }
 
 TEST(FormFeedback, GuardedStepsAreThoseOfTheKernel) {

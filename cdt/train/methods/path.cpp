@@ -21,6 +21,13 @@ constexpr double kFirstDamping = 1;
 constexpr double kDampingGrowth = 4;
 constexpr double kDampingKept = 0.25;
 constexpr double kLeastDamping = 0.2;
+/// Of a sketch, whose linearization takes many passes over the rows. Points lie further apart, the
+/// decay falling as in so many others; a step that fails is first tried shorter, a pass each; and
+/// where that was needed, the next steps are damped by so much of τ, or twice as much as this one.
+constexpr double kSketchStride = 2;
+constexpr int kShortenings = 2;
+constexpr double kDampingOfShort = 0.3;
+constexpr double kGrowthOfShort = 2;
 
 class DecayPath : public StepMethod {
  public:
@@ -28,8 +35,7 @@ class DecayPath : public StepMethod {
       : setup_(std::move(setup)),
         choice_(choose_form(setup_->options.form,
                             form_sizes(setup_->model, setup_->options.loss, setup_->data.y,
-                                       setup_->options.memory_bytes))),
-        sketch_rows_(choice_.sketch_rows) {}
+                                       setup_->options.memory_bytes))) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override;
   double learning_rate() const override { return kUnknown; }
@@ -44,16 +50,12 @@ class DecayPath : public StepMethod {
     state.values["tau"] = tau_;
     state.values["damping"] = mu_;
     state.values["mean_eigenvalue"] = mean_eigenvalue_;
-    state.values["sketch_rows"] = sketch_rows_;
     state.put("start", start_);
   }
   void restore(const SavedState& state) override {
     const double tau = state.number("tau");
     const double damping = state.non_negative("damping");
     const double mean = state.non_negative("mean_eigenvalue");
-    // Older checkpoints have none.
-    const int64_t rows =
-        state.values.contains("sketch_rows") ? state.count("sketch_rows", 1) : sketch_rows_;
     std::vector<Tensor> start;
     if (!std::isnan(tau)) start = state.tensors_like("start", setup_->model.parameters());
     linearizations_ = state.count("linearizations");
@@ -61,7 +63,6 @@ class DecayPath : public StepMethod {
     tau_ = std::isnan(tau) ? tau : state.positive("tau");
     mu_ = damping;
     mean_eigenvalue_ = mean;
-    sketch_rows_ = rows;
     start_ = std::move(start);
   }
 
@@ -88,10 +89,22 @@ class DecayPath : public StepMethod {
   std::unique_ptr<RidgeForm> linearize(int64_t step, const Pass& pass) const;
   /// θ ← θ + δ
   void move(Pass& pass, const RidgeStep& step) const;
+  /// Of all rows it would be exact.
+  bool sketches() const {
+    return choice_.form == Form::kSketch && choice_.sketch_rows < setup_->data.y.size(0);
+  }
+  /// Whether a step that gained this much is good enough.
+  static bool keeps(double promised, double gained, double objective) {
+    return gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * objective);
+  }
+  /// After an accepted step.
+  void next_decay() {
+    tau_ *= std::pow(setup_->options.path.factor, sketches() ? kSketchStride : 1);
+    if (mu_ < kLeastDamping * tau_) mu_ = 0;
+  }
 
   std::shared_ptr<const Setup> setup_;
   FormChoice choice_;
-  int64_t sketch_rows_;
   std::vector<Tensor> start_;  ///< θ₀; none before the first step
   double tau_ = kUnknown;
   double mu_ = 0;               ///< the guard's damping
@@ -116,7 +129,7 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
   // Where the path begins there is no decay yet, and it will be a large one.
   const bool small = tau_ < kLeastDecayOfFloat32 * mean_eigenvalue_;
   wanted.accumulate = small ? torch::kFloat64 : setup_->model.dtype();
-  wanted.sketch_rows = sketch_rows_;
+  wanted.sketch_rows = choice_.sketch_rows;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);  // other rows at each point
   std::vector<Tensor> moved;
   {
@@ -152,28 +165,47 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   if (!(tau_ > 0) || !std::isfinite(tau_)) return {.end = Outcome::kFloor, .next = {}};
   copy_parameters(setup_->model, saved_);
   const double square = ridge->residual_square();
+  // Of a step to where the parameters are now, with these residuals in the linear model.
+  const auto is_good = [&](const Tensor& residuals, const Pass& there) {
+    const double promised = units() * (square - residuals.square().sum().item<double>()) +
+                            (before - pass_objective) - penalty();
+    return keeps(promised, before - (there.objective + penalty()), before);
+  };
+  const auto reject = [&] {
+    ++row.rejected;
+    ++rejected_;
+  };
+  const auto take_back = [&] {
+    set_parameters(setup_->model, saved_);
+    reject();
+  };
   for (int64_t tries = 0; tries < kMostRejections; ++tries) {
     if (const auto found = ridge->step(tau_, mu_)) {
       move(pass, *found);
       Pass next = setup_->forward(step);
-      // The linear model has these residuals there, and the parameters exactly.
-      const double promised = units() * (square - found->residuals.square().sum().item<double>()) +
-                              (before - pass_objective) - penalty();
-      const double gained = before - (next.objective + penalty());
-      if (gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * before)) {
-        if (!found->complete) sketch_rows_ = more_sketch_rows(sketch_rows_, setup_->data.y);
-        tau_ *= options.path.factor;
+      if (is_good(found->residuals, next)) {
         mu_ *= kDampingKept;
-        if (mu_ < kLeastDamping * tau_) mu_ = 0;
+        next_decay();
         return {.end = {}, .next = std::move(next)};
       }
-      set_parameters(setup_->model, saved_);
+      for (int k = 1; k <= kShortenings && sketches(); ++k) {
+        take_back();
+        const double share = std::pow(0.5, k);
+        move_parameters(setup_->model, found->delta * share);
+        next = setup_->forward(step);
+        if (is_good(ridge->residuals().lerp(found->residuals, share), next)) {
+          mu_ = std::max(kGrowthOfShort * mu_, kDampingOfShort * tau_);
+          next_decay();
+          return {.end = {}, .next = std::move(next)};
+        }
+      }
+      take_back();
       pass = setup_->forward(step);
       if (!ridge->outlasts_writes()) ridge = linearize(step, pass);
+    } else {
+      reject();
     }
     mu_ = mu_ > 0 ? mu_ * kDampingGrowth : kFirstDamping * tau_;
-    ++row.rejected;
-    ++rejected_;
   }
   return {.end = Outcome::kFloor, .next = {}};
 }
