@@ -112,7 +112,6 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   }
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
-  ntk.repeatable = setup_->engine->repeatable();
   if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
   if (dynamics::is_quadratic(options.loss)) {
     if (damps()) return ridge(step, theta);

@@ -66,7 +66,7 @@ std::vector<std::string> picture_names(const data::Table& table) {
     found.push_back(
         names.type == data::ColumnType::kText
             ? names.categories.at(static_cast<size_t>(names.codes.at(static_cast<size_t>(row))))
-            : c10::str(names.numbers.at(static_cast<size_t>(row))));
+            : c10::str(names.numbers[static_cast<size_t>(row)]));
   }
   return found;
 }

@@ -192,17 +192,21 @@ TEST_F(Cuda, AgreesWithTheCpu) {
       options.learning_rate = 1e-3;  // so that rounding does not grow
       options.steps = 8;
       const auto run = [&](torch::Device device) {
-        return train_on(device, problem.network(), problem.data, options, {.most = 4});
+        const nn::Network net = problem.network();
+        net->to(torch::kFloat64);  // of float32, small entries keep too few digits to be compared
+        TrainData data = problem.data;
+        data.x = data.x.to(torch::kFloat64);
+        if (data.x_val.defined()) data.x_val = data.x_val.to(torch::kFloat64);
+        return train_on(device, net, data, options, {.most = 4});
       };
       const Ran here = run(torch::kCPU), there = run(torch::kCUDA);
       ASSERT_EQ(here.result.history.size(), there.result.history.size());
       for (size_t k = 0; k < here.result.history.size(); ++k) {
         const double expected = here.result.history[k].train_loss;
-        // Some hundred roundings of float32.
-        EXPECT_NEAR(there.result.history[k].train_loss, expected, 1e-4 * std::abs(expected)) << k;
+        EXPECT_NEAR(there.result.history[k].train_loss, expected, 1e-9 * std::abs(expected)) << k;
       }
       for (size_t i = 0; i < here.parameters.size(); ++i) {
-        EXPECT_LT(test::relative_error(there.parameters[i], here.parameters[i]), 1e-4) << i;
+        EXPECT_LT(test::relative_error(there.parameters[i], here.parameters[i]), 1e-9) << i;
       }
     }
   }
