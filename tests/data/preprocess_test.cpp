@@ -202,7 +202,8 @@ TEST(Preprocess, ScaledColumnsHaveMeanZeroAndRangeOne) {
       EXPECT_LE((x.amax(0) - x.amin(0) - 1).abs().max().item<double>(), 1e-13);
       // In the units of the file again; and a float32 prediction loses only its own rounding.
       const Tensor y = preprocess.transform_targets(table);
-      const Tensor price = torch::tensor(table.at("price").numbers.to_vector(), kDouble).unsqueeze(1);
+      const Tensor price =
+          torch::tensor(table.at("price").numbers.to_vector(), kDouble).unsqueeze(1);
       EXPECT_LE(relative_error(preprocess.to_original(y), price), test::tol::kScalar);
       EXPECT_EQ(preprocess.to_original(y.to(torch::kFloat32)).scalar_type(), torch::kFloat64);
       EXPECT_LE(relative_error(preprocess.to_original(y.to(torch::kFloat32)), price), 1e-7);
