@@ -234,7 +234,7 @@ TEST_F(Program, SaysWhatIsWrong) {
   save("good.npy", good);
   expect_wrong_usage("", "subcommand");
   expect_wrong_usage("tune", "tune");
-  expect_wrong_usage("analyze", "a CSV file, a kernel file");
+  expect_wrong_usage("analyze", "a CSV file, arrays (--inputs, --labels), a kernel file");
   expect_wrong_usage("design --kernel good.npy --out k.npy", "--lr");
   expect_wrong_usage("analyze --lr 0.1", "--kernel");
   expect_wrong_usage("analyze --kernel good.npy --lr 0", "--lr");
