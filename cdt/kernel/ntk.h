@@ -16,11 +16,11 @@ struct NtkOptions {
   enum class Path { kAuto, kJacobian };
   Path path = Path::kAuto;
 
-  /// Beyond Θ itself, about as much memory as this is used (and slices of 64 MB, gradients of all
-  /// parameters for one block or two, and what operators such as convolutions allocate inside).
-  /// Samples are processed in blocks that fit, and their outputs too where there are many: where
-  /// factors of all samples do not, blocks are recomputed for each pair. The default leaves room on
-  /// an 8 GB machine.
+  /// Beyond Θ itself, about as much memory as this is used (and slices of 64 MB, on a GPU 256 MB,
+  /// gradients of all parameters for one block or two, and what operators such as convolutions
+  /// allocate inside). Samples are processed in blocks that fit, and their outputs too where there
+  /// are many: where factors of all samples do not, blocks are recomputed for each pair. The
+  /// default leaves room on an 8 GB machine.
   int64_t memory_bytes = int64_t{2} << 30;
 
   /// Gram products accumulate in this dtype, whatever the network's, and Θ has it. In float64
