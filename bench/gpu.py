@@ -132,10 +132,13 @@ def training(build, data):
         return
     found = json.loads(done.stdout)
     print(f"\nTraining: revision {found['revision'][:7]}, LibTorch {found['libtorch']}")
-    small, large = (next(found[key] for key in found if key.startswith(name)) for name in ("mlp", "alexnet"))
+    small, large, quick = (next(found[key] for key in found if key.startswith(name)) for name in ("mlp", "alexnet", "TF32"))
     eager = {"MLP": eager_step(NETWORKS["mlp3"][1], (358, 79), 1), "AlexNet": eager_step(alexnet, (77, 3, 96, 96), 2)}
+    torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_tf32 = True
+    eager["AlexNet, TF32"] = eager_step(alexnet, (77, 3, 96, 96), 2)
     print("\n| step | default | looked at each step | stride | recorded | PyTorch eager | bar |\n|---|---|---|---|---|---|---|")
-    for title, rows in (("MLP", small), ("AlexNet", large)):
+    for title, rows in (("MLP", small), ("AlexNet", large), ("AlexNet, TF32", quick)):
         for method in ("gd", "cdt"):
             row = rows[method]
             bar = judge(row["default_us"], 120) if title == "MLP" else judge(eager[title] * 1e6 / row["default_us"], 1.5, most=False)

@@ -139,12 +139,12 @@ json run(const GpuBench& bench) {
   small["gd"] = step_times(dense, table, train::Method::kGd, bench.steps);
   small["cdt"] = step_times(dense, table, train::Method::kCdt, bench.steps);
   small["guarded to 1e-6"] = way_to_goal(bench, table);
-  json& large = found[fmt::format("alexnet {}x3x96x96", bench.pictures)];
   const int64_t steps = std::max<int64_t>(20, bench.steps / 5);
-  large["gd"] = step_times(alexnet, images, train::Method::kGd, steps);
-  large["cdt"] = step_times(alexnet, images, train::Method::kCdt, steps);
-  for (const char* method : {"gd", "cdt"}) {
-    large[method]["steps_per_second"] = 1e6 / large[method]["default_us"].get<double>();
+  for (const bool tf32 : {false, true}) {
+    kernel::allow_tf32(tf32);  // for steps; kernels never use it
+    json& large = found[fmt::format("{}alexnet {}x3x96x96", tf32 ? "TF32, " : "", bench.pictures)];
+    large["gd"] = step_times(alexnet, images, train::Method::kGd, steps);
+    large["cdt"] = step_times(alexnet, images, train::Method::kCdt, steps);
   }
   return found;
 }

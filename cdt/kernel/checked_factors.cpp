@@ -66,6 +66,12 @@ int64_t slice_entries(int64_t memory_bytes, torch::Device device) {
   return std::clamp(memory_bytes / kOfBudget, kSmallest, tiling_for(device).temporary_entries);
 }
 
+PlanKey plan_key(const Model& model, const Tensor& x, int64_t samples, const NtkOptions& options,
+                 int64_t blocks_at_a_time) {
+  return {x.sizes().slice(1).vec(), x.scalar_type(), options.accumulate, model.device(), samples,
+          options.memory_bytes,     blocks_at_a_time};
+}
+
 Factors CheckedFactors::factors_of(const Tensor& x, const Block& block) {
   factor_options_.seed = options_.seed + static_cast<uint64_t>(block.first * width_) +
                          static_cast<uint64_t>(block.first_output);
@@ -90,7 +96,11 @@ Factors CheckedFactors::factors_of(const Tensor& x, const Block& block) {
                       block.first + factors.coupled_sample);
   }
   require_same_outputs(x, block.first, factors);
-  if (block.samples > 1) require_same_alone(x, block.first + block.samples - 1, factors);
+  if (block.samples > 1) {
+    checks_.beside(model_.device(), [this, x, block, factors] {
+      require_same_alone(x, block.first + block.samples - 1, factors);
+    });
+  }
   return factors;
 }
 
@@ -148,9 +158,7 @@ void CheckedFactors::require_same_alone(const Tensor& x, int64_t last, const Fac
 
 BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_at_a_time) {
   factor_options_.samples = samples;
-  plan_key_ = {x.sizes().slice(1).vec(), x.scalar_type(), options_.accumulate,
-               model_.device(),          samples,         options_.memory_bytes,
-               blocks_at_a_time};
+  plan_key_ = plan_key(model_, x, samples, options_, blocks_at_a_time);
   if (const auto known = plan_is_usual() ? model_.plans().find(plan_key_) : std::nullopt) {
     plan_ = known->blocks;
     plan_known_ = true;

@@ -16,6 +16,12 @@ namespace cdt::kernel {
 /// Entries of a temporary; larger ones are cut into slices, of a small budget into smaller ones.
 int64_t slice_entries(int64_t memory_bytes, torch::Device device);
 
+/// What a plan for so many samples like x depends on.
+PlanKey plan_key(const Model& model, const torch::Tensor& x, int64_t samples,
+                 const NtkOptions& options, int64_t blocks_at_a_time);
+/// Of a kernel's blocks, one by itself and one beside it.
+inline constexpr int64_t kBlocksOfAKernel = 2;
+
 inline constexpr const char* kKernelOverflow =
     "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
 

@@ -125,12 +125,13 @@ Ntk Assembler::finish(const std::vector<Tensor>& outputs) {
 
 Ntk Assembler::symmetric(const Tensor& x) {
   const int64_t samples = x.size(0);
-  return finish(add_blocks(x, source_.plan(x, samples, 2).blocks(samples, source_.width())));
+  return finish(
+      add_blocks(x, source_.plan(x, samples, kBlocksOfAKernel).blocks(samples, source_.width())));
 }
 
 Ntk Assembler::unsettled(const Tensor& x) {
   const int64_t samples = x.size(0);
-  const auto blocks = source_.plan(x, samples, 2).blocks(samples, source_.width());
+  const auto blocks = source_.plan(x, samples, kBlocksOfAKernel).blocks(samples, source_.width());
   if (blocks.size() != 1) throw StalePlan();
   return result(add_blocks(x, blocks));
 }
@@ -177,7 +178,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
 }
 
 Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
-  const BlockPlan largest = source_.plan(x, x.size(0) + x_prime.size(0), 2);
+  const BlockPlan largest = source_.plan(x, x.size(0) + x_prime.size(0), kBlocksOfAKernel);
   source_.require_same_width(x_prime);
   const auto rows = largest.blocks(x.size(0), source_.width());
   const auto columns = largest.blocks(x_prime.size(0), source_.width());

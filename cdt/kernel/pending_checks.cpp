@@ -6,11 +6,27 @@ namespace cdt::kernel {
 
 using torch::Tensor;
 
+namespace {
+
+/// Of the streams (core/streams.h).
+constexpr size_t kChecks = 3;
+
+}  // namespace
+
 void PendingChecks::add(std::vector<Tensor> numbers, Check check) {
   entries_.push_back({std::move(numbers), std::move(check)});
 }
 
+void PendingChecks::beside(torch::Device device, std::function<void()> work) {
+  if (!device.is_cuda()) return work();
+  if (!aside_) aside_ = std::make_unique<Aside>(device, kChecks);
+  beside_.push_back(std::move(work));
+  aside_->run(beside_.back());
+}
+
 void PendingChecks::gather() {
+  if (aside_) aside_->join();
+  beside_.clear();
   std::vector<Tensor> all;
   for (const Entry& entry : entries_) {
     for (const Tensor& number : entry.numbers) {

@@ -4,9 +4,11 @@
 /// it goes and reads the answers once.
 #pragma once
 
+#include <cdt/core/streams.h>
 #include <torch/types.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace cdt::kernel {
@@ -18,6 +20,9 @@ class PendingChecks {
 
   /// The numbers are all entries of some tensors, real or boolean; best float64, on one device.
   void add(std::vector<torch::Tensor> numbers, Check check);
+  /// Work for numbers that nothing else waits for: a GPU does it beside what it is asked for next.
+  /// It is kept, with what it holds, until the numbers are gathered.
+  void beside(torch::Device device, std::function<void()> work);
   /// Reads all numbers and makes all checks, in the order in which they were added, and is empty
   /// then. Those that follow one that throws are dropped.
   void settle();
@@ -33,6 +38,8 @@ class PendingChecks {
     Check check;
   };
   std::vector<Entry> entries_;
+  std::vector<std::function<void()>> beside_;
+  std::unique_ptr<Aside> aside_;
   torch::Tensor gathered_;
 };
 

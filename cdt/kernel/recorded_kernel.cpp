@@ -11,11 +11,8 @@ std::vector<const void*> places_of(const Model& model) {
   return places;
 }
 
-/// As Assembler plans a symmetric kernel.
 PlanKey key_of(const Model& model, const Tensor& x, const NtkOptions& options) {
-  constexpr int64_t kBlocksAtATime = 2;
-  return {x.sizes().slice(1).vec(), x.scalar_type(), options.accumulate, model.device(), x.size(0),
-          options.memory_bytes,     kBlocksAtATime};
+  return plan_key(model, x, x.size(0), options, kBlocksOfAKernel);
 }
 
 }  // namespace

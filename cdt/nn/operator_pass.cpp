@@ -20,13 +20,16 @@ Tensor layer_outputs(const Mlp& model, size_t layer, const Tensor& z) {
   return layer + 1 == model->depth() ? h : h.relu_();
 }
 
-/// The outputs; `inputs`, if any, gets those of each layer.
-Tensor forward_by_operators(const Mlp& model, Tensor z, std::vector<Tensor>* inputs) {
-  CDT_REQUIRE(OperatorPass::takes(model, z),
+void require_taken(const Mlp& model, const Tensor& x) {
+  CDT_REQUIRE(OperatorPass::takes(model, x),
               "a pass by operators needs a ReLU network without scaled or frozen weights and "
               "inputs [r, ",
               model->options().inputs, "] of its dtype and device; the inputs have shape ",
-              z.sizes());
+              x.sizes());
+}
+
+/// The outputs; `inputs`, if any, gets those of each layer.
+Tensor forward_by_operators(const Mlp& model, Tensor z, std::vector<Tensor>* inputs) {
   const torch::NoGradGuard no_graph;
   for (size_t layer = 0; layer < model->depth(); ++layer) {
     if (inputs != nullptr) inputs->push_back(z);
@@ -51,11 +54,16 @@ bool OperatorPass::takes(const Mlp& model, const Tensor& x) {
 }
 
 Tensor OperatorPass::evaluate(const Mlp& model, const Tensor& x) {
+  require_taken(model, x);
   return forward_by_operators(model, x, nullptr);
 }
 
-OperatorPass::OperatorPass(const Mlp& model, const Tensor& x)
-    : model_(model), outputs_(forward_by_operators(model_, x, &inputs_)) {}
+OperatorPass::OperatorPass(const Mlp& model, const Tensor& x) : model_(model) {
+  require_taken(model_, x);
+  Aside aside(x.device(), kMoves);
+  aside.run([&] { ones_ = torch::ones({x.size(0)}, x.options()); });
+  outputs_ = forward_by_operators(model_, x, &inputs_);
+}
 
 void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
   CDT_REQUIRE(!inputs_.empty(), "a pass moves the parameters once; take another forward pass");
@@ -63,7 +71,6 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
               outputs_.sizes(), ", not ", seed.sizes());
   const torch::NoGradGuard no_graph;
   Tensor gradient = seed.to(outputs_.scalar_type());
-  const Tensor ones = torch::ones({gradient.size(0)}, gradient.options());
   std::vector<Tensor> in_use;
   Aside aside(seed.device(), kMoves);
   for (size_t layer = inputs_.size(); layer-- > 0;) {
@@ -80,7 +87,7 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
       if (!model_->options().bias) return;
       Tensor bias = model_->bias(layer);
       if (keep.defined()) bias.mul_(keep);
-      bias.addmv_(gradient.t(), ones, 1, -1);  // the sums over samples
+      bias.addmv_(gradient.t(), ones_, 1, -1);  // the sums over samples
     };
     if (layer > 0) {
       aside.run(move_layer);  // beside the layers before it

@@ -48,14 +48,14 @@ Steered ClassFeedback::steered(const Tensor& modal) const {
   // ȳ = p − r·seed, so y_u = ȳ − ȳ_ε.
   const Tensor augment = torch::softmax(logits(modal), 1) - plant_.targets -
                          seed * static_cast<double>(plant_.samples);
-  return {seed.reshape({-1}), augment.norm()};
+  return {seed.reshape({-1}), augment};
 }
 
 Proposal ClassFeedback::propose(const Tensor& modal, double rate) const {
   const Steered action = steered(modal);
   Proposal proposal;
   proposal.seed = action.seed * rate;
-  proposal.augment_norm = action.augment_norm.item<double>();
+  proposal.augment_norm = action.augment.norm().item<double>();
   proposal.prediction = torch::addcmul(modal, step_, steer_modes(modal), -rate / rate_);
   return proposal;
 }

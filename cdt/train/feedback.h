@@ -22,8 +22,8 @@ struct Proposal {
 
 /// What the paper's method applies without asking: the gradient ∂L/∂ŷ, steered.
 struct Steered {
-  torch::Tensor seed;          ///< [n], float64, without the rate
-  torch::Tensor augment_norm;  ///< ‖y_u‖ [], on the device
+  torch::Tensor seed;     ///< [n], float64, without the rate
+  torch::Tensor augment;  ///< y_u, up to its sign and shape
 };
 
 class Feedback {

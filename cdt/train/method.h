@@ -19,8 +19,8 @@ struct Advance {
 
 /// Where a step goes, in numbers that stay on the device.
 struct Heading {
-  torch::Tensor seed;          ///< of the step's backward pass, float64, without the rate
-  torch::Tensor augment_norm;  ///< ‖y_u‖ []; undefined: labels are as they are
+  torch::Tensor seed;     ///< of the step's backward pass, float64, without the rate
+  torch::Tensor augment;  ///< as Steered has it; undefined: labels are as they are
 };
 
 /// Steps that are the same operations on the device whatever the numbers, all samples at once:

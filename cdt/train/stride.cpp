@@ -23,6 +23,7 @@ constexpr double kSeconds = 0.05;
 
 /// Of the streams (core/streams.h): numbers for the history are none that a step waits for.
 constexpr size_t kNumbers = 2;
+constexpr size_t kRates = 4;
 
 /// Writes numbers [k] to the row `now` of `rows`, which is made for them at the first call.
 void put_row(Tensor& rows, const Tensor& now, const Tensor& numbers, int64_t capacity) {
@@ -80,23 +81,28 @@ void Strides::prepare(int64_t step) {
 
 void Strides::step() {
   const TrainData& data = setup_->data;
+  Tensor plan;
+  Aside rates(setup_->model.device(), kRates);
+  rates.run([&] { plan = plan_.index_select(0, now_).view({2}); });
   const auto pass = setup_->engine->forward(data.x, kernel::StepUse::kDescent);
   const Tensor outputs = pass->outputs();
   const torch::NoGradGuard no_graph;
   const Tensor values = outputs.reshape(data.y.sizes()).to(torch::kFloat64);
   const Heading heading = method_.blind()->heading(values, data.y);
-  const Tensor plan = plan_.index_select(0, now_).view({2});
   const bool shrinks = setup_->options.weight_decay > 0;
-  steers_ = heading.augment_norm.defined();
+  steers_ = heading.augment.defined();
   Aside aside(values.device(), kNumbers);
   aside.run([&] {
     Tensor numbers = setup_->numbers(values, data.y, weights_);
-    if (steers_) numbers = torch::cat({numbers, heading.augment_norm.view({1})});
+    if (steers_) numbers = torch::cat({numbers, heading.augment.norm().view({1})});
     put_row(rows_, now_, numbers, plan_.size(0));
     now_.add_(1);
   });
   if (shrinks) aside.join();  // the numbers are of the parameters, too
-  pass->move((heading.seed * plan[0]).reshape(outputs.sizes()), shrinks ? plan[1] : Tensor());
+  rates.join();
+  Tensor seed = torch::empty(outputs.sizes(), outputs.options().requires_grad(false));
+  torch::mul_out(seed, heading.seed.view(outputs.sizes()), plan[0]);  // rounds on its way
+  pass->move(seed, shrinks ? plan[1] : Tensor());
   aside.join();
 }
 
