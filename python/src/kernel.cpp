@@ -42,8 +42,9 @@ void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
 }
 
 kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional<Tensor>& x2,
-                std::optional<int64_t> memory, const py::object& accumulate) {
+                std::optional<int64_t> memory, const py::object& accumulate, bool repeatable) {
   kernel::NtkOptions options;
+  options.repeatable = repeatable;
   if (memory) options.memory_bytes = *memory;
   options.accumulate = dtype_of(accumulate);
   options.progress = [](int64_t, int64_t) { check_signals(); };
@@ -95,7 +96,7 @@ void bind_kernel(py::module_& module) {
       .def_readonly("self_check", &kernel::Ntk::self_check)
       .def("brief_report", &coverage);
   module.def("ntk", &ntk, py::arg("model"), py::arg("x"), py::arg("x2"), py::arg("memory"),
-             py::arg("accumulate"));
+             py::arg("accumulate"), py::arg("repeatable") = false);
 
   py::class_<kernel::NtkOperator>(module, "NtkOperator")
       .def(py::init(&make_operator), py::arg("model"), py::arg("x"), py::arg("memory"), Unlocked())
