@@ -28,6 +28,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/tolerance.h>

@@ -119,6 +119,10 @@ Found predict_arrays(const PredictCommand& options, const run::TrainedModel& tra
   wanted.types = trained.preprocess.csv_options().types;
   wanted.keep = trained.preprocess.csv_options().keep;
   const data::Table all = data::read_arrays(options.file, options.labels, wanted);
+  const run::RunFolder folder(options.run);
+  const int64_t columns = folder.holds_run() ? folder.read_record().data.columns : 0;
+  CDT_REQUIRE(columns == 0 || all.inputs == columns, options.file, ": expected inputs [rows, ",
+              columns, "], as the run was trained on, but came ", all.inputs, " columns");
   Found found;
   for (int64_t first = 0; first < all.rows(); first += kPart) {
     std::vector<int64_t> rows(static_cast<size_t>(std::min(kPart, all.rows() - first)));

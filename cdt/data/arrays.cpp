@@ -186,6 +186,7 @@ Table read_arrays(const std::string& inputs, const std::string& labels, const Cs
   };
   const Matrix x = read_matrix(inputs, kInput, "inputs [rows, features]");
   add(x, kInput, true);
+  table.inputs = x.columns;
   table.lines.resize(static_cast<size_t>(x.rows));
   std::iota(table.lines.begin(), table.lines.end(), int64_t{1});
   const std::string from = labels.empty() && has_own_labels(inputs) ? inputs : labels;

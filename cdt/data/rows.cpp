@@ -55,6 +55,7 @@ Table take_rows(const Table& table, const std::vector<int64_t>& rows) {
   some.source = table.source;
   some.checksum = table.checksum;
   some.delimiter = table.delimiter;
+  some.inputs = table.inputs;
   some.pictures = table.pictures;
   some.lines = taken(table.lines);
   for (const Column& column : table.columns) {

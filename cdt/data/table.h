@@ -48,6 +48,7 @@ struct Table {
   char delimiter = ',';  ///< between its fields
   std::vector<Column> columns;
   std::vector<int64_t> lines;  ///< [rows] where each row begins in the source, from 1
+  int64_t inputs = 0;          ///< columns of an array of inputs, with those left out; else 0
   /// Of the rows, if pictures are what is to be learned from; columns then say what each is.
   std::shared_ptr<const Pictures> pictures;
 

@@ -1,3 +1,4 @@
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/block_product.h>
 #include <cdt/kernel/tiling.h>
 
@@ -15,6 +16,9 @@ Tensor rows_of(const SampleRange& range, const Tensor& rows) {
 
 /// With fewer columns at a time the sums themselves would pass through memory too often.
 constexpr int64_t kWorthwhileColumns = 1024;
+
+/// A slice of pairs on a CPU takes a fraction of a second at most: work can end between them.
+constexpr int64_t kMultiplyAddsOfASlice = int64_t{1} << 32;
 
 SampleRange part_of(const SampleRange& range, int64_t first, int64_t count) {
   return {range.factors, range.first + first, std::min(count, range.count - first)};
@@ -79,6 +83,7 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
       matrix.narrow(0, i, height_of_panel)
           .narrow(1, first, matrix.size(1) - first)
           .addmm_(x.narrow(0, i, height_of_panel), y.narrow(0, first, y.size(0) - first).t());
+      interruption_point();
     }
     image.addmv_(x, y.t().mv(vb), 1, weight);
   }
@@ -101,18 +106,19 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
   const torch::ScalarType dtype = cells.scalar_type();
   const int64_t row_outputs = a.factors.width;
   const int64_t column_outputs = b.factors.width;
-  const auto steps = [&](int64_t entries_of_a_pair) {
-    const int64_t j = std::clamp<int64_t>(slice / entries_of_a_pair, 1, b.count);
-    return std::pair{std::max<int64_t>(1, slice / (entries_of_a_pair * j)), j};
-  };
-  // Calls `add(cells, rows, columns)` for slices of the samples.
-  const auto in_slices = [&](int64_t entries_of_a_pair, const auto& add) {
-    const auto [step, column_step] = steps(entries_of_a_pair);
+  // Calls `add(cells, rows, columns)` for slices of the samples; of an entry, `length` numbers are
+  // multiplied.
+  const auto in_slices = [&](int64_t entries_of_a_pair, int64_t length, const auto& add) {
+    const int64_t entries =
+        cells.is_cuda() ? slice : std::min(slice, kMultiplyAddsOfASlice / length);
+    const int64_t column_step = std::clamp<int64_t>(entries / entries_of_a_pair, 1, b.count);
+    const int64_t step = std::max<int64_t>(1, entries / (entries_of_a_pair * column_step));
     for (int64_t i = 0; i < a.count; i += step) {
       const SampleRange rows = part_of(a, i, step);
       for (int64_t j = 0; j < b.count; j += column_step) {
         const SampleRange columns = part_of(b, j, column_step);
         add(cells.narrow(0, i, rows.count).narrow(2, j, columns.count), rows, columns);
+        interruption_point();
       }
     }
   };
@@ -125,7 +131,7 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
                        rows_of(columns, b.factors.probe), slice, weight, rows_of(rows, image));
     };
     if (const Tensor matrix = as_matrix(cells); matrix.defined()) return add_rows(matrix, a, b);
-    in_slices(row_outputs * column_outputs,
+    in_slices(row_outputs * column_outputs, 1,
               [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
                 const Tensor matrix = torch::zeros(
                     {rows.count * row_outputs, columns.count * column_outputs}, cells.options());
@@ -138,7 +144,7 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
     for (const OuterProduct& t : right.terms) {
       const int64_t outputs =
           std::max(s.left.size(1) * t.left.size(1), s.right.size(1) * t.right.size(1));
-      in_slices(outputs * s.left.size(2) * t.left.size(2),
+      in_slices(outputs * s.left.size(2) * t.left.size(2), s.left.size(3) + s.right.size(3),
                 [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
                   const Tensor part = pair_product(s, t, rows, columns, dtype);
                   some.add_(part);

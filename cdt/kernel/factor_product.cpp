@@ -1,3 +1,4 @@
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/factor_product.h>
 
 #include <algorithm>
@@ -59,6 +60,7 @@ void in_slices(const OuterProduct& term, int64_t vectors, int64_t slice, torch::
   for (int64_t i = 0; i < samples; i += step) {
     const int64_t count = std::min(step, samples - i);
     add(TermSlice(term, i, count, dtype), i, count);
+    interruption_point();
   }
 }
 
@@ -123,6 +125,7 @@ Tensor pull_back(const FactorGroup& group, const Tensor& V, int64_t slice) {
     std::vector<Tensor> found;
     for (const Tensor& columns : group.rows.split(columns_at_a_time(group.rows, slice), 1)) {
       found.push_back(V.t().mm(columns.to(V.scalar_type())));
+      interruption_point();
     }
     return torch::cat(found, 1);
   }
@@ -140,6 +143,7 @@ Tensor push_forward(const FactorGroup& group, const Tensor& U, int64_t slice) {
     for (const Tensor& columns : group.rows.split(columns_at_a_time(group.rows, slice), 1)) {
       product.addmm_(columns.to(U.scalar_type()), U.narrow(1, first, columns.size(1)).t());
       first += columns.size(1);
+      interruption_point();
     }
     return product;
   }
@@ -158,6 +162,7 @@ Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) 
     for (const Tensor& columns : group.rows.split(columns_at_a_time(group.rows, slice), 1)) {
       const Tensor J = columns.to(V.scalar_type());
       product.addmm_(J, J.t().mm(V));
+      interruption_point();
     }
     return product;
   }

@@ -1,5 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/backward.h>
 #include <cdt/kernel/factors.h>
@@ -212,6 +213,7 @@ void Factorizer::differentiate_sites() {
       seed.select(1, options_.first_output + c).fill_(1);
     }
     const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
+    interruption_point();
     for (size_t k = 0; k < edges.size(); ++k) {
       const LiveSite& live = live_[k];
       const std::vector<int64_t>& shape = live.site->output_shape;
@@ -310,6 +312,7 @@ void Factorizer::chain_computed(GroupBuilder& build) const {
     for (int64_t i = 0; i < rows.size(0); ++i) {
       const Tensor seed = rows[i].to(operand.value.scalar_type()).view(operand.value.sizes());
       const auto gradients = gradients_at(tensors, operand.value, seed, Graph::kKept);
+      interruption_point();
       for (size_t j = 0; j < wanted.size(); ++j) {
         if (gradients[j].defined()) found[j][i].copy_(gradients[j].reshape({-1}));
       }
@@ -337,6 +340,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
     build.gradient = std::move(live.gradient);
     build.sample_dimension = live.sample_dimension;
     live.site->factor(build);
+    interruption_point();
   }
   build.gradient = Tensor();
   chain_computed(build);

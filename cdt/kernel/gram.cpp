@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/checked_factors.h>
 #include <cdt/kernel/gram.h>
 
@@ -77,6 +78,7 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
         const Tensor rows =
             (width == 1 && root.size(1) == 1 ? J * root : root.bmm(J)).view({-1, P});
         sum.add_(rows.t().mm(rows));
+        interruption_point();
       }
       done += block.samples;
       if (options.progress) options.progress(done, samples);

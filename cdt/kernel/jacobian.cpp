@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/backward.h>
 #include <cdt/kernel/jacobian.h>
 
@@ -30,6 +31,7 @@ JacobianRows jacobian_rows(const Model& model, const Tensor& x, const Tensor& to
     for (int64_t c = 0; c < outputs; ++c) {
       const auto gradients = gradients_at(parameters, alone.select(1, first_output + c), one,
                                           c + 1 < outputs ? Graph::kKept : Graph::kFreed);
+      interruption_point();
       Tensor row = result.rows[i * outputs + c];
       int64_t offset = 0;
       for (size_t k = 0; k < parameters.size(); ++k) {

@@ -119,6 +119,15 @@ Tensor evaluate(const Model& model, const Tensor& x, PendingChecks& checks) {
   return outputs;
 }
 
+void require_trainable(const Model& model) {
+  for (const Tensor& p : model.parameters()) {
+    CDT_REQUIRE(
+        p.requires_grad(), "a parameter of shape ", p.sizes(),
+        " was frozen (requires_grad is off) after the model had been taken with it; whoever "
+        "holds the model, a controller or an optimizer, has to be made anew");
+  }
+}
+
 void require_influence(bool influence) {
   CDT_REQUIRE(influence,
               "the outputs do not depend on any of the model's parameters; are they detached, or "

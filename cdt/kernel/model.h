@@ -98,6 +98,9 @@ torch::Tensor evaluate(const Model& model, const torch::Tensor& x);
 /// The same; whether inputs and outputs are finite is found when the checks are settled.
 torch::Tensor evaluate(const Model& model, const torch::Tensor& x, PendingChecks& checks);
 
+/// @throws InvalidArgument if a parameter has been frozen since the model was made.
+void require_trainable(const Model& model);
+
 /// @throws InvalidArgument if no parameter moves the outputs.
 void require_influence(bool influence);
 /// Likewise, by gradients of the outputs: if none is defined.

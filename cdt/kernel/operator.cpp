@@ -1,5 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/backward.h>
 #include <cdt/kernel/checked_factors.h>
@@ -106,6 +107,7 @@ void NtkOperator::pull_back_graph(const Tensor& outputs, const Tensor& columns,
   for (int64_t k = 0; k < U.size(0); ++k) {
     const auto pulled = gradients_at(model_.parameters(), outputs,
                                      columns.select(1, k).reshape(outputs.sizes()), Graph::kKept);
+    interruption_point();
     const auto sums = unflatten(model_, U[k]);
     for (size_t p = 0; p < pulled.size(); ++p) {
       if (pulled[p].defined()) sums[p].add_(pulled[p]);
@@ -123,6 +125,7 @@ void NtkOperator::push_forward_graph(const Graphs& graphs, const Tensor& U,
     }
     column.copy_(
         gradients_at({graphs.seed}, graphs.pulled_back, U[k], Graph::kKept)[0].reshape({-1}));
+    interruption_point();
   }
 }
 

@@ -61,6 +61,7 @@ class Dependents {
 class Recorder : public Call {
  public:
   explicit Recorder(const Model& model) : parameters_(model.parameters().size()) {
+    require_trainable(model);
     for (size_t i = 0; i < parameters_; ++i) {
       const Edge edge = torch::autograd::impl::gradient_edge(model.parameters()[i]);
       keep_alive_.push_back(edge.function);

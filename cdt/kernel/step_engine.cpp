@@ -12,6 +12,7 @@ using torch::Tensor;
 class GraphPass : public StepPass {
  public:
   GraphPass(const Model& model, const Tensor& x) : model_(model) {
+    require_trainable(model);
     const torch::AutoGradMode with_graph(true);
     outputs_ = model_.forward(x);
   }

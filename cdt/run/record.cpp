@@ -289,6 +289,7 @@ std::string to_json(const RunRecord& record) {
   json["data"] = {{"file", record.data.file},   {"checksum", record.data.checksum},
                   {"rows", record.data.rows},   {"features", record.data.features},
                   {"train", record.data.train}, {"validation", record.data.validation}};
+  if (record.data.columns > 0) json["data"]["columns"] = record.data.columns;
   if (record.data.skipped > 0) json["data"]["skipped"] = record.data.skipped;
   json["network"] = {{"shape", record.network.shape}, {"parameters", record.network.parameters}};
   json["machine"] = {{"device", record.machine.device},
@@ -334,10 +335,10 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
   if (json["defaults"].exists()) record.defaults = parse_settings(json["defaults"]);
   if (json["seed"].exists()) record.seed = json["seed"].seed();
   const JsonValue data = json["data"];
-  record.data = {data["file"].text_or(""),   data["checksum"].text_or(""),
-                 data["rows"].count_or(0),   data["features"].count_or(0),
-                 data["train"].count_or(0),  data["validation"].count_or(0),
-                 data["skipped"].count_or(0)};
+  record.data = {data["file"].text_or(""),    data["checksum"].text_or(""),
+                 data["rows"].count_or(0),    data["features"].count_or(0),
+                 data["train"].count_or(0),   data["validation"].count_or(0),
+                 data["columns"].count_or(0), data["skipped"].count_or(0)};
   const JsonValue network = json["network"];
   record.network = {network["shape"].text_or(""), network["parameters"].count_or(0)};
   const JsonValue machine = json["machine"];

@@ -255,6 +255,7 @@ class Session {
                    problem.preprocess.feature_count(),
                    static_cast<int64_t>(problem.split.train.size()),
                    static_cast<int64_t>(problem.split.validation.size()),
+                   problem.table.inputs,
                    static_cast<int64_t>(problem.skipped.size())};
     record.network = {problem.model->describe(), problem.model->parameter_count()};
     record.machine = {options_.device.str(), torch::get_num_threads(), TORCH_VERSION};

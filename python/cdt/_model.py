@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+import weakref
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -44,6 +45,32 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     leaves = _leaves(tensors)
     packed: Any = dict(zip(params.keys(), leaves)) if isinstance(params, Mapping) else leaves
     return _core.Model(lambda x: forward(packed, x), leaves)
+
+
+def _weakly(module: torch.nn.Module) -> Callable[..., torch.Tensor]:
+    """What is kept of a module must not keep it."""
+    alive: Callable[[], Any] = weakref.ref(module)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = alive()(x)
+        return outputs
+
+    return forward
+
+
+_kept: "weakref.WeakKeyDictionary[torch.nn.Module, Tuple[Any, List[torch.nn.Parameter], _core.Model]]" = weakref.WeakKeyDictionary()
+
+
+def as_kept_model(model: Any, params: Optional[Params] = None) -> _core.Model:
+    """The same; of a module with the parameters and modes of last time, the one of last time, which knows how its kernels were made."""
+    if params is not None or not isinstance(model, torch.nn.Module):
+        return as_model(model, params)
+    parameters = list(model.parameters())
+    state = [(id(p), p.requires_grad) for p in parameters], [part.training for part in model.modules()]
+    known = _kept.get(model)
+    if known is None or known[0] != state:
+        known = _kept[model] = (state, parameters, _core.Model(_weakly(model), parameters))
+    return known[2]
 
 
 def _functional(module: torch.nn.Module) -> Callable[..., torch.Tensor]:

@@ -16,7 +16,6 @@
 namespace cdt::python {
 namespace py = pybind11;
 using torch::Tensor;
-using Unlocked = py::call_guard<py::gil_scoped_release>;
 
 namespace {
 
@@ -47,7 +46,6 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  int64_t trial_steps, std::optional<int64_t> memory) {
   study::AnalysisOptions options;
   options.loss = dynamics::parse_loss(loss);
-  options.progress = [](int64_t, int64_t) { check_signals(); };
   options.learning_rate = lr;
   options.p = p;
   options.q = q;
@@ -60,14 +58,13 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
   train::TrainData data;
   kernel::Ntk start;
   {
-    const py::gil_scoped_release unlocked;
+    const Unlocked working;
     data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
     start = study::start_kernel(model, data, options);
     if (options.forecast || trial_steps > 0) {  // these ask the model again
       return as_analysis(study::analyze(model, start, data, options));
     }
   }
-  options.progress = nullptr;
   return decompose_interruptibly(start.theta.size(0), start.theta.device(), [=] {
     return as_analysis(study::analyze(model, start, data, options));
   });
@@ -218,7 +215,6 @@ control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Te
   const auto data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
   kernel::NtkOptions ntk;
   if (memory) ntk.memory_bytes = *memory;
-  ntk.progress = [](int64_t, int64_t) { check_signals(); };
   const auto kernel = kernel::empirical_ntk(model, data.x, ntk);
   const auto cross = kernel::empirical_ntk(model, data.x_val, data.x, ntk);
   const auto error = [](const kernel::Ntk& found, const Tensor& labels) {
@@ -287,14 +283,14 @@ void bind_control(py::module_& module) {
       .def(py::init(interruptibly<make_controller>()), py::arg("theta"), py::arg("outputs"),
            py::arg("labels"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
            py::arg("Q"), py::arg("R"), py::arg("single"))
-      .def("augment", &Controller::augment, py::arg("y_hat"), Unlocked())
+      .def("augment", &Controller::augment, py::arg("y_hat"), WithoutLock())
       .def_property_readonly("gain", &Controller::gain)
       .def_property_readonly("closed_loop_radius", &Controller::radius);
   module.def("prepared_labels", &prepared_labels, py::arg("model"), py::arg("x"), py::arg("y"),
-             py::arg("loss"), Unlocked());
+             py::arg("loss"), WithoutLock());
 
   module.def("local_step", &local_step, py::arg("loss"), py::arg("theta"), py::arg("lr"),
-             py::arg("y_hat"), py::arg("y"), Unlocked());
+             py::arg("y_hat"), py::arg("y"), WithoutLock());
 
   py::class_<control::Forecast>(module, "Forecast")
       .def_property_readonly("candidates", &candidates)
@@ -310,7 +306,7 @@ void bind_control(py::module_& module) {
                              [](const control::Forecast& f) { return point(f.best_controlled); });
   module.def("forecast", &forecast, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
              py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-             py::arg("steps"), py::arg("decay"), py::arg("memory"), Unlocked());
+             py::arg("steps"), py::arg("decay"), py::arg("memory"), WithoutLock());
 }
 
 }  // namespace cdt::python

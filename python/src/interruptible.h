@@ -33,7 +33,7 @@ constexpr int64_t kLongDecomposition = 400;
 template <class Work>
 auto decompose_interruptibly(int64_t n, torch::Device device, Work work) {
   if (n < kLongDecomposition || !device.is_cpu()) {
-    const pybind11::gil_scoped_release unlocked;
+    const Unlocked working;
     return work();
   }
   auto result = std::make_shared<std::optional<decltype(work())>>();

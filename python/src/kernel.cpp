@@ -14,7 +14,6 @@
 namespace cdt::python {
 namespace py = pybind11;
 using torch::Tensor;
-using Unlocked = py::call_guard<py::gil_scoped_release>;
 
 namespace {
 
@@ -42,12 +41,12 @@ void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
 }
 
 kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional<Tensor>& x2,
-                std::optional<int64_t> memory, const py::object& accumulate) {
+                std::optional<int64_t> memory, const py::object& accumulate, bool repeatable) {
   kernel::NtkOptions options;
+  options.repeatable = repeatable;
   if (memory) options.memory_bytes = *memory;
   options.accumulate = dtype_of(accumulate);
-  options.progress = [](int64_t, int64_t) { check_signals(); };
-  const py::gil_scoped_release unlocked;
+  const Unlocked working;
   require_room(model, x, x2.value_or(x), options.accumulate);
   return x2 ? kernel::empirical_ntk(model, x, *x2, options)
             : kernel::empirical_ntk(model, x, options);
@@ -62,12 +61,6 @@ kernel::NtkOperator make_operator(const kernel::Model& model, const Tensor& x,
   return {model, x, options};
 }
 
-/// Signals are looked at with each product.
-Tensor apply(const kernel::NtkOperator& theta, const Tensor& V) {
-  check_signals();
-  return theta.apply(V);
-}
-
 dynamics::LeadingModes leading_modes(const kernel::NtkOperator& theta, int64_t modes,
                                      double tolerance, uint64_t seed) {
   dynamics::LanczosOptions options;
@@ -77,7 +70,7 @@ dynamics::LeadingModes leading_modes(const kernel::NtkOperator& theta, int64_t m
   options.trace = theta.trace();
   options.device = theta.outputs().device();
   options.rank_tolerance = tol::rank_of_computed(theta.size(), theta.outputs().scalar_type());
-  return dynamics::leading_modes([&](const Tensor& X) { return apply(theta, X); }, theta.size(),
+  return dynamics::leading_modes([&](const Tensor& X) { return theta.apply(X); }, theta.size(),
                                  options);
 }
 
@@ -95,16 +88,17 @@ void bind_kernel(py::module_& module) {
       .def_readonly("self_check", &kernel::Ntk::self_check)
       .def("brief_report", &coverage);
   module.def("ntk", &ntk, py::arg("model"), py::arg("x"), py::arg("x2"), py::arg("memory"),
-             py::arg("accumulate"));
+             py::arg("accumulate"), py::arg("repeatable") = false);
 
   py::class_<kernel::NtkOperator>(module, "NtkOperator")
-      .def(py::init(&make_operator), py::arg("model"), py::arg("x"), py::arg("memory"), Unlocked())
+      .def(py::init(&make_operator), py::arg("model"), py::arg("x"), py::arg("memory"),
+           WithoutLock())
       .def_property_readonly("size", &kernel::NtkOperator::size)
       .def_property_readonly("outputs", &kernel::NtkOperator::outputs)
-      .def("apply", &apply, py::arg("V"), Unlocked())
-      .def("trace", &kernel::NtkOperator::trace, Unlocked())
+      .def("apply", &kernel::NtkOperator::apply, py::arg("V"), WithoutLock())
+      .def("trace", &kernel::NtkOperator::trace, WithoutLock())
       .def("leading_modes", &leading_modes, py::arg("modes"), py::arg("tolerance"), py::arg("seed"),
-           Unlocked());
+           WithoutLock());
   py::class_<dynamics::LeadingModes>(module, "LeadingModes")
       .def_property_readonly("values",
                              [](const dynamics::LeadingModes& m) { return m.modes.values; })
@@ -116,17 +110,17 @@ void bind_kernel(py::module_& module) {
       .def_readonly("products", &dynamics::LeadingModes::products);
 
   module.def("vjp", &kernel::vector_jacobian_product, py::arg("model"), py::arg("x"), py::arg("v"),
-             Unlocked());
+             WithoutLock());
   module.def("jvp", &kernel::jacobian_vector_product, py::arg("model"), py::arg("x"), py::arg("u"),
-             Unlocked());
+             WithoutLock());
 
   py::class_<kernel::LocalModel>(module, "LocalModel")
-      .def(py::init<kernel::Model, const Tensor&>(), py::arg("model"), py::arg("x"), Unlocked())
+      .def(py::init<kernel::Model, const Tensor&>(), py::arg("model"), py::arg("x"), WithoutLock())
       .def_property_readonly("outputs", &kernel::LocalModel::outputs)
-      .def("displacement", &kernel::LocalModel::displacement, Unlocked())
+      .def("displacement", &kernel::LocalModel::displacement, WithoutLock())
       .def("predict", py::overload_cast<const Tensor&>(&kernel::LocalModel::predict, py::const_),
-           py::arg("displacement"), Unlocked())
-      .def("error", &kernel::LocalModel::error, Unlocked());
+           py::arg("displacement"), WithoutLock())
+      .def("error", &kernel::LocalModel::error, WithoutLock());
 }
 
 }  // namespace cdt::python

@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 // Python first, as its headers want it
 
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/model.h>
 
 #include <memory>
@@ -25,9 +26,17 @@ std::shared_ptr<pybind11::function> shared_function(const pybind11::function& fu
 kernel::Model make_model(const pybind11::function& forward,
                          const std::vector<torch::Tensor>& parameters);
 
-/// Lets a pending signal speak, Ctrl-C above all. For long work without a Python model in it.
+/// Lets a pending signal speak, Ctrl-C above all.
 /// @throws PythonError if its handler raised.
 void check_signals();
+
+/// Work of the library: without the lock of the interpreter, and ended by a signal that raises.
+class Unlocked {
+ private:
+  pybind11::gil_scoped_release unlocked_;
+  InterruptScope interrupts_{check_signals};
+};
+using WithoutLock = pybind11::call_guard<Unlocked>;
 
 /// One function for each topic: it adds its names to the module.
 void bind_control(pybind11::module_& module);

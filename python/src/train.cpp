@@ -14,7 +14,6 @@ namespace py = pybind11;
 using torch::Tensor;
 using train::Trainer;
 using train::TrainOptions;
-using Unlocked = py::call_guard<py::gil_scoped_release>;
 
 namespace {
 
@@ -90,7 +89,7 @@ std::unique_ptr<Trainer> make_trainer(const kernel::Model& model, const Tensor& 
   std::shared_ptr<kernel::StepEngine> engine;
   if (rows) engine = std::make_shared<ResidualEngine>(model, *rows);
   auto data = data_of(x, y, x_val, y_val, sample_weight, output_weight);
-  const py::gil_scoped_release unlocked;
+  const Unlocked working;
   return std::make_unique<Trainer>(model, std::move(data), options, std::move(engine));
 }
 
@@ -121,7 +120,7 @@ py::list history_of(const train::TrainResult& result) {
 py::tuple step(Trainer& trainer) {
   train::StepResult done;
   {
-    const py::gil_scoped_release unlocked;
+    const Unlocked working;
     done = trainer.step();
   }
   return py::make_tuple(as_dict(done.record),
@@ -143,7 +142,7 @@ train::TrainResult run(Trainer& trainer, const std::optional<py::function>& on_s
       asked = asked || (!answer.is_none() && answer.cast<bool>());
     };
   }
-  const py::gil_scoped_release unlocked;
+  const Unlocked working;
   return trainer.run(hooks);
 }
 
@@ -242,7 +241,7 @@ void bind_train(py::module_& module) {
       .def("restore", &restore, py::arg("tensors"), py::arg("metadata"));
 
   module.def("method_names", &train::method_names);
-  module.def("checksum", &checksum_of, py::arg("tensor"), Unlocked());
+  module.def("checksum", &checksum_of, py::arg("tensor"), WithoutLock());
 }
 
 }  // namespace cdt::python

@@ -92,7 +92,10 @@ TEST_F(ArrayFiles, RefuseWhatDoesNotFit) {
   expect_wrong_usage("analyze --inputs table.csv --labels y.npy", "expected an array of NumPy");
   save_npy(folder_ / "few.npy", x_.narrow(1, 0, 2).contiguous());
   good(std::string("train --inputs x.npy --labels y.npy --out run") + kFit);
-  expect_wrong_usage("predict run few.npy --out p.csv --threads 1", "expected a column \"x3\"");
+  expect_wrong_usage("predict run few.npy --out p.csv --threads 1",
+                     "few.npy: expected inputs [rows, 3], as the run was trained on, but came 2");
+  save_npy(folder_ / "more.npy", torch::cat({x_, x_}, 1));
+  expect_wrong_usage("predict run more.npy --out p.csv --threads 1", "but came 6 columns");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // A wrong kernel is never returned: what is refused, and what the self-check finds.
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/step_engine.h>
 #include <gmock/gmock.h>
 #include <torch/nn.h>
 
@@ -226,6 +228,34 @@ TEST(Refusal, RefusesAForwardFunctionThatWritesToItsInputs) {
         empirical_ntk(model, torch::ones({4, 4}, kDouble));
       },
       ThrowsMessage<InvalidArgument>(HasSubstr("writes to its inputs")));
+}
+
+TEST(Refusal, RefusesParametersThatWereFrozenAfterwards) {
+  torch::manual_seed(9);
+  torch::nn::Sequential net(torch::nn::Linear(4, 3), torch::nn::Tanh(), torch::nn::Linear(3, 1));
+  net->to(torch::kFloat64);
+  const kernel::Model model(net);
+  net->parameters()[1].requires_grad_(false);
+  const Tensor x = torch::randn({5, 4}, kDouble);
+  expect_refused_by_all(model, x, "a parameter of shape [3] was frozen");
+  EXPECT_THAT([&] { kernel::GraphEngine(model).forward(x); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("was frozen")));
+}
+
+TEST(Refusal, AKernelOfOneBlockCanBeEnded) {
+  struct Ended {};
+  torch::manual_seed(1);
+  torch::nn::Sequential net(torch::nn::Linear(8, 400), torch::nn::Tanh(),
+                            torch::nn::Linear(400, 400), torch::nn::Tanh(),
+                            torch::nn::Linear(400, 2));
+  NtkOptions options;
+  options.progress = [](int64_t done, int64_t total) { FAIL() << done << " of " << total; };
+  const Tensor x = torch::randn({2000, 8});  // some seconds of work
+  {
+    const InterruptScope scope([] { throw Ended(); });
+    EXPECT_THROW(empirical_ntk(net, x, options), Ended);
+  }
+  EXPECT_NO_THROW(empirical_ntk(net, x.narrow(0, 0, 5)));  // nothing is left recording
 }
 
 TEST(Refusal, RefusesOutputsWithoutAGraph) {

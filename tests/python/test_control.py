@@ -160,6 +160,16 @@ def test_wrong_settings_are_named():
         cdt.analyze(model, x, y)["lrmax"]
 
 
+def test_parameters_frozen_afterwards_are_named():
+    model, x, y = problem()
+    controller, opt, local = cdt.Controller(model, x, y, lr=0.1), cdt.optim.Guarded(model), cdt.linearize(model, x)
+    opt.step(x, y)
+    model[0].bias.requires_grad_(False)
+    for ask in (controller.refresh, lambda: opt.step(x, y), local):
+        with pytest.raises(ValueError, match=r"a parameter of shape \[24\] was frozen"):
+            ask()
+
+
 def test_a_kernel_beyond_memory_is_refused_before_it_is_begun():
     model = nn.Linear(1, 3)
     with pytest.raises(ValueError, match=r"the kernel \[9000000, 9000000\] .*cdt.NTK.* needs .* GB of memory"):

@@ -67,6 +67,19 @@ def test_kernels(device):
         assert relative_error(cross.cpu(), expected[: cross.shape[0]]) < 1e-11
 
 
+def test_repeated_kernels(device):
+    """Replayed on a GPU from the fourth on, at the parameters and samples of each call."""
+    for make, x in CASES:
+        model = make().to(device)
+        for call in range(6):
+            x = x + 0.1
+            with torch.no_grad():
+                for p in model.parameters():
+                    p *= 1.1
+            found = cdt.ntk(model, x.to(device), repeatable=True)
+            assert relative_error(found.cpu(), jacobian_kernel(copy.deepcopy(model).cpu(), x)) < 1e-11, call
+
+
 def test_kernels_whatever_the_user_s_precision(device):
     """TF32 is the user's for training; a kernel has all its digits."""
     before = torch.backends.cuda.matmul.allow_tf32

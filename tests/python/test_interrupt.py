@@ -34,6 +34,22 @@ def kernel_in_blocks():
     cdt.ntk(model, x, memory=64 << 20)
 
 
+def kernel_in_one_block():
+    model, (x, _) = network(width=500), samples(3000)
+    cdt.ntk(model, x)
+
+
+def wide_kernel():
+    """Few pairs of samples, each long."""
+    model, (x, _) = nn.Sequential(nn.Linear(20, 5000), nn.ReLU(), nn.Linear(5000, 1)), samples(4000)
+    cdt.ntk(model, x)
+
+
+def kernel_of_pictures():
+    model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 28 * 28, 10))
+    cdt.ntk(model, torch.randn(40, 3, 32, 32))
+
+
 def kernel_by_rows():
     """A layer without a rule: a pass for each output."""
 
@@ -52,6 +68,13 @@ def many_products():
     cdt.NTK(network(), samples(400)[0]).eigsh(600, tol=1e-300)  # no end in sight
 
 
+def wide_products():
+    model, (x, _) = network(width=500), samples(3000)
+    theta = cdt.NTK(model, x)
+    while True:
+        theta @ torch.ones(6000, 200)
+
+
 def trained(**settings):
     model, (x, y) = network(), samples(400)
     result = cdt.fit(model, x, y, steps=10**6, progress=False, **settings)
@@ -61,6 +84,13 @@ def trained(**settings):
         after = torch.nn.functional.mse_loss(model(x), y).item()
         assert after == pytest.approx(result.train_loss, rel=1e-5)
     raise KeyboardInterrupt  # fit ends by itself, in order
+
+
+def large_fit():
+    """Most of it is one kernel."""
+    model, (x, y) = network(width=500), samples(1500)
+    cdt.fit(model, x, y, progress=False, stop_loss=1e-300)
+    raise KeyboardInterrupt
 
 
 def plain_fit():
@@ -142,7 +172,7 @@ def _child(work, pipe):
 
 
 WORK = [
-    kernel_in_blocks, kernel_by_rows, many_products, plain_fit, guarded_fit, batches_fit, predict_fit, guarded_steps, estimator, classifier,
+    kernel_in_blocks, kernel_in_one_block, wide_kernel, kernel_of_pictures, kernel_by_rows, many_products, wide_products, large_fit, plain_fit, guarded_fit, batches_fit, predict_fit, guarded_steps, estimator, classifier,
     one_decomposition, one_design, one_riccati,
 ]  # fmt: skip
 

@@ -99,21 +99,17 @@ def test_export(folder, frame, name, tmp_path):
 
 
 def _export_onnx(module, x, file):
-    """Writes the file; where a runtime is installed, it must predict the same."""
+    """Writes the file, of three rows; what it says must predict the same, of all rows."""
     try:
         torch.onnx.export(module, x[:3], str(file), input_names=["features"], output_names=["predictions"], dynamic_axes={"features": [0]})
     except ImportError as error:
         pytest.skip(f"PyTorch does not export to ONNX here: {error}")
     assert file.stat().st_size > 4 * sum(p.numel() for p in module.parameters())
-    try:
-        import onnxruntime
-    except ImportError:
-        return
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"features": x.numpy()})
+    onnx_numpy = pytest.importorskip("onnx_numpy", reason="the file is written; to evaluate it needs onnx (Debian: python3-onnx)")
+    (found,) = onnx_numpy.evaluate(file, features=x.numpy())
     with torch.no_grad():
         expected = module(x).numpy()
-    assert np.all(np.abs(found - expected) < 1e-5 * np.abs(expected).max())
+    assert found.shape == expected.shape and np.all(np.abs(found - expected) < 1e-5 * np.abs(expected).max())
 
 
 PICTURES = {
@@ -158,7 +154,7 @@ def test_pictures_are_predicted_as_by_the_program(picture_run, pictures):
     traced = torch.jit.trace(module, run.encode(x)[:2])
     with torch.no_grad():
         assert np.all(np.abs(traced(run.encode(x)).numpy() - probabilities) < 1e-5)
-    if picture_run.name in ("squares", "ntk", "dense"):
+    if picture_run.name != "alexnet":  # whose pooling PyTorch does not export at this size
         _export_onnx(module, run.encode(x), picture_run.with_suffix(".onnx"))
     with torch.no_grad():
         assert np.all(np.abs(module(run.encode(x)).numpy() - probabilities) < 1e-5)

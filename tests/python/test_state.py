@@ -87,10 +87,42 @@ def test_models_are_let_go():
     model = network()
     alive = weakref.ref(model)
     theta, opt = cdt.NTK(model, torch.randn(3, 4)), cdt.optim.Guarded(model)
+    cdt.ntk(model, torch.randn(3, 4))
     opt.step(torch.randn(3, 4), torch.zeros(3, 2))
     del model, theta, opt
     gc.collect()
     assert alive() is None
+
+
+def test_kernels_of_a_module_that_has_changed():
+    """What is kept of a module from one kernel to the next is about the module as it is."""
+    model, x = network(), torch.randn(5, 4)
+
+    def right(tolerance=2e-5):
+        assert relative_error(cdt.ntk(model, x), jacobian_kernel(model, x)) < tolerance
+
+    right()
+    with torch.no_grad():
+        model[0].weight += 1
+    right()
+    model[0].bias.requires_grad_(False)
+    right()
+    model[0] = nn.Linear(4, 16)
+    right()
+    model[2].weight = nn.Parameter(torch.randn(2, 16))
+    right()
+    model.append(nn.Dropout())
+    with pytest.raises(ValueError, match="eval"):
+        cdt.ntk(model, x)
+    model.eval()
+    right()
+    model.double()
+    x = x.double()
+    right(1e-11)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    right(1e-11)
+    model[2] = nn.Linear(16, 5, dtype=torch.float64)
+    right(1e-11)
 
 
 def test_two_threads_at_once():
