@@ -1,17 +1,24 @@
-"""cdt.ntk beside the same call from C++ and beside a Jacobian of torch.autograd.functional. usage: bench/python.py PROGRAM [THREADS]
+"""The module beside the same work in C++. usage: bench/python.py BUILD [THREADS]
 
-PROGRAM is cdt_bench_kernel. Architecture 2 of the paper, 79-500-500-500-1, 358 samples. The two are measured by turns, and the best of each counts; processor
+BUILD holds cdt_bench_kernel and cdt. cdt.ntk beside the same call from C++ and beside a Jacobian of torch.autograd.functional: architecture 2 of the paper,
+79-500-500-500-1, 358 samples. CDTRegressor().fit beside cdt train on the same table. The two are measured by turns, and the best of each counts; processor
 time is the fairer one where others use the machine.
 """
+import cdt  # first: OpenMP reads how long its threads spin when it is loaded
+
+import json
+import pathlib
+import resource
 import subprocess
 import sys
+import tempfile
 import time
 
+import numpy as np
 import torch
 
-import cdt
-
 ROUNDS, REPETITIONS = 8, 12
+FITS, ROWS = 4, 600
 
 
 def best(work, repetitions):
@@ -36,9 +43,7 @@ def by_jacobian(model, x):
     return sum(part.reshape(len(x), -1) @ part.reshape(len(x), -1).T for part in parts)
 
 
-def main(program, threads):
-    torch.set_num_threads(threads)
-    torch.manual_seed(1)
+def kernels(program, threads):
     layers = []
     for width, following in zip((79, 500, 500, 500), (500, 500, 500, 1)):
         layers += [torch.nn.Linear(width, following), torch.nn.ReLU()]
@@ -56,6 +61,47 @@ def main(program, threads):
         print(f"  {name:26s} {1e3 * wall:9.1f} ms   processor {1e3 * used:9.1f} ms")
     for at, kind in enumerate(("wall", "processor")):
         print(f"  {kind}: Python / C++ {found['Python'][at] / found['C++'][at]:.3f} (at most 1.1), jacobian / cdt.ntk {jacobian[at] / found['Python'][at]:.1f} (at least 4)")
+
+
+def by_program(program, table, threads, folder):
+    """Wall seconds of reading and learning, as the run says; processor seconds of the whole program."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [program, "train", table, "--target", "y", "--seed", "1", "--threads", str(threads), "--goal", "predict", "--quiet", "--overwrite", "--out", folder]
+    subprocess.run(command, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    said = json.loads((pathlib.Path(folder) / "run.json").read_text())["seconds"]
+    return said["load"] + said["training"], after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def estimators(program, threads):
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{j}": rng.normal(size=ROWS) for j in range(8)} | {"kind": rng.choice(list("abc"), ROWS)})
+    frame["y"] = np.sin(frame.x0) * frame.x1 + frame.x2 * (frame.kind == "a") + 0.1 * rng.normal(size=ROWS)
+    times = {"cdt train": [], "CDTRegressor": []}
+    with tempfile.TemporaryDirectory() as folder:
+        table = f"{folder}/table.csv"
+        frame.to_csv(table, index=False)
+        frame = pd.read_csv(table)
+        for _ in range(FITS):
+            times["cdt train"].append(by_program(program, table, threads, f"{folder}/run"))
+            start, ticks = time.perf_counter(), time.process_time()
+            model = cdt.CDTRegressor(random_state=1, n_jobs=threads).fit(frame.drop(columns="y"), frame.y)
+            times["CDTRegressor"].append((time.perf_counter() - start, time.process_time() - ticks))
+        said = pd.read_csv(f"{folder}/run/predictions.csv")
+    found = {name: [min(column) for column in zip(*rows)] for name, rows in times.items()}
+    print(f"\nlearning {ROWS} rows with defaults, {threads} threads; held-out losses end at {model.held_out_loss_[-1]:.4g}, {len(said)} rows predicted")
+    for name, (wall, used) in found.items():
+        print(f"  {name:26s} {wall:9.2f} s    processor {used:9.2f} s")
+    print(f"  Python / program: wall {found['CDTRegressor'][0] / found['cdt train'][0]:.3f}, processor {found['CDTRegressor'][1] / found['cdt train'][1]:.3f} (at most 1.1)")
+
+
+def main(build, threads):
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    kernels(f"{build}/cdt_bench_kernel", threads)
+    estimators(f"{build}/cdt", threads)
 
 
 if __name__ == "__main__":

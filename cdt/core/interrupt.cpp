@@ -1,12 +1,60 @@
+#include <ATen/Parallel.h>
 #include <cdt/core/interrupt.h>
 
-#include <utility>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
 
 namespace cdt {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenQuestions{50};
+using std::chrono::milliseconds;
+constexpr milliseconds kBetweenQuestions{50};
+/// How long work may take to notice that it is to end.
+constexpr milliseconds kGrace{500};
+
 thread_local InterruptScope* innermost = nullptr;
+
+/// Of work aside and whoever waits for it.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool over = false;
+  std::exception_ptr failure;
+
+  bool wait(milliseconds time) {
+    std::unique_lock lock(mutex);
+    return ended.wait_for(lock, time, [this] { return over; });
+  }
+};
+
+struct Abandoned {
+  std::mutex mutex;
+  std::list<std::thread> threads;
+
+  void join() {
+    const std::lock_guard lock(mutex);
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+  }
+  ~Abandoned() { join(); }
+};
+
+Abandoned& abandoned() {
+  static Abandoned all;
+  return all;
+}
+
+/// LibTorch's number of threads is of a thread, and the last one set is that of new threads.
+class ThreadsBefore {
+ public:
+  int count() const { return before_; }
+  ~ThreadsBefore() { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
 
 }  // namespace
 
@@ -24,5 +72,40 @@ void interruption_point() {
   innermost->asked_ = now;
   innermost->ask_();
 }
+
+void run_aside(std::function<void()> work) {
+  if (innermost == nullptr) return work();
+  const ThreadsBefore kept;
+  auto shared = std::make_shared<Shared>();
+  std::thread worker([shared, threads = kept.count(), work = std::move(work)]() mutable {
+    std::exception_ptr failure;
+    try {
+      at::set_num_threads(threads);
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    work = nullptr;  // what it owns goes before anybody hears that it is over
+    const std::lock_guard lock(shared->mutex);
+    shared->failure = failure;
+    shared->over = true;
+    shared->ended.notify_all();
+  });
+  try {
+    while (!shared->wait(kBetweenQuestions)) innermost->ask_();
+  } catch (...) {
+    if (shared->wait(kGrace)) {
+      worker.join();
+    } else {
+      const std::lock_guard lock(abandoned().mutex);
+      abandoned().threads.push_back(std::move(worker));
+    }
+    throw;
+  }
+  worker.join();
+  if (shared->failure) std::rethrow_exception(shared->failure);
+}
+
+void join_abandoned() { abandoned().join(); }
 
 }  // namespace cdt

@@ -1,8 +1,13 @@
 /// Long work that may be ended from outside: it asks now and then.
 #pragma once
 
+#include <torch/types.h>
+
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
 
 namespace cdt {
 
@@ -17,6 +22,7 @@ class InterruptScope {
 
  private:
   friend void interruption_point();
+  friend void run_aside(std::function<void()> work);
 
   std::function<void()> ask_;
   std::chrono::steady_clock::time_point asked_;
@@ -25,5 +31,24 @@ class InterruptScope {
 
 /// A place where work may end: asks, if there is somebody to ask who has not been asked just now.
 void interruption_point();
+
+/// Work without such places: on a thread of its own, with LibTorch's number of threads here, while
+/// this thread asks. Ended, it may go on by itself for a while, so it must own all that it uses.
+/// With nobody to ask it runs here.
+void run_aside(std::function<void()> work);
+
+/// Waits for work that nobody wants any more: before what it uses goes, at the end of a process.
+void join_abandoned();
+
+/// What `work()` returns, which decomposes a matrix [n, n] by one call of LAPACK: aside, if that
+/// takes longer than a thread. On a GPU it stays on this thread, whose stream it wants.
+template <class Work>
+auto decompose_aside(const torch::Tensor& matrix, Work work) {
+  constexpr int64_t kLong = 400;
+  if (matrix.dim() == 0 || matrix.size(0) < kLong || !matrix.device().is_cpu()) return work();
+  const auto result = std::make_shared<std::optional<decltype(work())>>();
+  run_aside([result, work = std::move(work)] { result->emplace(work()); });
+  return std::move(**result);
+}
 
 }  // namespace cdt

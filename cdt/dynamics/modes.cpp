@@ -1,5 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/modes.h>
 
@@ -11,7 +12,9 @@ Modes decompose(const torch::Tensor& theta, double rank_tolerance, torch::Scalar
   require_non_negative(rank_tolerance, "rank_tolerance");
   CDT_REQUIRE(rank_tolerance < 1, "rank_tolerance must be below 1, not ", rank_tolerance);
   Modes modes;
-  std::tie(modes.values, modes.vectors) = torch::linalg_eigh(theta.detach());
+  const torch::Tensor matrix = theta.detach();
+  std::tie(modes.values, modes.vectors) =
+      decompose_aside(matrix, [matrix] { return torch::linalg_eigh(matrix); });
   const auto values = modes.values.to(torch::kCPU);
   const int64_t n = values.size(0);
   const double* lambda = values.data_ptr<double>();

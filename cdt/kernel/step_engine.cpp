@@ -12,7 +12,6 @@ using torch::Tensor;
 class GraphPass : public StepPass {
  public:
   GraphPass(const Model& model, const Tensor& x) : model_(model) {
-    require_trainable(model);
     const torch::AutoGradMode with_graph(true);
     outputs_ = model_.forward(x);
   }
@@ -24,6 +23,7 @@ class GraphPass : public StepPass {
     CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
                 outputs_.sizes(), ", not ", seed.sizes());
     used_ = true;
+    require_trainable(model_);
     return torch::autograd::grad({outputs_}, model_.parameters(), {seed.to(outputs_.scalar_type())},
                                  /*retain_graph=*/false, /*create_graph=*/false,
                                  /*allow_unused=*/true);

@@ -1,5 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/train/ridge.h>
 
@@ -56,7 +57,8 @@ const Tensor& ShiftedFactor::lower(double lambda) {
   if (factored_ == lambda) return factor_;
   Tensor shifted = matrix_.clone();
   shifted.diagonal().add_(lambda);
-  const auto [L, info] = torch::linalg_cholesky_ex(shifted);
+  const auto [L, info] =
+      decompose_aside(shifted, [shifted] { return torch::linalg_cholesky_ex(shifted); });
   factor_ = info.item<int64_t>() == 0 ? L : Tensor();
   factored_ = lambda;
   return factor_;

@@ -1,4 +1,5 @@
 #include <cdt/core/check.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/train/base_rate.h>
@@ -33,7 +34,8 @@ void RidgeFeedback::design(double rate) {
   for (;; damping_ *= kMore) {
     Tensor shifted = kernel_.clone();
     shifted.diagonal().add_(damping_);
-    const auto [factor, info] = torch::linalg_cholesky_ex(shifted);
+    const auto [factor, info] =
+        decompose_aside(shifted, [shifted] { return torch::linalg_cholesky_ex(shifted); });
     factor_ = factor;
     if (info.item<int64_t>() == 0) return;
   }

@@ -65,9 +65,8 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
       return as_analysis(study::analyze(model, start, data, options));
     }
   }
-  return decompose_interruptibly(start.theta.size(0), start.theta.device(), [=] {
-    return as_analysis(study::analyze(model, start, data, options));
-  });
+  return decompose_interruptibly(
+      start.theta, [=] { return as_analysis(study::analyze(model, start, data, options)); });
 }
 
 /// Of a kernel that somebody has: Θ in float64, from a matrix that once had `precision`.
@@ -181,8 +180,7 @@ template <auto function>
 auto interruptibly() {
   return []<class Result, class... Rest>(Result (*)(const Tensor&, Rest...)) {
     return [](const Tensor& matrix, std::decay_t<Rest>... rest) {
-      return decompose_interruptibly(matrix.dim() > 0 ? matrix.size(0) : 0, matrix.device(),
-                                     [=] { return function(matrix, rest...); });
+      return decompose_interruptibly(matrix, [=] { return function(matrix, rest...); });
     };
   }(function);
 }

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #pragma GCC visibility push(hidden)
 namespace cdt::python {
@@ -23,27 +22,13 @@ using StopFlag = std::shared_ptr<std::atomic<bool>>;
 void run_interruptibly(const StopFlag& stop, int threads, std::function<void()> work,
                        const std::function<void()>& look = {});
 
-/// From this size on, decompositions of [n, n] matrices take longer than a thread.
-constexpr int64_t kLongDecomposition = 400;
-
-/// What `work()` returns, which decomposes [n, n] matrices on this device: one call of LAPACK that
-/// lasts is no reason to keep a signal waiting. Called with the lock of the interpreter. The work
-/// must own all that it uses, and touch nothing of Python. On a GPU it stays on this thread, whose
-/// stream it wants.
+/// What `work()` returns, which works on [n, n] matrices on this device. Called with the lock of
+/// the interpreter. The work must own all that it uses, and touch nothing of Python.
 template <class Work>
-auto decompose_interruptibly(int64_t n, torch::Device device, Work work) {
-  if (n < kLongDecomposition || !device.is_cpu()) {
-    const Unlocked working;
-    return work();
-  }
-  auto result = std::make_shared<std::optional<decltype(work())>>();
-  run_interruptibly(std::make_shared<std::atomic<bool>>(false), at::get_num_threads(),
-                    [result, work = std::move(work)] { result->emplace(work()); });
-  return std::move(**result);
+auto decompose_interruptibly(const torch::Tensor& matrix, Work work) {
+  const Unlocked working;
+  return decompose_aside(matrix, std::move(work));
 }
-
-/// Waits for work that nobody wants any more: at the end of the interpreter.
-void join_abandoned();
 
 }  // namespace cdt::python
 #pragma GCC visibility pop

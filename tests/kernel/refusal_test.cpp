@@ -238,8 +238,13 @@ TEST(Refusal, RefusesParametersThatWereFrozenAfterwards) {
   net->parameters()[1].requires_grad_(false);
   const Tensor x = torch::randn({5, 4}, kDouble);
   expect_refused_by_all(model, x, "a parameter of shape [3] was frozen");
-  EXPECT_THAT([&] { kernel::GraphEngine(model).forward(x); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("was frozen")));
+  EXPECT_THAT(
+      [&] {
+        kernel::GraphEngine(model)
+            .forward(x, kernel::StepUse::kGradients)
+            ->gradients(torch::ones({5, 1}, kDouble));
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("was frozen")));
 }
 
 TEST(Refusal, AKernelOfOneBlockCanBeEnded) {

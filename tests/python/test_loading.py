@@ -104,7 +104,6 @@ def _export_onnx(module, x, file):
         torch.onnx.export(module, x[:3], str(file), input_names=["features"], output_names=["predictions"], dynamic_axes={"features": [0]})
     except ImportError as error:
         pytest.skip(f"PyTorch does not export to ONNX here: {error}")
-    assert file.stat().st_size > 4 * sum(p.numel() for p in module.parameters())
     onnx_numpy = pytest.importorskip("onnx_numpy", reason="the file is written; to evaluate it needs onnx (Debian: python3-onnx)")
     (found,) = onnx_numpy.evaluate(file, features=x.numpy())
     with torch.no_grad():
