@@ -32,18 +32,19 @@ void LiveSite::lay_along(int64_t dimension) {
 }
 
 Tensor LiveSite::excess(const Tensor& v, const Tensor& under_v, double tolerance) const {
+  const int64_t samples = gradient.size(0);
   const int64_t width = gradient.size(1);
-  std::vector<int64_t> shape(gradient.dim(), 1);
-  shape[0] = gradient.size(0);
-  shape[1] = width;
-  const Tensor parts = gradient * v.view(shape);
-  const Tensor promised = width == 1 ? parts.squeeze(1) : parts.sum(1);
-  const Tensor actual = by_sample(under_v.reshape(site->output_shape).unsqueeze(0),
-                                  sample_dimension, gradient.size(0))
-                            .squeeze(1);
+  const Tensor parts = gradient.reshape({samples, width, -1});
+  const Tensor weights = v.view({samples, 1, width});
+  const Tensor promised = width == 1 ? parts * weights : torch::bmm(weights, parts);
+  const Tensor actual =
+      by_sample(under_v.reshape(site->output_shape).unsqueeze(0), sample_dimension, samples);
+  const Tensor largest_part =
+      (largest_of_each(parts.flatten(0, 1)).view({samples, width}) * v.view({samples, width}).abs())
+          .amax(1);
   // Sample by sample, each against its own size: a large one must not hide the others.
-  return largest_of_each(promised - actual)
-      .sub_(largest_of_each(parts), tolerance * static_cast<double>(width));
+  return largest_of_each(promised - actual.reshape(promised.sizes()))
+      .sub_(largest_part, tolerance * static_cast<double>(width));
 }
 
 }  // namespace cdt::kernel

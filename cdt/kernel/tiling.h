@@ -23,7 +23,7 @@ struct Tiling {
 
 inline Tiling tiling_for(torch::Device device) {
   if (!device.is_cuda()) return {};
-  return {.whole_rows = 1024,
+  return {.whole_rows = 2048,
           .panel_rows = 1024,
           .widened_entries = int64_t{1} << 25,
           .patch_entries = int64_t{1} << 25,
