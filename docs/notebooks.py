@@ -5,6 +5,7 @@ The docstring becomes text, each group of definitions a cell, and what an exampl
 """
 import ast
 import itertools
+import os
 import pathlib
 import shutil
 import sys
@@ -12,6 +13,10 @@ import textwrap
 
 import nbformat
 from nbconvert.preprocessors import ExecutePreprocessor
+
+# Of the kernel that runs them: nothing about widgets and debuggers.
+os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
+os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples" / "python"
 SHARED = [EXAMPLES / "beside_adam.py"]  # what examples import: lies beside the notebooks

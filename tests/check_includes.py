@@ -24,7 +24,7 @@ ALLOWED = {
 # The modules of cdt::cdt, and those of their headers that are details
 UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")
 DETAILS = {
-    "core": {"byte_count", "format", "json", "memory", "names", "numbers", "speed", "streams", "text"},
+    "core": {"byte_count", "format", "json", "memory", "names", "numbers", "speed", "streams", "text", "threads"},
     "control": {"doubling"},
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",

@@ -1,5 +1,5 @@
-#include <ATen/Parallel.h>
 #include <cdt/core/interrupt.h>
+#include <cdt/core/threads.h>
 
 #include <condition_variable>
 #include <list>
@@ -46,16 +46,6 @@ Abandoned& abandoned() {
   return all;
 }
 
-/// LibTorch's number of threads is of a thread, and the last one set is that of new threads.
-class ThreadsBefore {
- public:
-  int count() const { return before_; }
-  ~ThreadsBefore() { at::set_num_threads(before_); }
-
- private:
-  int before_ = at::get_num_threads();
-};
-
 }  // namespace
 
 InterruptScope::InterruptScope(std::function<void()> ask)
@@ -75,9 +65,9 @@ void interruption_point() {
 
 void run_aside(std::function<void()> work) {
   if (innermost == nullptr) return work();
-  const ThreadsBefore kept;
+  const ThreadCount same(at::get_num_threads());  // again, when the work has set its own
   auto shared = std::make_shared<Shared>();
-  std::thread worker([shared, threads = kept.count(), work = std::move(work)]() mutable {
+  std::thread worker([shared, threads = same.before(), work = std::move(work)]() mutable {
     std::exception_ptr failure;
     try {
       at::set_num_threads(threads);

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/threads.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/learn_state.h>
 #include <cdt/train/form_choice.h>
@@ -184,7 +185,7 @@ double Learner::State::loss_of(const Walk& walk, const Tensor& outputs) const {
 void Learner::State::look(StepRecord& row) {
   std::vector<Tensor> outputs(walks.size());
   std::vector<double> losses(walks.size());
-  side_by_side(walks, [&](size_t w) {
+  side_by_side(walks, cores, [&](size_t w) {
     outputs[w] = walks[w].held_outputs();
     losses[w] = loss_of(walks[w], outputs[w]);
   });
@@ -271,7 +272,7 @@ void Learner::State::find_variances() {
     decays.push_back(walk.decays[step]);
   }
   std::vector<Tensor> variances(walks.size());
-  side_by_side(walks, [&](size_t w) {
+  side_by_side(walks, cores, [&](size_t w) {
     const Walk& walk = walks[w];
     variances[w] = relative_variance(walk.model, walk.rows.x, decays[w], walk.x_held);
   });
@@ -352,6 +353,9 @@ Learner::Learner(Learner&&) noexcept = default;
 
 Learned Learner::run(const LearnHooks& hooks) {
   State& s = *state_;
+  // What is done between walks is small: threads that share it would mostly wait for each other.
+  const ThreadCount one(1);
+  s.cores = one.before();
   s.started = std::chrono::steady_clock::now();
   double last_checkpoint = s.seconds();
   const auto save = [&] {
@@ -379,7 +383,7 @@ Learned Learner::run(const LearnHooks& hooks) {
     StepRecord seen;
     s.look(seen);
     ended = s.selection_ended();
-    StepRecord row = ended ? StepRecord() : advance(s.walks);
+    StepRecord row = ended ? StepRecord() : advance(s.walks, s.cores);
     row.step = s.point;
     row.val_loss = seen.val_loss;
     row.seconds = s.seconds();
@@ -396,7 +400,7 @@ Learned Learner::run(const LearnHooks& hooks) {
   }
   while (s.stage == LearnStage::kRefit && !s.all_over() && s.point < s.last_point()) {
     if (interrupted()) return stopped();
-    StepRecord row = advance(s.walks);
+    StepRecord row = advance(s.walks, s.cores);
     row.step = s.point;
     row.seconds = s.seconds();
     s.refit_history.push_back(row);

@@ -49,6 +49,7 @@ struct Learner::State {
   std::vector<Walk> walks;  ///< of the selection, then the members
   int64_t point = 0;
   double last_loss = 0;  ///< of held-out rows
+  int cores = 1;         ///< for the walks together
   std::vector<Best> best;
   std::vector<Kept> kept;
   std::vector<nn::Network> chosen;  ///< the walks at their points, once the selection has ended

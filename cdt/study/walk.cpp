@@ -1,3 +1,4 @@
+#include <cdt/core/threads.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/walk.h>
 #include <cdt/train/batches.h>
@@ -57,11 +58,12 @@ train::TrainData select_rows(const train::TrainData& all, const std::vector<int6
   return selected;
 }
 
-void side_by_side(const std::vector<Walk>& walks, const std::function<void(size_t)>& work) {
-  const int cores = torch::get_num_threads();
+void side_by_side(const std::vector<Walk>& walks, int cores,
+                  const std::function<void(size_t)>& work) {
   const bool on_cpu = walks.front().rows.x.device().is_cpu();
   const size_t workers = on_cpu ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
   if (workers <= 1) {
+    const ThreadCount all(cores);
     for (size_t w = 0; w < walks.size(); ++w) work(w);
     return;
   }
@@ -84,9 +86,9 @@ void side_by_side(const std::vector<Walk>& walks, const std::function<void(size_
   }
 }
 
-StepRecord advance(std::vector<Walk>& walks) {
+StepRecord advance(std::vector<Walk>& walks, int cores) {
   std::vector<StepRecord> found(walks.size());
-  side_by_side(walks, [&](size_t w) { found[w] = walks[w].advance(); });
+  side_by_side(walks, cores, [&](size_t w) { found[w] = walks[w].advance(); });
   StepRecord mean;
   double train_loss = 0, objective = 0, decay = 0, freedom = 0, rows = 0;
   for (size_t w = 0; w < walks.size(); ++w) {

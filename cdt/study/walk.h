@@ -34,10 +34,11 @@ train::TrainData select_rows(const train::TrainData& all, const std::vector<int6
 
 /// Calls `work` with the number of each walk, on as many threads as there are cores and walks, each
 /// with its share of the cores: threads that share small operations mostly wait for each other.
-void side_by_side(const std::vector<Walk>& walks, const std::function<void(size_t)>& work);
+void side_by_side(const std::vector<Walk>& walks, int cores,
+                  const std::function<void(size_t)>& work);
 
 /// A point further with all of them, side by side. Losses are of where the point starts, in the
 /// mean over rows.
-train::StepRecord advance(std::vector<Walk>& walks);
+train::StepRecord advance(std::vector<Walk>& walks, int cores);
 
 }  // namespace cdt::study
