@@ -76,6 +76,7 @@ struct Group::State {
   template <class Start>
   void exchange(const Start& start) {
     watch->require_well();
+    watch->count();
     std::string symptom;
     try {
       const auto work = start();
@@ -84,7 +85,7 @@ struct Group::State {
           work->wait(kBeat);
         } catch (const std::exception&) {
           if (work->isCompleted()) throw;
-          watch->require_well();  // a beat has passed
+          watch->require_well_after_a_beat();
         }
       }
       work->wait();
@@ -98,7 +99,6 @@ struct Group::State {
       broken = true;
       watch->blame(symptom);
     }
-    watch->count();
   }
 };
 

@@ -97,7 +97,7 @@ void Watch::look_for_laggard() {
   const auto [least, most] = std::minmax_element(done.begin(), done.end());
   if (*least == *most) return;
   declare(c10::str("rank ", least - done.begin(), " is alive, but does not go on: others wait at ",
-                   "exchange ", *most, ", it has done ", *least));
+                   "exchange ", *most, ", it has come to ", *least));
 }
 
 void Watch::declare(const std::string& verdict) {
@@ -108,17 +108,22 @@ void Watch::declare(const std::string& verdict) {
 
 void Watch::require_well() {
   const std::lock_guard lock(mutex_);
-  unanswered_ = beats_ == std::exchange(beats_seen_, beats_) ? unanswered_ + 1 : 0;
   if (!verdict_.empty()) throw IoError(verdict_);
+}
+
+void Watch::require_well_after_a_beat() {
+  require_well();
+  const std::lock_guard lock(mutex_);
+  unanswered_ = beats_ == std::exchange(beats_seen_, beats_) ? unanswered_ + 1 : 0;
   if (unanswered_ > most_silent_) throw IoError(options_.keeper + " does not answer any more");
 }
 
 void Watch::blame(const std::string& symptom) {
   hurt_ = true;
   for (int64_t k = 0; k < kSearch; ++k) {
-    require_well();
+    require_well_after_a_beat();
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kBeat);
+    changed_.wait_for(lock, kBeat, [&] { return !verdict_.empty(); });
   }
   throw IoError("ranks have lost each other: " + symptom);
 }

@@ -29,16 +29,16 @@ class Watch {
                                       const Options& options);
   void stop();
 
-  /// To be asked once a beat while waiting for others: it also counts how long the store has not
-  /// answered.
   /// @throws IoError if there is a verdict.
   void require_well();
+  /// The same after a beat of waiting for others: counts how long the store has not answered.
+  void require_well_after_a_beat();
   /// An exchange with others has failed: finds out who was the reason, in some seconds.
   /// @throws IoError that names it, or has the symptom alone if all ranks seem well.
   [[noreturn]] void blame(const std::string& symptom);
   /// Tells others that this rank is at its end, and why.
   void tell(const std::string& why);
-  /// An exchange is done.
+  /// An exchange begins.
   void count() { ++exchanges_; }
 
  private:
@@ -66,7 +66,7 @@ class Watch {
   bool over_ = false;   ///< the thread shall end
   bool ended_ = false;  ///< it has
   int64_t beats_ = 0;
-  int64_t beats_seen_ = -1, unanswered_ = 0;  ///< by require_well
+  int64_t beats_seen_ = -1, unanswered_ = 0;  ///< by who waits
   std::string verdict_;
   std::string own_end_;  ///< to be told
 };
