@@ -39,7 +39,7 @@ intrusive_ptr<c10d::Store> open_store(const Place& place, const GroupOptions& op
 
 void wait_for_all(c10d::Store& store, const Place& place, const GroupOptions& options) {
   const auto key = [](int64_t rank) { return c10::str("cdt/here/", rank); };
-  store.set(key(place.rank), {1});
+  store.set(key(place.rank), std::vector<uint8_t>{1});
   for (int64_t k = 0; k < place.size; ++k) {
     try {
       store.wait({key(k)}, options.arrival);

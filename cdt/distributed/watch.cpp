@@ -101,7 +101,8 @@ void Watch::look_for_laggard() {
 }
 
 void Watch::declare(const std::string& verdict) {
-  const auto stands = store_->compareSet(kVerdict, {}, {verdict.begin(), verdict.end()});
+  const std::vector<uint8_t> none, own(verdict.begin(), verdict.end());
+  const auto stands = store_->compareSet(kVerdict, none, own);
   const std::lock_guard lock(mutex_);
   verdict_.assign(stands.begin(), stands.end());
 }
