@@ -68,7 +68,7 @@ struct Group::State {
   intrusive_ptr<c10d::Store> store;
   std::shared_ptr<Watch> watch;
   intrusive_ptr<c10d::ProcessGroupGloo> process;
-  bool broken = false;
+  bool waits = false;  ///< for an exchange that has no end
 
   bool keeps() const { return place.rank == 0 && !place.kept_elsewhere; }
 
@@ -90,15 +90,12 @@ struct Group::State {
       }
       work->wait();
     } catch (const IoError&) {
-      broken = true;
+      waits = true;
       throw;
     } catch (const std::exception& error) {
       symptom = first_line(error);
     }
-    if (!symptom.empty()) {
-      broken = true;
-      watch->blame(symptom);
-    }
+    if (!symptom.empty()) watch->blame(symptom);
   }
 };
 
@@ -127,8 +124,8 @@ Group::Group(const Place& place, const GroupOptions& options) : state_(std::make
 
 Group::~Group() {
   state_->watch->stop();
-  // Its destructor waits for exchanges that nobody answers any more.
-  if (state_->broken) state_->process.release();
+  // Its destructor would wait, too.
+  if (state_->waits) state_->process.release();
 }
 
 int64_t Group::rank() const { return state_->place.rank; }
@@ -165,7 +162,6 @@ Tensor Group::gather(const Tensor& rows) const {
 }
 
 void Group::fail(const std::string& why) const {
-  state_->broken = true;
   state_->watch->tell(why);
   // Who leaves takes the store along: others shall have read it.
   if (state_->keeps()) std::this_thread::sleep_for(4 * kBeat);

@@ -100,7 +100,7 @@ class Session {
       learn(*learner);
       return std::move(run_);
     }
-    if (options_.analysis && anew && !options_.ranks->several()) analyze(trainer);
+    if (options_.analysis && anew) analyze(trainer);
     train(*trainer);
     write();
     return std::move(run_);
@@ -357,7 +357,9 @@ class Session {
   void analyze(std::optional<train::Trainer>& trainer) {
     call(hooks_.on_phase, Phase::kAnalysis);
     const auto began = Clock::now();
-    const std::string reason = study::reason_to_skip(run_.problem, run_.training);
+    const std::string reason = options_.ranks->several()
+                                   ? "workers share the rows"
+                                   : study::reason_to_skip(run_.problem, run_.training);
     if (!reason.empty()) {
       call(hooks_.on_skipped, reason);
       return;

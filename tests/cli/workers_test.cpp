@@ -58,9 +58,9 @@ TEST_F(Workers, GiveTheModelOfOne) {
     expect_same_predictions("three", "one");
     EXPECT_EQ(parse("three/run.json")["machine"]["workers"], 3);
     EXPECT_FALSE(parse("one/run.json")["machine"].contains("workers"));
-    // One of them speaks.
-    EXPECT_EQ(split(three.out, '\n').size(),
-              split(cdt(common + goal + " --no-analysis --overwrite --out one").out, '\n').size());
+    const auto spoken = three.out.find("Next: cdt predict three");  // one of them speaks
+    EXPECT_NE(spoken, std::string::npos);
+    EXPECT_EQ(three.out.find("Next:", spoken + 1), std::string::npos);
   }
 }
 
