@@ -67,5 +67,6 @@
 #include <cdt/train/data.h>
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
+#include <cdt/train/ranks.h>
 #include <cdt/train/result.h>
 #include <cdt/train/trainer.h>

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/workers.h"
 
 namespace cdt::cli {
 namespace {
@@ -56,6 +57,7 @@ int run_info(const InfoCommand& options) {
 #ifndef CDT_TOML
   without("toml++", "libtomlplusplus-dev", "--config and --experiment");
 #endif
+  if (const char* package = package_of_workers()) without("Gloo's headers", package, "--workers");
   if (!report::has_charts()) without("Chart.js", "libjs-chart.js", "report pages");
   json["gemm_gflops_float32"] = gemm_rate(torch::kFloat32, device, kMeasuredSeconds);
   json["gemm_gflops_float64"] = gemm_rate(torch::kFloat64, device, kMeasuredSeconds);

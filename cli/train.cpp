@@ -11,6 +11,7 @@
 
 #include "cli/study_options.h"
 #include "cli/train_summary.h"
+#include "cli/workers.h"
 
 namespace cdt::cli {
 namespace {
@@ -19,6 +20,7 @@ struct TrainCommand {
   run::Options run;
   MachineOptions machine;
   OutputOptions output;
+  Workers workers;
   std::string out;
   std::string resume;
   bool no_analysis = false;
@@ -153,7 +155,6 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
 int run_train(TrainCommand& command) {
   run::Options& options = command.run;
   options.device = command.machine.apply();
-  options.threads = command.machine.threads;
   kernel::allow_tf32(options.tf32);
   options.analysis = !command.no_analysis;
   options.resume = command.app->count("--resume") > 0;
@@ -182,10 +183,30 @@ int run_train(TrainCommand& command) {
               "choose another --out");
   std::optional<InterruptScope> interrupts;
   const run::TrainedRun done = run::train(options, make_hooks(command, interrupts));
+  const bool interrupted = done.result.outcome == train::Outcome::kInterrupted;
+  if (options.ranks->rank() > 0) return interrupted ? kInterrupted : 0;
   command.output.text(summarize(done));
   command.output.write_json(run::to_json(done.record));
-  if (done.result.outcome == train::Outcome::kInterrupted) return kInterrupted;
+  if (interrupted) return kInterrupted;
   return done.result.diverged() ? kFailed : 0;
+}
+
+/// Alone, as one of several ranks, or as the one that starts them.
+int run_train_by_workers(TrainCommand& command) {
+  if (const auto code = command.workers.run_all()) return *code;
+  run::Options& options = command.run;
+  options.threads = command.machine.threads;
+  options.ranks = command.workers.join(command.machine);
+  if (options.ranks->rank() > 0) {  // the first one speaks for all
+    command.output.quiet = true;
+    command.output.json.clear();
+  }
+  try {
+    return run_train(command);
+  } catch (const std::exception& error) {
+    Workers::tell(*options.ranks, error.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -241,6 +262,7 @@ std::function<int()> setup_train(CLI::App& app) {
       ->expected(0, 1)
       ->type_name("[DIR]");
   command->machine.add_to(app);
+  command->workers.add_to(app);
   command->output.add_to(app);
   app.footer(
       "Examples:\n"
@@ -251,8 +273,9 @@ std::function<int()> setup_train(CLI::App& app) {
       "  cdt train --inputs x.npy --labels y.npy --out run3\n"
       "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"
       "  cdt train --resume run1 --steps 5000\n"
+      "  cdt train diamonds.csv --target price --workers 2 --out run4\n"
       "  cdt train --config experiment.toml --seed 2");
-  return [command] { return run_train(*command); };
+  return [command] { return run_train_by_workers(*command); };
 }
 
 }  // namespace cdt::cli

@@ -25,6 +25,7 @@ SAYS = {
     "data": "tables, samples",
     "image": "pictures, digits",
     "train": "loop, methods, guard",
+    "distributed": "ranks on c10d",
     "report": "pages, figures",
     "study": "findings, forecast",
     "run": "run folders",

@@ -17,6 +17,7 @@ ALLOWED = {
     "control": {"dynamics", "core"},
     "analysis": {"control", "dynamics", "core"},
     "train": {"analysis", "control", "dynamics", "kernel", "core"},
+    "distributed": {"train", "core"},
     "study": {"train", "nn", "data", "image", "analysis", "control", "dynamics", "kernel", "core"},
     "run": {"study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},
     "experiment": {"run", "study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},

@@ -3,6 +3,7 @@
 
 #include <cdt/study/options.h>
 #include <cdt/train/options.h>
+#include <cdt/train/ranks.h>
 
 #include <filesystem>
 #include <set>
@@ -36,6 +37,10 @@ struct Options {
   /// kernel::allow_tf32 sets it.
   bool tf32 = false;
   int threads = 0;  ///< for the record alone; torch::set_num_threads sets them
+
+  /// Who trains with it, each with the same options and a share of the rows. The first of them
+  /// writes the folder.
+  std::shared_ptr<const train::Ranks> ranks = train::alone();
 
   std::filesystem::path folder;  ///< empty: the first of run1, run2, … that is free
   bool resume = false;           ///< goes on with the run in the folder

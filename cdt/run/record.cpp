@@ -295,6 +295,7 @@ std::string to_json(const RunRecord& record) {
   json["machine"] = {{"device", record.machine.device},
                      {"threads", record.machine.threads},
                      {"libtorch", record.machine.libtorch}};
+  if (record.machine.workers > 1) json["machine"]["workers"] = record.machine.workers;
   if (record.machine.peak_bytes > 0) json["machine"]["peak_bytes"] = record.machine.peak_bytes;
   if (record.machine.device_peak_bytes > 0) {
     json["machine"]["device_peak_bytes"] = record.machine.device_peak_bytes;
@@ -348,6 +349,7 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
         static_cast<int>(machine["threads"].whole(0, std::numeric_limits<int>::max()));
   }
   record.machine.libtorch = machine["libtorch"].text_or("");
+  record.machine.workers = machine["workers"].count_or(1);
   record.machine.peak_bytes = machine["peak_bytes"].count_or(0);
   record.machine.device_peak_bytes = machine["device_peak_bytes"].count_or(0);
   if (json["tuned"].exists()) record.tuned = parse_tuning(json["tuned"]);

@@ -69,6 +69,7 @@ struct RunRecord {
     std::string libtorch;
     int64_t peak_bytes = 0;         ///< of memory, once the run has ended; 0: not known
     int64_t device_peak_bytes = 0;  ///< likewise of tensors on a GPU
+    int64_t workers = 1;            ///< processes that shared the rows
   };
   struct Seconds {
     double load = 0;

@@ -12,6 +12,7 @@
 #include <cdt/study/pictures.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -65,7 +66,8 @@ class Session {
 
   TrainedRun run() {
     require_fitting(options_);
-    lock_known_folder();
+    const bool helps = options_.ranks->rank() > 0;
+    if (!helps) lock_known_folder();
     load();
     std::optional<train::Trainer> trainer;
     std::optional<study::Learner> learner;
@@ -78,11 +80,14 @@ class Session {
     if (options_.resume) {
       // None yet: it was interrupted before its first step, and starts anew.
       anew = !path_exists(run_.folder.checkpoint());
+      options_.ranks->require_same("checkpoint",
+                                   anew ? "none" : checksum_of_file(run_.folder.checkpoint()));
       compare_with_saved(anew);
       if (run_.record.tuned) make(trainer);
       if (!anew && learner) restore(*learner);
       if (!anew && trainer) restore(*trainer);
     }
+    if (helps) return help(learner, trainer);
     try {
       if (!lock_) claim_folder();
       if (anew) begin();
@@ -103,6 +108,38 @@ class Session {
 
  private:
   bool predicts() const { return options_.data.goal == study::Goal::kPredict; }
+
+  /// What ranks beside the first one do.
+  TrainedRun help(std::optional<study::Learner>& learner, std::optional<train::Trainer>& trainer) {
+    if (learner) {
+      study::LearnHooks hooks;
+      hooks.stop_requested = hooks_.stop_requested;
+      run_.result = learner->run(hooks).result;
+    } else {
+      train::TrainHooks hooks;
+      hooks.stop_requested = hooks_.stop_requested;
+      run_.result = trainer->run(hooks);
+    }
+    return std::move(run_);
+  }
+
+  /// Ranks that differ would go different ways.
+  void require_same_everywhere() const {
+    const train::Ranks& ranks = *options_.ranks;
+    if (!ranks.several()) return;
+    CDT_REQUIRE(options_.device.is_cpu(), "workers share rows on CPUs, not on ", options_.device);
+    ranks.require_same("version of the program", c10::str(kVersion, " ", kRevision));
+    ranks.require_same("LibTorch", TORCH_VERSION);
+    ranks.require_same("number of threads", std::to_string(torch::get_num_threads()));
+    ranks.require_same("data file", run_.problem.checksum);
+    std::string settings;
+    for (const Settings& each : {run_.record.settings, run_.record.defaults}) {
+      for (const SettingValue& setting : each) {
+        settings += fmt::format("{}={}\n", setting.name, fmt::join(setting.values, " "));
+      }
+    }
+    ranks.require_same("setting", settings);
+  }
 
   void require_free() const {
     CDT_REQUIRE(options_.overwrite || !run_.folder.holds_run(), run_.folder.path().string(),
@@ -217,7 +254,7 @@ class Session {
     run_.problem.table = std::move(table);
     const study::Problem& problem = run_.problem;
     if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
-    if (!predicts() && !is_decided(options_, "batch")) {
+    if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
       run_.training.batch = study::usual_batch(problem, run_.training);
       if (run_.training.batch > 0) {
         call(hooks_.on_note,
@@ -259,8 +296,11 @@ class Session {
                    static_cast<int64_t>(problem.skipped.size())};
     record.network = {problem.model->describe(), problem.model->parameter_count()};
     record.machine = {options_.device.str(), torch::get_num_threads(), TORCH_VERSION};
+    record.machine.workers = options_.ranks->size();
     record.seconds.emplace().load = seconds_since(start_);
     static_cast<void>(to_json(record));  // what it cannot hold shows before anything is written
+    require_same_everywhere();
+    run_.problem.data.ranks = options_.ranks;
   }
 
   /// A guarded run that finds its own rate takes steps as long as they can be: if some dozen of
@@ -273,7 +313,8 @@ class Session {
 
   void make(std::optional<train::Trainer>& trainer) const {
     const study::Problem& problem = run_.problem;
-    trainer.emplace(problem.model, problem.data, run_.training, nn::make_engine(problem.model));
+    trainer.emplace(problem.model, train::own_rows(problem.data), run_.training,
+                    nn::make_engine(problem.model));
   }
 
   void make(std::optional<study::Learner>& learner) const {
@@ -317,7 +358,9 @@ class Session {
   void analyze(std::optional<train::Trainer>& trainer) {
     call(hooks_.on_phase, Phase::kAnalysis);
     const auto began = Clock::now();
-    const std::string reason = study::reason_to_skip(run_.problem, run_.training);
+    const std::string reason = options_.ranks->several()
+                                   ? "workers share the rows"
+                                   : study::reason_to_skip(run_.problem, run_.training);
     if (!reason.empty()) {
       call(hooks_.on_skipped, reason);
       return;

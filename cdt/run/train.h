@@ -47,6 +47,9 @@ struct TrainedRun {
 /// fails and whenever the process is killed, the folder holds one run as a whole: with `overwrite`
 /// the old one until the new one has a checkpoint or has ended. A finished run that diverges as it
 /// goes on stays as it was.
+///
+/// Of several ranks the first one does so, and the others help it to train: they see no hooks but
+/// stop_requested, write nothing, and return with the result alone.
 /// @throws InvalidArgument if an option or the file is wrong, the folder holds a run already, or
 ///   none to resume, or another, or another process writes to it.
 /// @throws IoError if the machine refuses to write, as on a full disk.

@@ -41,8 +41,9 @@ int64_t usual_members(const Problem& problem, const train::TrainOptions& trainin
   const double pass = r * problem.model->operations_per_sample().step;
   double operations = kEpochsOfAWalk * pass;
   if (training.method == train::Method::kPath) {
-    const train::FormSizes sizes = train::form_sizes(kernel::Model(problem.model), training.loss,
-                                                     all.y, training.memory_bytes);
+    const train::FormSizes sizes =
+        train::form_sizes(kernel::Model(problem.model), training.loss, all.y.size(0), all.y.size(1),
+                          training.memory_bytes);
     const train::Form form = train::choose_form(training.form, sizes).form;
     const auto n = static_cast<double>(sizes.residuals());
     double width = static_cast<double>(all.x.size(1));
@@ -69,6 +70,7 @@ train::TrainData all_rows(const Problem& problem) {
   all.x = torch::cat({data.x, data.x_val});
   all.y = torch::cat({data.y, data.y_val});
   all.output_weights = data.output_weights;
+  all.ranks = data.ranks;
   if (data.sample_weights.defined()) {
     all.sample_weights = torch::cat({data.sample_weights, data.val_weights});
   }
@@ -149,6 +151,11 @@ nn::Network Learner::State::network(size_t member) const {
   return made;
 }
 
+std::vector<int64_t> Learner::State::own_rows(const std::vector<int64_t>& rows) const {
+  const train::Share own = train::training_share(*data.ranks, static_cast<int64_t>(rows.size()));
+  return {rows.begin() + own.first, rows.begin() + own.first + own.count};
+}
+
 void Learner::State::start_selection() {
   const auto held = held_rows();
   const int64_t r = data.x.size(0);
@@ -162,7 +169,7 @@ void Learner::State::start_selection() {
     Walk walk;
     walk.model = network(w);
     walk.kind = w % kinds();
-    walk.rows = select_rows(data, seen);
+    walk.rows = select_rows(data, own_rows(seen));
     walk.held = held[w];
     const train::TrainData rest = select_rows(data, held[w]);
     walk.x_held = rest.x;
@@ -229,7 +236,8 @@ bool Learner::State::selection_ended() const {
   return all_over() || point >= options.training.steps || !std::isfinite(last_loss) ||
          patience_ended() ||
          (options.training.max_seconds > 0 &&
-          seconds() >= kSelectionTime * options.training.max_seconds);
+          // One clock decides for all ranks.
+          data.ranks->first(seconds()) >= kSelectionTime * options.training.max_seconds);
 }
 
 Tensor Learner::State::spread(const std::vector<Tensor>& values) const {
@@ -274,7 +282,8 @@ void Learner::State::find_variances() {
   std::vector<Tensor> variances(walks.size());
   side_by_side(walks, cores, [&](size_t w) {
     const Walk& walk = walks[w];
-    variances[w] = relative_variance(walk.model, walk.rows.x, decays[w], walk.x_held);
+    const Tensor x = walk.rows.ranks->gather(walk.rows.x);
+    variances[w] = relative_variance(walk.model, x, decays[w], walk.x_held);
   });
   held_variance = spread(variances);
 }
@@ -286,7 +295,7 @@ void Learner::State::start_refit() {
     Walk walk;
     walk.model = network(m);
     walk.kind = m % kinds();
-    walk.rows = data;
+    walk.rows = train::own_rows(data);
     walk.start(options.training, best[walk.kind].point);
     walks.push_back(std::move(walk));
   }
@@ -334,7 +343,11 @@ Learned Learner::State::result() const {
   Tensor mean;
   for (const nn::Network& network : learned.networks) {
     const torch::NoGradGuard no_graph;
-    const Tensor outputs = network->forward(data.x).view(data.y.sizes()).to(torch::kFloat64);
+    const Tensor outputs =
+        train::evaluate_together(*data.ranks, data.x,
+                                 [&](const Tensor& x) { return network->forward(x); })
+            .view(data.y.sizes())
+            .to(torch::kFloat64);
     mean = mean.defined() ? mean + outputs : outputs;
   }
   mean = mean / static_cast<double>(learned.networks.size());
@@ -366,7 +379,9 @@ Learned Learner::run(const LearnHooks& hooks) {
     ++s.point;
     if (s.seconds() - last_checkpoint >= s.options.training.checkpoint_seconds) save();
   };
-  const auto interrupted = [&] { return hooks.stop_requested && hooks.stop_requested(); };
+  const auto interrupted = [&] {
+    return !s.data.ranks->all(!hooks.stop_requested || !hooks.stop_requested());
+  };
   const auto stopped = [&] {
     save();
     Learned learned;

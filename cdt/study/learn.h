@@ -6,7 +6,9 @@
 /// less noisy than each walk's own. Members then start anew, from the same starts, on all rows, to
 /// that point. Predictions are averaged over them and the walks, whose work is done anyway.
 ///
-/// Walks are independent and go on threads of their own, each with its share of the cores.
+/// Walks are independent and go on threads of their own, each with its share of the cores. Several
+/// ranks (`problem.data.ranks`, each with the same problem) share the rows of each walk instead,
+/// and all come to the same end.
 #pragma once
 
 #include <cdt/core/safetensors.h>

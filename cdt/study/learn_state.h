@@ -17,6 +17,9 @@ struct Learner::State {
   size_t kinds() const { return std::max<size_t>(1, options.activations.size()); }
   int64_t folds() const;
 
+  /// Those that this rank trains with.
+  std::vector<int64_t> own_rows(const std::vector<int64_t>& rows) const;
+
   void start_selection();
   /// Evaluates the rows held out; keeps what each walk is where its kind is at its best yet.
   void look(train::StepRecord& row);

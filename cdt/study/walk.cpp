@@ -21,6 +21,7 @@ void Walk::start(const train::TrainOptions& training, int64_t points) {
   wanted.stop_loss = 0;
   wanted.max_seconds = 0;
   trainer.emplace(model, rows, wanted, nn::make_engine(model));
+  count = static_cast<int64_t>(rows.ranks->sum(static_cast<double>(rows.x.size(0))));
   over = points == 0;
 }
 
@@ -42,7 +43,9 @@ StepRecord Walk::advance() {
 
 Tensor Walk::held_outputs() const {
   const torch::NoGradGuard no_graph;
-  return model->forward(x_held).view({x_held.size(0), -1}).to(torch::kFloat64);
+  return train::evaluate_together(*rows.ranks, x_held, [&](const Tensor& x) {
+    return model->forward(x).view({x.size(0), -1}).to(torch::kFloat64);
+  });
 }
 
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows) {
@@ -55,13 +58,15 @@ train::TrainData select_rows(const train::TrainData& all, const std::vector<int6
   selected.y = some(all.y);
   selected.sample_weights = some(all.sample_weights);
   selected.output_weights = all.output_weights;
+  selected.ranks = all.ranks;
   return selected;
 }
 
 void side_by_side(const std::vector<Walk>& walks, int cores,
                   const std::function<void(size_t)>& work) {
-  const bool on_cpu = walks.front().rows.x.device().is_cpu();
-  const size_t workers = on_cpu ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
+  const train::TrainData& rows = walks.front().rows;
+  const bool alone = rows.x.device().is_cpu() && !rows.ranks->several();
+  const size_t workers = alone ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
   if (workers <= 1) {
     const ThreadCount all(cores);
     for (size_t w = 0; w < walks.size(); ++w) work(w);
@@ -95,7 +100,7 @@ StepRecord advance(std::vector<Walk>& walks, int cores) {
     mean.refreshed += found[w].refreshed;
     mean.rejected += found[w].rejected;
     if (std::isnan(found[w].train_loss)) continue;  // it was at its end already
-    const auto count = static_cast<double>(walks[w].rows.x.size(0));
+    const auto count = static_cast<double>(walks[w].count);
     train_loss += count * found[w].train_loss;
     objective += count * found[w].objective;
     decay += count * found[w].decay;

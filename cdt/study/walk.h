@@ -13,7 +13,8 @@ namespace cdt::study {
 struct Walk {
   nn::Network model;
   std::optional<train::Trainer> trainer;
-  train::TrainData rows;
+  train::TrainData rows;      ///< of this rank
+  int64_t count = 0;          ///< of rows of all ranks
   std::vector<int64_t> held;  ///< rows held out, and what there is of them
   torch::Tensor x_held, y_held, held_weights;
   size_t kind = 0;             ///< which activation it has
@@ -21,7 +22,7 @@ struct Walk {
   bool over = false;           ///< there is no point behind this one
   std::vector<double> decays;  ///< τ by point; NaN where there is none
 
-  /// Starts it: a trainer that goes on for `points`, and stops for nothing else.
+  /// Starts it: a trainer that goes on for `points`, and stops for nothing else. Sets the count.
   void start(const train::TrainOptions& training, int64_t points);
   /// A point further: the row of its first step, with the counts of all its steps.
   train::StepRecord advance();
@@ -33,7 +34,8 @@ struct Walk {
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows);
 
 /// Calls `work` with the number of each walk, on as many threads as there are cores and walks, each
-/// with its share of the cores: threads that share small operations mostly wait for each other.
+/// with its share of the cores: threads that share small operations mostly wait for each other. Of
+/// several ranks, who all must send the same in the same order, one after another.
 void side_by_side(const std::vector<Walk>& walks, int cores,
                   const std::function<void(size_t)>& work);
 

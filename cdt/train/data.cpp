@@ -82,6 +82,14 @@ Tensor prepare_weights(const Tensor& weights, int64_t count, const kernel::Model
 
 }  // namespace
 
+TrainData own_rows(TrainData all) {
+  const Share own = training_share(*all.ranks, all.x.size(0));
+  for (Tensor* each : {&all.x, &all.y, &all.sample_weights}) {
+    if (each->defined()) *each = each->narrow(0, own.first, own.count);
+  }
+  return all;
+}
+
 TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions& options) {
   require_inputs(data.x, model, "training");
   data.x = prepare_inputs(data.x, model);

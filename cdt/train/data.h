@@ -3,6 +3,7 @@
 
 #include <cdt/kernel/model.h>
 #include <cdt/train/options.h>
+#include <cdt/train/ranks.h>
 
 namespace cdt::train {
 
@@ -16,7 +17,14 @@ struct TrainData {
   torch::Tensor sample_weights;  ///< [r] in the controller's Q; undefined: all 1
   torch::Tensor output_weights;  ///< [n_L], likewise
   torch::Tensor val_weights;     ///< [r_val] of validation samples, for whoever judges by them
+  /// Who trains with it: of several ranks each has training samples of its own, r at least 1, and
+  /// all the same validation samples.
+  std::shared_ptr<const Ranks> ranks = alone();
 };
+
+/// Of data that every rank has, what this one trains with.
+/// @throws InvalidArgument if there are fewer samples than ranks.
+TrainData own_rows(TrainData all);
 
 /// The same in the form in which the loop wants it: inputs in the model's dtype (whole numbers as
 /// they are), labels [r, n_L] and weights in float64.

@@ -21,11 +21,11 @@ double cubed(double n) { return n * n * n; }
 
 }  // namespace
 
-FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, const torch::Tensor& labels,
-                     int64_t memory_bytes) {
+FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t samples,
+                     int64_t outputs, int64_t memory_bytes) {
   FormSizes sizes;
-  sizes.samples = labels.size(0);
-  sizes.outputs = labels.size(1);
+  sizes.samples = samples;
+  sizes.outputs = outputs;
   const bool classes = loss == dynamics::Loss::kCrossEntropy;
   const bool two = classes && sizes.outputs == 2;
   sizes.per_sample = two ? 1 : sizes.outputs;
@@ -35,6 +35,14 @@ FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, const torc
     if (p.dim() >= 2) sizes.width += p.size(0) + p.numel() / p.size(0);
   }
   sizes.memory_bytes = memory_bytes;
+  return sizes;
+}
+
+FormSizes form_sizes(const Setup& setup, int64_t step) {
+  const int64_t samples = setup.batches.all() ? setup.samples : setup.labels(step).size(0);
+  FormSizes sizes = form_sizes(setup.model, setup.options.loss, samples, setup.data.y.size(1),
+                               setup.options.memory_bytes);
+  sizes.ranks = setup.data.ranks->size();
   return sizes;
 }
 
@@ -64,13 +72,14 @@ FormCost form_cost(Form form, const FormSizes& sizes) {
   }
 }
 
-int64_t more_sketch_rows(int64_t rows, const torch::Tensor& labels) {
-  const int64_t most =
-      std::min(labels.size(0), std::max<int64_t>(1, kMostSketchResiduals / labels.size(1)));
+int64_t more_sketch_rows(int64_t rows, int64_t samples, int64_t outputs) {
+  const int64_t most = std::min(samples, std::max<int64_t>(1, kMostSketchResiduals / outputs));
   return std::max(rows, std::min(2 * rows, most));
 }
 
-FormChoice choose_form(Form wanted, const FormSizes& sizes) {
+namespace {
+
+FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
   const auto room = static_cast<double>(sizes.memory_bytes);
   const auto cost = [&](Form form) { return form_cost(form, sizes); };
   const int64_t n = sizes.residuals();
@@ -114,6 +123,16 @@ FormChoice choose_form(Form wanted, const FormSizes& sizes) {
       n, cost(Form::kDual).operations, sizes.parameters, cost(Form::kPrimal).operations,
       choice.form == Form::kSketch ? "a kernel of some of the rows" : "products alone",
       cost(choice.form).operations);
+  return choice;
+}
+
+}  // namespace
+
+FormChoice choose_form(Form wanted, const FormSizes& sizes) {
+  const FormChoice choice = choose_for_one(wanted, sizes);
+  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "form dual (", choice.why,
+              ") has one kernel of all rows, which workers cannot share: leave them out, or choose "
+              "form primal, sketch or free");
   return choice;
 }
 

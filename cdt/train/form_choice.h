@@ -17,11 +17,15 @@ struct FormSizes {
   int64_t width = 0;           ///< what goes into the layers and comes out of them, together
   bool one_row_kernel = true;  ///< one D for all samples: K costs a row of Θ a residual
   int64_t memory_bytes = int64_t{2} << 30;
+  int64_t ranks = 1;  ///< that share the samples
 
   int64_t residuals() const { return samples * per_sample; }
 };
-FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, const torch::Tensor& labels,
-                     int64_t memory_bytes);
+/// Of so many samples in all, with n_L outputs each.
+FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t samples,
+                     int64_t outputs, int64_t memory_bytes);
+/// Of what step k of a run sees, on all ranks.
+FormSizes form_sizes(const Setup& setup, int64_t step = 0);
 
 /// Of one step of each form.
 struct FormCost {
@@ -40,12 +44,13 @@ struct FormChoice {
 /// parameters, if that takes at most kExactIsWorth times the operations of a sketch; else the
 /// sketch. Of several classes, where a sketch has few rows for its residuals, products alone.
 /// Matrices must fit the memory.
-/// @throws InvalidArgument if the form that is wanted does not fit the memory.
+/// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual and rows
+///   are shared by several ranks.
 FormChoice choose_form(Form wanted, const FormSizes& sizes);
 
 /// Of the next sketch where products of this one ran out: as many rows again, up to
-/// kMostSketchResiduals; labels [r, n_L].
-int64_t more_sketch_rows(int64_t rows, const torch::Tensor& labels);
+/// kMostSketchResiduals, of so many samples with n_L outputs.
+int64_t more_sketch_rows(int64_t rows, int64_t samples, int64_t outputs);
 
 inline constexpr int64_t kMostSketchResiduals = 4000;
 inline constexpr int64_t kSketchResiduals = 2000;

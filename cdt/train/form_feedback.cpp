@@ -16,10 +16,13 @@ constexpr double kMoreDamping = 4;
 
 }  // namespace
 
-FormFeedback::FormFeedback(Make make, Tensor labels, dynamics::Loss loss, double q, double p)
+FormFeedback::FormFeedback(Make make, Tensor labels, dynamics::Loss loss, double q, double p,
+                           std::shared_ptr<const Ranks> ranks)
     : make_(std::move(make)),
       labels_(std::move(labels)),
-      gradient_factor_(dynamics::gradient_factor(loss, labels_.numel())),
+      ranks_(std::move(ranks)),
+      gradient_factor_(dynamics::gradient_factor(
+          loss, static_cast<int64_t>(ranks_->sum(static_cast<double>(labels_.numel()))))),
       boost_(std::sqrt(1 + q / p)),
       form_(make_()) {
   const double largest = form_->largest_eigenvalue();  // while nobody has moved the parameters
@@ -57,10 +60,10 @@ Steered FormFeedback::steer(const Tensor&) {
 }
 
 double FormFeedback::merit(const Tensor& error) const {
-  return torch::dot(error, error).item<double>();
+  return ranks_->sum(torch::dot(error, error).item<double>());
 }
 
-double FormFeedback::distance(const Tensor& error) const { return error.norm().item<double>(); }
+double FormFeedback::distance(const Tensor& error) const { return std::sqrt(merit(error)); }
 
 bool FormFeedback::settled(const Tensor& error, double rounding) const {
   if (distance(error) <= rounding) return true;

@@ -17,8 +17,10 @@ class FormFeedback : public Feedback {
  public:
   using Make = std::function<std::unique_ptr<RidgeForm>()>;
 
-  /// `make` linearizes at the present parameters; labels y [n], float64.
-  FormFeedback(Make make, torch::Tensor labels, dynamics::Loss loss, double q, double p);
+  /// `make` linearizes at the present parameters; labels y [n], float64; of several ranks those of
+  /// this one, and so is the state.
+  FormFeedback(Make make, torch::Tensor labels, dynamics::Loss loss, double q, double p,
+               std::shared_ptr<const Ranks> ranks = alone());
 
   void design(double rate) override;
   double rate() const override { return rate_; }
@@ -47,6 +49,7 @@ class FormFeedback : public Feedback {
 
   Make make_;
   torch::Tensor labels_;
+  std::shared_ptr<const Ranks> ranks_;
   double gradient_factor_;  ///< c_L
   double boost_;            ///< √(1 + q/p)
   double unit_rate_ = 1;

@@ -29,9 +29,11 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
   CDT_REQUIRE(wanted.form == Form::kAuto || damps(),
               "a form of guarded steps goes without weights of samples or outputs, which need all "
               "modes of the kernel");
+  CDT_REQUIRE(!setup_->data.ranks->several() || damps(),
+              "workers share guarded steps that find their own rate, without weights, shaping or a "
+              "look at the local model");
   if (!damps() || !dynamics::is_quadratic(wanted.loss)) return;
-  choice_ = choose_form(
-      wanted.form, form_sizes(setup_->model, wanted.loss, setup_->labels(0), wanted.memory_bytes));
+  choice_ = choose_form(wanted.form, form_sizes(*setup_));
   sketch_rows_ = choice_.sketch_rows;
 }
 
@@ -68,7 +70,8 @@ std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) c
 
 void Linearizer::accepted(const Plan& plan) {
   if (plan.feedback->complete()) return;
-  sketch_rows_ = more_sketch_rows(sketch_rows_, setup_->labels(plan.step));
+  const FormSizes sizes = form_sizes(*setup_, plan.step);
+  sketch_rows_ = more_sketch_rows(sketch_rows_, sizes.samples, sizes.outputs);
 }
 
 std::shared_ptr<Feedback> Linearizer::without_kernel(int64_t step, const Pass& pass) const {
@@ -79,10 +82,10 @@ std::shared_ptr<Feedback> Linearizer::without_kernel(int64_t step, const Pass& p
   const Tensor labels = setup_->labels(step);
   const auto make = [setup = setup_, form = choice_.form, wanted, labels, x = pass.x,
                      residuals = residuals_of(setup_->objective, pass.values, labels, {})] {
-    return make_form(form, {setup->model, x, residuals, {}}, wanted);
+    return make_form(form, {setup->model, x, residuals, {}, setup->data.ranks}, wanted);
   };
   return std::make_shared<FormFeedback>(make, labels.reshape({-1}), setup_->options.loss,
-                                        setup_->options.q, setup_->options.p);
+                                        setup_->options.q, setup_->options.p, setup_->data.ranks);
 }
 
 std::shared_ptr<Feedback> Linearizer::with_decay(int64_t step,

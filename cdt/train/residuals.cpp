@@ -61,6 +61,19 @@ Residuals Residuals::of_samples(const Tensor& rows) const {
   return some;
 }
 
+Residuals Residuals::of_range(const Share& rows) const {
+  return of_samples(torch::arange(rows.first, rows.first + rows.count, S.device()));
+}
+
+Residuals Residuals::gathered(const Ranks& ranks) const {
+  Residuals all;
+  all.S = ranks.gather(S);
+  all.e = ranks.gather(e);
+  all.D = D;
+  if (scale.defined()) all.scale = ranks.gather(scale);
+  return all;
+}
+
 Residuals residuals_of(const Objective& objective, const Tensor& outputs, const Tensor& labels,
                        const Tensor& weights) {
   return objective.loss() == dynamics::Loss::kCrossEntropy

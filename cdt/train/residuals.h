@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cdt/train/objective.h>
+#include <cdt/train/ranks.h>
 
 namespace cdt::train {
 
@@ -24,6 +25,9 @@ struct Residuals {
   torch::Tensor to_residuals(const torch::Tensor& v) const;
   /// Those of some samples, rows [m] of int64.
   Residuals of_samples(const torch::Tensor& rows) const;
+  Residuals of_range(const Share& rows) const;
+  /// Those of all ranks.
+  Residuals gathered(const Ranks& ranks) const;
 };
 
 /// Of outputs ŷ [r, n_L] and labels, float64; weights [r·n_L] or undefined.

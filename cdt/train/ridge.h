@@ -14,6 +14,7 @@
 #include <cdt/kernel/model.h>
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
+#include <cdt/train/ranks.h>
 #include <cdt/train/residuals.h>
 
 #include <memory>
@@ -27,6 +28,9 @@ struct RidgeProblem {
   torch::Tensor x;
   Residuals residuals;
   torch::Tensor displacement;  ///< d [P], in the network's dtype; undefined: 0
+  /// Who solves it together: x and the residuals are those of this rank, the step is the same on
+  /// all. Not for kDual.
+  std::shared_ptr<const Ranks> ranks = alone();
 };
 
 /// The step, and what the linearization says of it.
@@ -60,13 +64,16 @@ inline constexpr double kLeastDecayOfFloat32 = 1e-2;
 
 class RidgeForm {
  public:
-  explicit RidgeForm(Residuals residuals) : residuals_(std::move(residuals)) {}
+  explicit RidgeForm(const RidgeProblem& problem)
+      : residuals_(problem.residuals), ranks_(problem.ranks) {}
   virtual ~RidgeForm() = default;
 
-  /// ‖e‖²
-  double residual_square() const { return residuals_.e.square().sum().item<double>(); }
+  /// ‖·‖² of residuals, those of all ranks.
+  double square(const torch::Tensor& residuals) const {
+    return ranks_->sum(residuals.square().sum().item<double>());
+  }
 
-  /// e
+  /// e of this rank
   const torch::Tensor& residuals() const { return residuals_.e; }
 
   /// None where rounding leaves no positive definite matrix. λ = τ + μ must be positive.
@@ -81,7 +88,11 @@ class RidgeForm {
   virtual bool outlasts_writes() const { return true; }
 
  protected:
+  /// r·k of all ranks
+  double count() const { return ranks_->sum(static_cast<double>(residuals_.size())); }
+
   Residuals residuals_;
+  std::shared_ptr<const Ranks> ranks_;
 };
 
 /// @throws InvalidArgument if the form is kAuto.

@@ -3,6 +3,8 @@
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
 
+#include <cmath>
+
 namespace cdt::train {
 
 using torch::Tensor;
@@ -36,7 +38,29 @@ Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_
       data(prepare(std::move(data_), model, options)),
       objective(options.loss, smoothing_of(options)),
       batches(data.x.size(0), options.batch, options.reshuffle, options.seed),
-      engine(engine_ ? std::move(engine_) : std::make_shared<kernel::GraphEngine>(model)) {}
+      engine(engine_ ? std::move(engine_) : std::make_shared<kernel::GraphEngine>(model)) {
+  require_shareable();
+  samples = static_cast<int64_t>(data.ranks->sum(static_cast<double>(data.x.size(0))));
+}
+
+void Setup::require_shareable() const {
+  if (!data.ranks->several()) return;
+  const auto refuse = [](const std::string& what) {
+    throw InvalidArgument(c10::str(
+        "workers share the rows of steps by the forms primal, sketch and free, of the goal predict "
+        "or of guarded training that finds its own rate; not ",
+        what));
+  };
+  if (options.method != Method::kPath && options.method != Method::kGuarded) {
+    refuse("of method " + to_string(options.method));
+  }
+  if (options.loss == dynamics::Loss::kMae) refuse("of the mean absolute error");
+  if (options.method == Method::kGuarded && !dynamics::is_quadratic(options.loss)) {
+    refuse("of guarded training on classes");
+  }
+  if (options.weight_decay > 0) refuse("with weight decay");
+  if (!batches.all()) refuse("in batches");
+}
 
 Tensor Setup::inputs(int64_t step) const { return rows_of(data.x, batches.rows(step)); }
 Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(step)); }
@@ -55,8 +79,7 @@ Pass Setup::forward(int64_t step) const {
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
               "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
   pass.values = outputs.reshape(shape).to(torch::kFloat64);
-  const Measured here =
-      measured(to_vector(numbers(pass.values, pass.labels, weights_of(data, rows))), pass.labels);
+  const Measured here = measured_together(pass.values, pass.labels, weights_of(data, rows));
   pass.found = here.found;
   pass.objective = here.objective;
   return pass;
@@ -68,23 +91,49 @@ Tensor Setup::numbers(const Tensor& outputs, const Tensor& labels, const Tensor&
 }
 
 Measured Setup::measured(std::span<const double> numbers, const Tensor& labels) const {
+  return measured_of(numbers, labels.size(0), labels.size(1));
+}
+
+Measured Setup::measured_together(const Tensor& outputs, const Tensor& labels,
+                                  const Tensor& weights) const {
+  const Tensor own = numbers(outputs, labels, weights);
+  if (!data.ranks->several()) return measured(to_vector(own), labels);
+  // Beside its numbers each rank says what its parameters are: equal bits have equal sums.
+  const Tensor with_parameters = torch::cat({own.cpu(), parameter_square(model).cpu().view({1})});
+  const Tensor all = data.ranks->gather(with_parameters.unsqueeze(0));
+  const Tensor squares = all.select(1, own.size(0)).contiguous();
+  for (int64_t k = 1; k < data.ranks->size(); ++k) {
+    const double first = squares[0].item<double>(), other = squares[k].item<double>();
+    // Where they are not numbers any more, they are so everywhere.
+    if (first == other || (!std::isfinite(first) && !std::isfinite(other))) continue;
+    throw NumericalError(
+        c10::str("rank ", k,
+                 " has other parameters than rank 0: their processors or libraries "
+                 "round differently; all ranks must run on the same kind of machine"));
+  }
+  return measured_of(to_vector(all.narrow(1, 0, own.size(0)).sum(0)), samples, labels.size(1));
+}
+
+Measured Setup::measured_of(std::span<const double> numbers, int64_t rows, int64_t outputs) const {
   const double decay = options.weight_decay;
   const double penalty = decay > 0 ? decay / 2 * numbers.back() : 0;
   const auto sums = decay > 0 ? numbers.first(numbers.size() - 1) : numbers;
-  const Assessment found = objective.assessment(sums, labels.size(0), labels.size(1));
+  const Assessment found = objective.assessment(sums, rows, outputs);
   return {found, found.objective + penalty};
 }
 
 Whole Setup::whole() const {
   const torch::NoGradGuard no_graph;
   const Tensor outputs = engine->evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
-  const Measured here = measured(to_vector(numbers(outputs, data.y, weights_of(data, {}))), data.y);
+  const Measured here = measured_together(outputs, data.y, weights_of(data, {}));
   return {here.found.loss, here.objective};
 }
 
 double Setup::loss_of(const Tensor& x, const Tensor& y) const {
   const torch::NoGradGuard no_graph;
-  return objective.assess(engine->evaluate(x).reshape(y.sizes()).to(torch::kFloat64), y).loss;
+  const Tensor outputs =
+      evaluate_together(*data.ranks, x, [&](const Tensor& rows) { return engine->evaluate(rows); });
+  return objective.assess(outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 
 void copy_parameters(const kernel::Model& model, std::vector<Tensor>& to) {

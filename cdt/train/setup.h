@@ -58,6 +58,10 @@ struct Setup {
   torch::Tensor numbers(const torch::Tensor& outputs, const torch::Tensor& labels,
                         const torch::Tensor& weights) const;
   Measured measured(std::span<const double> numbers, const torch::Tensor& labels) const;
+  /// The same of the samples of all ranks.
+  /// @throws NumericalError if the parameters of another rank are not those of this one.
+  Measured measured_together(const torch::Tensor& outputs, const torch::Tensor& labels,
+                             const torch::Tensor& weights) const;
   /// Inputs and labels of the samples that step k sees.
   torch::Tensor inputs(int64_t step) const;
   torch::Tensor labels(int64_t step) const;
@@ -76,6 +80,11 @@ struct Setup {
   Objective objective;
   Batches batches;
   std::shared_ptr<kernel::StepEngine> engine;
+  int64_t samples = 0;  ///< r of all ranks
+
+ private:
+  void require_shareable() const;
+  Measured measured_of(std::span<const double> numbers, int64_t samples, int64_t outputs) const;
 };
 
 /// Copies of the model's parameters; into what `to` holds already, if it does.

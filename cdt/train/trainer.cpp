@@ -71,7 +71,9 @@ Seen Trainer::seen_in(const Assessment& found, const StepRecord& row) const {
             .train_loss = row.train_loss,
             // Within an epoch that may yet be taken back there is no best.
             .val_loss = epochs_ && !starts_epoch() ? kUnknown : row.val_loss,
-            .seconds = row.seconds};
+            // One clock decides for all.
+            .seconds = setup_->options.max_seconds > 0 ? setup_->data.ranks->first(row.seconds)
+                                                       : row.seconds};
   if (setup_->batches.all() && setup_->objective.smoothing() > 0) seen.misfit = found.misfit;
   return seen;
 }
@@ -170,7 +172,10 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
   Outcome outcome = Outcome::kInterrupted;
   const bool strides = hooks.rows_may_lag || !hooks.on_step;
   look_ = true;  // what a run begins with may be another's end
-  while (!(hooks.stop_requested && hooks.stop_requested())) {
+  const auto asked_to_stop = [&] {
+    return !setup_->data.ranks->all(!hooks.stop_requested || !hooks.stop_requested());
+  };
+  while (!asked_to_stop()) {
     if (seconds() - last_checkpoint >= setup_->options.checkpoint_seconds) save();
     if (strides && !look_ && stride(hooks) > 0) continue;
     look_ = false;

@@ -7,88 +7,19 @@
 
 #include <limits>
 
-#include "support/compare.h"
-#include "train/problem.h"
+#include "train/form_problem.h"
 
 namespace cdt::train {
 namespace {
 
 using dynamics::Loss;
+using test::FormCase;
+using Case = test::FormProblem;
 using test::kDouble;
+using test::kFormCases;
 using test::relative_error;
+using test::tight;
 using torch::Tensor;
-
-/// Conjugate gradients to the end: the network is float64.
-RidgeOptions tight() {
-  RidgeOptions options;
-  options.products = options.sketch_products = 2000;
-  options.tolerance = 1e-13;
-  options.least_gain = 0;
-  return options;
-}
-
-/// A network, its residuals on some data, and parameters that have moved from their start.
-struct Case {
-  nn::Mlp net{nullptr};
-  kernel::Model model;
-  TrainData data;
-  RidgeProblem problem;
-
-  Case(Loss loss, int64_t samples, int64_t outputs, uint64_t seed, bool weighted, int64_t width)
-      : net(test::small_network(4, outputs, seed, torch::kFloat64, width)),
-        model(net),
-        data(loss == Loss::kCrossEntropy ? test::class_data(samples, outputs, seed)
-                                         : test::smooth_data(samples, outputs, seed)),
-        problem{model, data.x, {}, {}} {
-    Tensor weights;
-    if (weighted) {
-      weights = torch::linspace(0.2, 3, samples, kDouble).repeat_interleave(outputs);
-    }
-    problem.residuals =
-        residuals_of(Objective(loss, 0), net->forward(data.x).detach(), data.y, weights);
-    problem.displacement = 0.1 * torch::randn({model.parameter_count()}, kDouble);
-  }
-
-  /// J [n, P] by a backward pass an output, the oracle.
-  Tensor jacobian() const {
-    const Tensor outputs = model.forward(data.x).reshape({-1});
-    std::vector<Tensor> rows;
-    for (int64_t i = 0; i < outputs.size(0); ++i) {
-      rows.push_back(kernel::flatten(model, torch::autograd::grad({outputs[i]}, model.parameters(),
-                                                                  {}, /*retain_graph=*/true)));
-    }
-    return torch::stack(rows);
-  }
-  /// SᵀJ
-  Tensor rows() const {
-    const Tensor J = jacobian().view({data.x.size(0), -1, model.parameter_count()});
-    return problem.residuals.S.transpose(1, 2).bmm(J).view({-1, model.parameter_count()});
-  }
-  /// The least of ‖SᵀJδ + e‖² + τ‖d + δ‖² + μ‖δ‖², by stacking its parts.
-  Tensor least(double tau, double mu) const {
-    const int64_t P = model.parameter_count();
-    const Tensor eye = torch::eye(P, kDouble);
-    const Tensor M = torch::cat({rows(), std::sqrt(tau) * eye, std::sqrt(mu) * eye});
-    const Tensor b = -torch::cat(
-        {problem.residuals.e, std::sqrt(tau) * problem.displacement, torch::zeros({P}, kDouble)});
-    return std::get<0>(torch::linalg_lstsq(M, b.unsqueeze(1), c10::nullopt, "gelsd")).squeeze(1);
-  }
-  /// δ [P] of a step, whatever the form says.
-  Tensor delta(const RidgeStep& step) const {
-    if (step.delta.defined()) return step.delta;
-    return -step.shrink * problem.displacement - jacobian().t().mv(step.seed);
-  }
-};
-
-struct FormCase {
-  Loss loss;
-  int64_t outputs;
-  bool weighted;
-};
-const std::vector<FormCase> kFormCases{{Loss::kMse, 1, false},
-                                       {Loss::kMse, 2, true},
-                                       {Loss::kCrossEntropy, 2, true},
-                                       {Loss::kCrossEntropy, 3, false}};
 
 TEST(Forms, AllSolveTheSameProblem) {
   for (const FormCase& setting : kFormCases) {

@@ -11,7 +11,7 @@ using torch::Tensor;
 class DualForm : public RidgeForm {
  public:
   DualForm(const RidgeProblem& problem, const RidgeOptions& options)
-      : RidgeForm(problem.residuals),
+      : RidgeForm(problem),
         kernel_(residual_kernel(problem.model, problem.x, residuals_, options)) {
     if (problem.displacement.defined()) {
       pushed_ = residuals_.to_residuals(

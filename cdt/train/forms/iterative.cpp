@@ -10,7 +10,12 @@
 /// in float64, also for a float32 network: the difference cancels where λ is small. The first
 /// iterate is the step of the sketch, at the length that is best for all rows; with m = r it is the
 /// solution.
+///
+/// Of several ranks each multiplies by J of its own rows: a product with Jᵀ ends in a sum of P
+/// numbers over the ranks, one with J in that of its squares. The m rows are gathered; each rank
+/// makes K_s of all of them, and multiplies by J_s of its share.
 #include <ATen/CPUGeneratorImpl.h>
+#include <cdt/core/error.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/train/base_rate.h>
@@ -25,38 +30,64 @@ using torch::Tensor;
 
 double inner_product(const Tensor& a, const Tensor& b) { return torch::dot(a, b).item<double>(); }
 
+/// The samples of a sketch: m of those of all ranks, the same for any number of ranks.
+struct SketchRows {
+  Tensor x;
+  Residuals residuals;
+  double weight = 1;  ///< c = r/m
+
+  SketchRows(const RidgeProblem& problem, const RidgeOptions& options) {
+    const Ranks& ranks = *problem.ranks;
+    const int64_t samples = problem.x.size(0);
+    const Tensor counts = ranks.gather(torch::full({1}, samples, torch::kInt64));
+    const int64_t before = counts.narrow(0, 0, ranks.rank()).sum().item<int64_t>();
+    const int64_t all = counts.sum().item<int64_t>();
+    const int64_t m = std::min(options.sketch_rows, all);
+    CDT_REQUIRE(m >= ranks.size(), "a sketch of ", m, " rows is too small for ", ranks.size(),
+                " ranks");
+    const auto generator = at::detail::createCPUGenerator(options.seed);
+    const Tensor order = torch::randperm(all, generator, torch::kInt64);
+    const Tensor drawn = std::get<0>(order.narrow(0, 0, m).sort()) - before;
+    const Tensor own =
+        drawn.masked_select((drawn >= 0).logical_and(drawn < samples)).to(problem.x.device());
+    x = ranks.gather(problem.x.index_select(0, own));
+    residuals = problem.residuals.of_samples(own).gathered(ranks);
+    weight = static_cast<double>(all) / static_cast<double>(m);
+  }
+};
+
 class Sketch {
  public:
   Sketch(const RidgeProblem& problem, const RidgeOptions& options)
-      : Sketch(problem, options, draw(problem.x.size(0), options)) {}
+      : Sketch(problem, options, SketchRows(problem, options)) {}
 
   /// M⁻¹v [P]; undefined where rounding leaves no positive definite matrix.
   Tensor solve(const Tensor& v, double lambda) {
-    const Tensor pushed = residuals_.to_residuals(jacobian_.push_forward(v));
+    const Tensor pushed = ranks_->gather(residuals_.to_residuals(jacobian_.push_forward(v)));
     const Tensor u = kernel_.solve(pushed, lambda);
     if (!u.defined()) return {};
-    return (v - jacobian_.pull_back(residuals_.to_outputs(u)).mul_(weight_)) / lambda;
+    const Tensor own = u.narrow(0, first_, residuals_.size());
+    const Tensor pulled = ranks_->sum(jacobian_.pull_back(residuals_.to_outputs(own)));
+    return (v - pulled * weight_) / lambda;
   }
   const Tensor& kernel() const { return kernel_.matrix(); }
-  bool by_factors() const { return jacobian_.by_factors(); }
 
  private:
-  Sketch(const RidgeProblem& problem, const RidgeOptions& options, const Tensor& rows)
-      : residuals_(problem.residuals.of_samples(rows)),
-        x_(problem.x.index_select(0, rows)),
-        weight_(static_cast<double>(problem.x.size(0)) / static_cast<double>(rows.size(0))),
+  Sketch(const RidgeProblem& problem, const RidgeOptions& options, const SketchRows& all)
+      : Sketch(problem, options, all, share_of(*problem.ranks, all.x.size(0))) {}
+  Sketch(const RidgeProblem& problem, const RidgeOptions& options, const SketchRows& all, Share own)
+      : ranks_(problem.ranks),
+        residuals_(all.residuals.of_range(own)),
+        x_(all.x.narrow(0, own.first, own.count)),
+        first_(own.first * residuals_.size() / own.count),
+        weight_(all.weight),
         jacobian_(problem.model, x_, kernel::OperatorOptions{.memory_bytes = options.memory_bytes}),
-        kernel_(residual_kernel(problem.model, x_, residuals_, options) * weight_) {}
+        kernel_(residual_kernel(problem.model, all.x, all.residuals, options) * weight_) {}
 
-  static Tensor draw(int64_t samples, const RidgeOptions& options) {
-    const int64_t m = std::min(options.sketch_rows, samples);
-    const auto generator = at::detail::createCPUGenerator(options.seed);
-    const Tensor order = torch::randperm(samples, generator, torch::kInt64);
-    return std::get<0>(order.narrow(0, 0, m).sort());
-  }
-
-  Residuals residuals_;
+  std::shared_ptr<const Ranks> ranks_;
+  Residuals residuals_;  ///< of this rank's share of the sketch
   Tensor x_;
+  int64_t first_;  ///< residual among those of the sketch
   double weight_;  ///< c
   kernel::NtkOperator jacobian_;
   ShiftedFactor kernel_;
@@ -65,7 +96,7 @@ class Sketch {
 class IterativeForm : public RidgeForm {
  public:
   IterativeForm(const RidgeProblem& problem, const RidgeOptions& options)
-      : RidgeForm(problem.residuals),
+      : RidgeForm(problem),
         options_(options),
         dtype_(problem.model.dtype()),
         jacobian_(problem.model, problem.x,
@@ -80,6 +111,8 @@ class IterativeForm : public RidgeForm {
     vectors_ = sketch_ ? torch::kFloat64 : dtype_;
     gradient_ = pull_back(residuals_.e);
     if (problem.displacement.defined()) displacement_ = problem.displacement.to(vectors_);
+    count_ = count();
+    outlasts_writes_ = ranks_->all(jacobian_.by_factors());
   }
 
   std::optional<RidgeStep> step(double tau, double mu) override;
@@ -87,19 +120,20 @@ class IterativeForm : public RidgeForm {
   double mean_eigenvalue() const override {
     if (sketch_) {
       return sketch_->kernel().diagonal().mean().item<double>() *
-             static_cast<double>(sketch_->kernel().size(0)) /
-             static_cast<double>(residuals_.size());
+             static_cast<double>(sketch_->kernel().size(0)) / count_;
     }
-    return jacobian_.trace() / static_cast<double>(jacobian_.size()) *
-           residuals_.S.square().sum().item<double>() / static_cast<double>(residuals_.size());
+    const double outputs = ranks_->sum(static_cast<double>(jacobian_.size()));
+    return ranks_->sum(jacobian_.trace()) / outputs *
+           ranks_->sum(residuals_.S.square().sum().item<double>()) / count_;
   }
   double largest_eigenvalue() const override;
-  bool outlasts_writes() const override { return jacobian_.by_factors(); }
+  bool outlasts_writes() const override { return outlasts_writes_; }
 
  private:
-  /// JᵀS u [P] and SᵀJ v [r·k].
+  /// JᵀS u [P], of all ranks; SᵀJ v [r·k], of this one.
   Tensor pull_back(const Tensor& u) const {
-    return jacobian_.pull_back(residuals_.to_outputs(u).to(dtype_)).to(vectors_);
+    const Tensor own = jacobian_.pull_back(residuals_.to_outputs(u).to(dtype_));
+    return ranks_->several() ? ranks_->sum(own.to(torch::kFloat64)).to(vectors_) : own.to(vectors_);
   }
   Tensor push_forward(const Tensor& v) const {
     return residuals_.to_residuals(jacobian_.push_forward(v.to(dtype_)));
@@ -112,6 +146,8 @@ class IterativeForm : public RidgeForm {
   std::optional<Sketch> sketch_;
   Tensor gradient_;      ///< JᵀS e
   Tensor displacement_;  ///< d
+  double count_ = 0;     ///< of residuals
+  bool outlasts_writes_ = true;
 };
 
 std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
@@ -134,8 +170,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
   const int64_t most = sketch_ ? options_.sketch_products : options_.products;
   for (int64_t k = 0; k < most; ++k) {
     const Tensor pushed = push_forward(direction);
-    const double curvature =
-        pushed.square().sum().item<double>() + lambda * inner_product(direction, direction);
+    const double curvature = square(pushed) + lambda * inner_product(direction, direction);
     const double length = product / curvature;
     if (!std::isfinite(length)) return std::nullopt;
     step.delta.add_(direction, length);
@@ -166,7 +201,7 @@ double IterativeForm::largest_eigenvalue() const {
     if (!(norm > 0)) break;
     v = v / norm;
     const Tensor pushed = push_forward(v);
-    largest = pushed.square().sum().item<double>();
+    largest = square(pushed);
     v = pull_back(pushed);
   }
   return largest;

@@ -143,7 +143,8 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
     if (judged.verdict == Verdict::kFloor) {
       // Converged if rounding, or nothing within reach, is all that is left.
       const double rounding =
-          kRounding * tol::epsilon(setup_->model.dtype()) * pass.values.norm().item<double>();
+          kRounding * tol::epsilon(setup_->model.dtype()) *
+          std::sqrt(setup_->data.ranks->sum(pass.values.square().sum().item<double>()));
       if (feedback.settled(state, rounding)) return {.end = Outcome::kFloor, .next = {}};
       if (auto landed = escape(step, pass, row)) return {.end = {}, .next = std::move(landed)};
       return {.end = Outcome::kStuck, .next = {}};

@@ -32,10 +32,7 @@ constexpr double kGrowthOfShort = 2;
 class DecayPath : public StepMethod {
  public:
   explicit DecayPath(std::shared_ptr<const Setup> setup)
-      : setup_(std::move(setup)),
-        choice_(choose_form(setup_->options.form,
-                            form_sizes(setup_->model, setup_->options.loss, setup_->data.y,
-                                       setup_->options.memory_bytes))) {}
+      : setup_(std::move(setup)), choice_(choose_form(setup_->options.form, form_sizes(*setup_))) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override;
   double learning_rate() const override { return kUnknown; }
@@ -70,11 +67,10 @@ class DecayPath : public StepMethod {
   /// The objective is units()·F: ½c_L for quadratic losses; of the cross entropy 1/r, and its decay
   /// is ½τ‖d‖².
   double units() const {
-    const auto& y = setup_->data.y;
     if (setup_->options.loss == dynamics::Loss::kCrossEntropy) {
-      return 0.5 / static_cast<double>(y.size(0));
+      return 0.5 / static_cast<double>(setup_->samples);
     }
-    return setup_->objective.curvature(y.size(0), y.size(1)) / 2;
+    return setup_->objective.curvature(setup_->samples, setup_->data.y.size(1)) / 2;
   }
   /// ‖θ − θ₀‖²
   double distance() const {
@@ -91,7 +87,7 @@ class DecayPath : public StepMethod {
   void move(Pass& pass, const RidgeStep& step) const;
   /// Of all rows it would be exact.
   bool sketches() const {
-    return choice_.form == Form::kSketch && choice_.sketch_rows < setup_->data.y.size(0);
+    return choice_.form == Form::kSketch && choice_.sketch_rows < setup_->samples;
   }
   /// Whether a step that gained this much is good enough.
   static bool keeps(double promised, double gained, double objective) {
@@ -142,7 +138,7 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
       choice_.form,
       {setup_->model, pass.x,
        residuals_of(setup_->objective, pass.values, pass.labels, setup_->weights(step)),
-       moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved)},
+       moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved), setup_->data.ranks},
       wanted);
 }
 
@@ -164,11 +160,11 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   // A kernel that is zero, or rounding where a decay was: nothing moves any more.
   if (!(tau_ > 0) || !std::isfinite(tau_)) return {.end = Outcome::kFloor, .next = {}};
   copy_parameters(setup_->model, saved_);
-  const double square = ridge->residual_square();
+  const double square = ridge->square(ridge->residuals());
   // Of a step to where the parameters are now, with these residuals in the linear model.
   const auto is_good = [&](const Tensor& residuals, const Pass& there) {
-    const double promised = units() * (square - residuals.square().sum().item<double>()) +
-                            (before - pass_objective) - penalty();
+    const double promised =
+        units() * (square - ridge->square(residuals)) + (before - pass_objective) - penalty();
     return keeps(promised, before - (there.objective + penalty()), before);
   };
   const auto reject = [&] {

@@ -1,0 +1,170 @@
+#include <cdt/core/error.h>
+#include <cdt/distributed/group.h>
+#include <cdt/distributed/watch.h>
+
+#include <cstdlib>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace cdt::distributed {
+namespace {
+
+using c10::intrusive_ptr;
+using torch::Tensor;
+
+/// LibTorch's messages go on with a stack.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+std::string where(const Place& place) { return c10::str(place.address, ":", place.port); }
+
+intrusive_ptr<c10d::Store> open_store(const Place& place, const GroupOptions& options, bool keeps) {
+  c10d::TCPStoreOptions wanted;
+  wanted.port = static_cast<uint16_t>(place.port);
+  wanted.isServer = keeps;
+  wanted.waitWorkers = false;
+  wanted.timeout = options.arrival;
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(place.address, wanted);
+  } catch (const std::exception& error) {
+    throw IoError(c10::str("rank ", place.rank,
+                           keeps ? " cannot open " : " cannot reach rank 0 at ", where(place), ": ",
+                           first_line(error)));
+  }
+}
+
+void wait_for_all(c10d::Store& store, const Place& place, const GroupOptions& options) {
+  const auto key = [](int64_t rank) { return c10::str("cdt/here/", rank); };
+  store.set(key(place.rank), std::vector<uint8_t>{1});
+  for (int64_t k = 0; k < place.size; ++k) {
+    try {
+      store.wait({key(k)}, options.arrival);
+    } catch (const std::exception&) {
+      throw IoError(c10::str("rank ", k, " of ", place.size, " has not come to ", where(place),
+                             " within ", options.arrival.count() / 1000, " s"));
+    }
+  }
+}
+
+/// GLOO_SOCKET_IFNAME, as LibTorch has it; ranks that meet on this machine's own address stay
+/// there.
+std::shared_ptr<gloo::transport::Device> make_device(const Place& place) {
+  using Gloo = c10d::ProcessGroupGloo;
+  if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) {
+    return Gloo::createDeviceForInterface(interface);
+  }
+  const bool local = place.address == "127.0.0.1" || place.address == "localhost";
+  return local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
+}
+
+}  // namespace
+
+struct Group::State {
+  Place place;
+  intrusive_ptr<c10d::Store> store;
+  std::shared_ptr<Watch> watch;
+  intrusive_ptr<c10d::ProcessGroupGloo> process;
+  bool waits = false;  ///< for an exchange that has no end
+
+  bool keeps() const { return place.rank == 0 && !place.kept_elsewhere; }
+
+  /// Starts an exchange and waits for its end, as long as all ranks are well.
+  template <class Start>
+  void exchange(const Start& start) {
+    watch->require_well();
+    watch->count();
+    std::string symptom;
+    try {
+      const auto work = start();
+      while (!work->isCompleted()) {
+        try {
+          work->wait(kBeat);
+        } catch (const std::exception&) {
+          if (work->isCompleted()) throw;
+          watch->require_well_after_a_beat();
+        }
+      }
+      work->wait();
+    } catch (const IoError&) {
+      waits = true;
+      throw;
+    } catch (const std::exception& error) {
+      symptom = first_line(error);
+    }
+    if (!symptom.empty()) watch->blame(symptom);
+  }
+};
+
+Group::Group(const Place& place, const GroupOptions& options) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.place = place;
+  s.store = open_store(place, options, s.keeps());
+  wait_for_all(*s.store, place, options);
+  s.watch = Watch::start(
+      open_store(place, options, false),
+      {place.rank, place.size, options.silence,
+       place.kept_elsewhere ? c10::str("the process that has started the ranks, at ", where(place))
+                            : c10::str("rank 0, at ", where(place), ",")});
+  const auto wanted = c10d::ProcessGroupGloo::Options::create(options.exchange);
+  try {
+    wanted->devices.push_back(make_device(place));
+    s.process = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>("cdt/gloo", s.store), static_cast<int>(place.rank),
+        static_cast<int>(place.size), wanted);
+  } catch (const std::exception& error) {
+    s.watch->stop();
+    throw IoError(
+        c10::str("rank ", place.rank, " cannot connect to the others: ", first_line(error)));
+  }
+}
+
+Group::~Group() {
+  state_->watch->stop();
+  // Its destructor would wait, too.
+  if (state_->waits) state_->process.release();
+}
+
+int64_t Group::rank() const { return state_->place.rank; }
+int64_t Group::size() const { return state_->place.size; }
+
+Tensor Group::sum(const Tensor& part) const {
+  std::vector<Tensor> total{part.detach().to(torch::kCPU, torch::kFloat64, false, /*copy=*/true)};
+  total[0] = total[0].contiguous();
+  state_->exchange([&] { return state_->process->allreduce(total); });
+  return total[0].to(part.device());
+}
+
+Tensor Group::gather(const Tensor& rows) const {
+  const auto everywhere = [&](const Tensor& own) {
+    std::vector<Tensor> input{own};
+    std::vector<std::vector<Tensor>> found(1);
+    for (int64_t k = 0; k < size(); ++k) found[0].push_back(torch::empty_like(own));
+    state_->exchange([&] { return state_->process->allgather(found, input); });
+    return found[0];
+  };
+  const Tensor own = rows.detach().cpu().contiguous();
+  const Tensor counts = torch::cat(everywhere(torch::full({1}, own.size(0), torch::kInt64)));
+  // Pieces of one size travel: the longest, the others with some rows of nothing.
+  std::vector<int64_t> shape = own.sizes().vec();
+  shape[0] = counts.max().item<int64_t>();
+  Tensor padded = torch::zeros(shape, own.options());
+  padded.narrow(0, 0, own.size(0)).copy_(own);
+  std::vector<Tensor> parts = everywhere(padded);
+  for (int64_t k = 0; k < size(); ++k) {
+    Tensor& part = parts[static_cast<size_t>(k)];
+    part = part.narrow(0, 0, counts[k].item<int64_t>());
+  }
+  return torch::cat(parts).to(rows.device());
+}
+
+void Group::fail(const std::string& why) const {
+  state_->watch->tell(why);
+  // Who leaves takes the store along: others shall have read it.
+  if (state_->keeps()) std::this_thread::sleep_for(4 * kBeat);
+}
+
+}  // namespace cdt::distributed

@@ -1,0 +1,62 @@
+#include <cdt/core/error.h>
+#include <cdt/distributed/place.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace cdt::distributed {
+namespace {
+
+constexpr int64_t kMostRanks = 100000;
+constexpr int64_t kMostPort = 65535;
+
+int64_t number_in(const char* name, int64_t least, int64_t most) {
+  const char* text = std::getenv(name);
+  CDT_REQUIRE(text != nullptr, "RANK and WORLD_SIZE are set, so ", name, " must be, too");
+  int64_t value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  CDT_REQUIRE(error == std::errc() && rest == end && value >= least && value <= most, name,
+              " must be a whole number from ", least, " to ", most, ", not '", text, "'");
+  return value;
+}
+
+}  // namespace
+
+std::optional<Place> place_in_environment() {
+  if (std::getenv("RANK") == nullptr || std::getenv("WORLD_SIZE") == nullptr) return std::nullopt;
+  Place place;
+  place.size = number_in("WORLD_SIZE", 1, kMostRanks);
+  place.rank = number_in("RANK", 0, place.size - 1);
+  if (place.size == 1) return place;
+  place.port = static_cast<int>(number_in("MASTER_PORT", 1, kMostPort));
+  const char* address = std::getenv("MASTER_ADDR");
+  CDT_REQUIRE(address != nullptr, "RANK and WORLD_SIZE are set, so MASTER_ADDR must be, too");
+  place.address = address;
+  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  place.kept_elsewhere = agent != nullptr && std::string_view(agent) == "True";
+  if (std::getenv("LOCAL_WORLD_SIZE") != nullptr) {
+    place.local_size = number_in("LOCAL_WORLD_SIZE", 1, place.size);
+  }
+  return place;
+}
+
+struct Meeting::State {
+  c10::intrusive_ptr<c10d::TCPStore> store;
+};
+
+Meeting::Meeting() : state_(std::make_unique<State>()) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  state_->store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+Meeting::~Meeting() = default;
+
+int Meeting::port() const { return state_->store->getPort(); }
+
+}  // namespace cdt::distributed

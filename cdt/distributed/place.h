@@ -1,0 +1,40 @@
+/// Where a process stands among others, and where they meet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace cdt::distributed {
+
+/// In torchrun's words.
+struct Place {
+  int64_t rank = 0;
+  int64_t size = 1;
+  std::string address = "127.0.0.1";  ///< of the store by which ranks find each other
+  int port = 0;
+  /// Whether another process keeps that store: torchrun, or launch. Otherwise rank 0 does.
+  bool kept_elsewhere = false;
+  int64_t local_size = 1;  ///< ranks on this machine
+};
+
+/// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the environment, with LOCAL_WORLD_SIZE and
+/// TORCHELASTIC_USE_AGENT_STORE where they are set; none without RANK and WORLD_SIZE.
+/// @throws InvalidArgument, naming the variable, if one is missing or is no such number.
+std::optional<Place> place_in_environment();
+
+/// The store by which ranks find each other, kept by this process on a free port of 127.0.0.1 as
+/// long as it lives.
+class Meeting {
+ public:
+  Meeting();
+  ~Meeting();
+  int port() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cdt::distributed
