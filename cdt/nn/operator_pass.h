@@ -33,7 +33,7 @@ class OperatorPass {
  private:
   Mlp model_;
   std::vector<torch::Tensor> inputs_;  ///< of each layer
-  torch::Tensor ones_;  ///< [r]: sums over samples are products with it
+  torch::Tensor ones_;                 ///< [r]: sums over samples are products with it
   torch::Tensor outputs_;
 };
 
