@@ -16,7 +16,7 @@ import cdt
 def models(seed):
     return {
         "CDTRegressor": cdt.CDTRegressor(random_state=seed),
-        "MLPRegressor": make_pipeline(StandardScaler(), MLPRegressor((256, 256), early_stopping=True, max_iter=1000, random_state=seed)),
+        "MLPRegressor": make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(256, 256), early_stopping=True, max_iter=1000, random_state=seed)),
         "gradient boosting": GradientBoostingRegressor(random_state=seed),
     }
 

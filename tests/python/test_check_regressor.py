@@ -1,11 +1,11 @@
 """scikit-learn's own checks of an estimator: some fifty, each with fits of its own. Small networks, so that they end soon; nothing else is special."""
 
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
 
 import cdt
+from sklearn_checks import checks_of
 
-CHECKS = list(check_estimator(cdt.CDTRegressor(hidden=(16,), ensemble=2), generate_only=True))
+CHECKS = checks_of(cdt.CDTRegressor(hidden=(16,), ensemble=2))
 
 
 @pytest.mark.filterwarnings("ignore")
