@@ -72,6 +72,8 @@ class Controller:
     def refresh(self) -> None:
         """Designs the controller anew, for the kernel of the parameters as they are now: training moves it."""
         found = _core.ntk(self._model, self._x, None, self._memory, torch.float64)
+        if found.outputs.shape != self._labels.shape:
+            raise ValueError(f"the model's outputs have shape {list(found.outputs.shape)}, the labels {list(self._labels.shape)}")
         single = found.outputs.dtype == torch.float32
         self._theta = found.theta
         self._controller = _core.Controller(
@@ -103,10 +105,14 @@ class Controller:
         outputs = y_hat.detach().double().reshape(self._labels.shape)
         if not torch.isfinite(outputs).all():
             raise RuntimeError(
-                f"the model's outputs are no longer finite: the loop has diverged at lr={self._lr:g} after {self.refreshes} refreshes. Training has moved the "
-                "kernel away from the one that the controller was designed for: refresh_above=0.5 designs it anew in time; a smaller lr needs it less often"
+                f"the model's outputs are no longer finite: the loop has diverged at lr={self._lr:g} after {self.refreshes} refreshes. " + self._why_lost()
             )
         return outputs
+
+    def _why_lost(self) -> str:
+        if self._refresh_above is None:
+            return "Training has moved the kernel away from the one that the controller was designed for: refresh_above=0.5 designs it anew in time"
+        return f"Is the optimizer plain gradient descent at this rate, without momentum, on the {self._loss} loss of all of x? If it is, take a smaller lr"
 
     @property
     def drift(self) -> Optional[float]:

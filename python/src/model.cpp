@@ -14,7 +14,7 @@ Tensor call(const py::function& forward, const Tensor& x) {
   const py::object result = forward(x);
   CDT_REQUIRE(THPVariable_Check(result.ptr()), "the model must return one tensor, but returned ",
               Py_TYPE(result.ptr())->tp_name,
-              "; wrap it in a function that picks the tensor (and pass its parameters as params=)");
+              "; wrap it in a module whose forward picks the tensor");
   return THPVariable_Unpack(result.ptr());
 }
 

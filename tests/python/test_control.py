@@ -1,6 +1,7 @@
 """Controllers, analysis, operators and products: against dense matrices, SciPy and the program."""
 
 import json
+import re
 import os
 import pathlib
 import subprocess
@@ -278,6 +279,8 @@ def test_wrong_shapes_are_named():
         controller.augment(model(x).detach().numpy())
     with pytest.raises(ValueError, match="labels must have shape"):
         cdt.Controller(model, x, y[:5], lr=0.1)
+    with pytest.raises(ValueError, match=re.escape("the model's outputs have shape [12, 2], the labels [12, 4]")):
+        cdt.Controller(model, x, y.repeat(1, 2), lr=0.1)
     with pytest.raises(ValueError, match="loss"):
         cdt.Controller(model, x, y, lr=0.1, loss="huber")
 
