@@ -172,6 +172,8 @@ FolderUpdate::~FolderUpdate() {
 }
 
 void FolderUpdate::remove(const std::string& name) const {
+  struct stat status {};
+  if (::lstat((folder_ / name).c_str(), &status) != 0 && errno == ENOENT) return;
   write_file_atomically(staged_ / (name + std::string(kGone)), {});
 }
 
