@@ -9,8 +9,10 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers.
+/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers, biases
+/// beside the weights, where a run has its numbers.
 constexpr size_t kMoves = 1;
+constexpr size_t kMovesOfBiases = 2;
 
 /// A layer, with the ReLU behind it unless it is the last. Not in one with the product, for there a
 /// library's ReLU may turn NaN into 0, and a run that diverged into one that did not.
@@ -72,7 +74,7 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
   const torch::NoGradGuard no_graph;
   Tensor gradient = seed.to(outputs_.scalar_type());
   std::vector<Tensor> in_use;
-  Aside aside(seed.device(), kMoves);
+  Aside aside(seed.device(), kMoves), biases(seed.device(), kMovesOfBiases);
   for (size_t layer = inputs_.size(); layer-- > 0;) {
     const Tensor& z = inputs_[layer];
     Tensor weight = model_->weight(layer);
@@ -81,23 +83,27 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
       before = weight.size(0) == 1 ? gradient * weight : torch::mm(gradient, weight);
       before = torch::threshold_backward(before, z, 0);
     }
-    const auto move_layer = [&] {
+    const auto move_weight = [&] {
       if (keep.defined()) weight.mul_(keep);
       weight.addmm_(gradient.t(), z, 1, -1);
-      if (!model_->options().bias) return;
-      Tensor bias = model_->bias(layer);
-      if (keep.defined()) bias.mul_(keep);
-      bias.addmv_(gradient.t(), ones_, 1, -1);  // the sums over samples
     };
+    if (model_->options().bias) {
+      biases.run([&] {
+        Tensor bias = model_->bias(layer);
+        if (keep.defined()) bias.mul_(keep);
+        bias.addmv_(gradient.t(), ones_, 1, -1);  // the sums over samples
+      });
+    }
     if (layer > 0) {
-      aside.run(move_layer);  // beside the layers before it
+      aside.run(move_weight);  // beside the layers before it
     } else {
-      move_layer();
+      move_weight();
     }
     in_use.push_back(gradient);
     gradient = before;
   }
   aside.join();
+  biases.join();
   inputs_.clear();
 }
 
