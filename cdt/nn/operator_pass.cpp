@@ -9,10 +9,8 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers, biases
-/// beside the weights, where a run has its numbers.
+/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers.
 constexpr size_t kMoves = 1;
-constexpr size_t kMovesOfBiases = 2;
 
 /// A layer, with the ReLU behind it unless it is the last. Not in one with the product, for there a
 /// library's ReLU may turn NaN into 0, and a run that diverged into one that did not.
@@ -74,7 +72,7 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
   const torch::NoGradGuard no_graph;
   Tensor gradient = seed.to(outputs_.scalar_type());
   std::vector<Tensor> in_use;
-  Aside aside(seed.device(), kMoves), biases(seed.device(), kMovesOfBiases);
+  Aside aside(seed.device(), kMoves);
   for (size_t layer = inputs_.size(); layer-- > 0;) {
     const Tensor& z = inputs_[layer];
     Tensor weight = model_->weight(layer);
@@ -83,27 +81,23 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
       before = weight.size(0) == 1 ? gradient * weight : torch::mm(gradient, weight);
       before = torch::threshold_backward(before, z, 0);
     }
-    const auto move_weight = [&] {
+    const auto move_layer = [&] {
       if (keep.defined()) weight.mul_(keep);
       weight.addmm_(gradient.t(), z, 1, -1);
+      if (!model_->options().bias) return;
+      Tensor bias = model_->bias(layer);
+      if (keep.defined()) bias.mul_(keep);
+      bias.addmv_(gradient.t(), ones_, 1, -1);  // the sums over samples
     };
-    if (model_->options().bias) {
-      biases.run([&] {
-        Tensor bias = model_->bias(layer);
-        if (keep.defined()) bias.mul_(keep);
-        bias.addmv_(gradient.t(), ones_, 1, -1);  // the sums over samples
-      });
-    }
     if (layer > 0) {
-      aside.run(move_weight);  // beside the layers before it
+      aside.run(move_layer);  // beside the layers before it
     } else {
-      move_weight();
+      move_layer();
     }
     in_use.push_back(gradient);
     gradient = before;
   }
   aside.join();
-  biases.join();
   inputs_.clear();
 }
 
