@@ -62,6 +62,7 @@
 #include <cdt/nn/parameters.h>
 #include <cdt/nn/parametrization.h>
 #include <cdt/nn/picture_network.h>
+#include <cdt/nn/picture_pass.h>
 #include <cdt/nn/resnet.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/train/data.h>

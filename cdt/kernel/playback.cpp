@@ -12,7 +12,9 @@ class CalledPlayback : public Playback {
   explicit CalledPlayback(std::vector<Sequence> sequences) : sequences_(std::move(sequences)) {}
 
   void within(const std::function<void()>& work) override { work(); }
-  void play(size_t which) override { sequences_.at(which)(); }
+  void play(size_t which, int64_t times) override {
+    for (int64_t k = 0; k < times; ++k) sequences_.at(which)();
+  }
 
  private:
   std::vector<Sequence> sequences_;

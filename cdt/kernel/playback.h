@@ -23,8 +23,9 @@ class Playback {
   /// Does `work`, which may play: after all that the device was asked for before, and before all
   /// that it is asked for later.
   virtual void within(const std::function<void()>& work) = 0;
-  /// Runs a sequence; only within.
-  virtual void play(size_t which) = 0;
+  /// Runs a sequence so many times in a row; only within. A number of times is recorded as a whole:
+  /// the device waits some microseconds between two recordings.
+  virtual void play(size_t which, int64_t times = 1) = 0;
 };
 
 /// While one lives, nothing is recorded anywhere: threads that use a GPU in other ways would spoil
@@ -44,9 +45,9 @@ class NoRecordingScope {
 std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::Device device,
                                         bool record);
 
-/// By CUDA graphs, on a stream of its own: the first two plays call the sequence, so that libraries
-/// find their algorithms and memory, the third records it. A sequence that cannot be recorded, for
-/// it waits for the device, is called on; one warning says so. Only where LibTorch has CUDA.
+/// By CUDA graphs, on a stream of its own: the first two times the sequence is called, so that
+/// libraries find their algorithms and memory, then recorded. A sequence that cannot be recorded,
+/// for it waits for the device, is called on; one warning says so. Only where LibTorch has CUDA.
 std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences,
                                               torch::Device device);
 

@@ -6,6 +6,7 @@
 #include <cdt/core/streams.h>
 #include <cdt/kernel/playback.h>
 
+#include <map>
 #include <mutex>
 
 namespace cdt::kernel {
@@ -13,7 +14,7 @@ namespace {
 
 /// Of the streams (core/streams.h).
 constexpr size_t kSequences = 0;
-/// Plays before a sequence is recorded.
+/// Calls before a sequence is recorded.
 constexpr int kRehearsals = 2;
 
 /// One thread records at a time: its libraries may still make handles and memory that they share.
@@ -26,7 +27,9 @@ class GraphPlayback : public Playback {
  public:
   GraphPlayback(std::vector<Sequence> sequences, torch::Device device)
       : stream_(thread_stream(device, kSequences)) {
-    for (Sequence& sequence : sequences) parts_.push_back({std::move(sequence), 0, nullptr});
+    for (Sequence& sequence : sequences) {
+      parts_.push_back({std::move(sequence), 0, at::cuda::graph_pool_handle(), {}});
+    }
   }
 
   void within(const std::function<void()>& work) override {
@@ -42,36 +45,42 @@ class GraphPlayback : public Playback {
     follow(outside, stream_);
   }
 
-  void play(size_t which) override {
+  void play(size_t which, int64_t times) override {
     Part& part = parts_.at(which);
-    if (!part.graph && part.rehearsals >= kRehearsals && records_) record(part);
-    if (part.graph) return part.graph->replay();
-    ++part.rehearsals;
-    part.sequence();
+    for (; times > 0 && part.rehearsals < kRehearsals; --times, ++part.rehearsals) part.sequence();
+    if (times == 0) return;
+    auto graph = part.graphs.find(times);
+    if (graph == part.graphs.end() && records_ && record(part, times)) {
+      graph = part.graphs.find(times);
+    }
+    if (graph != part.graphs.end()) return graph->second->replay();
+    for (; times > 0; --times) part.sequence();
   }
 
  private:
   struct Part {
     Sequence sequence;
     int rehearsals = 0;
-    std::unique_ptr<at::cuda::CUDAGraph> graph;
+    at::cuda::MempoolId_t pool;  ///< of all its graphs, which never run beside each other
+    std::map<int64_t, std::unique_ptr<at::cuda::CUDAGraph>> graphs;  ///< by how many times
   };
 
-  void record(Part& part) {
+  bool record(Part& part, int64_t times) {
     const std::lock_guard alone(recording());
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
-    const auto pool = at::cuda::graph_pool_handle();
     try {
       // Other threads may go on with other streams meanwhile.
-      graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-      part.sequence();
+      graph->capture_begin(part.pool, cudaStreamCaptureModeThreadLocal);
+      for (int64_t k = 0; k < times; ++k) part.sequence();
       graph->capture_end();
-      part.graph = std::move(graph);
+      part.graphs[times] = std::move(graph);
+      return true;
     } catch (const c10::Error& error) {
       records_ = false;
-      abandon(*graph, pool);
+      abandon(*graph, part.pool);
       TORCH_WARN_ONCE("work that recurs is not recorded as a CUDA graph, so it is slower: ",
                       error.what_without_backtrace());
+      return false;
     }
   }
 

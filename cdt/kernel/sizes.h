@@ -3,6 +3,7 @@
 #pragma once
 
 #include <torch/types.h>
+#include <torch/version.h>
 
 #include <cmath>
 #include <vector>
@@ -24,9 +25,14 @@ inline torch::Tensor largest_of(const torch::Tensor& t) {
                                 torch::kFloat64);
 }
 
-/// ‖t‖, summed up in float64.
+/// ‖t‖, summed up in float64. On a GPU the norm of one tensor makes a copy in float64, that of a
+/// list of them none (and more calls: for large ones alone).
 inline torch::Tensor size_of(const torch::Tensor& t) {
   if (!t.is_cuda()) return t.to(torch::kFloat64).square().sum().sqrt();
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
+  constexpr int64_t kLarge = int64_t{1} << 20;
+  if (t.numel() >= kLarge) return at::_foreach_norm({t}, 2, torch::kFloat64).front();
+#endif
   return at::linalg_vector_norm(t, 2, at::OptionalIntArrayRef(), /*keepdim=*/false,
                                 torch::kFloat64);
 }

@@ -192,10 +192,10 @@ ConvNetImpl::ConvNetImpl(ConvNetOptions options, uint64_t seed, torch::ScalarTyp
 Tensor ConvNetImpl::forward(Tensor x) {
   require_pictures(x, options_);
   const auto weight = [](const Layer& layer) {
-    return scaled(layer.weight, layer.scaling.weight_factor);
+    return nn::scaled(layer.weight, layer.scaling.weight_factor);
   };
   const auto bias = [](const Layer& layer) {
-    return scaled(layer.bias, layer.scaling.bias_factor);
+    return nn::scaled(layer.bias, layer.scaling.bias_factor);
   };
   size_t next = 0;
   for (const ConvStage& stage : options_.stages) {
@@ -218,6 +218,20 @@ std::string ConvNetImpl::record() const { return conv_net_json(options_).dump();
 std::string ConvNetImpl::describe() const {
   return c10::str(options_.architecture, " ", c10::Join("×", options_.input_shape), "-",
                   options_.outputs);
+}
+
+bool ConvNetImpl::scaled() const {
+  return std::any_of(layers_.begin(), layers_.end(), [](const Layer& layer) {
+    return layer.scaling.weight_factor != 1 || layer.scaling.bias_factor != 1;
+  });
+}
+
+std::array<int64_t, 3> ConvNetImpl::extent_behind_stages() const {
+  Extent extent{options_.input_shape[0], options_.input_shape[1], options_.input_shape[2]};
+  for (const ConvStage& stage : options_.stages) {
+    extent = after(extent, stage, stage.channels * options_.width_factor);
+  }
+  return {extent.channels, extent.height, extent.width};
 }
 
 Operations ConvNetImpl::operations_per_sample() const {
@@ -243,8 +257,8 @@ NamedTensors ConvNetImpl::saved_tensors() const {
 NamedTensors ConvNetImpl::acting_tensors() const {
   NamedTensors tensors;
   for (const Layer& layer : layers_) {
-    tensors[layer.name + ".weight"] = scaled(layer.weight, layer.scaling.weight_factor);
-    tensors[layer.name + ".bias"] = scaled(layer.bias, layer.scaling.bias_factor);
+    tensors[layer.name + ".weight"] = nn::scaled(layer.weight, layer.scaling.weight_factor);
+    tensors[layer.name + ".bias"] = nn::scaled(layer.bias, layer.scaling.bias_factor);
   }
   return tensors;
 }

@@ -4,6 +4,8 @@
 
 #include <cdt/nn/picture_network.h>
 
+#include <array>
+
 namespace cdt::nn {
 
 /// z ↦ pool(φ(W ⋆ z + b))
@@ -63,12 +65,22 @@ class ConvNetImpl : public NetworkImpl {
 
   const ConvNetOptions& options() const { return options_; }
 
+  size_t depth() const { return layers_.size(); }  ///< stages, dense layers, head
+  const torch::Tensor& weight(size_t layer) const { return layers_[layer].weight; }
+  const torch::Tensor& bias(size_t layer) const { return layers_[layer].bias; }
+  /// Of a layer's output, where its weights are used again.
+  double positions(size_t layer) const { return layers_[layer].positions; }
+  /// Whether a layer multiplies its parameters by a factor other than 1.
+  bool scaled() const;
+  /// {channels, height, width} of what the stages give.
+  std::array<int64_t, 3> extent_behind_stages() const;
+
  private:
   struct Layer {
     std::string name;
     torch::Tensor weight, bias;
     LayerScaling scaling;
-    double positions = 1;  ///< of its output, where its weights are used again
+    double positions = 1;
   };
 
   ConvNetOptions options_;

@@ -18,6 +18,11 @@ constexpr int64_t kMostSteps = 256;
 constexpr int64_t kFirstSteps = 16;
 /// Recording takes as long as some dozen steps.
 constexpr int64_t kWorthRecording = 16;
+/// Steps that are played as one, if they are as short as those of long strides and many are left:
+/// recording them takes as long as some hundred steps.
+constexpr int64_t kTogether = 8;
+constexpr int64_t kLongStride = 128;
+constexpr int64_t kWorthTogether = 1024;
 /// Of a stride: progress and interruptions wait no longer.
 constexpr double kSeconds = 0.05;
 
@@ -74,9 +79,11 @@ void Strides::prepare(int64_t step) {
   now_ = torch::zeros({1}, numbers.dtype(torch::kInt64));
   rows_ = validation_ = Tensor();
   rehearsed_ = false;
-  playback_ = kernel::make_playback(
-      {[this] { this->step(); }, [this] { validate(); }}, setup_->model.device(),
-      options_.record && method_.blind()->left(step) >= kWorthRecording);
+  const int64_t left = method_.blind()->left(step);
+  together_ = std::min(left, setup_->options.steps - step) >= kWorthTogether ? kTogether : 1;
+  playback_ =
+      kernel::make_playback({[this] { this->step(); }, [this] { validate(); }},
+                            setup_->model.device(), options_.record && left >= kWorthRecording);
 }
 
 void Strides::step() {
@@ -106,6 +113,15 @@ void Strides::step() {
   aside.join();
 }
 
+/// Steps from one on that are played as one: no validation comes between them.
+int64_t Strides::unbroken(int64_t step, int64_t end) const {
+  if (step + together_ > end) return 1;
+  for (int64_t k = 1; k < together_; ++k) {
+    if (setup_->validates(step + k)) return 1;
+  }
+  return together_;
+}
+
 void Strides::validate() {
   const TrainData& data = setup_->data;
   const torch::NoGradGuard no_graph;
@@ -132,9 +148,11 @@ std::vector<BlindRow> Strides::take(int64_t step, int64_t count) {
     copy_parameters(setup_->model, start_);
     plan_.narrow(0, 0, count).copy_(torch::tensor(plan, torch::kFloat64).view({count, 2}));
     now_.zero_();
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count;) {
       if (setup_->validates(step + i)) playback_->play(kValidate);
-      playback_->play(kStep);
+      const int64_t steps = count < kLongStride ? 1 : unbroken(step + i, step + count);
+      playback_->play(kStep, steps);
+      i += steps;
     }
     rows = read_rows(rows_, count);
     validation = read_rows(validation_, count);

@@ -49,6 +49,7 @@ class Strides {
   void prepare(int64_t step);
   void step();
   void validate();
+  int64_t unbroken(int64_t step, int64_t end) const;
   void pace(int64_t count, double seconds);
 
   std::shared_ptr<const Setup> setup_;
@@ -56,6 +57,7 @@ class Strides {
   StrideOptions options_;
   int64_t pace_;                 ///< steps of the next stride, if nothing else limits them
   bool rehearsed_ = false;       ///< the first stride is not timed
+  int64_t together_ = 1;         ///< steps that are played as one
   int64_t linearizations_ = -1;  ///< of which `playback_` is
   bool steers_ = false;          ///< the last of its numbers is ‖y_u‖
   torch::Tensor weights_;

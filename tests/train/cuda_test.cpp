@@ -123,6 +123,27 @@ TEST_F(Cuda, RecordedStepsAreTheSameBits) {
   }
 }
 
+TEST_F(Cuda, SeveralStepsRecordedAsOneAreTheSameBits) {
+  const Problem problem = problems().front();
+  for (const Method method : {Method::kGd, Method::kCdt}) {
+    for (const int64_t every : {30, 5000}) {
+      SCOPED_TRACE(c10::str(to_string(method), " every ", every));
+      TrainOptions options;
+      options.method = method;
+      options.steps = 1500;
+      options.validate_every = every;
+      options.weight_decay = 1e-3;
+      const auto run = [&](const StrideOptions& stride) {
+        return train_on(torch::kCUDA, problem.network(), problem.data, options, stride);
+      };
+      const Ran stepped = run({.most = 1});
+      const Ran strided = run({.most = 200});
+      EXPECT_EQ(rows_of(strided), rows_of(stepped));
+      EXPECT_TRUE(same_bits(strided.parameters, stepped.parameters));
+    }
+  }
+}
+
 TEST_F(Cuda, EndsWithinAStride) {
   const Problem problem = problems().front();
   for (const Method method : {Method::kGd, Method::kCdt}) {

@@ -153,6 +153,19 @@ TEST(Strides, AreTheSameSteps) {
   }
 }
 
+TEST(Strides, OfManyShortStepsPlaySeveralAsOne) {
+  TrainOptions options;
+  options.method = Method::kGd;
+  options.steps = 1100;  // enough to be worth it
+  options.schedule = {Schedule::Kind::kInverse, 0.01};
+  for (const int64_t every : {1, 7, 50, 2000}) {
+    SCOPED_TRACE(every);
+    options.validate_every = every;
+    const TrainData data = test::smooth_data(20, 1, 3, torch::kFloat32);
+    expect_same(run_by({.most = 150}, options, data), run_by({.most = 1}, options, data));
+  }
+}
+
 TEST(Strides, LookOnce) {
   TrainOptions options;
   options.steps = 101;

@@ -106,9 +106,13 @@ class ConvolutionSite : public Site {
   }
 
  private:
-  /// J_i of the bias: G summed over the positions.
+  /// J_i of the bias: G summed over the positions. On a GPU along a row of positions as they are,
+  /// which rounds no more than G was, and spares a wider copy of it all.
   Tensor bias_rows(const FactorBuilder& build) const {
-    const Tensor G = build.gradient.flatten(4).sum({2, 4}, /*keepdim=*/false, build.accumulate);
+    const Tensor& all = build.gradient;
+    const bool by_row = all.is_cuda() && all.dim() > 5;
+    const Tensor G =
+        (by_row ? all.sum(-1) : all).flatten(4).sum({2, 4}, /*keepdim=*/false, build.accumulate);
     return G.reshape({-1, G.size(2)}) * bias->scale;
   }
 
