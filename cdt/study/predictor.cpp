@@ -21,7 +21,7 @@ constexpr double kTailGain = 0.01;
 constexpr double kCoverageOfChoice = 0.9;
 /// Temperatures are looked for between e⁻² and e².
 constexpr double kWidestTemperature = 2;
-/// What logarithms of temperatures are expected to be, as a standard deviation; on a dozen tables
+/// What logarithms of temperatures are expected to be, as a standard deviation; on eleven tables
 /// they were within ±0.25. Few rows that happen to be all right would say that nothing is
 /// uncertain.
 constexpr double kSpreadOfTemperature = 0.25;
