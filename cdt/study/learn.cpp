@@ -32,7 +32,8 @@ int64_t count_of_blocks(const std::vector<int64_t>& blocks) {
 
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training) {
   // Of one member, walk and refit: kernels of n outputs and their factorisations, or epochs.
-  // Of classes, where noise begins early, both together were 13 to 26 points on eleven tables, 18 in the mean.
+  // Of classes, where noise begins early, both together were 13 to 26 points on eleven tables, 18
+  // in the mean.
   constexpr double kPointsOfAWalk = 35;
   constexpr double kPointsOfClasses = 20;
   constexpr double kEpochsOfAWalk = 150;
