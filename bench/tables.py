@@ -4,15 +4,18 @@
 usage: tables.py PROGRAM FOLDER [--ames AmesHousing.csv] [--seeds 5] [--tables A,B] [--cache peers.json] [--json FILE]
 
 FOLDER holds the CSV files. Ours is `cdt train --goal predict` on the training rows, then `cdt predict` on the test
-rows; Adam is the same with `--method adam`. Peers get one-hot categories, medians for missing numbers, standardised
-features (and a standardised target for the network), and their default settings. Numbers: squared error on test rows
-over the variance of their targets; of classes the error rate and the log loss. Ratios are geometric means over tables
-of means over seeds, ours over theirs: below 1 we win. Needs scikit-learn and pandas.
+rows. The program's Adam comes twice: `adam`, one network with the same encoding, a split and a refit
+(`--adam-options`), and `adams`, with the folds and the averaging of ours too. Peers get one-hot categories, medians for
+missing numbers, standardised features (and a standardised target for the network), and their default settings.
+Numbers: squared error on test rows over the variance of their targets; of classes the error rate and the log loss.
+Ratios are geometric means over tables of means over seeds, ours over theirs: below 1 we win; ± is one standard error,
+by leaving out a split in turn. Needs scikit-learn and pandas.
 """
 import argparse
 import json
 import math
 import pathlib
+import resource
 import shlex
 import subprocess
 import tempfile
@@ -34,6 +37,7 @@ TABLES = {
     "pima": ("PimaIndiansDiabetes2.csv", "diabetes", [], True),
 }
 PEERS = ["mlp", "boosting", "forest"]
+ONE_ADAM = "--goal predict --method adam --ensemble 1"
 FLOOR = 1e-6  # of probabilities in the log loss
 
 
@@ -89,15 +93,21 @@ def peer(learner, train, test, target, is_class, seed):
     return score(test[target], fitted.predict(rows))
 
 
+def processor_seconds():
+    """of the programs that have ended"""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def ours(program, options, train, test, target, is_class, seed):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
         train.to_csv(path / "train.csv", index=False, na_rep="NA")
         test.drop(columns=target).to_csv(path / "test.csv", index=False, na_rep="NA")
-        start = time.perf_counter()
+        start, before = time.perf_counter(), processor_seconds()
         subprocess.run([program, "train", path / "train.csv", "--target", target, "--out", path / "run",
                         "--seed", str(seed), "--json", "-", *options], check=True, stdout=subprocess.DEVNULL)
-        seconds = time.perf_counter() - start
+        seconds, cpu_seconds = time.perf_counter() - start, processor_seconds() - before
         interval = [] if is_class else ["--interval", "0.9"]
         predict = [program, "predict", path / "run", path / "test.csv", "--out", path / "p.csv", "--quiet"]
         if subprocess.run(predict + interval, stderr=subprocess.DEVNULL if interval else None).returncode:
@@ -111,7 +121,7 @@ def ours(program, options, train, test, target, is_class, seed):
         if f"{target}_low" in answer:
             truth = test[target].to_numpy(float)
             result["coverage"] = float(numpy.mean((truth >= answer[f"{target}_low"]) & (truth <= answer[f"{target}_high"])))
-    return {**result, "seconds": seconds}
+    return {**result, "seconds": seconds, "cpu_seconds": cpu_seconds}
 
 
 def mean(results, key):
@@ -119,8 +129,18 @@ def mean(results, key):
     return sum(values) / len(values) if values else None
 
 
-def geometric(values):
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+def log_ratio(ours, theirs, key):
+    """log of ours over theirs, means over splits, and its standard error by leaving out a split in turn"""
+    def of(some):
+        return math.log(mean([ours[i] for i in some], key) / mean([theirs[i] for i in some], key))
+
+    everything = range(len(ours))
+    value, count = of(everything), len(ours)
+    if count < 2:
+        return value, math.nan
+    left = [of([i for i in everything if i != out]) for out in everything]
+    centre = sum(left) / count
+    return value, math.sqrt((count - 1) / count * sum((x - centre) ** 2 for x in left))
 
 
 def ratios(league, is_class, key):
@@ -129,9 +149,13 @@ def ratios(league, is_class, key):
     others = [o for o in league[tables[0]] if o != "cdt"] if tables else []
     if not others or "cdt" not in league[tables[0]]:
         return {}
-    quotient = {o: [mean(league[t]["cdt"], key) / mean(league[t][o], key) for t in tables] for o in others}
-    worst = max((max(q[i] for q in quotient.values()), tables[i]) for i in range(len(tables)))
-    return {**{o: geometric(q) for o, q in quotient.items()}, "worst_of_best": worst[0], "worst_table": worst[1]}
+    logs = {o: [log_ratio(league[t]["cdt"], league[t][o], key) for t in tables] for o in others}
+    found = {}
+    for other, values in logs.items():
+        ratio = math.exp(sum(value for value, _ in values) / len(tables))
+        found[other] = {"ratio": ratio, "error": ratio * math.hypot(*(error for _, error in values)) / len(tables)}
+    worst = max((max(math.exp(values[i][0]) for values in logs.values()), tables[i]) for i in range(len(tables)))
+    return {"over": found, "worst_of_best": worst[0], "worst_table": worst[1]}
 
 
 def main():
@@ -142,6 +166,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5, help="splits 0, 1, ...")
     parser.add_argument("--tables", default=",".join(TABLES), help="with commas between: " + ",".join(TABLES))
     parser.add_argument("--options", default="--goal predict", help="of cdt train")
+    parser.add_argument("--adam-options", default=ONE_ADAM, help="of its single Adam network")
     parser.add_argument("--no-adam", action="store_true", help="leave out the program's Adam")
     parser.add_argument("--cache", help="JSON file that keeps the peers' results")
     parser.add_argument("--json", help="write everything to this file")
@@ -159,9 +184,12 @@ def main():
             run = {}
             if arguments.program != "-":
                 options = shlex.split(arguments.options)
-                run["cdt"] = ours(arguments.program, options, train, test, target, is_class, seed)
+                learners = {"cdt": options}
                 if not arguments.no_adam:
-                    run["adam"] = ours(arguments.program, options + ["--method", "adam"], train, test, target, is_class, seed)
+                    learners["adam"] = shlex.split(arguments.adam_options)
+                    learners["adams"] = options + ["--method", "adam"]
+                for learner, chosen in learners.items():
+                    run[learner] = ours(arguments.program, chosen, train, test, target, is_class, seed)
             for learner in PEERS:
                 key = f"{name}/{seed}/{learner}"
                 if key not in cache:
@@ -173,9 +201,9 @@ def main():
                 league[name].setdefault(learner, []).append(result)
         shown = []
         for learner, results in league[name].items():
-            loss, seconds, coverage = (mean(results, key) for key in ["log_loss", "seconds", "coverage"])
+            loss, seconds, cpu, coverage = (mean(results, key) for key in ["log_loss", "seconds", "cpu_seconds", "coverage"])
             shown.append(f"{learner} {mean(results, 'error'):.4f}" + (f"/{loss:.4f}" if loss is not None else "")
-                         + (f" ({seconds:.1f} s" + (f", {coverage:.0%} covered" if coverage is not None else "") + ")"
+                         + (f" ({seconds:.1f} s, {cpu:.1f} s of processors" + (f", {coverage:.0%} covered" if coverage is not None else "") + ")"
                             if seconds is not None else ""))
         print(f"{name:<11} {len(table):>5} rows  " + "  ".join(shown), flush=True)
 
@@ -183,7 +211,7 @@ def main():
                "classes_log_loss": ratios(league, True, "log_loss")}
     for kind, values in summary.items():
         if values:
-            print(f"ours over theirs, {kind}: " + "  ".join(f"{o} {v:.3f}" for o, v in values.items() if o in [*PEERS, "adam"])
+            print(f"ours over theirs, {kind}: " + "  ".join(f"{o} {v['ratio']:.3f} ± {v['error']:.3f}" for o, v in values["over"].items())
                   + f"; over the best of them at most {values['worst_of_best']:.3f} ({values['worst_table']})")
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({"seeds": arguments.seeds, "options": arguments.options,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -131,6 +132,13 @@ Table confusion_table(const RunRecord& run, const TargetPredictions& target, Row
   return table;
 }
 
+/// By activation; one without a name where they are not told apart.
+std::vector<PickedPoint> picked_points(const RunRecord& run) {
+  if (!run.predictor) return {};
+  if (!run.predictor->picked.empty()) return run.predictor->picked;
+  return {{"", run.predictor->points, kNotKnown}};
+}
+
 }  // namespace
 
 std::string name_of(RowUse use, const RunRecord& run) {
@@ -143,7 +151,14 @@ std::optional<Figure> path_figure(const RunRecord& run) {
   if (history.decay.empty()) return std::nullopt;
   Series training{"training", {}, {}, {}, {}};
   Series held_out{name_of(RowUse::kValidation, run), {}, {}, {}, {}};
-  Series picked{"picked point", {}, {}, {}, {}, Style::kPoints, false};
+  // Each activation has its own; of older runs, and of one activation, it lies on the curve.
+  std::vector<Series> picked;
+  const auto points = picked_points(run);
+  for (const PickedPoint& each : points) {
+    const std::string name =
+        points.size() > 1 ? "picked point of " + each.activation : "picked point";
+    picked.push_back({name, {}, {}, {}, {}, Style::kPoints, false});
+  }
   Series freedom{"effective parameters (right)", {}, {}, {}, {}, Style::kDashed, true};
   const auto add = [](Series& series, double x, double y) {
     if (!(x > 0) || !std::isfinite(y)) return;
@@ -155,9 +170,10 @@ std::optional<Figure> path_figure(const RunRecord& run) {
     add(training, tau, history.train_loss[i]);
     add(held_out, tau, history.val_loss[i]);
     add(freedom, tau, history.freedom[i - 1]);
-    const bool best =
-        run.predictor && history.step[i] == static_cast<double>(run.predictor->points);
-    if (best) add(picked, tau, history.val_loss[i]);
+    for (size_t k = 0; k < points.size(); ++k) {
+      if (history.step[i] != static_cast<double>(points[k].point)) continue;
+      add(picked[k], tau, points.size() > 1 ? points[k].loss : history.val_loss[i]);
+    }
   }
   Figure figure{"path",
                 "The path",
@@ -170,10 +186,17 @@ std::optional<Figure> path_figure(const RunRecord& run) {
                 {"loss", true},
                 {"effective parameters", false},
                 {}};
-  for (Series* series : {&training, &held_out, &freedom, &picked}) {
-    if (!series->x.empty()) figure.series.push_back(std::move(*series));
+  std::vector<Series> all{std::move(training), std::move(held_out), std::move(freedom)};
+  std::move(picked.begin(), picked.end(), std::back_inserter(all));
+  for (Series& series : all) {
+    if (!series.x.empty()) figure.series.push_back(std::move(series));
   }
   if (figure.series.empty()) return std::nullopt;
+  if (points.size() > 1) {
+    figure.caption +=
+        " The curves are of all walks together; each activation has a point of its "
+        "own, at the loss of the rows that its walks held out.";
+  }
   if (run.predictor && run.predictor->points == 0) {
     figure.caption += " Here no point was better than the start, which has learned nothing.";
   }

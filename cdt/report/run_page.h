@@ -89,12 +89,20 @@ struct ColumnImportance {
   double increase = kNotKnown;
 };
 
+/// Where walks of one activation are best.
+struct PickedPoint {
+  std::string activation;
+  int64_t point = 0;
+  double loss = kNotKnown;  ///< there, of the rows that they have held out
+};
+
 /// What predicts: networks, and the point to which they were trained.
 struct PredictorSummary {
   int64_t members = 1;
-  int64_t points = 0;        ///< that held-out rows have picked; 0: the start
-  double decay = kNotKnown;  ///< τ there; NaN: no path
-  double temperature = 1;    ///< of classes: divides their logits
+  int64_t points = 0;               ///< that held-out rows have picked; 0: the start
+  double decay = kNotKnown;         ///< τ there; NaN: no path
+  std::vector<PickedPoint> picked;  ///< by activation; empty: `points` for all
+  double temperature = 1;           ///< of classes: divides their logits
   std::vector<TargetExpectation> expected;
   std::vector<ColumnImportance> importance;  ///< the most important one first; empty: not known
 };

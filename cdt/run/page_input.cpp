@@ -196,8 +196,14 @@ std::vector<report::NameValue> values_of(const Settings& settings) {
 }
 
 report::PredictorSummary predictor_of(const RunPrediction& prediction) {
-  report::PredictorSummary found{
-      prediction.members, prediction.points, prediction.decay, prediction.temperature, {}, {}};
+  report::PredictorSummary found;
+  found.members = prediction.members;
+  found.points = prediction.points;
+  found.decay = prediction.decay;
+  found.temperature = prediction.temperature;
+  for (const study::PickedPoint& each : prediction.picked) {
+    found.picked.push_back({nn::to_string(each.activation), each.point, each.loss});
+  }
   for (const study::Importance& each : prediction.importance) {
     found.importance.push_back({each.column, each.increase});
   }

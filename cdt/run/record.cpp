@@ -157,9 +157,15 @@ ordered_json prediction_json(const RunPrediction& prediction) {
   ordered_json json{{"members", prediction.members},
                     {"points", prediction.points},
                     {"decay", number_or_null(prediction.decay)},
+                    {"picked", ordered_json::array()},
                     {"temperature", prediction.temperature},
                     {"targets", ordered_json::array()},
                     {"expected", ordered_json::array()}};
+  for (const study::PickedPoint& each : prediction.picked) {
+    json["picked"].push_back({{"activation", nn::to_string(each.activation)},
+                              {"point", each.point},
+                              {"loss", number_or_null(each.loss)}});
+  }
   for (const study::TargetCalibration& target : prediction.targets) {
     json["targets"].push_back(
         {{"low", target.low}, {"high", target.high}, {"factor", target.factor}});
@@ -192,6 +198,12 @@ RunPrediction parse_prediction(const JsonValue& json) {
   prediction.decay = json["decay"].number_or_nan();
   prediction.temperature = json["temperature"].number_or(1);
   if (!(prediction.temperature > 0)) json["temperature"].refuse("a number above zero");
+  if (json["picked"].exists()) {
+    for (const JsonValue& each : json["picked"].list()) {
+      prediction.picked.push_back({nn::parse_activation(each["activation"].text()),
+                                   each["point"].count(), each["loss"].number_or_nan()});
+    }
+  }
   if (json["targets"].exists()) {
     for (const JsonValue& target : json["targets"].list()) {
       prediction.targets.push_back(

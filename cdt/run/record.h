@@ -40,8 +40,9 @@ RunErrors measure_errors(const study::Problem& problem,
 /// What a run that learned to predict knows about that.
 struct RunPrediction {
   int64_t members = 1;
-  int64_t points = 0;              ///< that held-out rows have picked
-  double decay = train::kUnknown;  ///< τ of the last of them
+  int64_t points = 0;                      ///< that held-out rows have picked
+  double decay = train::kUnknown;          ///< τ of the last of them
+  std::vector<study::PickedPoint> picked;  ///< by activation; older records have none
   double temperature = 1;
   std::vector<study::TargetCalibration> targets;
   std::vector<study::Expectation> expected;

@@ -454,6 +454,7 @@ class Session {
     found.members = members;
     found.points = learned.result.best_step;
     found.decay = learned.decay;
+    found.picked = learned.picked;
     found.temperature = run_.predictor.temperature;
     found.targets = run_.predictor.targets;
     if (options_.importance && !learned.held.empty()) {

@@ -50,9 +50,11 @@ FileCheck check_file(const RunFolder& folder, const RunRecord& record, const std
 bool is_needed(const RunFolder& folder, const RunRecord& record, const fs::path& file) {
   if (file == folder.run() || file == folder.preprocess()) return true;
   if (record.files.contains(file.filename().string())) return true;
-  const bool finished = record.result.has_value();
-  return (file == folder.history() && finished) ||
-         (file == folder.model() && finished && !record.result->diverged());
+  if (!record.result) return false;
+  // Of one that learns to predict there are no networks before its end; others list theirs.
+  const bool has_model =
+      !record.result->diverged() && record.result->outcome != train::Outcome::kInterrupted;
+  return file == folder.history() || (file == folder.model() && has_model);
 }
 
 }  // namespace

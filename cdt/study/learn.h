@@ -60,6 +60,13 @@ struct LearnHooks {
   std::function<void(const SafeTensors&)> checkpoint;
 };
 
+/// Where walks of one activation are best.
+struct PickedPoint {
+  nn::Activation activation = nn::Activation::kRelu;
+  int64_t point = 0;
+  double loss = train::kUnknown;  ///< there, of the rows that they have held out
+};
+
 /// What came of it.
 struct Learned {
   std::vector<nn::Network> networks;  ///< the members trained on all rows, then the walks
@@ -68,6 +75,7 @@ struct Learned {
   train::TrainResult result;
   std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
   double decay = train::kUnknown;        ///< τ of the first network's last point; of a path
+  std::vector<PickedPoint> picked;       ///< by activation, the first member's first
   /// Outputs [r, n_L] of the walk that held the row out, at its point; NaN for rows that none did.
   /// Rows are in the order of all_rows().
   torch::Tensor held_out;

@@ -12,6 +12,7 @@
 
 #include <iostream>
 #include <map>
+#include <optional>
 #include <random>
 #include <sstream>
 
@@ -73,16 +74,17 @@ class RunFaults : public testing::Test {
     run::Options options;
     fs::path before;  ///< empty: no folder
     Files whole;
-    int64_t steps = 0;
+    std::optional<train::TrainResult> end;  ///< of the whole one
   };
 
   Attempt attempt(const std::string& name, const run::Options& options, const fs::path& before) {
-    Attempt made{name, options, before, {}, options.training.steps};
+    Attempt made{name, options, before, {}, {}};
     const fs::path folder = folder_ / (name + "-whole");
     prepare(made, folder);
     made.options.folder = folder;
     EXPECT_TRUE(test::work_apart([&] { run::train(made.options); }));
     made.whole = results_in(folder);
+    made.end = run::RunFolder(folder).read_record().result;
     return made;
   }
   static void prepare(const Attempt& attempt, const fs::path& folder) {
@@ -111,7 +113,8 @@ class RunFaults : public testing::Test {
       return;
     }
     const Files now = results_in(folder);
-    if (record.result->steps == attempt.steps) {
+    if (record.result->steps == attempt.end->steps &&
+        record.result->outcome == attempt.end->outcome) {
       EXPECT_EQ(now, attempt.whole);
     } else {
       EXPECT_EQ(now, results_in(attempt.before));
@@ -174,6 +177,32 @@ class RunFaults : public testing::Test {
     std::cout << calls << " calls\n";
   }
 
+  /// Learning to predict: walks, a refit, several networks and intervals in one folder; and one
+  /// that was stopped among its walks, going on.
+  void expect_robust_learning(Fault fault, int64_t stride) {
+    run::Options options = test::small_run(folder_, 20, 4);
+    options.data.goal = study::Goal::kPredict;
+    options.training.method = train::Method::kPath;
+    options.training.steps = 3;
+    options.ensemble = 2;
+    const Attempt fresh = attempt("fresh", options, {});
+    EXPECT_TRUE(fresh.whole.contains("model-4.safetensors"));
+    options.training.checkpoint_seconds = 0;
+    options.folder = folder_ / "stopped";
+    run::Hooks hooks;
+    int points = 0;
+    hooks.on_point = [&](auto...) { ++points; };
+    hooks.stop_requested = [&] { return points >= 1; };
+    EXPECT_TRUE(test::work_apart([&] { run::train(options, hooks); }));
+    options.resume = true;
+    const Attempt further = attempt("further", options, folder_ / "stopped");
+    EXPECT_EQ(further.whole, fresh.whole);
+    int64_t calls = 0;
+    for (const Attempt& each : {fresh, further}) calls += at_every_call(each, fault, stride);
+    EXPECT_GT(calls, 100);
+    std::cout << calls << " calls\n";
+  }
+
   test::TempFolder folder_;
   run::Options options_ = test::small_descent(folder_, 20, 4, 2);
 };
@@ -181,6 +210,13 @@ class RunFaults : public testing::Test {
 TEST_F(RunFaults, ACallThatFailsLeavesOneWholeRun) { expect_robust(Fault::kOnce); }
 TEST_F(RunFaults, ADiskThatIsFullLeavesOneWholeRun) { expect_robust(Fault::kFull, 3); }
 TEST_F(RunFaults, AProcessThatDiesLeavesOneWholeRun) { expect_robust(Fault::kKill); }
+
+TEST_F(RunFaults, ACallThatFailsLeavesOneWholePredictor) {
+  expect_robust_learning(Fault::kOnce, 11);
+}
+TEST_F(RunFaults, AProcessThatDiesLeavesOneWholePredictor) {
+  expect_robust_learning(Fault::kKill, 11);
+}
 
 TEST_F(RunFaults, KilledFiftyTimesItEndsWithTheSameBytes) {
   options_.training.steps = 40;

@@ -125,6 +125,22 @@ TEST(PredictionPages, ALossStandsAtTheDecayUnderWhichItsPointWasReached) {
   }
 }
 
+TEST(PredictionPages, EachActivationHasItsPoint) {
+  RunRecord run = a_predicting_run();
+  run.predictor->picked = {{"relu", 2, 0.28}, {"tanh", 3, 0.33}};
+  const Page page = run_page({run});
+  const Figure* path = find_figure(page, "path");
+  ASSERT_NE(path, nullptr);
+  ASSERT_EQ(path->series.size(), 5u);
+  EXPECT_EQ(path->series[3].name, "picked point of relu");
+  EXPECT_EQ(path->series[3].x, std::vector<double>{4});
+  EXPECT_EQ(path->series[3].y, std::vector<double>{0.28}) << "of the rows that these held out";
+  EXPECT_EQ(path->series[4].name, "picked point of tanh");
+  EXPECT_EQ(path->series[4].x, std::vector<double>{2});
+  EXPECT_EQ(path->series[4].y, std::vector<double>{0.33});
+  EXPECT_THAT(path->caption, HasSubstr("each activation has a point of its own"));
+}
+
 TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {
   RunRecord run = a_predicting_run();
   Page page = run_page({run});

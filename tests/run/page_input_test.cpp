@@ -148,6 +148,8 @@ TEST_F(RunPages, ARunThatPredictsShowsItsPathAndWhatToExpect) {
   run["settings"]["goal"] = "predict";
   run["settings"]["method"] = "path";
   run["prediction"] = ordered_json::parse(R"({"members": 4, "points": 2, "decay": 3.5,
+    "picked": [{"activation": "relu", "point": 2, "loss": 0.15},
+               {"activation": "tanh", "point": 1, "loss": 0.55}],
     "expected": [{"target": "price", "rows": 20, "rmse": {"value": 42.5, "error": 3.1}, "r2": 0.9,
                   "rmse_of_linear": 60.5, "rmse_of_mean": 100.25}],
     "importance": [{"column": "area", "increase": 2.5}]})");
@@ -167,6 +169,9 @@ TEST_F(RunPages, ARunThatPredictsShowsItsPathAndWhatToExpect) {
             (std::vector<std::string>{"path", "predictions-1", "residuals-1", "spectrum"}));
   EXPECT_EQ(figure(page, "path").series[1].x, (std::vector<double>{8, 4, 2}));
   EXPECT_EQ(figure(page, "path").series[3].x, std::vector<double>{4});
+  EXPECT_EQ(figure(page, "path").series[3].y, std::vector<double>{0.15});
+  EXPECT_EQ(figure(page, "path").series[4].name, "picked point of tanh");
+  EXPECT_EQ(figure(page, "path").series[4].x, std::vector<double>{8});
   EXPECT_EQ(figure(page, "predictions-1").series[2].name, "test rows");
   EXPECT_THAT(page.summary[0], HasSubstr("42.5 ± 3.1"));
   EXPECT_THAT(page.summary[0], HasSubstr("100.2"));

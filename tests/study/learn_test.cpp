@@ -215,6 +215,39 @@ TEST(Importance, FindsTheColumnsThatMatter) {
   EXPECT_EQ(again[1].increase, found[1].increase);
 }
 
+TEST(Learner, EachActivationPicksByTheRowsThatItsWalksHoldOut) {
+  const Problem problem = noisy_problem(60, 0.3, 4);
+  LearnOptions options = usual(4);
+  options.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
+  const Learned learned = Learner(problem, options).run();
+  ASSERT_EQ(learned.picked.size(), 2U);
+  EXPECT_EQ(learned.picked[0].activation, nn::Activation::kRelu);
+  EXPECT_EQ(learned.picked[1].activation, nn::Activation::kTanh);
+  EXPECT_EQ(learned.picked[0].point, learned.result.best_step);
+  const Tensor squares = (learned.held_out - all_rows(problem).y).square();
+  for (size_t k = 0; k < 2; ++k) {
+    std::vector<int64_t> rows = learned.held[k];  // walks take turns
+    rows.insert(rows.end(), learned.held[k + 2].begin(), learned.held[k + 2].end());
+    const double loss = squares.index_select(0, torch::tensor(rows)).mean().item<double>();
+    EXPECT_NEAR(learned.picked[k].loss, loss, 1e-12) << k;
+  }
+}
+
+TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
+  Problem problem;
+  problem.data.x = torch::zeros({3000, 3});
+  problem.data.y = torch::zeros({3000, 2}, torch::kFloat64);
+  LearnOptions options = usual(1);
+  options.network.hidden = {256, 256};
+  problem.model = network(problem, options, 1);
+  options.training.loss = dynamics::Loss::kCrossEntropy;
+  EXPECT_EQ(usual_members(problem, options.training), 2);
+  problem.data.y = torch::zeros({3000, 1}, torch::kFloat64);
+  problem.model = network(problem, options, 1);
+  options.training.loss = dynamics::Loss::kMse;
+  EXPECT_EQ(usual_members(problem, options.training), 1);
+}
+
 TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {
   train::TrainOptions path;
   path.method = train::Method::kPath;

@@ -173,6 +173,14 @@ TEST(Predictor, FindsTheTemperatureOfClasses) {
   Learned learned;
   learned.held_out = 3 * logits;  // too sure of itself
   EXPECT_NEAR(calibrate(problem, learned).temperature, 3, 0.2);
+
+  // Ten rows that are all right do not make the next one certain.
+  problem.data.x = problem.data.x.narrow(0, 0, 10);
+  learned.held_out = torch::randn({10, 3}, kFloat);
+  problem.data.y = torch::one_hot(learned.held_out.argmax(1), 3).to(kFloat);
+  const double few = calibrate(problem, learned).temperature;
+  EXPECT_LT(few, 1);
+  EXPECT_GT(few, 0.6);
 }
 
 TEST(Predictor, LinearErrorLeavesEachRowOut) {
