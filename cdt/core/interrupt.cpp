@@ -63,6 +63,10 @@ void interruption_point() {
   innermost->ask_();
 }
 
+std::function<void()> interruption_question() {
+  return innermost == nullptr ? std::function<void()>() : innermost->ask_;
+}
+
 void run_aside(std::function<void()> work) {
   if (innermost == nullptr) return work();
   const ThreadCount same(at::get_num_threads());  // again, when the work has set its own

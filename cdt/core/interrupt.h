@@ -22,6 +22,7 @@ class InterruptScope {
 
  private:
   friend void interruption_point();
+  friend std::function<void()> interruption_question();
   friend void run_aside(std::function<void()> work);
 
   std::function<void()> ask_;
@@ -31,6 +32,10 @@ class InterruptScope {
 
 /// A place where work may end: asks, if there is somebody to ask who has not been asked just now.
 void interruption_point();
+
+/// What this thread asks, for scopes of threads that work for it; empty with nobody to ask. It may
+/// then be asked by several threads at once.
+std::function<void()> interruption_question();
 
 /// Work without such places: on a thread of its own, with LibTorch's number of threads here, while
 /// this thread asks. Ended, it may go on by itself for a while, so it must own all that it uses.

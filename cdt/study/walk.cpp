@@ -1,3 +1,4 @@
+#include <cdt/core/interrupt.h>
 #include <cdt/core/threads.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/walk.h>
@@ -75,9 +76,12 @@ void side_by_side(const std::vector<Walk>& walks, int cores,
   std::atomic<size_t> next = 0;
   std::vector<std::exception_ptr> failures(workers);
   std::vector<std::thread> threads;
+  const std::function<void()> ask = interruption_question();
   for (size_t t = 0; t < workers; ++t) {
     threads.emplace_back([&, t] {
       at::set_num_threads(std::max(1, cores / static_cast<int>(workers)));
+      std::optional<InterruptScope> asking;
+      if (ask) asking.emplace(ask);
       try {
         for (size_t w = next++; w < walks.size(); w = next++) work(w);
       } catch (...) {

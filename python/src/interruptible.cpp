@@ -3,6 +3,13 @@
 namespace cdt::python {
 namespace py = pybind11;
 
+namespace {
+
+/// Ends work that nobody waits for any more; nobody sees it.
+struct NoLongerWanted : std::exception {};
+
+}  // namespace
+
 void run_interruptibly(const StopFlag& stop, int threads, std::function<void()> work,
                        const std::function<void()>& look) {
   const auto ask = [&] {
@@ -18,8 +25,11 @@ void run_interruptibly(const StopFlag& stop, int threads, std::function<void()> 
   {
     const py::gil_scoped_release unlocked;
     const InterruptScope interrupts(ask);
-    run_aside([threads, work = std::move(work)] {
+    run_aside([threads, stop, work = std::move(work)] {
       at::set_num_threads(threads);
+      const InterruptScope wanted([stop] {
+        if (*stop) throw NoLongerWanted();
+      });
       work();
     });
   }

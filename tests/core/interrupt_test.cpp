@@ -46,6 +46,22 @@ TEST(InterruptScope, AnInnerOneStandsIn) {
   EXPECT_THROW(interruption_point(), Ended);
 }
 
+TEST(InterruptScope, ThreadsThatWorkForItAskTheSame) {
+  EXPECT_FALSE(interruption_question()) << "nobody to ask";
+  const InterruptScope scope([] { throw Ended(); });
+  bool ended = false;
+  std::thread([&, ask = interruption_question()] {
+    const InterruptScope here(ask);
+    wait();
+    try {
+      interruption_point();
+    } catch (const Ended&) {
+      ended = true;
+    }
+  }).join();
+  EXPECT_TRUE(ended);
+}
+
 TEST(InterruptScope, WorkAsideIsWaitedFor) {
   std::thread::id where;
   const auto work = [&] { where = std::this_thread::get_id(); };
