@@ -43,4 +43,4 @@ def error(model):
 
 
 if __name__ == "__main__":
-    compare(network, residuals, error, steps=40, adam_steps=2000, below=1e-4)
+    compare(network, residuals, error, steps=40, adam_steps=500, below=1e-4)

@@ -58,13 +58,19 @@ def _reduce(function):
 
 def _cumulative_sum(a, x, axis):
     assert not a.get("exclusive") and not a.get("reverse")
-    return np.cumsum(x, int(axis))
+    return np.cumsum(x, axis.item())
+
+
+def _dtype(to):
+    if hasattr(onnx.helper, "tensor_dtype_to_np_dtype"):  # 1.13 and later
+        return onnx.helper.tensor_dtype_to_np_dtype(to)
+    return onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[to]
 
 
 _erf = np.vectorize(math.erf, otypes=[float])
 OPERATORS = {
     "Add": lambda a, x, y: x + y,
-    "Cast": lambda a, x: x.astype(onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[a["to"]]),
+    "Cast": lambda a, x: x.astype(_dtype(a["to"])),
     "Clip": lambda a, x, low=None, high=None: np.clip(x, -np.inf if low is None else low, np.inf if high is None else high).astype(x.dtype),
     "Concat": lambda a, *parts: np.concatenate(parts, a["axis"]),
     "Constant": lambda a: a["value"],

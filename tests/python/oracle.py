@@ -3,8 +3,8 @@
 import torch
 
 
-def jacobian(model, x, params=None):
-    """∂y/∂θ [n, P] in float64, by torch.autograd.functional, with all samples in one batch."""
+def _jacobian_parts(model, x, params):
+    """∂y/∂θ of each parameter, [n, P_i], by torch.autograd.functional, with all samples in one batch."""
     try:
         from torch.func import functional_call
     except ImportError:
@@ -16,12 +16,17 @@ def jacobian(model, x, params=None):
 
     parts = torch.autograd.functional.jacobian(outputs, tuple(p.detach() for p in named.values()))
     n = outputs(*named.values()).numel()
-    return torch.cat([part.reshape(n, -1) for part in parts], 1).double()
+    return [part.reshape(n, -1) for part in parts]
+
+
+def jacobian(model, x, params=None):
+    """∂y/∂θ [n, P] in float64."""
+    return torch.cat(_jacobian_parts(model, x, params), 1).double()
 
 
 def jacobian_kernel(model, x, params=None):
-    rows = jacobian(model, x, params)
-    return rows @ rows.T
+    """Its Gram matrix [n, n] in float64, parameter by parameter: the Jacobian of a large model is not copied."""
+    return sum(part.double() @ part.double().T for part in _jacobian_parts(model, x, params))
 
 
 def relative_error(value, expected):

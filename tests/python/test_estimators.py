@@ -7,15 +7,17 @@ import threading
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import cdt
+pd = pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+from sklearn.base import clone  # noqa: E402
+from sklearn.datasets import load_diabetes, load_iris  # noqa: E402
+from sklearn.model_selection import GridSearchCV, cross_val_score  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+
+import cdt  # noqa: E402
 
 SMALL = dict(hidden=(16,), ensemble=2, random_state=1)
 
@@ -303,7 +305,7 @@ def test_other_threads_go_on():
     thread = threading.Thread(target=count)
     thread.start()
     started = time.perf_counter()
-    cdt.CDTRegressor(random_state=1).fit(*waves(150))
+    cdt.CDTRegressor(hidden=(64, 64), random_state=1).fit(*waves(150))
     seconds = time.perf_counter() - started
     over.set()
     thread.join()
@@ -324,4 +326,9 @@ def test_ctrl_c_is_seen_at_once():
         cdt.CDTRegressor(ensemble=4, random_state=1).fit(X, y)
     # Within a second, though a step here takes longer; twice that on a machine that is busy with other things.
     assert time.perf_counter() - sent[0] < 2
+    # The work has ended as well: the fit would take minutes more.
+    time.sleep(1)
+    used = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - used < 0.1
     assert cdt.CDTRegressor(**SMALL).fit(*waves(60)).score(*waves(60)) > 0.5  # and nothing is broken

@@ -177,13 +177,19 @@ WORK = [
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
+# Children of a server that has imported all this and computed nothing: their own fork, of a process with one thread.
+FORKS = multiprocessing.get_context("forkserver") if hasattr(os, "fork") else None
+if FORKS is not None:
+    FORKS.set_forkserver_preload([__name__])
+
+
+@pytest.mark.skipif(FORKS is None, reason="needs fork and signals")
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
 def test_interrupts_are_seen_within_a_second(work):
     if work in (estimator, classifier):
         pytest.importorskip("sklearn")
-    here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_child, args=(work, there))
+    here, there = FORKS.Pipe(duplex=False)
+    child = FORKS.Process(target=_child, args=(work, there))
     child.start()
     there.close()
     assert here.poll(300), "no answer"

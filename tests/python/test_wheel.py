@@ -1,12 +1,20 @@
 """The wheel, in a fresh virtual environment with system packages."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 
+import pytest
+import torch
+
 import cdt
 
+for need in ("build", "setuptools", "wheel", "ensurepip"):
+    found = importlib.util.find_spec(need)
+    if found is None or found.origin is None:  # a folder of that name is none
+        pytest.skip(f"{need} is missing (Debian: python3-build, python3-setuptools, python3-wheel, python3-venv)", allow_module_level=True)
 SOURCE = pathlib.Path(os.environ["CDT_SOURCE"])
 BUILD = pathlib.Path(cdt.__file__).parents[2]
 
@@ -16,6 +24,8 @@ def test_wheel_installs_and_works(tmp_path):
     (wheel,) = tmp_path.glob("cdt-*.whl")
     assert f"cp{sys.version_info[0]}{sys.version_info[1]}" in wheel.name
     fresh = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if sys.prefix != sys.base_prefix:  # the packages of this environment are no system packages
+        fresh["PYTHONPATH"] = os.path.dirname(os.path.dirname(torch.__file__))
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", tmp_path / "venv"], check=True, env=fresh)
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True, env=fresh)
