@@ -25,9 +25,10 @@ LeaveOneOut leave_one_out(const dynamics::Modes& modes, const Tensor& labels,
   const Tensor around =
       (labels - labels.mean()) * (static_cast<double>(n) / static_cast<double>(n - 1));
   best.mean = around.square().mean().item<double>();
+  best.outputs = (labels - outputs).square().mean().item<double>();
   const double mean_eigenvalue = modes.values.mean().item<double>();
   if (!(mean_eigenvalue > 0)) {
-    best.error = best.fitted = (labels - outputs).square().mean().item<double>();
+    best.error = best.fitted = best.outputs;
     return best;
   }
   // With A = (Θ + τI)⁻¹ the residual of row i, left out, is (A(y − ŷ))ᵢ/Aᵢᵢ.

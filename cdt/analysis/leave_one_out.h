@@ -13,8 +13,12 @@ struct LeaveOneOut {
   double error = 0;    ///< of rows that were left out
   double fitted = 0;   ///< of the same rows where they were learned
   double mean = 0;     ///< of the mean of the other labels, the simplest model
+  double outputs = 0;  ///< of the network's outputs as they are
 
   double r2() const { return mean > 0 ? 1 - error / mean : 0; }
+  /// Of the outputs as they are: hardly above 0 for a network that has not seen the labels. One
+  /// that has carries them in outputs and kernel, and leaving a row out does not take it away.
+  double outputs_r2() const { return mean > 0 ? 1 - outputs / mean : 0; }
 };
 
 /// Of the network's outputs at the start corrected by kernel regression, ŷ + Θ(Θ + τI)⁻¹(y − ŷ):

@@ -158,12 +158,22 @@ void describe_left_out(const LeaveOneOut& found, Page& page) {
   constexpr double kLittle = 0.1;  // of the variance
   constexpr double kSame = 0.7;    // of the error of rows that were left out
   const double r2 = found.r2();
-  page.verdict(
-      "new rows", r2 > kLittle ? "PREDICTABLE" : "HARDLY",
-      fmt::format("left out one by one, they are predicted with R² {:.3f} by the kernel as "
-                  "it is now",
-                  r2));
-  if (r2 <= kLittle) {
+  const bool learned = found.outputs_r2() > kLittle;
+  page.verdict("new rows",
+               learned        ? "UNKNOWN"
+               : r2 > kLittle ? "PREDICTABLE"
+                              : "HARDLY",
+               fmt::format("left out one by one, they are predicted with R² {:.3f} by the kernel "
+                           "as it is now",
+                           r2));
+  if (learned) {
+    page.meaning.push_back(fmt::format(
+        "The network's outputs already explain these labels (R² {:.3f}). If it was trained on "
+        "these "
+        "rows, leaving one out does not make it new, and its R² of {:.3f} is too good: ask before "
+        "training, or keep rows aside.",
+        found.outputs_r2(), r2));
+  } else if (r2 <= kLittle) {
     page.meaning.emplace_back(
         "Before training the kernel predicts new rows hardly better than their mean: the features "
         "say little about the labels, rows are too few, or training must find features first.");
@@ -212,6 +222,7 @@ void add_findings(const Preflight& preflight, Json& json) {
                                         {"mse", number_or_null(f.left_out->error)},
                                         {"mse_fitted", number_or_null(f.left_out->fitted)},
                                         {"mse_mean", number_or_null(f.left_out->mean)},
+                                        {"mse_outputs", number_or_null(f.left_out->outputs)},
                                         {"decay", f.left_out->decay},
                                         {"freedom", f.left_out->freedom}})
                                 : Json(nullptr);

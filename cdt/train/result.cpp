@@ -6,15 +6,16 @@
 namespace cdt::train {
 namespace {
 
-constexpr Names<Outcome, 9> kOutcomes{{{"target", Outcome::kTarget},
-                                       {"floor", Outcome::kFloor},
-                                       {"stuck", Outcome::kStuck},
-                                       {"early-stopping", Outcome::kEarlyStopping},
-                                       {"plateau", Outcome::kPlateau},
-                                       {"steps", Outcome::kSteps},
-                                       {"time", Outcome::kTime},
-                                       {"interrupted", Outcome::kInterrupted},
-                                       {"diverged", Outcome::kDiverged}}};
+constexpr Names<Outcome, 10> kOutcomes{{{"target", Outcome::kTarget},
+                                        {"floor", Outcome::kFloor},
+                                        {"stuck", Outcome::kStuck},
+                                        {"early-stopping", Outcome::kEarlyStopping},
+                                        {"plateau", Outcome::kPlateau},
+                                        {"steps", Outcome::kSteps},
+                                        {"time", Outcome::kTime},
+                                        {"interrupted", Outcome::kInterrupted},
+                                        {"stopped", Outcome::kStopped},
+                                        {"diverged", Outcome::kDiverged}}};
 
 }  // namespace
 
@@ -58,7 +59,10 @@ std::string TrainResult::in_words() const {
       text = fmt::format("Stopped at the time limit after {}.", count_of(steps, "step"));
       break;
     case Outcome::kInterrupted:
-      text = fmt::format("Interrupted after {}; it can be resumed.", count_of(steps, "step"));
+      text = fmt::format("Interrupted after {}.", count_of(steps, "step"));
+      break;
+    case Outcome::kStopped:
+      text = fmt::format("Stopped after {}, as the callback asked.", count_of(steps, "step"));
       break;
     case Outcome::kDiverged:
       return fmt::format(

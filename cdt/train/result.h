@@ -17,6 +17,7 @@ enum class Outcome {
   kSteps,          ///< the step limit
   kTime,           ///< the time limit
   kInterrupted,    ///< the caller asked to stop; a checkpoint was handed out
+  kStopped,        ///< likewise, by what it had seen of the steps: a callback of Python's
   kDiverged,       ///< the training loss is no longer finite
 };
 std::string to_string(Outcome outcome);

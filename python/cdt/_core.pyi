@@ -66,6 +66,7 @@ class Controller:
         q: float,
         Q: Optional[Tensor],
         R: Optional[Tensor],
+        smoothing: Optional[float],
         single: bool,
     ) -> None: ...
     def augment(self, y_hat: Tensor) -> Tensor: ...
@@ -202,6 +203,7 @@ def analyze(
     p: float,
     q: float,
     trial_steps: int,
+    smoothing: Optional[float],
     memory: Optional[int],
 ) -> Analysis: ...
 def analyze_kernel(

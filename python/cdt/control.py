@@ -10,6 +10,9 @@ from . import _core
 from ._model import Params, as_model, as_tensor, if_given_wide, spelled
 from .report import Report, _axes, analyze
 
+# Outputs of a deep network differ by rounding up to so many units of their precision.
+_ROUNDING = 100
+
 
 class Controller:
     """Steers the labels of a training loop so that the loop is stable at any learning rate, and slow modes learn faster.
@@ -18,9 +21,11 @@ class Controller:
 
     model, x, y    the training samples, all of them: the controller acts on all outputs at once
     lr             the learning rate of the loop (plain gradient descent: torch.optim.SGD without momentum)
-    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster
+    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster. Of the cross entropy errors weigh as the loss does near its
+                   minimum, as in `cdt train`
     loss           that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
+    smoothing      of the cross entropy: logits are steered to where softmax gives (1 − smoothing)·label + smoothing/classes; default: 0.1
     refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this (0.5, say). Default: only refresh() does
 
     >>> import torch.nn.functional as F
@@ -49,6 +54,7 @@ class Controller:
         loss: str = "mse",
         Q: Any = None,
         R: Any = None,
+        smoothing: Optional[float] = None,
         refresh_above: Optional[float] = None,
         params: Optional[Params] = None,
         memory: Optional[int] = None,
@@ -61,7 +67,7 @@ class Controller:
         loss = spelled(loss)
         self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
         self._lr, self._p, self._q, self._loss, self._memory = lr, p, q, loss, memory
-        self._Q, self._R = if_given_wide(Q, "Q"), if_given_wide(R, "R")
+        self._Q, self._R, self._smoothing = if_given_wide(Q, "Q"), if_given_wide(R, "R"), smoothing
         self._refresh_above = refresh_above
         # Of the last two augments: outputs, and of the earlier one labels and kernel.
         self._before: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
@@ -75,9 +81,9 @@ class Controller:
         if found.outputs.shape != self._labels.shape:
             raise ValueError(f"the model's outputs have shape {list(found.outputs.shape)}, the labels {list(self._labels.shape)}")
         single = found.outputs.dtype == torch.float32
-        self._theta = found.theta
+        self._theta, self._epsilon = found.theta, torch.finfo(found.outputs.dtype).eps
         self._controller = _core.Controller(
-            found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, self._Q, self._R, single
+            found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, self._Q, self._R, self._smoothing, single
         )
         self.refreshes += 1
 
@@ -118,13 +124,15 @@ class Controller:
     def drift(self) -> Optional[float]:
         """How far the outputs, at the last augment, were from where the design had expected the step before it to bring them: a share of that step's
         length. Small: the design holds; towards 1 and beyond: refresh. None before the second augment. Steps of another optimizer than plain gradient
-        descent at this rate count as drift."""
+        descent at this rate count as drift, rounding of the outputs does not: at a minimum it is all that moves them."""
         if self._before is None or self._step is None:
             return None
         (before, labels, theta), outputs = self._before, self._step[0]
         expected = _core.local_step(self._loss, theta, self._lr, before, labels)
         taken = outputs - before
-        return float(torch.linalg.vector_norm(taken - expected) / torch.linalg.vector_norm(taken).clamp_min(torch.finfo(torch.float64).tiny))
+        rounding = _ROUNDING * self._epsilon * torch.linalg.vector_norm(outputs)
+        beyond = (torch.linalg.vector_norm(taken - expected) - rounding).clamp_min(0)
+        return float(beyond / torch.linalg.vector_norm(taken).clamp_min(torch.finfo(torch.float64).tiny))
 
     @property
     def gain(self) -> torch.Tensor:
@@ -144,7 +152,7 @@ class Controller:
     @property
     def report(self) -> Report:
         """The pre-flight report of the model as it is now, at this learning rate."""
-        return analyze(self._model, self._x, self._y, lr=self._lr, loss=self._loss, p=self._p, q=self._q, memory=self._memory)
+        return analyze(self._model, self._x, self._y, lr=self._lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory)
 
     def __repr__(self) -> str:
         drift = "" if self.drift is None else f", drift {self.drift:.3g}"

@@ -83,6 +83,7 @@ def analyze(
     y_val: Any = None,
     outputs: Any = None,
     trial_steps: int = 0,
+    smoothing: Optional[float] = None,
     params: Optional[Params] = None,
     memory: Optional[int] = None,
 ) -> Report:
@@ -95,6 +96,7 @@ def analyze(
     p, q             weights of the controller on label augments and on errors
     x_val, y_val     validation samples: the report then forecasts which rate and p do best
     trial_steps      so many steps on a copy tell how long the local model holds
+    smoothing        of class labels, for the cross entropy; default: 0.1
 
     >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
@@ -112,9 +114,9 @@ def analyze(
             raise ValueError("outputs go with a kernel; a model computes its own")
         samples = as_tensor(x, model), as_tensor(y, model, "y")
         held_out = if_given(x_val, model, "x_val"), if_given(y_val, model, "y_val")
-        return Report(_core.analyze(model, *samples, *held_out, loss, lr, p, q, trial_steps, memory))
-    if x is not None or x_val is not None or trial_steps:
-        raise ValueError("x, x_val and trial_steps go with a model; a kernel takes y and outputs")
+        return Report(_core.analyze(model, *samples, *held_out, loss, lr, p, q, trial_steps, smoothing, memory))
+    if x is not None or x_val is not None or trial_steps or smoothing is not None:
+        raise ValueError("x, x_val, trial_steps and smoothing go with a model; a kernel takes y and outputs")
     theta = as_tensor(model_or_kernel, None, "the kernel")
     labels, found = if_given_wide(y, "y"), if_given_wide(outputs, "outputs")
     labels = None if labels is None else labels.reshape(-1)

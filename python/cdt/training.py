@@ -91,7 +91,8 @@ def fit(
               is held out, a path of falling decay (method "path") ends where they are predicted best, and with refit the walk is taken again on all
               rows, to that point.
     method    "guarded", "path", "cdt", "gd", "gd-matched", "adam", "momentum" or "lbfgs"
-    callback  called after each step with its row of the history, a dict; a true answer ends the training
+    callback  called after each step with its row of the history, a dict; a true answer ends the training (outcome "stopped"; of goal="predict" without the walk
+              on all rows)
     progress  a bar (tqdm, if installed); default: where a terminal or a notebook is
     settings  loss ("mse"), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize, memory,
               as `cdt train --help` explains them
@@ -156,7 +157,7 @@ def _fit_to_predict(
         return _run(model, samples, settings, callback, progress)
     start = [p.detach().clone() for p in model.parameters]
     result = _run(model, samples.hold_out(settings["seed"]), settings, callback, progress)
-    if not refit or result.outcome == "interrupted" or result.best_step < 1:
+    if not refit or result.outcome in ("interrupted", "stopped") or result.best_step < 1:
         return result
     judged = [p.detach().clone() for p in model.parameters]
     _put(model, start)

@@ -40,12 +40,21 @@ train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<T
   return data;
 }
 
+/// ε of class labels, which no other loss has.
+double smoothing_of(dynamics::Loss loss, std::optional<double> given) {
+  CDT_REQUIRE(!given || loss == dynamics::Loss::kCrossEntropy,
+              "smoothing belongs to cross-entropy, not to ", dynamics::to_string(loss));
+  return given.value_or(control::kUsualSmoothing);
+}
+
 Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  const std::optional<Tensor>& x_val, const std::optional<Tensor>& y_val,
                  const std::string& loss, std::optional<double> lr, double p, double q,
-                 int64_t trial_steps, std::optional<int64_t> memory) {
+                 int64_t trial_steps, std::optional<double> smoothing,
+                 std::optional<int64_t> memory) {
   study::AnalysisOptions options;
   options.loss = dynamics::parse_loss(loss);
+  options.smoothing = smoothing_of(options.loss, smoothing);
   options.learning_rate = lr;
   options.p = p;
   options.q = q;
@@ -98,15 +107,18 @@ class Controller {
   /// With neither Q nor R: Q = qI, R = pI, in closed form.
   Controller(const Tensor& theta, const Tensor& outputs, Tensor labels, const std::string& loss,
              double lr, double p, double q, const std::optional<Tensor>& Q,
-             const std::optional<Tensor>& R, bool single)
+             const std::optional<Tensor>& R, std::optional<double> smoothing, bool single)
       : labels_(std::move(labels)) {
     const auto kind = dynamics::parse_loss(loss);
+    const double epsilon = smoothing_of(kind, smoothing);
     const auto dtype = single ? torch::kFloat32 : torch::kFloat64;
     if (kind == dynamics::Loss::kCrossEntropy) {
       CDT_REQUIRE(!Q && !R, "Q and R are for quadratic losses, not cross-entropy");
       control::CrossEntropyOptions options;
+      options.cost = control::CrossEntropyOptions::Cost::kLoss;  // as training, in closed form
       options.q = q;
       options.rho = p;
+      options.smoothing = epsilon;
       options.network_dtype = dtype;
       controller_ = control::design_cross_entropy(theta, outputs, labels_, lr, options);
       return;
@@ -167,8 +179,10 @@ std::shared_ptr<Controller> make_controller(const Tensor& theta, const Tensor& o
                                             const Tensor& labels, const std::string& loss,
                                             double lr, double p, double q,
                                             const std::optional<Tensor>& Q,
-                                            const std::optional<Tensor>& R, bool single) {
-  return std::make_shared<Controller>(theta, outputs, labels, loss, lr, p, q, Q, R, single);
+                                            const std::optional<Tensor>& R,
+                                            std::optional<double> smoothing, bool single) {
+  return std::make_shared<Controller>(theta, outputs, labels, loss, lr, p, q, Q, R, smoothing,
+                                      single);
 }
 
 control::RiccatiSolution dare(const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R) {
@@ -272,7 +286,7 @@ void bind_control(py::module_& module) {
       .def_readonly("eigenvalues", &Analysis::eigenvalues);
   module.def("analyze", &analyze, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
              py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-             py::arg("trial_steps"), py::arg("memory"));
+             py::arg("trial_steps"), py::arg("smoothing"), py::arg("memory"));
   module.def("analyze_kernel", interruptibly<analyze_kernel>(), py::arg("theta"), py::arg("y"),
              py::arg("outputs"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
              py::arg("single"));
@@ -280,7 +294,7 @@ void bind_control(py::module_& module) {
   py::class_<Controller, std::shared_ptr<Controller>>(module, "Controller")
       .def(py::init(interruptibly<make_controller>()), py::arg("theta"), py::arg("outputs"),
            py::arg("labels"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-           py::arg("Q"), py::arg("R"), py::arg("single"))
+           py::arg("Q"), py::arg("R"), py::arg("smoothing"), py::arg("single"))
       .def("augment", &Controller::augment, py::arg("y_hat"), WithoutLock())
       .def_property_readonly("gain", &Controller::gain)
       .def_property_readonly("closed_loop_radius", &Controller::radius);

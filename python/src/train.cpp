@@ -127,23 +127,28 @@ py::tuple step(Trainer& trainer) {
                         done.outcome ? py::cast(train::to_string(*done.outcome)) : py::none());
 }
 
-/// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop.
+/// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop,
+/// which is an outcome of its own.
 train::TrainResult run(Trainer& trainer, const std::optional<py::function>& on_step, bool stop) {
-  bool asked = stop;
+  bool answered = false;
   train::TrainHooks hooks;
   hooks.stop_requested = [&] {
-    if (!asked) check_signals();
-    return asked;
+    if (!stop && !answered) check_signals();
+    return stop || answered;
   };
   if (on_step) {
     hooks.on_step = [&](const train::StepRecord& row) {
       const py::gil_scoped_acquire lock;
       const py::object answer = (*on_step)(as_dict(row));
-      asked = asked || (!answer.is_none() && answer.cast<bool>());
+      answered = answered || (!answer.is_none() && answer.cast<bool>());
     };
   }
   const Unlocked working;
-  return trainer.run(hooks);
+  train::TrainResult result = trainer.run(hooks);
+  if (answered && result.outcome == train::Outcome::kInterrupted) {
+    result.outcome = train::Outcome::kStopped;
+  }
+  return result;
 }
 
 py::tuple checkpoint(const Trainer& trainer) {

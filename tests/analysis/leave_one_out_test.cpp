@@ -59,6 +59,21 @@ TEST(LeaveOneOut, NoiseIsNoBetterThanItsMeanAndALineIsFound) {
   EXPECT_GT(leave_one_out(modes, x.select(1, 0) + 1, zero).r2(), 0.999);
 }
 
+TEST(LeaveOneOut, KnowsOutputsThatHaveLearnedTheLabels) {
+  torch::manual_seed(6);
+  const int64_t n = 60;
+  const Tensor x = torch::randn({n, 3}, torch::kFloat64);
+  const auto modes = dynamics::decompose(x.mm(x.t()) + 1, 1e-12);
+  const Tensor labels = torch::randn({n}, torch::kFloat64);
+  const LeaveOneOut fresh = leave_one_out(modes, labels, torch::randn({n}, torch::kFloat64));
+  EXPECT_LT(fresh.outputs_r2(), 0);
+  const Tensor near = labels + 0.1 * torch::randn({n}, torch::kFloat64);
+  const LeaveOneOut learned = leave_one_out(modes, labels, near);
+  EXPECT_GT(learned.outputs_r2(), 0.9);
+  EXPECT_GT(learned.r2(), 0.9) << "noise is not predictable: too good";
+  EXPECT_NEAR(learned.outputs, (labels - near).square().mean().item<double>(), 1e-15);
+}
+
 TEST(LeaveOneOut, OfAKernelThatIsZeroIsTheErrorItself) {
   const Tensor labels = torch::tensor({1.0, 2.0}, torch::kFloat64);
   const auto modes = dynamics::decompose(torch::zeros({2, 2}, torch::kFloat64), 0);

@@ -151,6 +151,63 @@ def test_refreshes_keep_a_loop_that_drift_would_lose():
     assert loss < 1e-3 and 0 < refreshes < 100
 
 
+@pytest.mark.parametrize("loss, lr", [("mse", 2.0), ("cross-entropy", 20.0)])
+def test_nothing_is_designed_anew_at_the_minimum(loss, lr):
+    """There outputs move by rounding alone, which no design foresees."""
+    torch.manual_seed(0)
+    x = torch.randn(12, 4)
+    y = x[:, :3].argmax(1) if loss == "cross-entropy" else torch.randn(12, 1)
+    model = nn.Sequential(nn.Linear(4, 48), nn.Tanh(), nn.Linear(48, 3 if loss == "cross-entropy" else 1))
+    controller = cdt.Controller(model, x, y, lr=lr, loss=loss, refresh_above=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    of = F.cross_entropy if loss == "cross-entropy" else F.mse_loss
+    for _ in range(300):
+        y_hat = model(x)
+        step = of(y_hat, controller.augment(y_hat))
+        optimizer.zero_grad()
+        step.backward()
+        optimizer.step()
+    assert 0 < controller.refreshes < 20
+
+
+def test_smoothing():
+    """Logits are steered to where the softmax gives the smoothed labels."""
+    ends = {}
+    for smoothing in (None, 0.02):
+        torch.manual_seed(0)
+        x = torch.randn(30, 4)
+        y = x[:, :3].argmax(1)
+        model = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 3))
+        controller = cdt.Controller(model, x, y, lr=3.0, loss="cross-entropy", refresh_above=0.5, smoothing=smoothing)
+        optimizer = torch.optim.SGD(model.parameters(), lr=3.0)
+        for _ in range(800):
+            logits = model(x)
+            loss = F.cross_entropy(logits, controller.augment(logits))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        ends[smoothing] = F.cross_entropy(model(x), y).item()
+        assert controller.report["smoothing"] == (smoothing or 0.1)
+    for smoothing, end in ends.items():
+        assert end == pytest.approx(-np.log(1 - (smoothing or 0.1) * 2 / 3), rel=0.02), smoothing
+    with pytest.raises(ValueError, match="smoothing belongs to cross-entropy, not to mse"):
+        cdt.Controller(model, x, F.one_hot(y, 3).float(), lr=0.1, smoothing=0.1)
+    with pytest.raises(ValueError, match="smoothing must be above 0"):
+        cdt.Controller(model, x, y, lr=0.1, loss="cross-entropy", smoothing=0.0)
+
+
+def test_report_of_a_trained_model_does_not_promise():
+    torch.manual_seed(0)
+    x, y = torch.randn(40, 3), torch.randn(40)  # noise: nothing can be said of new rows
+    model = nn.Sequential(nn.Linear(3, 64), nn.Tanh(), nn.Linear(64, 1))
+    controller = cdt.Controller(model, x, y, lr=0.1)
+    assert "UNKNOWN" not in str(controller.report)
+    cdt.fit(model, x, y, stop_loss=1e-3, progress=False)
+    after = controller.report
+    assert after["left_out"]["r2"] > 0.5, "too good: this is why it has to be said"
+    assert re.search(r"new rows +UNKNOWN", str(after)) and "If it was trained on these rows" in " ".join(str(after).split())
+
+
 def test_wrong_settings_are_named():
     model, x, y = problem()
     with pytest.raises(ValueError, match="refresh_above must be 0 or more, or None, but came -1"):

@@ -218,7 +218,7 @@ def test_fit_reports_and_calls_back():
     assert [row["step"] for row in rows] == result.history["step"].tolist() == list(range(len(rows)))
     assert F.mse_loss(model(x), y).item() == pytest.approx(result.train_loss, rel=1e-4)
     stopped = cdt.fit(problem()[0], x, y, callback=lambda row: row["step"] == 2, progress=False)
-    assert stopped.outcome == "interrupted" and stopped.steps == 3
+    assert stopped.outcome == "stopped" and stopped.steps == 3 and "as the callback asked" in repr(stopped)
     pytest.importorskip("matplotlib").use("Agg")
     assert len(result.plot().lines) == 1
 
