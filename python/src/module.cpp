@@ -3,11 +3,30 @@
 #include <cdt/core/error.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <cstdlib>
+
 #include "model.h"
 
 namespace py = pybind11;
 
+namespace {
+
+/// Memory that goes back to the system with each tensor is cleared by it each time, and threads
+/// wait for each other meanwhile. Glibc keeps blocks up to the largest that was ever freed, and
+/// twice as much together: here is a large one, never touched. (The program sets both, by mallopt,
+/// which would end that rule for the whole of the user's process.)
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr size_t kLarge = size_t{31} << 20;  // the rule ends at 32 MiB
+  void* volatile block = std::malloc(kLarge);
+  std::free(block);
+#endif
+}
+
+}  // namespace
+
 PYBIND11_MODULE(_core, module) {
+  keep_freed_memory();
   module.doc() = "The C++ library behind cdt. Use the package's own functions.";
   // std::invalid_argument, our InvalidArgument too, becomes ValueError by itself, runtime_error
   // RuntimeError.

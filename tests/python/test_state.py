@@ -1,6 +1,7 @@
 """What a call leaves behind: nothing. Of the model, of the process, of the thread."""
 
 import gc
+import platform
 import resource
 import subprocess
 import sys
@@ -190,6 +191,32 @@ def test_fork_after_import():
     assert done.returncode == 0, done.stderr
     there, here = map(float, done.stdout.split())
     assert there == pytest.approx(here, rel=1e-12)
+
+
+FREED = """
+import resource, torch
+torch.set_num_threads(1)
+import cdt
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def step():
+    return [torch.ones(1 << 19) for _ in range(20)]  # 40 MiB, gone at once
+
+step()
+before = faults()
+for _ in range(10):
+    step()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="a rule of glibc's")
+def test_freed_memory_is_kept_for_the_next_step():
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) * resource.getpagesize() < 40 << 20  # a step's, of ten
 
 
 class Rows(torch.utils.data.Dataset):
