@@ -6,6 +6,8 @@ import math
 import os
 import pathlib
 import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -221,6 +223,40 @@ def test_fit_reports_and_calls_back():
     assert stopped.outcome == "stopped" and stopped.steps == 3 and "as the callback asked" in repr(stopped)
     pytest.importorskip("matplotlib").use("Agg")
     assert len(result.plot().lines) == 1
+
+
+def test_a_bar_shows_how_far_it_is(monkeypatch):
+    bars = []
+
+    class Bar:  # what is used of tqdm's
+        def __init__(self, total, **_):
+            self.total, self.steps, self.said, self.closed = total, 0, {}, False
+            bars.append(self)
+
+        def set_postfix(self, refresh=True, **said):
+            self.said = said
+
+        def update(self):
+            self.steps += 1
+
+        def close(self):
+            self.closed = True
+
+    package = types.ModuleType("tqdm")
+    package.auto = types.ModuleType("tqdm.auto")
+    package.auto.tqdm = Bar
+    monkeypatch.setitem(sys.modules, "tqdm", package)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", package.auto)
+    model, x, y = problem()
+    result = cdt.fit(model, x, y, steps=5, progress=True)
+    (bar,) = bars
+    assert bar.total == 5 and bar.steps == len(result.history["step"]) and "loss" in bar.said and bar.closed
+    with pytest.raises(KeyError):
+        cdt.fit(model, x, y, steps=5, progress=True, callback=lambda row: row["no such"])
+    assert bars[1].closed
+    cdt.fit(model, x, y, steps=2, progress=False)
+    cdt.fit(model, x, y, steps=2)  # nobody watches: no terminal, no notebook
+    assert len(bars) == 2
 
 
 @pytest.mark.parametrize("method", ["gd", "adam", "cdt", "lbfgs", "momentum", "path"])
