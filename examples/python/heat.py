@@ -53,4 +53,4 @@ def error(model):
 
 
 if __name__ == "__main__":
-    compare(network, residuals, error, steps=30, adam_steps=500, below=1e-4)
+    compare(network, residuals, error, steps=30, adam_steps=200, below=1e-4)

@@ -18,7 +18,7 @@ def checks_of(estimator):
     return list(estimator_checks.check_estimator(estimator, generate_only=True))
 
 
-CHECKS = [pair for made in (cdt.CDTClassifier, cdt.CDTRegressor) for pair in checks_of(made(hidden=(8,), ensemble=2))]
+CHECKS = [pair for made in (cdt.CDTClassifier, cdt.CDTRegressor) for pair in checks_of(made(hidden=(8,), ensemble=1))]
 
 
 def name_of(check):
