@@ -221,7 +221,9 @@ TEST(PredictionPages, BoundsAreABandOverPredictions) {
   for (size_t k = 0; k < band.x.size(); ++k) {
     EXPECT_NEAR(band.x[k] - band.low[k], 2, 1e-12);
     EXPECT_NEAR(band.high[k] - band.x[k], 3, 1e-12);
-    if (k > 0) EXPECT_GT(band.x[k], band.x[k - 1]);
+    if (k > 0) {
+      EXPECT_GT(band.x[k], band.x[k - 1]);
+    }
   }
   run.predictions.targets[0].high.pop_back();
   expect_refused([&] { run_page({run}); }, "a bound of price has 59 entries, not 60");
