@@ -68,6 +68,14 @@ def _dtype(to):
 
 
 _erf = np.vectorize(math.erf, otypes=[float])
+
+
+def _gelu(a, x):
+    if a.get("approximate", b"none") == b"tanh":
+        return (0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))).astype(x.dtype)
+    return (0.5 * x * (1 + _erf(x / math.sqrt(2)))).astype(x.dtype)
+
+
 OPERATORS = {
     "Add": lambda a, x, y: x + y,
     "Cast": lambda a, x: x.astype(_dtype(a["to"])),
@@ -82,6 +90,7 @@ OPERATORS = {
     "Flatten": lambda a, x: x.reshape(int(np.prod(x.shape[: a.get("axis", 1)])), -1),
     "Gather": lambda a, x, at: np.take(x, at, a.get("axis", 0)),
     "GatherElements": lambda a, x, at: np.take_along_axis(x, at, a.get("axis", 0)),
+    "Gelu": _gelu,
     "Gemm": _gemm,
     "Greater": lambda a, x, y: x > y,
     "Identity": lambda a, x: x,
