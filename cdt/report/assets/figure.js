@@ -150,6 +150,8 @@ const CdtFigure = (() => {
         const few = each.style === 'points' && each.x.length <= kFewPoints;
         if (few) Object.assign(kinds.points, {pointRadius: 7, pointHoverRadius: 8});
         const behind = each.style === 'bars' && series.some(({style}) => style !== 'bars');
+        // Chart.js makes bars as thin as the two that are closest; a few at places of their own stay visible.
+        if (behind) kinds.bars.barThickness = 5;
         const fill = behind ? `${colour}40` : each.style === 'points' && !few ? `${colour}99` : colour;
         datasets.push({
           ...common, order: 2 - number / series.length, ...kinds[each.style], source: each, backgroundColor: fill,
