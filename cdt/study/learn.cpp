@@ -376,9 +376,9 @@ Learner::Learner(Learner&&) noexcept = default;
 
 Learned Learner::run(const LearnHooks& hooks) {
   State& s = *state_;
+  s.cores = at::get_num_threads();
   // What is done between walks is small: threads that share it would mostly wait for each other.
-  const ThreadCount one(1);
-  s.cores = one.before();
+  const ThreadCount between(at_once(s.walks, s.cores) > 1 ? 1 : s.cores);
   s.started = std::chrono::steady_clock::now();
   double last_checkpoint = s.seconds();
   const auto save = [&] {

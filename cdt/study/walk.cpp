@@ -63,11 +63,15 @@ train::TrainData select_rows(const train::TrainData& all, const std::vector<int6
   return selected;
 }
 
-void side_by_side(const std::vector<Walk>& walks, int cores,
-                  const std::function<void(size_t)>& work) {
+size_t at_once(const std::vector<Walk>& walks, int cores) {
   const train::TrainData& rows = walks.front().rows;
   const bool alone = rows.x.device().is_cpu() && !rows.ranks->several();
-  const size_t workers = alone ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
+  return alone ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
+}
+
+void side_by_side(const std::vector<Walk>& walks, int cores,
+                  const std::function<void(size_t)>& work) {
+  const size_t workers = at_once(walks, cores);
   if (workers <= 1) {
     const ThreadCount all(cores);
     for (size_t w = 0; w < walks.size(); ++w) work(w);

@@ -33,9 +33,12 @@ struct Walk {
 /// Rows of all.
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows);
 
-/// Calls `work` with the number of each walk, on as many threads as there are cores and walks, each
-/// with its share of the cores: threads that share small operations mostly wait for each other. Of
-/// several ranks, who all must send the same in the same order, one after another.
+/// How many of the walks go at the same time: as many as there are cores. Of several ranks, who all
+/// must send the same in the same order, and on a GPU, one after another.
+size_t at_once(const std::vector<Walk>& walks, int cores);
+
+/// Calls `work` with the number of each walk, on threads of as many as go at once, each with its
+/// share of the cores: threads that share small operations mostly wait for each other.
 void side_by_side(const std::vector<Walk>& walks, int cores,
                   const std::function<void(size_t)>& work);
 
