@@ -28,7 +28,7 @@ class SummaryTable {
   void add(std::string name, const std::vector<std::optional<double>>& values) {
     std::vector<std::string> cells;
     for (const auto& value : values) {
-      cells.push_back(value && std::isfinite(*value) ? fmt::format("{:.4g}", *value) : "-");
+      cells.push_back(value && std::isfinite(*value) ? plain(*value) : "-");
     }
     add(std::move(name), std::move(cells));
   }

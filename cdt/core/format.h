@@ -17,6 +17,13 @@ inline std::string count_of(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+/// So many digits, whole numbers below ten millions in full: for people, who do not read 2.3e+04.
+inline std::string plain(double value, int digits = 4) {
+  const double size = std::abs(value);
+  return size >= std::pow(10, digits) && size < 1e7 ? fmt::format("{:.0f}", value)
+                                                    : fmt::format("{:.{}g}", value, digits);
+}
+
 /// A factor per step; one that is nearly 1 by its distance from it.
 inline std::string radius_text(double radius) {
   const bool close = radius < 1 && radius > 1 - 1e-4;

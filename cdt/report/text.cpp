@@ -1,5 +1,5 @@
+#include <cdt/core/format.h>
 #include <cdt/report/text.h>
-#include <fmt/format.h>
 
 #include <cmath>
 
@@ -8,8 +8,7 @@ namespace cdt::report {
 std::string show(double value) {
   if (std::isnan(value)) return "–";
   if (std::isinf(value)) return value > 0 ? "∞" : "−∞";
-  const double size = std::abs(value);
-  return size >= 1e4 && size < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+  return plain(value);
 }
 
 std::string show(const std::optional<int64_t>& value) {

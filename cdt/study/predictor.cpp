@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/format.h>
 #include <cdt/core/text.h>
 #include <cdt/study/predictor.h>
 #include <fmt/format.h>
@@ -239,16 +240,14 @@ std::string what_limits(const Expectation& e, double fitted) {
   if (!std::isfinite(e.rmse.value) || e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) return "";
   if (fitted < kSame * e.rmse.value) {
     return fmt::format(
-        "What limits it: the number of rows. On those it has learned it is off by {:.4g}; more "
-        "rows "
+        "What limits it: the number of rows. On those it has learned it is off by {}; more rows "
         "like these would help",
-        fitted);
+        plain(fitted));
   }
   return fmt::format(
       "What limits it: noise, or what no column says. On the rows it has learned it is off by "
-      "{:.4g}, "
-      "hardly less; more rows like these would help little",
-      fitted);
+      "{}, hardly less; more rows like these would help little",
+      plain(fitted));
 }
 
 std::string to_text(const Expectation& e) {
@@ -261,11 +260,11 @@ std::string to_text(const Expectation& e) {
         name, 100 * e.wrong.value, 100 * e.wrong.error, e.log_loss.value, e.log_loss.error,
         100 * e.majority_wrong);
   }
-  std::string text = fmt::format("{}: expect to be off by {:.4g} ± {:.2g} (RMS) on new rows", name,
-                                 e.rmse.value, e.rmse.error);
+  std::string text = fmt::format("{}: expect to be off by {} ± {} (RMS) on new rows", name,
+                                 plain(e.rmse.value), plain(e.rmse.error, 2));
   if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
-  if (!std::isnan(e.linear_rmse)) text += fmt::format("; a linear model: {:.4g}", e.linear_rmse);
-  text += fmt::format("; the mean: {:.4g}", e.mean_rmse);
+  if (!std::isnan(e.linear_rmse)) text += "; a linear model: " + plain(e.linear_rmse);
+  text += "; the mean: " + plain(e.mean_rmse);
   // Within two standard errors nobody can tell them apart.
   if (e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) {
     text +=

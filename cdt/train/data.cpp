@@ -42,8 +42,8 @@ Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model
     return y.unsqueeze(1);
   }
   CDT_REQUIRE(!y.is_floating_point(), which, " labels of shape ", y.sizes(),
-              " must be class numbers of a whole dtype, y.to(torch::kInt64), or distributions [",
-              x.size(0), ", n_L], not ", y.scalar_type());
+              " must be class numbers of a whole dtype, y.to(int64), or distributions [", x.size(0),
+              ", n_L], not ", y.scalar_type());
   CDT_REQUIRE(outputs >= 2,
               "cross-entropy needs two classes or more, an output for each; there is ", outputs);
   const int64_t first = y.min().item<int64_t>();
@@ -60,11 +60,13 @@ Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, Los
   CDT_REQUIRE(y.device() == model.device(), which, " samples must lie on the model's device, ",
               model.device());
   CDT_REQUIRE(y.is_floating_point() || loss == Loss::kCrossEntropy, name,
-              " must be floating-point numbers, y.to(torch::kFloat64), not ", y.scalar_type(),
+              " must be floating-point numbers, y.to(float64), not ", y.scalar_type(),
               ": class numbers are for cross-entropy, not ", dynamics::to_string(loss));
   if (y.dim() == 1 && y.size(0) == x.size(0)) y = with_columns(y, x, model, loss, which);
+  CDT_REQUIRE(y.is_floating_point() || y.dim() != 2 || y.size(1) != 1, name,
+              " that are class numbers must have shape [", x.size(0), "], not ", y.sizes());
   CDT_REQUIRE(y.dim() == 2 && y.size(0) == x.size(0), name, " must have shape [", x.size(0),
-              ", n_L], not ", y.sizes());
+              ", outputs], not ", y.sizes());
   y = y.to(torch::kFloat64);
   require_finite(y, name);
   return y;

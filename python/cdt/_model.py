@@ -100,10 +100,23 @@ def spelled(name: str) -> str:
     return name.replace("_", "-")
 
 
+def positive(value: Any, name: str) -> float:
+    """A number above zero."""
+    try:
+        number = float(value) if not isinstance(value, str) else float("nan")
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{name} must be a number above 0, but came {value!r}")
+    return number
+
+
 def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") -> torch.Tensor:
     """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
     if isinstance(values, torch.Tensor):
         return values
+    if isinstance(values, (torch.utils.data.DataLoader, torch.utils.data.Dataset)):
+        raise ValueError(f"{name} must be a tensor or an array of all samples, but a {type(values).__name__} came; batch_size= of cdt.fit makes batches of them")
     try:
         array = np.asarray(values)
         if array.dtype == object or array.dtype.kind not in "biuf":

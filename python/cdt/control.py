@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given_wide, spelled
+from ._model import Params, as_model, as_tensor, if_given_wide, positive, spelled
 from .report import Report, _axes, analyze
 
 # Outputs of a deep network differ by rounding up to so many units of their precision.
 _ROUNDING = 100
+_LOSSES = ("mse", "half-mse", "sse", "cross-entropy")
+# A sound loop at a large rate needs a new design every second or third step.
+_SUSPECT = 10
 
 
 class Controller:
@@ -65,13 +69,16 @@ class Controller:
         self._x = as_tensor(x, self._model)
         self._y = as_tensor(y, self._model, "y")
         loss = spelled(loss)
+        if loss not in _LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, which the controller knows how to steer, but came {loss!r}")
         self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
-        self._lr, self._p, self._q, self._loss, self._memory = lr, p, q, loss, memory
+        self._lr, self._p, self._q, self._loss, self._memory = positive(lr, "lr"), positive(p, "p"), q, loss, memory
         self._Q, self._R, self._smoothing = if_given_wide(Q, "Q"), if_given_wide(R, "R"), smoothing
         self._refresh_above = refresh_above
         # Of the last two augments: outputs, and of the earlier one labels and kernel.
         self._before: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
         self._step: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
+        self._in_a_row = 0  # steps that needed a new design
         self.refreshes = -1  # the first design is none
         self.refresh()
 
@@ -93,8 +100,14 @@ class Controller:
         self._before, self._step = self._step, (outputs, outputs, self._theta)
         if self._refresh_above is not None:
             drift = self.drift
-            if drift is not None and drift > self._refresh_above:
+            off = drift is not None and drift > self._refresh_above
+            self._in_a_row = self._in_a_row + 1 if off else 0
+            if off:
                 self.refresh()
+            if self._in_a_row == _SUSPECT:
+                warnings.warn(
+                    f"each of the last {_SUSPECT} steps went elsewhere than the controller had expected. " + self._is_it_so(), stacklevel=2
+                )
         labels = self._controller.augment(y_hat)
         self._step = outputs, labels.double().reshape(outputs.shape), self._theta
         return labels
@@ -118,7 +131,21 @@ class Controller:
     def _why_lost(self) -> str:
         if self._refresh_above is None:
             return "Training has moved the kernel away from the one that the controller was designed for: refresh_above=0.5 designs it anew in time"
-        return f"Is the optimizer plain gradient descent at this rate, without momentum, on the {self._loss} loss of all of x? If it is, take a smaller lr"
+        return self._is_it_so() + " If it is, take a smaller lr"
+
+    def _is_it_so(self) -> str:
+        return f"Is the loop plain gradient descent at lr={self._lr:g}, without momentum, on the {self._loss} loss of all of x, its rows in the order of x?"
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the loop. Set it where a schedule changes that one: the controller is designed anew."""
+        return self._lr
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        self._lr = positive(lr, "lr")
+        self._before = self._step = None
+        self.refresh()
 
     @property
     def drift(self) -> Optional[float]:

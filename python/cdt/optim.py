@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from . import _core
 from ._model import Params, as_model, as_tensor
@@ -55,6 +57,7 @@ class Guarded:
         memory: int = 2 << 30,
     ) -> None:
         self._model = as_model(model, params)
+        self._module = model if isinstance(model, torch.nn.Module) else None
         self._settings: Dict[str, Any] = dict(loss=loss, lr=lr, p=p, q=q, weight_decay=weight_decay, smoothing=smoothing, memory=memory)
         self._options = train_options(method="guarded", steps=_NO_LIMIT, **self._settings)
         self._options.require_valid()
@@ -78,7 +81,8 @@ class Guarded:
     def step(self, x: Any, y: Any = None) -> torch.Tensor:
         """One step on the samples x, y, or on the residuals of a closure. Returns the loss before it, as a tensor without a graph.
 
-        `outcome` says afterwards why no step was taken, if none was: "floor" (nothing is left but rounding, and what cannot be fitted), "stuck".
+        `outcome` says afterwards why no step was taken, if none was: "floor" (nothing is left but rounding, and what cannot be fitted), "stuck",
+        or "diverged" (outputs that are not finite, as of parameters that are not).
         """
         if y is None and callable(x):
             trainer = self._of_residuals(x)
@@ -134,6 +138,9 @@ class Guarded:
         return trainer
 
     def _evaluate(self) -> torch.Tensor:
+        for part in () if self._module is None else self._module.modules():
+            if part.training and (isinstance(part, _BatchNorm) or isinstance(part, _DropoutNd) and part.p > 0):
+                raise ValueError(f"the model has a {type(part).__name__} in training mode, with which residuals are others at each call; call eval() on the model first")
         with torch.enable_grad():
             residuals = self._closure()
         if not isinstance(residuals, torch.Tensor):
@@ -171,6 +178,10 @@ class Guarded:
             raise ValueError(f"expected the state_dict of a cdt.optim.Guarded ({_FORMAT})")
         options = train_options(method="guarded", steps=_NO_LIMIT, **state["settings"])
         options.require_valid()
+        tensors = (state["linearization"] or {"tensors": {}})["tensors"]
+        shapes = [tuple(tensors[f"parameters.{i}"].shape) for i in range(len(tensors)) if f"parameters.{i}" in tensors]
+        if shapes and shapes != [tuple(p.shape) for p in self.params]:
+            raise ValueError("the state is of another model: its parameters have other shapes than those of this one")
         self._settings, self._options, self.steps = dict(state["settings"]), options, state["steps"]
         self._forget()
         self._saved = state["linearization"]

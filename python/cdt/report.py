@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given, if_given_wide, spelled
+from ._model import Params, as_model, as_tensor, if_given, if_given_wide, positive, spelled
 
 
 class Report:
@@ -106,6 +106,7 @@ def analyze(
     (True, True)
     """
     loss = spelled(loss)
+    lr, p = None if lr is None else positive(lr, "lr"), positive(p, "p")
     if isinstance(model_or_kernel, _core.Model) or callable(model_or_kernel) or params is not None:
         model = as_model(model_or_kernel, params)
         if x is None or y is None:

@@ -151,6 +151,42 @@ def test_refreshes_keep_a_loop_that_drift_would_lose():
     assert loss < 1e-3 and 0 < refreshes < 100
 
 
+def steps_with(optimizer, controller, model, x, count, order=lambda: slice(None)):
+    for _ in range(count):
+        y_hat = model(x[order()])
+        loss = F.mse_loss(y_hat, controller.augment(y_hat))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("wrong", ["momentum", "order"])
+def test_another_loop_than_promised_is_said(wrong):
+    torch.manual_seed(0)
+    x = torch.randn(60, 4)
+    y = (torch.sin(2 * x[:, 0]) * x[:, 1]).unsqueeze(1)
+    model = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+    controller = cdt.Controller(model, x, y, lr=0.3, refresh_above=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9 if wrong == "momentum" else 0)
+    order = (lambda: torch.randperm(60)) if wrong == "order" else (lambda: slice(None))
+    with pytest.warns(UserWarning, match="each of the last 10 steps.*without momentum.*in the order of x"):
+        steps_with(optimizer, controller, model, x, 15, order)
+
+
+def test_the_rate_can_be_scheduled():
+    torch.manual_seed(0)
+    x = torch.randn(60, 4)
+    y = (torch.sin(2 * x[:, 0]) * x[:, 1]).unsqueeze(1)
+    model = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1)).double()
+    x, y = x.double(), y.double()
+    controller = cdt.Controller(model, x, y, lr=0.3)
+    controller.lr = 0.1
+    assert controller.refreshes == 1 and controller.drift is None
+    assert torch.equal(controller.gain, cdt.Controller(model, x, y, lr=0.1).gain)
+    with pytest.raises(ValueError, match="lr must be a number above 0, but came -1"):
+        controller.lr = -1
+
+
 @pytest.mark.parametrize("loss, lr", [("mse", 2.0), ("cross-entropy", 20.0)])
 def test_nothing_is_designed_anew_at_the_minimum(loss, lr):
     """There outputs move by rounding alone, which no design foresees."""
@@ -214,6 +250,17 @@ def test_wrong_settings_are_named():
         cdt.Controller(model, x, y, lr=0.1, refresh_above=-1)
     with pytest.raises(ValueError, match='such as "mse".*but a MSELoss came'):
         cdt.Controller(model, x, y, lr=0.1, loss=nn.MSELoss())
+    for lr in (0, -0.1, "0.1", None, [0.1], float("nan")):
+        with pytest.raises(ValueError, match="lr must be a number above 0, but came " + re.escape(repr(lr))):
+            cdt.Controller(model, x, y, lr=lr)
+    with pytest.raises(ValueError, match="p must be a number above 0, but came -1"):
+        cdt.analyze(model, x, y, p=-1)
+    with pytest.raises(ValueError, match="loss must be one of mse, .*but came 'mae'"):
+        cdt.Controller(model, x, y, lr=0.1, loss="mae")
+    with pytest.raises(ValueError, match="array of all samples, but a DataLoader came; batch_size="):
+        cdt.fit(model, torch.utils.data.DataLoader(x), y)
+    with pytest.raises(ValueError, match=r"class numbers must have shape \[.*\], not \[.*, 1\]"):
+        cdt.Controller(model, x, torch.zeros(len(x), 1, dtype=torch.int64), lr=0.1, loss="cross-entropy")
     with pytest.raises(KeyError, match="lrmax.*lr_max"):
         cdt.analyze(model, x, y)["lrmax"]
 

@@ -75,6 +75,8 @@ def test_saved_and_loaded_goes_on_to_the_same_bits():
     assert [fresh.step(x, y).item() for _ in range(3)] != expected
     with pytest.raises(ValueError, match="state_dict of a cdt.optim.Guarded"):
         resumed.load_state_dict({"state": {}})
+    with pytest.raises(ValueError, match="of another model"):
+        cdt.optim.Guarded(nn.Linear(2, 3)).load_state_dict(saved["opt"])
 
 
 def test_weights_that_others_moved_are_noticed():
@@ -199,6 +201,18 @@ def test_rows_that_disagree_with_autograd_are_an_error(monkeypatch):
     monkeypatch.setattr(cdt.optim, "jacobian_rows", lambda memory: lambda *args: sound(memory)(*args).flip(0))
     with pytest.raises(RuntimeError, match="do not agree with autograd"):
         cdt.optim.Guarded(model).step(lambda: model(x) - y)
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout(0.2), nn.BatchNorm1d(8)])
+def test_closures_in_training_mode_are_refused(layer):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), layer, nn.Tanh(), nn.Linear(8, 1))
+    x = torch.randn(20, 3)
+    opt = cdt.optim.Guarded(model)
+    with pytest.raises(ValueError, match="in training mode.*call eval"):
+        opt.step(lambda: model(x) - x[:, :1])
+    model.eval()
+    assert opt.step(lambda: model(x) - x[:, :1]).isfinite()
 
 
 def test_closures_that_return_other_things():

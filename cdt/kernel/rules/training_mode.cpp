@@ -27,7 +27,10 @@ Refusal batch_counter(const Call& call) {
 
 Refusal dropout(const Call& call) {
   if (!call.is_true(2) || !(call.number(1) > 0)) return {};
-  return {"dropout in training mode makes the outputs random; call eval() on the model first", {}};
+  return {
+      "dropout in training mode makes the outputs random; call eval() on the model first (a "
+      "function dropout in its forward pass must be told: training=self.training)",
+      {}};
 }
 
 }  // namespace
