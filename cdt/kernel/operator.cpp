@@ -17,8 +17,9 @@ namespace {
 
 using torch::Tensor;
 
-/// Factors of more outputs cost more backward passes than a few applications.
-constexpr int64_t kFewOutputs = 64;
+/// A product by factors takes some 4 operations a parameter and output, by autograd 8 a parameter.
+/// Factors outlast a change of the parameters, which is worth a little more.
+constexpr int64_t kFewOutputs = 4;
 
 /// What the graphs of an application hold, in forward passes: activations, those of the backward
 /// pass, and as much again while the two are differentiated.

@@ -47,15 +47,16 @@ struct RidgeOptions {
   /// Of the sums of K and A. Rounding of float32 moves eigenvalues by some 1e-6 of the largest:
   /// well below a decay that is no less than kLeastDecayOfFloat32 of their mean.
   torch::ScalarType accumulate = torch::kFloat64;
-  /// Of conjugate gradients: products with all rows at most, and the residual relative to the right
-  /// side at which they end.
+  /// Of conjugate gradients: products with all rows at most, the residual relative to the right
+  /// side at which they end, and the share of the descent so far below which another product is not
+  /// worth its while.
   int64_t products = 40;
   double tolerance = 1e-4;
-  /// Of the sketch: rows, products, the seed of the draw, and the share of the descent so far below
-  /// which another product is not worth its while.
+  double least_gain = 0;
+  /// Of the sketch: rows, products, such a share, and the seed of the draw.
   int64_t sketch_rows = 0;
   int64_t sketch_products = 3;
-  double least_gain = 0.03;
+  double sketch_gain = 0.03;
   uint64_t seed = 1;
 };
 

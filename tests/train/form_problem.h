@@ -22,7 +22,7 @@ inline RidgeOptions tight() {
   RidgeOptions options;
   options.products = options.sketch_products = 2000;
   options.tolerance = 1e-13;
-  options.least_gain = 0;
+  options.sketch_gain = 0;
   return options;
 }
 

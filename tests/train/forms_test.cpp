@@ -103,11 +103,42 @@ TEST(Forms, EachProductLowersTheLinearizedObjective) {
   }
 }
 
+TEST(Forms, ProductsThatGainLittleAreNotTaken) {
+  const Case c(Loss::kMse, 60, 2, 5, true, 8);
+  const double tau = 1e-3 * make_form(Form::kDual, c.problem, {})->mean_eigenvalue();
+  RidgeOptions options = tight();
+  const auto value = [&](const RidgeStep& step) {
+    const Tensor moved = c.problem.displacement + step.delta;
+    return step.residuals.square().sum().item<double>() + tau * moved.square().sum().item<double>();
+  };
+  const auto step_of = [&] { return *make_form(Form::kFree, c.problem, options)->step(tau, 0); };
+  options.products = 0;
+  const double start = value(step_of());
+  for (const double least : {0.2, 0.02, 0.002}) {
+    options.least_gain = 0;
+    double before = start;
+    RidgeStep wanted;
+    for (options.products = 1;; ++options.products) {  // to the first that gains less
+      wanted = step_of();
+      const double now = value(wanted);
+      if (before - now < least * (start - now)) break;
+      before = now;
+      ASSERT_LT(options.products, 100);
+    }
+    EXPECT_GT(options.products, 1);
+    options.products = 2000;
+    options.least_gain = least;
+    const RidgeStep found = step_of();
+    EXPECT_TRUE(found.complete);
+    EXPECT_TRUE(torch::equal(found.delta, wanted.delta)) << least;
+  }
+}
+
 TEST(Forms, ASketchNeedsFewerProductsThanNone) {
   const Case c(Loss::kMse, 300, 1, 6, false, 24);
   RidgeOptions options;
   options.products = options.sketch_products = 6;
-  options.least_gain = 0;
+  options.sketch_gain = 0;
   options.sketch_rows = 100;
   const double tau = 1e-2 * make_form(Form::kSketch, c.problem, options)->mean_eigenvalue();
   const Tensor wanted = c.least(tau, 0);

@@ -168,6 +168,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
   double product = inner_product(r, z);
   double gained = 0;  // of the linearized objective
   const int64_t most = sketch_ ? options_.sketch_products : options_.products;
+  const double least_gain = sketch_ ? options_.sketch_gain : options_.least_gain;
   for (int64_t k = 0; k < most; ++k) {
     const Tensor pushed = push_forward(direction);
     const double curvature = square(pushed) + lambda * inner_product(direction, direction);
@@ -176,7 +177,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
     step.delta.add_(direction, length);
     step.residuals.add_(pushed, length);
     gained += length * product;
-    if (sketch_ && length * product < options_.least_gain * gained) return step;
+    if (length * product < least_gain * gained) return step;
     if (k + 1 == most) break;
     r = r - length * (pull_back(pushed) + lambda * direction);
     if (r.norm().item<double>() <= least) return step;

@@ -28,6 +28,9 @@ constexpr double kSketchStride = 2;
 constexpr int kShortenings = 2;
 constexpr double kDampingOfShort = 0.3;
 constexpr double kGrowthOfShort = 2;
+/// Of conjugate gradients without a sketch: further products halve no error on new rows, and take
+/// twice the time (docs/tables.md).
+constexpr double kLeastGain = 0.003;
 
 class DecayPath : public StepMethod {
  public:
@@ -126,6 +129,7 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
   const bool small = tau_ < kLeastDecayOfFloat32 * mean_eigenvalue_;
   wanted.accumulate = small ? torch::kFloat64 : setup_->model.dtype();
   wanted.sketch_rows = choice_.sketch_rows;
+  wanted.least_gain = kLeastGain;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);  // other rows at each point
   std::vector<Tensor> moved;
   {
