@@ -256,7 +256,7 @@ class Session {
     if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
     if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
       run_.training.batch = study::usual_batch(problem, run_.training);
-      if (run_.training.batch > 0) {
+      if (run_.training.batch > 0 && run_.training.form != train::Form::kBatch) {
         call(hooks_.on_note,
              fmt::format("a kernel of {} rows would take long at each step; training by batches of "
                          "{} samples",
