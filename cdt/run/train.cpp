@@ -127,7 +127,6 @@ class Session {
   void require_same_everywhere() const {
     const train::Ranks& ranks = *options_.ranks;
     if (!ranks.several()) return;
-    CDT_REQUIRE(options_.device.is_cpu(), "workers share rows on CPUs, not on ", options_.device);
     ranks.require_same("version of the program", c10::str(kVersion, " ", kRevision));
     ranks.require_same("LibTorch", TORCH_VERSION);
     ranks.require_same("number of threads", std::to_string(torch::get_num_threads()));
