@@ -51,13 +51,13 @@ void wait_for_all(c10d::Store& store, const Place& place, const GroupOptions& op
 
 std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options) {
   if (device.is_cuda()) {
-#ifdef USE_C10D_NCCL
+#ifdef CDT_NCCL
     return make_nccl(options);
 #else
     throw InvalidArgument("workers share rows on CPUs here: this build has no NCCL for GPUs");
 #endif
   }
-#ifdef USE_C10D_GLOO
+#ifdef CDT_GLOO
   return make_gloo(options);
 #else
   throw InvalidArgument("workers share rows on GPUs here: this build has no Gloo for CPUs");
@@ -96,7 +96,7 @@ struct Group::State {
 };
 
 bool has_nccl() {
-#ifdef USE_C10D_NCCL
+#ifdef CDT_NCCL
   return true;
 #else
   return false;

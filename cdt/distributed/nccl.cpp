@@ -15,6 +15,9 @@ class NcclWire : public ProcessWire<Nccl> {
  public:
   NcclWire(c10::intrusive_ptr<Nccl> process, torch::Device device)
       : ProcessWire(std::move(process)), device_(device) {}
+  ~NcclWire() override {
+    if (process_) process_->shutdown();
+  }
 
   torch::Device device() const override { return device_; }
   /// Work::wait with a time-out would end all exchanges at once, so this one looks.

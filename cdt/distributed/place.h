@@ -16,7 +16,7 @@ struct Place {
   int port = 0;
   /// Whether another process keeps that store: torchrun, or launch. Otherwise rank 0 does.
   bool kept_elsewhere = false;
-  int64_t local_size = 1;             ///< ranks on this machine
+  int64_t local_size = 1;                            ///< ranks on this machine
   std::optional<int64_t> local_rank = std::nullopt;  ///< among them, if somebody has said
 };
 

@@ -42,8 +42,8 @@ class ProcessWire : public Wire {
   }
   void abandon() override { process_.release(); }
 
- private:
-  c10::intrusive_ptr<Process> process_;
+ protected:
+  c10::intrusive_ptr<Process> process_;  ///< none once it was abandoned
 };
 
 /// What a maker needs.
