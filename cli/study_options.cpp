@@ -343,16 +343,17 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
       "when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: "
       "guard for guarded, never for cdt");
   add_named(app, "--form", training.form, train::parse_form,
-            {"auto", "dual", "primal", "free", "sketch"},
+            {"auto", "dual", "primal", "free", "sketch", "batch"},
             "how a step is solved, of --goal predict and of guarded runs without a rate: by the "
-            "kernel of all rows, the Gram matrix of the parameters, conjugate gradients, or those "
-            "steered by the kernel of some rows; auto counts operations and memory");
+            "kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those "
+            "steered by the kernel of some rows, or kernels of batches with a momentum (--batch); "
+            "auto counts operations and memory, and takes one of the first four");
   app.add_option("--weight-decay", training.weight_decay, "adds ½·decay·‖θ‖² to the objective")
       ->check(non_negative())
       ->capture_default_str();
   app.add_option("--batch", training.batch,
                  "samples a step; 0 takes all (default: all where a linearization takes seconds, "
-                 "else so many that it takes one)")
+                 "else so many that it takes one; 500 outputs by --form batch)")
       ->check(non_negative());
   app.add_flag("--reshuffle", training.reshuffle,
                "new batches each epoch; otherwise they recur, and their controllers are kept");

@@ -27,6 +27,8 @@ struct TrainCommand {
   const CLI::App* app = nullptr;
 };
 
+/// Of the form of batches it is part of the form, which both goals have.
+constexpr std::string_view kBatchFlag = "--batch";
 /// Flags that say how training rows are to be fitted: whoever gives one means the goal fit.
 constexpr std::array kFlagsOfFit{
     "--stop-loss",
@@ -57,7 +59,8 @@ study::Goal choose_goal(const TrainCommand& command, std::string& why) {
   if (app.count("--resume") > 0) return study::Goal::kFit;  // runs of before there were goals
   if (command.run.data.is_pictures) return study::Goal::kFit;
   for (const char* flag : kFlagsOfFit) {
-    if (app.count(flag) > 0) why = flag;
+    const bool of_form = command.run.training.form == train::Form::kBatch && flag == kBatchFlag;
+    if (app.count(flag) > 0 && !of_form) why = flag;
   }
   const train::Method method = command.run.training.method;
   if (method != train::Method::kGuarded && method != train::Method::kPath) {

@@ -61,13 +61,13 @@ std::optional<int> Workers::run_all() const {
 std::shared_ptr<const train::Ranks> Workers::join(MachineOptions& machine) const {
   const auto place = distributed::place_in_environment();
   if (!place || place->size == 1) return train::alone();
-  CDT_REQUIRE(machine.device == "cpu", "workers share rows on CPUs, not on ", machine.device);
   const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
   if (machine.threads == 0) {
     machine.threads = static_cast<int>(std::max<int64_t>(1, cores / place->local_size));
   }
   distributed::GroupOptions options;
   options.silence = milliseconds(timeout_);
+  options.device = torch::Device(machine.device);
   return std::make_shared<distributed::Group>(*place, options);
 }
 
@@ -81,7 +81,7 @@ const char* package_of_workers() { return nullptr; }
 
 std::optional<int> Workers::run_all() const {
   CDT_REQUIRE(count_ == 1,
-              "--workers: this program was built without Gloo's headers; install "
+              "--workers: this program was built without Gloo's headers (and NCCL's); install "
               "Debian's ",
               package_of_workers(), " and build it again");
   return std::nullopt;

@@ -1,11 +1,10 @@
 #include <cdt/core/error.h>
 #include <cdt/distributed/group.h>
 #include <cdt/distributed/watch.h>
+#include <cdt/distributed/wire.h>
 
-#include <cstdlib>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace cdt::distributed {
@@ -50,15 +49,19 @@ void wait_for_all(c10d::Store& store, const Place& place, const GroupOptions& op
   }
 }
 
-/// GLOO_SOCKET_IFNAME, as LibTorch has it; ranks that meet on this machine's own address stay
-/// there.
-std::shared_ptr<gloo::transport::Device> make_device(const Place& place) {
-  using Gloo = c10d::ProcessGroupGloo;
-  if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) {
-    return Gloo::createDeviceForInterface(interface);
+std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options) {
+  if (device.is_cuda()) {
+#ifdef CDT_NCCL
+    return make_nccl(options);
+#else
+    throw InvalidArgument("workers share rows on CPUs here: this build has no NCCL for GPUs");
+#endif
   }
-  const bool local = place.address == "127.0.0.1" || place.address == "localhost";
-  return local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
+#ifdef CDT_GLOO
+  return make_gloo(options);
+#else
+  throw InvalidArgument("workers share rows on GPUs here: this build has no Gloo for CPUs");
+#endif
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ struct Group::State {
   Place place;
   intrusive_ptr<c10d::Store> store;
   std::shared_ptr<Watch> watch;
-  intrusive_ptr<c10d::ProcessGroupGloo> process;
+  std::unique_ptr<Wire> wire;
   bool waits = false;  ///< for an exchange that has no end
 
   bool keeps() const { return place.rank == 0 && !place.kept_elsewhere; }
@@ -80,14 +83,7 @@ struct Group::State {
     std::string symptom;
     try {
       const auto work = start();
-      while (!work->isCompleted()) {
-        try {
-          work->wait(kBeat);
-        } catch (const std::exception&) {
-          if (work->isCompleted()) throw;
-          watch->require_well_after_a_beat();
-        }
-      }
+      while (!wire->ends(*work, kBeat)) watch->require_well_after_a_beat();
       work->wait();
     } catch (const IoError&) {
       waits = true;
@@ -99,6 +95,14 @@ struct Group::State {
   }
 };
 
+bool has_nccl() {
+#ifdef CDT_NCCL
+  return true;
+#else
+  return false;
+#endif
+}
+
 Group::Group(const Place& place, const GroupOptions& options) : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.place = place;
@@ -109,12 +113,13 @@ Group::Group(const Place& place, const GroupOptions& options) : state_(std::make
       {place.rank, place.size, options.silence,
        place.kept_elsewhere ? c10::str("the process that has started the ranks, at ", where(place))
                             : c10::str("rank 0, at ", where(place), ",")});
-  const auto wanted = c10d::ProcessGroupGloo::Options::create(options.exchange);
   try {
-    wanted->devices.push_back(make_device(place));
-    s.process = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        c10::make_intrusive<c10d::PrefixStore>("cdt/gloo", s.store), static_cast<int>(place.rank),
-        static_cast<int>(place.size), wanted);
+    s.wire = make_wire(
+        options.device,
+        {place, c10::make_intrusive<c10d::PrefixStore>("cdt/wire", s.store), options.exchange});
+  } catch (const InvalidArgument&) {
+    s.watch->stop();
+    throw;
   } catch (const std::exception& error) {
     s.watch->stop();
     throw IoError(
@@ -124,17 +129,17 @@ Group::Group(const Place& place, const GroupOptions& options) : state_(std::make
 
 Group::~Group() {
   state_->watch->stop();
-  // Its destructor would wait, too.
-  if (state_->waits) state_->process.release();
+  if (state_->waits) state_->wire->abandon();
 }
 
 int64_t Group::rank() const { return state_->place.rank; }
 int64_t Group::size() const { return state_->place.size; }
 
 Tensor Group::sum(const Tensor& part) const {
-  std::vector<Tensor> total{part.detach().to(torch::kCPU, torch::kFloat64, false, /*copy=*/true)};
+  std::vector<Tensor> total{
+      part.detach().to(state_->wire->device(), torch::kFloat64, false, /*copy=*/true)};
   total[0] = total[0].contiguous();
-  state_->exchange([&] { return state_->process->allreduce(total); });
+  state_->exchange([&] { return state_->wire->sum(total); });
   return total[0].to(part.device());
 }
 
@@ -143,11 +148,13 @@ Tensor Group::gather(const Tensor& rows) const {
     std::vector<Tensor> input{own};
     std::vector<std::vector<Tensor>> found(1);
     for (int64_t k = 0; k < size(); ++k) found[0].push_back(torch::empty_like(own));
-    state_->exchange([&] { return state_->process->allgather(found, input); });
+    state_->exchange([&] { return state_->wire->gather(found, input); });
     return found[0];
   };
-  const Tensor own = rows.detach().cpu().contiguous();
-  const Tensor counts = torch::cat(everywhere(torch::full({1}, own.size(0), torch::kInt64)));
+  const Tensor own = rows.detach().to(state_->wire->device()).contiguous();
+  const Tensor counts =
+      torch::cat(everywhere(torch::full({1}, own.size(0), own.options().dtype(torch::kInt64))))
+          .cpu();
   // Pieces of one size travel: the longest, the others with some rows of nothing.
   std::vector<int64_t> shape = own.sizes().vec();
   shape[0] = counts.max().item<int64_t>();

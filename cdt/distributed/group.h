@@ -1,4 +1,5 @@
-/// Ranks on c10d, LibTorch's own engine for processes that work together: Gloo, on CPUs.
+/// Ranks on c10d, LibTorch's own engine for processes that work together: Gloo on CPUs, NCCL on
+/// GPUs.
 #pragma once
 
 #include <cdt/distributed/place.h>
@@ -14,7 +15,12 @@ struct GroupOptions {
   /// How long to wait for all ranks to come, and for one that is alive and does not go on.
   std::chrono::milliseconds arrival{300000};
   std::chrono::milliseconds exchange{1800000};
+  /// Where ranks compute: tensors travel between CPUs by Gloo, between GPUs by NCCL.
+  torch::Device device = torch::kCPU;
 };
+
+/// Whether the build has NCCL.
+bool has_nccl();
 
 /// Whoever of the ranks dies, stops or fails: all others get an IoError that names it, from the
 /// exchange that they wait in, or the next one.
@@ -22,6 +28,7 @@ class Group : public train::Ranks {
  public:
   /// Waits for all ranks.
   /// @throws IoError, naming who is missing, if one does not come in time.
+  /// @throws InvalidArgument if the build has no engine for the device, or as gpu_of.
   explicit Group(const Place& place, const GroupOptions& options = {});
   ~Group() override;
   Group(const Group&) = delete;
@@ -29,7 +36,8 @@ class Group : public train::Ranks {
 
   int64_t rank() const override;
   int64_t size() const override;
-  /// By Gloo's ring: every part of the tensor is added up in one order of the ranks, at one place.
+  /// By Gloo's ring every part of the tensor is added up in one order of the ranks, at one place;
+  /// by NCCL as it does it, each time the same way.
   torch::Tensor sum(const torch::Tensor& part) const override;
   torch::Tensor gather(const torch::Tensor& rows) const override;
   using train::Ranks::sum;

@@ -78,6 +78,7 @@ std::vector<std::string> environment_of(const Place& place) {
       {"RANK", std::to_string(place.rank)},
       {"WORLD_SIZE", std::to_string(place.size)},
       {"LOCAL_WORLD_SIZE", std::to_string(place.local_size)},
+      {"LOCAL_RANK", std::to_string(place.rank)},
       {"MASTER_ADDR", place.address},
       {"MASTER_PORT", std::to_string(place.port)},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
@@ -136,7 +137,7 @@ int launch(const LaunchOptions& options) {
   try {
     for (int64_t k = 0; k < options.workers; ++k) {
       children[static_cast<size_t>(k)] =
-          start({k, options.workers, "127.0.0.1", meeting.port(), true, options.workers});
+          start({k, options.workers, "127.0.0.1", meeting.port(), true, options.workers, k});
     }
   } catch (...) {
     kill_all();

@@ -40,7 +40,19 @@ std::optional<Place> place_in_environment() {
   if (std::getenv("LOCAL_WORLD_SIZE") != nullptr) {
     place.local_size = number_in("LOCAL_WORLD_SIZE", 1, place.size);
   }
+  if (std::getenv("LOCAL_RANK") != nullptr) {
+    place.local_rank = number_in("LOCAL_RANK", 0, place.size - 1);
+  }
   return place;
+}
+
+int64_t gpu_of(const Place& place, int64_t gpus) {
+  CDT_REQUIRE(gpus > 0, "workers on GPUs need one each, and LibTorch finds none on this machine");
+  const int64_t own = place.local_rank.value_or(place.rank % gpus);
+  CDT_REQUIRE(place.local_size <= gpus && own < gpus, "workers need a GPU each: rank ", place.rank,
+              " is the ", own + 1, ". of ", place.local_size, " on this machine, which has ", gpus,
+              "; NCCL refuses two ranks on one GPU. Fewer workers, or --device cpu");
+  return own;
 }
 
 struct Meeting::State {

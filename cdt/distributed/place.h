@@ -16,11 +16,19 @@ struct Place {
   int port = 0;
   /// Whether another process keeps that store: torchrun, or launch. Otherwise rank 0 does.
   bool kept_elsewhere = false;
-  int64_t local_size = 1;  ///< ranks on this machine
+  int64_t local_size = 1;                            ///< ranks on this machine
+  std::optional<int64_t> local_rank = std::nullopt;  ///< among them, if somebody has said
 };
 
-/// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the environment, with LOCAL_WORLD_SIZE and
-/// TORCHELASTIC_USE_AGENT_STORE where they are set; none without RANK and WORLD_SIZE.
+/// The GPU of a rank, of so many on this machine: that of its number among the ranks of the
+/// machine, or else of its rank, modulo their number.
+/// @throws InvalidArgument if there are fewer GPUs than ranks on this machine: NCCL refuses two
+///   ranks on one.
+int64_t gpu_of(const Place& place, int64_t gpus);
+
+/// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the environment, with LOCAL_WORLD_SIZE,
+/// LOCAL_RANK and TORCHELASTIC_USE_AGENT_STORE where they are set; none without RANK and
+/// WORLD_SIZE.
 /// @throws InvalidArgument, naming the variable, if one is missing or is no such number.
 std::optional<Place> place_in_environment();
 

@@ -127,7 +127,6 @@ class Session {
   void require_same_everywhere() const {
     const train::Ranks& ranks = *options_.ranks;
     if (!ranks.several()) return;
-    CDT_REQUIRE(options_.device.is_cpu(), "workers share rows on CPUs, not on ", options_.device);
     ranks.require_same("version of the program", c10::str(kVersion, " ", kRevision));
     ranks.require_same("LibTorch", TORCH_VERSION);
     ranks.require_same("number of threads", std::to_string(torch::get_num_threads()));
@@ -256,7 +255,7 @@ class Session {
     if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
     if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
       run_.training.batch = study::usual_batch(problem, run_.training);
-      if (run_.training.batch > 0) {
+      if (run_.training.batch > 0 && run_.training.form != train::Form::kBatch) {
         call(hooks_.on_note,
              fmt::format("a kernel of {} rows would take long at each step; training by batches of "
                          "{} samples",

@@ -1,5 +1,6 @@
 #include <cdt/core/format.h>
 #include <cdt/study/cost.h>
+#include <cdt/train/batches.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,6 +77,9 @@ std::string to_text(const KernelCost& cost) {
 
 int64_t usual_batch(const Problem& problem, const train::TrainOptions& training) {
   if (!train::is_controlled(training.method)) return 0;
+  if (training.form == train::Form::kBatch) {
+    return train::batch_rows(0, problem.data.x.size(0), problem.data.y.size(1));
+  }
   const bool guarded = training.method == train::Method::kGuarded;
   const bool factors = guarded && !training.learning_rate && dynamics::is_quadratic(training.loss);
   const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;

@@ -23,7 +23,8 @@ std::string to_text(const KernelCost& cost);
 
 /// Samples a step where nobody has chosen: all (0), or so many that a linearization takes a second
 /// or so, if the method linearizes, and the kernel of all samples would take longer than 5 s at
-/// each step (30 s if there is but one), or more memory than `training` allows.
+/// each step (30 s if there is but one), or more memory than `training` allows. By the form batch
+/// the usual number.
 int64_t usual_batch(const Problem& problem, const train::TrainOptions& training);
 
 /// The most training rows whose kernel and spectrum take half a minute at most, within the memory.

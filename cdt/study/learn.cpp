@@ -44,9 +44,9 @@ int64_t usual_members(const Problem& problem, const train::TrainOptions& trainin
   const double pass = r * problem.model->operations_per_sample().step;
   double operations = kEpochsOfAWalk * pass;
   if (training.method == train::Method::kPath) {
-    const train::FormSizes sizes =
-        train::form_sizes(kernel::Model(problem.model), training.loss, all.y.size(0), all.y.size(1),
-                          training.memory_bytes);
+    train::FormSizes sizes = train::form_sizes(kernel::Model(problem.model), training.loss,
+                                               all.y.size(0), all.y.size(1), training.memory_bytes);
+    sizes.batch = training.batch;
     const train::Form form = train::choose_form(training.form, sizes).form;
     const auto n = static_cast<double>(sizes.residuals());
     double width = static_cast<double>(all.x.size(1));

@@ -15,8 +15,7 @@ using train::StepRecord;
 
 void Walk::start(const train::TrainOptions& training, int64_t points) {
   train::TrainOptions wanted = training;
-  const train::Batches batches(rows.x.size(0), wanted.batch, wanted.reshuffle, wanted.seed);
-  steps_a_point = batches.per_epoch();
+  steps_a_point = train::step_batches(wanted, rows.x.size(0), rows.y.size(1)).per_epoch();
   wanted.steps = points * steps_a_point;
   wanted.patience = 0;
   wanted.stop_loss = 0;

@@ -26,10 +26,25 @@ int64_t Batches::id(int64_t step) const {
 torch::Tensor Batches::rows(int64_t step) const {
   if (all()) return {};
   const auto epoch = static_cast<uint64_t>(reshuffle_ ? step / per_epoch_ : 0);
-  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_ + epoch);
-  const torch::Tensor order = torch::randperm(samples_, generator, torch::kInt64);
+  if (!order_.defined() || epoch_ != epoch) {
+    const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_ + epoch);
+    order_ = torch::randperm(samples_, generator, torch::kInt64);
+    epoch_ = epoch;
+  }
   const int64_t first = step % per_epoch_ * size_;
-  return order.narrow(0, first, std::min(size_, samples_ - first));
+  return order_.narrow(0, first, std::min(size_, samples_ - first));
+}
+
+int64_t batch_rows(int64_t told, int64_t samples, int64_t per_sample) {
+  return std::min(samples, told > 0 ? told : std::max<int64_t>(1, kBatchResiduals / per_sample));
+}
+
+Batches step_batches(const TrainOptions& options, int64_t samples, int64_t outputs) {
+  if (options.method == Method::kPath) return {samples, 0, false, options.seed};
+  if (options.form == Form::kBatch) {
+    return {samples, batch_rows(options.batch, samples, outputs), true, options.seed};
+  }
+  return {samples, options.batch, options.reshuffle, options.seed};
 }
 
 }  // namespace cdt::train

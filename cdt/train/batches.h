@@ -1,6 +1,7 @@
 /// Which samples each step sees.
 #pragma once
 
+#include <cdt/train/options.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -27,6 +28,18 @@ class Batches {
   int64_t per_epoch_;
   bool reshuffle_;
   uint64_t seed_;
+  mutable uint64_t epoch_ = 0;   ///< whose order was asked for last, and
+  mutable torch::Tensor order_;  ///< that order
 };
+
+/// Samples of a batch of the form of this name, unless told: kernels of 500 rows, where passes over
+/// a batch cost as much as its kernel.
+inline constexpr int64_t kBatchResiduals = 500;
+/// `told`, or if that is 0 the usual number, of so many samples with k residuals each.
+int64_t batch_rows(int64_t told, int64_t samples, int64_t per_sample);
+
+/// What the steps of a run see. Points of a path see all samples, whatever the form makes of them;
+/// batches of the form of this name are drawn anew each epoch, since nothing of theirs is kept.
+Batches step_batches(const TrainOptions& options, int64_t samples, int64_t outputs);
 
 }  // namespace cdt::train

@@ -108,7 +108,7 @@ void Trainer::restore(const SafeTensors& content) {
   if (epochs_) {
     epochs.emplace(setup_);
     epochs->restore(state);
-    restored->damp(epochs->damping());
+    restored->damp(epochs->share());
   }
   StepRecord pending;
   pending.refreshed = state.count("pending_refreshed");

@@ -19,23 +19,42 @@ bool EpochGuard::holds(const Whole& here) const {
   return step_ < 0 || here.objective <= at_start_.objective;  // not NaN, either
 }
 
-bool EpochGuard::exhausted() const { return failures_ > kMaxFailures; }
+void EpochShare::kept() {
+  failures_ = 0;
+  if (++good_ < kGoodEpochs) return;
+  share_ = std::min(1.0, share_ * kRelease);
+  good_ = 0;
+}
+
+void EpochShare::taken_back() {
+  share_ /= kDamp;
+  good_ = 0;
+  ++failures_;
+}
+
+bool EpochShare::exhausted() const { return failures_ > kMaxFailures; }
+
+void EpochShare::save(SavedState& state) const {
+  state.values["epoch_damping"] = share_;
+  state.values["epoch_good"] = good_;
+  state.values["epoch_failures"] = failures_;
+}
+
+void EpochShare::restore(const SavedState& state) {
+  share_ = state.positive("epoch_damping");
+  good_ = state.count("epoch_good");
+  failures_ = state.count("epoch_failures");
+}
 
 bool EpochGuard::accept(int64_t step, Whole& here) {
   if (step == step_) return true;
   const bool held = holds(here);
   if (held) {
-    if (step_ >= 0 && ++good_ >= kGoodEpochs) {
-      damping_ = std::min(1.0, damping_ * kRelease);
-      good_ = 0;
-    }
-    failures_ = 0;
+    if (step_ >= 0) share_.kept();
     at_start_ = here;
     copy_parameters(setup_->model, start_);
   } else {
-    damping_ /= kDamp;
-    good_ = 0;
-    ++failures_;
+    share_.taken_back();
     rejected_ += step - step_;
     here = at_start_;
     set_parameters(setup_->model, start_);
@@ -48,9 +67,7 @@ void EpochGuard::save(SavedState& state) const {
   state.values["epoch_step"] = step_;
   state.values["epoch_loss"] = at_start_.loss;
   state.values["epoch_objective"] = at_start_.objective;
-  state.values["epoch_damping"] = damping_;
-  state.values["epoch_good"] = good_;
-  state.values["epoch_failures"] = failures_;
+  share_.save(state);
   state.values["epoch_rejected"] = rejected_;
   state.put("epoch", start_);
 }
@@ -59,9 +76,7 @@ void EpochGuard::restore(const SavedState& state) {
   if (!state.values.contains("epoch_step")) return;
   step_ = state.count("epoch_step", -1);
   at_start_ = {state.number("epoch_loss"), state.number("epoch_objective")};
-  damping_ = state.positive("epoch_damping");
-  good_ = state.count("epoch_good");
-  failures_ = state.count("epoch_failures");
+  share_.restore(state);
   rejected_ = state.count("epoch_rejected");
   if (step_ >= 0) start_ = state.tensors_like("epoch", setup_->model.parameters());
 }

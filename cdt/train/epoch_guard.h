@@ -11,6 +11,24 @@
 
 namespace cdt::train {
 
+/// The share of its rates that a step may use, by how epochs went.
+class EpochShare {
+ public:
+  double value() const { return share_; }
+  void kept();
+  void taken_back();
+  /// Too many epochs in a row were taken back.
+  bool exhausted() const;
+
+  void save(SavedState& state) const;
+  void restore(const SavedState& state);
+
+ private:
+  double share_ = 1;
+  int64_t good_ = 0;      ///< epochs in a row that were kept
+  int64_t failures_ = 0;  ///< … taken back
+};
+
 class EpochGuard {
  public:
   explicit EpochGuard(std::shared_ptr<const Setup> setup) : setup_(std::move(setup)) {}
@@ -23,10 +41,8 @@ class EpochGuard {
   const std::vector<torch::Tensor>& start() const { return start_; }  ///< parameters then
   const Whole& at_start() const { return at_start_; }
 
-  /// The share of its rates that a step may use.
-  double damping() const { return damping_; }
-  /// Too many epochs in a row were taken back.
-  bool exhausted() const;
+  double share() const { return share_.value(); }
+  bool exhausted() const { return share_.exhausted(); }
   int64_t rejected() const { return rejected_; }  ///< steps that were taken back
 
   void save(SavedState& state) const;
@@ -38,9 +54,7 @@ class EpochGuard {
   int64_t step_ = -1;  ///< of the last start; −1: none yet
   Whole at_start_;
   std::vector<torch::Tensor> start_;
-  double damping_ = 1;
-  int64_t good_ = 0;      ///< epochs in a row that were kept
-  int64_t failures_ = 0;  ///< … taken back
+  EpochShare share_;
   int64_t rejected_ = 0;
 };
 

@@ -16,6 +16,8 @@ constexpr double kFactorPasses = 12;
 constexpr double kProductPasses = 4;
 constexpr double kSketchProducts = 3;
 constexpr double kFreeProducts = 30;
+/// One by autograd, at some three times the operations of one by factors.
+constexpr double kBatchProducts = 3;
 
 double cubed(double n) { return n * n * n; }
 
@@ -43,6 +45,7 @@ FormSizes form_sizes(const Setup& setup, int64_t step) {
   FormSizes sizes = form_sizes(setup.model, setup.options.loss, samples, setup.data.y.size(1),
                                setup.options.memory_bytes);
   sizes.ranks = setup.data.ranks->size();
+  sizes.batch = setup.options.batch;
   return sizes;
 }
 
@@ -65,6 +68,13 @@ FormCost form_cost(Form form, const FormSizes& sizes) {
     case Form::kSketch: {
       FormCost cost = dense(std::min(n, static_cast<double>(kSketchResiduals)));
       cost.operations += kFactorPasses * r * P + kSketchProducts * products;
+      return cost;
+    }
+    case Form::kBatch: {
+      const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
+      FormCost cost = dense(rows);
+      cost.operations =
+          cost.operations * n / rows + kFactorPasses * r * P + kBatchProducts * products;
       return cost;
     }
     default:
@@ -93,6 +103,10 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
                 fmt::format("{:.3g}", needed.bytes * 1e-6), " MB for its matrices, and memory is ",
                 sizes.memory_bytes >> 20, " MB: more memory, or form auto");
     choice.why = "asked for";
+    if (wanted == Form::kBatch) {
+      choice.batch_rows = sizes.batch_samples();
+      choice.why = fmt::format("asked for, {} rows at a time", choice.batch_rows);
+    }
     return choice;
   }
   if (!sizes.one_row_kernel) {
@@ -130,6 +144,9 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
 
 FormChoice choose_form(Form wanted, const FormSizes& sizes) {
   const FormChoice choice = choose_for_one(wanted, sizes);
+  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kBatch,
+              "form batch goes through all rows one batch after another, which workers cannot "
+              "share: leave them out, or choose form primal, sketch or free");
   CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "form dual (", choice.why,
               ") has one kernel of all rows, which workers cannot share: leave them out, or choose "
               "form primal, sketch or free");

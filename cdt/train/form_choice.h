@@ -18,8 +18,10 @@ struct FormSizes {
   bool one_row_kernel = true;  ///< one D for all samples: K costs a row of Θ a residual
   int64_t memory_bytes = int64_t{2} << 30;
   int64_t ranks = 1;  ///< that share the samples
+  int64_t batch = 0;  ///< samples of a batch, of the form of batches; 0: the usual number
 
   int64_t residuals() const { return samples * per_sample; }
+  int64_t batch_samples() const { return batch_rows(batch, samples, per_sample); }
 };
 /// Of so many samples in all, with n_L outputs each.
 FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t samples,
@@ -27,7 +29,7 @@ FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t sa
 /// Of what step k of a run sees, on all ranks.
 FormSizes form_sizes(const Setup& setup, int64_t step = 0);
 
-/// Of one step of each form.
+/// Of one step of each form; of batches, an epoch.
 struct FormCost {
   double operations = 0;  ///< those in float64 count twice
   double bytes = 0;       ///< of matrices
@@ -37,6 +39,7 @@ FormCost form_cost(Form form, const FormSizes& sizes);
 struct FormChoice {
   Form form = Form::kAuto;
   int64_t sketch_rows = 0;  ///< to begin with
+  int64_t batch_rows = 0;   ///< of the form batch
   std::string why;          ///< in words
 };
 
@@ -44,8 +47,9 @@ struct FormChoice {
 /// parameters, if that takes at most kExactIsWorth times the operations of a sketch; else the
 /// sketch. Of several classes, where a sketch has few rows for its residuals, products alone.
 /// Matrices must fit the memory.
-/// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual and rows
-///   are shared by several ranks.
+/// kBatch is never chosen unasked: its steps promise nothing, and only whole epochs are judged.
+/// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual or
+///   kBatch and rows are shared by several ranks.
 FormChoice choose_form(Form wanted, const FormSizes& sizes);
 
 /// Of the next sketch where products of this one ran out: as many rows again, up to

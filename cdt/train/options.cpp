@@ -17,11 +17,12 @@ constexpr Names<Schedule::Kind, 5> kSchedules{{{"constant", Schedule::Kind::kCon
                                                {"exponential", Schedule::Kind::kExponential},
                                                {"cosine", Schedule::Kind::kCosine},
                                                {"step", Schedule::Kind::kStep}}};
-constexpr Names<Form, 5> kForms{{{"auto", Form::kAuto},
+constexpr Names<Form, 6> kForms{{{"auto", Form::kAuto},
                                  {"dual", Form::kDual},
                                  {"primal", Form::kPrimal},
                                  {"free", Form::kFree},
-                                 {"sketch", Form::kSketch}}};
+                                 {"sketch", Form::kSketch},
+                                 {"batch", Form::kBatch}}};
 
 }  // namespace
 
@@ -149,8 +150,9 @@ void require_path(const TrainOptions& options) {
               options.path.factor);
   CDT_REQUIRE(options.loss != dynamics::Loss::kMae,
               "a path needs a loss with curvature, and the mean absolute error has no curvature");
-  CDT_REQUIRE(options.batch == 0, "a path takes all samples at once, not batches of ",
-              options.batch);
+  CDT_REQUIRE(options.batch == 0 || options.form == Form::kBatch,
+              "a path takes all samples at once, not batches of ", options.batch,
+              ", but by the form batch");
   CDT_REQUIRE(options.weight_decay == 0,
               "a path has a decay of its own, towards the start; weight decay must be 0, not ",
               options.weight_decay);

@@ -80,8 +80,9 @@ enum class Form {
   kPrimal,  ///< the Gram matrix of the parameters, summed over rows
   kFree,    ///< conjugate gradients, no matrix
   kSketch,  ///< conjugate gradients steered by the kernel of some rows
+  kBatch,   ///< kernels of batches, one after another, with a momentum (batch_momentum.h)
 };
-/// "auto", "dual", "primal", "free" or "sketch".
+/// "auto", "dual", "primal", "free", "sketch" or "batch".
 /// @throws InvalidArgument on another name.
 Form parse_form(std::string_view name);
 std::string to_string(Form form);
@@ -120,7 +121,7 @@ struct TrainOptions {
   PathOptions path;         ///< of the method of this name
   Form form = Form::kAuto;  ///< of its steps, and of guarded ones at their own rate
   double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective
-  int64_t batch = 0;        ///< samples a step; 0 takes all
+  int64_t batch = 0;        ///< samples a step; 0 takes all, by the form batch the usual number
   bool reshuffle = false;  ///< new batches each epoch; otherwise they recur, with their controllers
   uint64_t seed = 1;       ///< of the batches
 

@@ -11,6 +11,9 @@ using torch::Tensor;
 
 namespace {
 
+/// Of the form of batches, whose rows are many.
+constexpr int64_t kRowsAtOnce = int64_t{1} << 15;
+
 const TrainOptions& checked(const TrainOptions& options) {
   require_valid(options);
   return options;
@@ -37,7 +40,7 @@ Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_
       options(checked(options_)),
       data(prepare(std::move(data_), model, options)),
       objective(options.loss, smoothing_of(options)),
-      batches(data.x.size(0), options.batch, options.reshuffle, options.seed),
+      batches(step_batches(options, data.x.size(0), data.y.size(1))),
       engine(engine_ ? std::move(engine_) : std::make_shared<kernel::GraphEngine>(model)) {
   require_shareable();
   samples = static_cast<int64_t>(data.ranks->sum(static_cast<double>(data.x.size(0))));
@@ -59,7 +62,7 @@ void Setup::require_shareable() const {
     refuse("of guarded training on classes");
   }
   if (options.weight_decay > 0) refuse("with weight decay");
-  if (!batches.all()) refuse("in batches");
+  if (!batches.all() || options.form == Form::kBatch) refuse("in batches");
 }
 
 Tensor Setup::inputs(int64_t step) const { return rows_of(data.x, batches.rows(step)); }
@@ -68,18 +71,28 @@ Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(s
 Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows(step)); }
 
 Pass Setup::forward(int64_t step) const {
-  Pass pass;
+  Pass pass = forward(batches.rows(step));
   pass.batch = batches.id(step);
-  const Tensor rows = batches.rows(step);
+  return pass;
+}
+
+Pass Setup::forward(const Tensor& rows) const {
+  Pass pass;
   pass.x = rows_of(data.x, rows);
   pass.labels = rows_of(data.y, rows);
-  pass.step = engine->forward(pass.x, traits_of(options.method).use);
-  const Tensor outputs = pass.step->outputs();
+  pass.weights = weights_of(data, rows);
+  Tensor outputs;
+  if (options.form == Form::kBatch) {
+    outputs = evaluate(pass.x);
+  } else {
+    pass.step = engine->forward(pass.x, traits_of(options.method).use);
+    outputs = pass.step->outputs();
+  }
   const auto shape = pass.labels.sizes();
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
               "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
   pass.values = outputs.reshape(shape).to(torch::kFloat64);
-  const Measured here = measured_together(pass.values, pass.labels, weights_of(data, rows));
+  const Measured here = measured_together(pass.values, pass.labels, pass.weights);
   pass.found = here.found;
   pass.objective = here.objective;
   return pass;
@@ -122,9 +135,17 @@ Measured Setup::measured_of(std::span<const double> numbers, int64_t rows, int64
   return {found, found.objective + penalty};
 }
 
+Tensor Setup::evaluate(const Tensor& x) const {
+  const torch::NoGradGuard no_graph;
+  if (options.form != Form::kBatch || x.size(0) <= kRowsAtOnce) return engine->evaluate(x);
+  std::vector<Tensor> parts;
+  for (const Tensor& part : x.split(kRowsAtOnce)) parts.push_back(engine->evaluate(part));
+  return torch::cat(parts);
+}
+
 Whole Setup::whole() const {
   const torch::NoGradGuard no_graph;
-  const Tensor outputs = engine->evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
+  const Tensor outputs = evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
   const Measured here = measured_together(outputs, data.y, weights_of(data, {}));
   return {here.found.loss, here.objective};
 }

@@ -14,9 +14,10 @@ namespace cdt::train {
 struct Pass {
   int64_t batch = 0;
   torch::Tensor x;
-  std::unique_ptr<kernel::StepPass> step;
-  torch::Tensor values;  ///< ŷ [b, n_L], float64
-  torch::Tensor labels;  ///< y [b, n_L], float64
+  std::unique_ptr<kernel::StepPass> step;  ///< none of the form of batches, which takes its own
+  torch::Tensor values;                    ///< ŷ [b, n_L], float64
+  torch::Tensor labels;                    ///< y [b, n_L], float64
+  torch::Tensor weights;                   ///< of the errors [b·n_L]; undefined: all 1
   Assessment found;
   double objective = 0;  ///< of these samples, weights, smoothing and weight decay included
 
@@ -51,6 +52,8 @@ struct Setup {
   /// The pass of step k, at the present parameters.
   /// @throws InvalidArgument if the model's outputs are not shaped like the labels.
   Pass forward(int64_t step) const;
+  /// The same of some samples, [b] of int64; undefined: all.
+  Pass forward(const torch::Tensor& rows) const;
   double loss_of(const torch::Tensor& x, const torch::Tensor& y) const;
   Whole whole() const;
   /// All that there is to read of outputs at the present parameters, [k] float64 on the device; and
@@ -84,6 +87,8 @@ struct Setup {
 
  private:
   void require_shareable() const;
+  /// ŷ as the model shapes it, nothing kept for a step.
+  torch::Tensor evaluate(const torch::Tensor& x) const;
   Measured measured_of(std::span<const double> numbers, int64_t samples, int64_t outputs) const;
 };
 

@@ -13,7 +13,8 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options,
           std::make_shared<Setup>(std::move(model), std::move(data), options, std::move(engine))),
       method_(traits_of(options.method).make(setup_)),
       rules_(options) {
-  if (traits_of(options.method).guarded && !setup_->batches.all()) epochs_.emplace(setup_);
+  const bool by_batches = !setup_->batches.all() || options.form == Form::kBatch;
+  if (traits_of(options.method).guarded && by_batches) epochs_.emplace(setup_);
   stride_by({});
 }
 
@@ -56,7 +57,7 @@ void Trainer::look_back(Pass& pass, StepRecord& row) {
   Whole here;
   if (!lost) here = {row.train_loss, row.objective};
   const bool kept = epochs_->accept(step_, here);
-  method_->damp(epochs_->damping());
+  method_->damp(epochs_->share());
   if (kept) return;
   pending_.rejected += epochs_->rejected() - before;
   pass = setup_->forward(step_);

@@ -1,5 +1,6 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/train/linearizer.h>
+#include <cdt/train/methods/batchwise.h>
 #include <cdt/train/methods/guarded.h>
 
 #include <array>
@@ -220,6 +221,7 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
 }  // namespace
 
 std::unique_ptr<StepMethod> make_guarded(std::shared_ptr<const Setup> setup) {
+  if (setup->options.form == Form::kBatch) return make_batchwise(std::move(setup));
   return std::make_unique<Guarded>(std::move(setup));
 }
 

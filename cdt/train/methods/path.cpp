@@ -1,3 +1,5 @@
+#include <cdt/train/batch_momentum.h>
+#include <cdt/train/epoch_guard.h>
 #include <cdt/train/form_choice.h>
 #include <cdt/train/methods/path.h>
 #include <cdt/train/ridge.h>
@@ -21,10 +23,11 @@ constexpr double kFirstDamping = 1;
 constexpr double kDampingGrowth = 4;
 constexpr double kDampingKept = 0.25;
 constexpr double kLeastDamping = 0.2;
-/// Of a sketch, whose linearization takes many passes over the rows. Points lie further apart, the
-/// decay falling as in so many others; a step that fails is first tried shorter, a pass each; and
-/// where that was needed, the next steps are damped by so much of τ, or twice as much as this one.
-constexpr double kSketchStride = 2;
+/// Of a sketch and of batches, whose points take many passes over the rows: they lie further apart,
+/// the decay falling as in so many others.
+constexpr double kWideStride = 2;
+/// Of a sketch: a step that fails is first tried shorter, a pass each; and where that was needed,
+/// the next steps are damped by so much of τ, or twice as much as this one.
 constexpr int kShortenings = 2;
 constexpr double kDampingOfShort = 0.3;
 constexpr double kGrowthOfShort = 2;
@@ -51,6 +54,9 @@ class DecayPath : public StepMethod {
     state.values["damping"] = mu_;
     state.values["mean_eigenvalue"] = mean_eigenvalue_;
     state.put("start", start_);
+    if (choice_.form != Form::kBatch) return;
+    momentum_.save(state);
+    share_.save(state);
   }
   void restore(const SavedState& state) override {
     const double tau = state.number("tau");
@@ -64,6 +70,9 @@ class DecayPath : public StepMethod {
     mu_ = damping;
     mean_eigenvalue_ = mean;
     start_ = std::move(start);
+    if (choice_.form != Form::kBatch) return;
+    momentum_.restore(state, setup_->model);
+    share_.restore(state);
   }
 
  private:
@@ -85,7 +94,14 @@ class DecayPath : public StepMethod {
     }
     return square;
   }
+  /// Of the samples of a pass, at the present parameters.
+  RidgeProblem problem_of(const Pass& pass) const;
   std::unique_ptr<RidgeForm> linearize(int64_t step, const Pass& pass) const;
+  /// From here on decays have a start; noted with the objective in the row of a point.
+  void begin_point(double mean_eigenvalue, const Pass& pass, StepRecord& row);
+  Advance advance_by_batches(int64_t step, Pass& pass, StepRecord& row);
+  /// An epoch at the present decay and share; false where batches were driven out of all bounds.
+  bool take_epoch(int64_t step, const Batches& batches);
   /// θ ← θ + δ
   void move(Pass& pass, const RidgeStep& step) const;
   /// Of all rows it would be exact.
@@ -98,7 +114,8 @@ class DecayPath : public StepMethod {
   }
   /// After an accepted step.
   void next_decay() {
-    tau_ *= std::pow(setup_->options.path.factor, sketches() ? kSketchStride : 1);
+    tau_ *= std::pow(setup_->options.path.factor,
+                     sketches() || choice_.form == Form::kBatch ? kWideStride : 1);
     if (mu_ < kLeastDamping * tau_) mu_ = 0;
   }
 
@@ -108,6 +125,8 @@ class DecayPath : public StepMethod {
   double tau_ = kUnknown;
   double mu_ = 0;               ///< the guard's damping
   double mean_eigenvalue_ = 0;  ///< of the last kernel
+  BatchMomentum momentum_;      ///< of the form of batches, and the share of its rates
+  EpochShare share_;
   int64_t linearizations_ = 0;
   int64_t rejected_ = 0;
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
@@ -131,34 +150,81 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
   wanted.sketch_rows = choice_.sketch_rows;
   wanted.least_gain = kLeastGain;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);  // other rows at each point
+  return make_form(choice_.form, problem_of(pass), wanted);
+}
+
+RidgeProblem DecayPath::problem_of(const Pass& pass) const {
+  const torch::NoGradGuard no_graph;
   std::vector<Tensor> moved;
-  {
-    const torch::NoGradGuard no_graph;
-    for (size_t i = 0; i < start_.size(); ++i) {
-      moved.push_back(setup_->model.parameters()[i] - start_[i]);
-    }
+  for (size_t i = 0; i < start_.size(); ++i) {
+    moved.push_back(setup_->model.parameters()[i] - start_[i]);
   }
-  return make_form(
-      choice_.form,
-      {setup_->model, pass.x,
-       residuals_of(setup_->objective, pass.values, pass.labels, setup_->weights(step)),
-       moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved), setup_->data.ranks},
-      wanted);
+  return {setup_->model, pass.x,
+          residuals_of(setup_->objective, pass.values, pass.labels, pass.weights),
+          moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved), setup_->data.ranks};
+}
+
+void DecayPath::begin_point(double mean_eigenvalue, const Pass& pass, StepRecord& row) {
+  mean_eigenvalue_ = mean_eigenvalue;
+  if (start_.empty()) {
+    copy_parameters(setup_->model, start_);
+    tau_ = setup_->options.path.start * mean_eigenvalue;
+  }
+  row.decay = tau_;
+  row.objective = pass.objective + penalty();
+}
+
+bool DecayPath::take_epoch(int64_t step, const Batches& batches) {
+  const RidgeOptions wanted = batch_options(*setup_);
+  const BatchRates rates = BatchRates().at(share_.value());
+  const auto all = static_cast<double>(setup_->samples);
+  for (int64_t k = 0; k < batches.per_epoch(); ++k) {
+    const Pass pass = setup_->forward(batches.rows(step * batches.per_epoch() + k));
+    if (!std::isfinite(pass.objective)) return false;
+    const double part = static_cast<double>(pass.x.size(0)) / all;
+    momentum_.take(problem_of(pass), tau_ * part, rates, wanted);
+    ++linearizations_;
+  }
+  return true;
+}
+
+/// A point is an epoch, and what judges it is the objective of all samples.
+Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row) {
+  const Batches batches(setup_->samples, choice_.batch_rows, /*reshuffle=*/true,
+                        setup_->options.seed);
+  if (start_.empty()) {
+    const Pass first = setup_->forward(batches.rows(0));
+    mean_eigenvalue_ = make_dual(problem_of(first), batch_options(*setup_))->mean_eigenvalue();
+  }
+  begin_point(mean_eigenvalue_, pass, row);
+  row.refreshed += batches.per_epoch();
+  if (!(tau_ > 0) || !std::isfinite(tau_)) return {.end = Outcome::kFloor, .next = {}};
+  copy_parameters(setup_->model, saved_);
+  while (!share_.exhausted()) {
+    if (take_epoch(step, batches)) {
+      Pass next = setup_->forward(step);
+      if (next.objective + penalty() <= row.objective) {
+        share_.kept();
+        next_decay();
+        return {.end = {}, .next = std::move(next)};
+      }
+    }
+    set_parameters(setup_->model, saved_);
+    momentum_.forget();
+    share_.taken_back();
+    ++row.rejected;
+    ++rejected_;
+  }
+  return {.end = Outcome::kFloor, .next = {}};
 }
 
 Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
-  const TrainOptions& options = setup_->options;
+  if (choice_.form == Form::kBatch) return advance_by_batches(step, pass, row);
   std::unique_ptr<RidgeForm> ridge = linearize(step, pass);
-  mean_eigenvalue_ = ridge->mean_eigenvalue();
   ++linearizations_;
   ++row.refreshed;
-  if (start_.empty()) {
-    copy_parameters(setup_->model, start_);
-    tau_ = options.path.start * ridge->mean_eigenvalue();
-  }
-  row.decay = tau_;
+  begin_point(ridge->mean_eigenvalue(), pass, row);
   row.freedom = ridge->freedom(tau_);
-  row.objective = pass.objective + penalty();
   const double before = row.objective;
   const double pass_objective = pass.objective;
   // A kernel that is zero, or rounding where a decay was: nothing moves any more.

@@ -1,0 +1,84 @@
+#include <cdt/core/error.h>
+#include <cdt/kernel/products.h>
+#include <cdt/train/batch_momentum.h>
+
+#include <cmath>
+
+namespace cdt::train {
+
+using torch::Tensor;
+
+namespace {
+
+/// Once λ exceeds the norm of what rounding has added, there is a factor.
+constexpr double kMoreDamping = 4;
+constexpr int kMostTries = 40;
+
+/// a·x, or nothing of nothing.
+Tensor scaled(const Tensor& x, double a) { return x.defined() ? a * x : x; }
+Tensor sum(const Tensor& x, const Tensor& y) {
+  if (!x.defined() || !y.defined()) return x.defined() ? x : y;
+  return x + y;
+}
+
+}  // namespace
+
+BatchRates BatchRates::at(double share) const {
+  return {momentum, damping / std::sqrt(share), rate * std::sqrt(share)};
+}
+
+RidgeOptions batch_options(const Setup& setup) {
+  RidgeOptions options;
+  options.memory_bytes = setup.options.memory_bytes;
+  options.accumulate = setup.model.dtype();
+  return options;
+}
+
+const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const BatchRates& rates,
+                                  const RidgeOptions& options) {
+  const torch::ScalarType dtype = batch.model.dtype();
+  ShiftedFactor kernel(residual_kernel(batch.model, batch.x, batch.residuals, options));
+  mean_eigenvalue_ = kernel.matrix().diagonal().mean().item<double>();
+  if (!std::isfinite(mean_eigenvalue_)) {
+    throw NumericalError("the kernel of a batch is not finite");
+  }
+  double lambda = rates.damping * mean_eigenvalue_;
+  if (!(lambda + decay > 0)) lambda = 1;  // no output moves: neither does the network
+  for (int tries = 0; tries < kMostTries; ++tries, lambda *= kMoreDamping) {
+    const double whole = decay + lambda;
+    const Tensor c = sum(scaled(batch.displacement, decay / whole),
+                         scaled(phi_, lambda * rates.momentum / whole));
+    Tensor e = batch.residuals.e;
+    if (c.defined()) {
+      e = e -
+          batch.residuals.to_residuals(kernel::jacobian_vector_product(batch.model, batch.x, c));
+    }
+    const Tensor u = kernel.solve(e, whole);
+    if (!u.defined()) continue;
+    const Tensor seed = batch.residuals.to_outputs(u).to(dtype);
+    phi_ = sum(c, kernel::vector_jacobian_product(batch.model, batch.x, seed));
+    return phi_;
+  }
+  throw NumericalError("the kernel of a batch has no factor however strong the damping");
+}
+
+void BatchMomentum::take(const RidgeProblem& batch, double decay, const BatchRates& rates,
+                         const RidgeOptions& options) {
+  move_parameters(batch.model, -rates.rate * next(batch, decay, rates, options));
+}
+
+void BatchMomentum::save(SavedState& state) const {
+  state.values["has_direction"] = phi_.defined();
+  if (phi_.defined()) state.tensors["direction"] = phi_.clone();
+}
+
+void BatchMomentum::restore(const SavedState& state, const kernel::Model& model) {
+  phi_ = Tensor();
+  if (!state.flag("has_direction")) return;
+  const auto like =
+      torch::empty({model.parameter_count()},
+                   torch::TensorOptions().dtype(model.dtype()).device(model.device()));
+  phi_ = state.tensor_like("direction", like);
+}
+
+}  // namespace cdt::train

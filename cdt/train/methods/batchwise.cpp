@@ -1,0 +1,66 @@
+#include <cdt/core/error.h>
+#include <cdt/train/batch_momentum.h>
+#include <cdt/train/form_choice.h>
+#include <cdt/train/methods/batchwise.h>
+
+namespace cdt::train {
+namespace {
+
+class Batchwise : public StepMethod {
+ public:
+  explicit Batchwise(std::shared_ptr<const Setup> setup)
+      : setup_(std::move(setup)), choice_(choose_form(Form::kBatch, form_sizes(*setup_))) {
+    CDT_REQUIRE(!setup_->data.sample_weights.defined() && !setup_->data.output_weights.defined(),
+                "a form of guarded steps goes without weights of samples or outputs, which need "
+                "all modes of the kernel");
+  }
+
+  Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
+    BatchRates rates = BatchRates().at(share_);
+    rates.rate *= setup_->factor(step);
+    momentum_.take({setup_->model,
+                    pass.x,
+                    residuals_of(setup_->objective, pass.values, pass.labels, pass.weights),
+                    {}},
+                   /*decay=*/0, rates, batch_options(*setup_));
+    row.learning_rate = rates.rate;
+    ++row.refreshed;
+    ++steps_;
+    return {};
+  }
+
+  double learning_rate() const override { return steps_ > 0 ? BatchRates().rate : kUnknown; }
+  int64_t linearizations() const override { return steps_; }
+  FormUsed form() const override { return {choice_.form, choice_.why}; }
+  /// A direction that led uphill is of no further use.
+  void damp(double share) override {
+    if (share < share_) momentum_.forget();
+    share_ = share;
+  }
+
+  void save(SavedState& state) const override {
+    momentum_.save(state);
+    state.values["linearizations"] = steps_;
+    state.values["share"] = share_;
+  }
+  void restore(const SavedState& state) override {
+    momentum_.restore(state, setup_->model);
+    steps_ = state.count("linearizations");
+    share_ = state.positive("share");
+  }
+
+ private:
+  std::shared_ptr<const Setup> setup_;
+  FormChoice choice_;
+  BatchMomentum momentum_;
+  double share_ = 1;  ///< of its rates, as the guard of epochs has it
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<StepMethod> make_batchwise(std::shared_ptr<const Setup> setup) {
+  return std::make_unique<Batchwise>(std::move(setup));
+}
+
+}  // namespace cdt::train
