@@ -96,6 +96,10 @@ Factors CheckedFactors::factors_of(const Tensor& x, const Block& block) {
                       block.first + factors.coupled_sample);
   }
   require_same_outputs(x, block.first, factors);
+  if (options_.replay == NtkOptions::Replay::kChecked && block.samples == x.size(0) &&
+      block.outputs == width_) {
+    pulled_back_ = factors.pulled_back;
+  }
   if (block.samples > 1) {
     checks_.beside(model_.device(), [this, x, block, factors] {
       require_same_alone(x, block.first + block.samples - 1, factors);
@@ -170,12 +174,13 @@ BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_
   seen_[{x.unsafeGetTensorImpl(), 0}] = cost.outputs;
   width_ = cost.outputs.size(1);
   plan_ = plan_blocks(cost, samples, options_.memory_bytes, blocks_at_a_time);
+  plan_bytes_ = plan_.samples * cost.bytes(plan_.outputs, 1);
   return plan_;
 }
 
 void CheckedFactors::remember_plan() const {
   if (plan_known_ || !sample_dimensions_ || !plan_is_usual()) return;
-  model_.plans().keep(plan_key_, {plan_, width_, *sample_dimensions_});
+  model_.plans().keep(plan_key_, {plan_, plan_bytes_, width_, *sample_dimensions_});
 }
 
 void CheckedFactors::require_same_width(const Tensor& x) {
