@@ -88,7 +88,7 @@ Steered QuadraticFeedback::steer(const Tensor& outputs) {
   }
   const Tensor error = outputs.reshape({-1}) - labels_;
   const Tensor steered = matrix_.mv(error);
-  return {steered * gradient_factor_, steered - error};
+  return {steered * gradient_factor_, [steered, error] { return steered - error; }};
 }
 
 double QuadraticFeedback::merit(const Tensor& modal) const {

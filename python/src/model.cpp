@@ -18,7 +18,7 @@ py::object call_or_record(const py::function& forward, const Tensor& x) {
     return forward(x);
   } catch (const PythonError& error) {
     if (!error.matches(PyExc_RuntimeError)) throw;
-    throw c10::Error(error.what(), "");
+    C10_THROW_ERROR(Error, error.what());
   }
 }
 
