@@ -38,11 +38,13 @@ PlanKey key_of(const Model& model, const Tensor& x, const NtkOptions& options) {
 RecordedKernel::RecordedKernel(const Model& model, const Tensor& x, const NtkOptions& options,
                                int64_t width)
     : options_(options),
-      model_(checked() ? outside_.hold_those_of(model) : model.without_plans()),
+      plain_(model.without_plans()),
+      model_(checked() ? outside_.hold_those_of(plain_) : plain_),
       x_(x.clone()),
       parameters_(detached(model.parameters())) {
   options_.progress = nullptr;
   factor_options_.accumulate = options.accumulate;
+  factor_options_.passes_aside = true;
   factor_options_.probe =
       make_probe(options.seed, x.size(0), width,
                  model.parameters().front().detach().options().requires_grad(false));
@@ -67,7 +69,7 @@ void RecordedKernel::assemble() {
 /// host is ahead.
 Comparison RecordedKernel::with_autograd() const {
   PendingChecks dropped;  // the replay has its own
-  const Tensor outputs = differentiable_outputs(model_, x_, dropped);
+  const Tensor outputs = differentiable_outputs(plain_, x_, dropped);
   if (outputs.sizes() != found_.outputs.sizes()) throw StalePlan();
   std::vector<Tensor> found =
       gradients_at(model_.parameters(), outputs, factor_options_.probe, Graph::kFreed);

@@ -37,7 +37,8 @@ class RecordedKernel {
 
   NtkOptions options_;
   OutsideTensors outside_;
-  Model model_;
+  Model plain_;  ///< the model
+  Model model_;  ///< the same, as it is recorded
   torch::Tensor x_;
   std::vector<torch::Tensor> parameters_;  ///< as they were: where they lie, and in which shape
   FactorOptions factor_options_;

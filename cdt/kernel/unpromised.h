@@ -51,7 +51,7 @@ class Comparison {
   bool agree() const;
 
  private:
-  std::optional<torch::Tensor> norms_;  ///< [2, k]: of differences, of what was expected
+  std::optional<torch::Tensor> norms_;  ///< [2k]: of differences, then of what was expected
   torch::ScalarType dtype_ = torch::kFloat32;
 };
 
