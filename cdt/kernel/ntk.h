@@ -31,8 +31,8 @@ struct NtkOptions {
   /// Of the random weights in the self-check.
   uint64_t seed = 1;
 
-  /// Whether kernels on a GPU, after the third of a shape, are replayed as a CUDA graph, with all
-  /// checks but those that watch the operators; the model keeps its memory.
+  /// Whether kernels on a GPU, after some of one shape in a row, are replayed as a CUDA graph, with
+  /// all checks but those that watch the operators; the model keeps its memory.
   /// kChecked: beside each replay the model is evaluated and differentiated once. Unless its
   /// outputs and Jᵀv, v the random weights of the self-check, are those of the recording, the
   /// kernel is made anew. Recorded are models of LibTorch's own derivatives, without hooks, that

@@ -52,6 +52,7 @@ class PlanMemory {
   struct Recorded {
     std::mutex in_use;
     std::unique_ptr<RecordedKernel> kernel;
+    PlanKey asked;             ///< of the latest kernel
     int64_t contradicted = 0;  ///< how often the model was no longer what was recorded
     bool unfit = false;        ///< the model cannot be recorded
   };

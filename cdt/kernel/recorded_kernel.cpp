@@ -3,6 +3,7 @@
 #include <cdt/kernel/recorder.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cdt::kernel {
 namespace {
@@ -102,7 +103,8 @@ std::optional<Ntk> replayed_ntk(const Model& model, const Tensor& x, const NtkOp
       options.path != NtkOptions::Path::kAuto) {
     return std::nullopt;
   }
-  const auto known = model.plans().find(key_of(model, x, options));
+  const PlanKey key = key_of(model, x, options);
+  const auto known = model.plans().find(key);
   if (!known || known->blocks.samples < x.size(0) || known->blocks.outputs < known->width) {
     return std::nullopt;
   }
@@ -112,8 +114,11 @@ std::optional<Ntk> replayed_ntk(const Model& model, const Tensor& x, const NtkOp
   const std::unique_lock mine(memory.in_use, std::try_to_lock);
   if (!mine) return std::nullopt;  // another thread is at it
   if (checked && (memory.unfit || memory.contradicted >= kMostContradictions)) return std::nullopt;
+  // A recording is worth its while for the same shape again and again, not for shapes by turns.
+  const bool again = std::exchange(memory.asked, key) == key;
   try {
     if (!memory.kernel || !memory.kernel->fits(model, x, options)) {
+      if (checked && !again) return std::nullopt;
       memory.kernel.reset();
       memory.unfit = checked && !can_be_recorded(model, x);
       if (memory.unfit) return std::nullopt;

@@ -68,7 +68,7 @@ def test_kernels(device):
 
 
 def test_repeated_kernels(device):
-    """Replayed on a GPU from the fourth on, at the parameters and samples of each call."""
+    """Replayed on a GPU after the first few, at the parameters and samples of each call."""
     for make, x in CASES:
         model = make().to(device)
         for call in range(6):
@@ -128,7 +128,7 @@ def test_kernels_of_a_module_that_changes(device):
         torch.manual_seed(4)
         model = Changing().double().to(device)
         live = sum(p.sum() for p in model.parameters())  # a graph of the user's own
-        for call in range(6):
+        for call in range(7):
             found = cdt.ntk(model, x)
             assert relative_error(found, jacobian_kernel(model, x)) < 1e-11, call
         dict(changes(model))[name]()
@@ -142,13 +142,19 @@ def test_kernels_of_a_module_that_changes(device):
 def test_replayed_kernels_call_the_module_once(device):
     model, x = Changing().double().to(device), CASES[0][1].to(device)
     calls = []
-    for repeatable in [None] * 6 + [False] * 2:
+    for repeatable in [None] * 7 + [False] * 2:
         model.calls = 0
         cdt.ntk(model, x, repeatable=repeatable)
         calls.append(model.calls)
     # Made: all samples and the last one by itself. Replayed: all samples, to see that they are as recorded.
     assert calls[-2:] == [2, 2]
-    assert calls[4:6] == ([1, 1] if device == "cuda" else [2, 2])
+    assert calls[5:7] == ([1, 1] if device == "cuda" else [2, 2])
+    model, calls = Changing().double().to(device), []
+    for x in [CASES[0][1].to(device), CASES[0][1][:5].to(device)] * 4:
+        model.calls = 0
+        cdt.ntk(model, x)
+        calls.append(model.calls)
+    assert calls[2:] == [2] * 6  # shapes by turns are not worth recording
 
 
 class Branching(nn.Module):
