@@ -85,7 +85,7 @@ int run(int argc, char** argv) {
   Problem problem = problem_of(name);
   problem.move_to(device, torch::kFloat32);
   cdt::kernel::NtkOptions options;
-  options.repeatable = true;
+  options.replay = cdt::kernel::NtkOptions::Replay::kPromised;
   double wall = 1e9, processor = 1e9;
   Tensor theta;
   constexpr int kWarmUp = 5;  // on a GPU the fourth one is recorded

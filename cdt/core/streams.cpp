@@ -44,8 +44,13 @@ void Aside::run(const std::function<void()>& work) {
   work();
 }
 
+void Aside::wait() {
+  if (busy_) follow(*outside_, *inside_);
+}
+
 void Aside::join() {
-  if (std::exchange(busy_, false)) follow(*outside_, *inside_);
+  wait();
+  busy_ = false;
 }
 
 }  // namespace cdt

@@ -30,6 +30,8 @@ class Aside {
   /// After all that was asked for so far, beside what is asked for next. The tensors that it uses
   /// must live until it is joined.
   void run(const std::function<void()>& work);
+  /// What is asked for next follows what was run so far; more may be run.
+  void wait();
   /// What is asked for next follows it all.
   void join();
 

@@ -38,6 +38,12 @@ inline double rank_of_computed(int64_t n, torch::ScalarType dtype) {
 /// use is wrong in the first digits.
 inline double self_check(torch::ScalarType dtype) { return dtype == torch::kFloat64 ? 1e-9 : 1e-4; }
 
+/// By how much of its norm a gradient may differ when the same operators compute it again: a GPU
+/// may add up in another order.
+inline double same_function(torch::ScalarType dtype) {
+  return dtype == torch::kFloat64 ? 1e-12 : 1e-5;
+}
+
 /// How much a sample's output may change when it is evaluated alone, relative to the largest
 /// output.
 inline double coupling(torch::ScalarType dtype) { return dtype == torch::kFloat64 ? 1e-9 : 1e-3; }

@@ -75,6 +75,14 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
     const int64_t count = std::min(step, rows.size(1) - k);
     const Tensor x = rows.narrow(1, k, count).to(dtype);
     const Tensor y = same ? x : columns.narrow(1, k, count).to(dtype);
+    if (same && x.size(0) < std::min(count, tiling.panel_rows)) {
+      // Small beside its factors, which need not be read again for the image.
+      const Tensor product = x.mm(x.t());
+      matrix.add_(product);
+      image.addmv_(product, vb, 1, weight);
+      interruption_point();
+      continue;
+    }
     // Of a symmetric product, panels from the diagonal on.
     const int64_t panel = same ? tiling.panel_rows : x.size(0);
     for (int64_t i = 0; i < x.size(0); i += panel) {

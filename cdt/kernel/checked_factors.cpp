@@ -14,23 +14,6 @@ namespace {
 
 using torch::Tensor;
 
-/// Piece by piece: copies of a large parameter's gradients would not fit beside them.
-Tensor dot_in_float64(const Tensor& a, const Tensor& b) {
-  const int64_t entries = a.is_cuda() ? int64_t{1} << 22 : int64_t{1} << 16;
-  const auto pieces = a.flatten().split(entries);
-  const auto others = b.flatten().split(entries);
-  Tensor sum = torch::zeros({}, a.options().dtype(torch::kFloat64));
-  for (size_t k = 0; k < pieces.size(); ++k) {
-    sum += torch::dot(pieces[k].to(torch::kFloat64), others[k].to(torch::kFloat64));
-  }
-  return sum;
-}
-
-Tensor square_in_float64(const Tensor& a) {
-  if (!a.is_cuda()) return dot_in_float64(a, a);
-  return size_of(a).square_();
-}
-
 /// Of J_iJ_iᵀ over all samples, at most, by groups of parameters.
 std::vector<SquareSum> traces_of(const Factors& factors) {
   std::vector<SquareSum> traces;
@@ -96,6 +79,10 @@ Factors CheckedFactors::factors_of(const Tensor& x, const Block& block) {
                       block.first + factors.coupled_sample);
   }
   require_same_outputs(x, block.first, factors);
+  if (options_.replay == NtkOptions::Replay::kChecked && block.samples == x.size(0) &&
+      block.outputs == width_) {
+    pulled_back_ = factors.pulled_back;
+  }
   if (block.samples > 1) {
     checks_.beside(model_.device(), [this, x, block, factors] {
       require_same_alone(x, block.first + block.samples - 1, factors);
@@ -170,12 +157,13 @@ BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_
   seen_[{x.unsafeGetTensorImpl(), 0}] = cost.outputs;
   width_ = cost.outputs.size(1);
   plan_ = plan_blocks(cost, samples, options_.memory_bytes, blocks_at_a_time);
+  plan_bytes_ = plan_.samples * cost.bytes(plan_.outputs, 1);
   return plan_;
 }
 
 void CheckedFactors::remember_plan() const {
   if (plan_known_ || !sample_dimensions_ || !plan_is_usual()) return;
-  model_.plans().keep(plan_key_, {plan_, width_, *sample_dimensions_});
+  model_.plans().keep(plan_key_, {plan_, plan_bytes_, width_, *sample_dimensions_});
 }
 
 void CheckedFactors::require_same_width(const Tensor& x) {
@@ -218,7 +206,7 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const Tensor& ima
     for (const size_t p : group.parameters) {
       known.by_rule = known.by_rule && a.coverage[p].coverage == Coverage::kRule;
       if (!a.pulled_back[p].defined() || !b.pulled_back[p].defined()) continue;
-      numbers.push_back(itself ? square_in_float64(a.pulled_back[p])
+      numbers.push_back(itself ? a.pulled_back_squares[p]
                                : dot_in_float64(a.pulled_back[p], b.pulled_back[p]));
       ++known.products;
     }

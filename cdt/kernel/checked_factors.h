@@ -71,6 +71,8 @@ class CheckedFactors {
   int64_t width() const { return width_; }  ///< n_L
   const std::vector<ParameterCoverage>& coverage() const { return coverage_; }
   double self_check() const { return self_check_; }  ///< the largest relative gap so far
+  /// Jᵀv of all samples and outputs, where kernels are replayed and checked.
+  const std::vector<torch::Tensor>& pulled_back() const { return pulled_back_; }
 
  private:
   /// Whether the plan is about the model alone: no rule of it has been refuted.
@@ -89,12 +91,14 @@ class CheckedFactors {
   PendingChecks checks_;
   PlanKey plan_key_;
   BlockPlan plan_;
+  int64_t plan_bytes_ = 0;
   bool plan_known_ = false;
   /// Where the samples of all blocks lay; none if they differ.
   std::optional<std::vector<int64_t>> sample_dimensions_;
   int64_t width_ = 0;
   std::vector<ParameterCoverage> coverage_;
   double self_check_ = 0;
+  std::vector<torch::Tensor> pulled_back_;
   /// Outputs by inputs and first sample: the same samples must give them again, alone or among
   /// others.
   std::map<std::pair<const void*, int64_t>, torch::Tensor> seen_;

@@ -9,8 +9,10 @@
 #include <cdt/kernel/live_site.h>
 #include <cdt/kernel/plan_memory.h>
 #include <cdt/kernel/recorder.h>
+#include <cdt/kernel/sizes.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -19,6 +21,9 @@ namespace {
 
 using torch::Tensor;
 using torch::autograd::Edge;
+
+/// Of the streams (core/streams.h).
+constexpr size_t kPasses = 5;
 
 /// A pass over a product of two positions takes as long as so many of its multiply-adds.
 constexpr double kPassOverPair = 64;
@@ -45,7 +50,10 @@ class Factorizer {
         x_(x),
         options_(options),
         checks_(checks),
-        recording_(record(model, x, checks)) {
+        passes_(std::make_shared<Aside>(
+            options.passes_aside ? model.device() : torch::Device(torch::kCPU), kPasses)) {
+    checks.join_when_gathered(passes_);
+    passes_->run([&] { recording_ = record(model, x, checks); });
     samples_ = recording_.outputs.size(0);
     all_outputs_ = recording_.outputs.size(1);
     width_ = options.outputs > 0 ? options.outputs : all_outputs_ - options.first_output;
@@ -81,6 +89,7 @@ class Factorizer {
   const Tensor& x_;
   const FactorOptions& options_;
   PendingChecks& checks_;
+  std::shared_ptr<Aside> passes_;
   Recording recording_;
   int64_t samples_ = 0;
   int64_t all_outputs_ = 0;                  ///< n_L
@@ -90,6 +99,7 @@ class Factorizer {
   bool samples_found_ = true;        ///< at every site
   Tensor probe_;                     ///< [b, c], the network's dtype
   std::vector<Tensor> pulled_back_;  ///< by parameter
+  std::vector<Tensor> pulled_back_squares_;
 };
 
 const std::vector<size_t>& Factorizer::made_from(size_t p) const {
@@ -271,6 +281,15 @@ void Factorizer::probe() {
     }
   }
   pulled_back_.assign(gradients.begin() + static_cast<int64_t>(live_.size()), gradients.end());
+  std::vector<Tensor> found;
+  std::ranges::copy_if(pulled_back_, std::back_inserter(found),
+                       [](const Tensor& gradient) { return gradient.defined(); });
+  pulled_back_squares_.assign(pulled_back_.size(), Tensor());
+  const std::vector<Tensor> squares = squares_in_float64(found);
+  auto square = squares.begin();
+  for (size_t p = 0; p < pulled_back_.size(); ++p) {
+    if (pulled_back_[p].defined()) pulled_back_squares_[p] = *square++;
+  }
 }
 
 /// Where samples lie at each site, by the gradients under the probe and the excess that was found
@@ -378,8 +397,9 @@ void Factorizer::add_jacobian_group(Factors& factors) const {
 
 Factors Factorizer::run() {
   decide_coverage();
-  differentiate_sites();
-  probe();
+  passes_->run([this] { differentiate_sites(); });
+  passes_->wait();
+  passes_->run([this] { probe(); });
   Factors factors;
   factors.samples = samples_;
   factors.width = width_;
@@ -400,6 +420,7 @@ Factors Factorizer::run() {
   factors.coverage = coverage_;
   factors.probe = probe_.reshape({-1}).to(options_.accumulate);
   factors.pulled_back = pulled_back_;
+  factors.pulled_back_squares = pulled_back_squares_;
   return factors;
 }
 

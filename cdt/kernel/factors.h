@@ -34,6 +34,7 @@ struct Factors {
   torch::Tensor probe;                      ///< v [b·c], random, in the accumulation dtype.
   std::vector<torch::Tensor>
       pulled_back;  ///< Jᵀv by autograd, by parameter; undefined where unused.
+  std::vector<torch::Tensor> pulled_back_squares;  ///< ‖·‖² of each in float64, likewise
   /// Of h, where samples lie, layer by layer; none if that is not so for some layer.
   std::optional<std::vector<int64_t>> sample_dimensions;
   double coupling = 0;         ///< of Jacobian rows: how far a sample's outputs move when alone
@@ -58,6 +59,10 @@ struct FactorOptions {
   torch::Tensor probe;  ///< undefined: made from the seed
   /// As an earlier factorization has found them; none: the probe tells, and is waited for.
   std::optional<std::vector<int64_t>> sample_dimensions;
+  /// On a GPU the network's passes have a stream of their own: that of the self-check, which no
+  /// rule waits for, goes on beside rules and products until the checks are gathered. Worth its
+  /// while where operations are asked for in time: in a recording.
+  bool passes_aside = false;
 };
 
 /// Records the model on a block of samples and factors its Jacobian, the rows of the chosen

@@ -31,11 +31,16 @@ struct NtkOptions {
   /// Of the random weights in the self-check.
   uint64_t seed = 1;
 
-  /// A promise: the model runs the same operators whatever the values of its inputs and parameters,
-  /// and neither branches on them nor changes from one kernel to the next. On a GPU, kernels after
-  /// the third of a shape are then replayed as a CUDA graph, with all checks but those that watch
-  /// the operators; the model keeps its memory.
-  bool repeatable = false;
+  /// Whether kernels on a GPU, after some of one shape in a row, are replayed as a CUDA graph, with
+  /// all checks but those that watch the operators; the model keeps its memory.
+  /// kChecked: beside each replay the model is evaluated and differentiated once. Unless its
+  /// outputs and Jᵀv, v the random weights of the self-check, are those of the recording, the
+  /// kernel is made anew. Recorded are models of LibTorch's own derivatives, without hooks, that
+  /// never wait for the device, if that keeps no more than a sixteenth of its memory. kPromised:
+  /// the caller promises that the model runs the same operators on the same tensors, whatever their
+  /// values, and changes by these alone; it is not called again.
+  enum class Replay { kNever, kChecked, kPromised };
+  Replay replay = Replay::kNever;
 
   /// Called after each pair of blocks, with the pairs done and their number.
   std::function<void(int64_t done, int64_t total)> progress;

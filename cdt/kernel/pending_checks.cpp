@@ -26,6 +26,7 @@ void PendingChecks::beside(torch::Device device, std::function<void()> work) {
 
 void PendingChecks::gather() {
   if (aside_) aside_->join();
+  for (const auto& other : others_) other->join();
   beside_.clear();
   std::vector<Tensor> all;
   for (const Entry& entry : entries_) {

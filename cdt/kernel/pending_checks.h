@@ -23,6 +23,8 @@ class PendingChecks {
   /// Work for numbers that nothing else waits for: a GPU does it beside what it is asked for next.
   /// It is kept, with what it holds, until the numbers are gathered.
   void beside(torch::Device device, std::function<void()> work);
+  /// Numbers, or what they are made from, may still be computed there.
+  void join_when_gathered(std::shared_ptr<Aside> aside) { others_.push_back(std::move(aside)); }
   /// Reads all numbers and makes all checks, in the order in which they were added, and is empty
   /// then. Those that follow one that throws are dropped.
   void settle();
@@ -40,6 +42,7 @@ class PendingChecks {
   std::vector<Entry> entries_;
   std::vector<std::function<void()>> beside_;
   std::unique_ptr<Aside> aside_;
+  std::vector<std::shared_ptr<Aside>> others_;
   torch::Tensor gathered_;
 };
 

@@ -33,6 +33,7 @@ struct PlanKey {
 
 struct KnownPlan {
   BlockPlan blocks;
+  int64_t bytes = 0;                       ///< of the largest block, as planned
   int64_t width = 0;                       ///< n_L
   std::vector<int64_t> sample_dimensions;  ///< of h, layer by layer
 };
@@ -51,6 +52,9 @@ class PlanMemory {
   struct Recorded {
     std::mutex in_use;
     std::unique_ptr<RecordedKernel> kernel;
+    PlanKey asked;             ///< of the latest kernel
+    int64_t contradicted = 0;  ///< how often the model was no longer what was recorded
+    bool unfit = false;        ///< the model cannot be recorded
   };
   Recorded& recorded() { return recorded_; }
 

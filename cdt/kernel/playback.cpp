@@ -6,6 +6,7 @@ namespace cdt::kernel {
 namespace {
 
 std::atomic<int64_t> scopes_without_recording = 0;
+thread_local bool recording_in_this_thread = false;
 
 class CalledPlayback : public Playback {
  public:
@@ -26,14 +27,24 @@ NoRecordingScope::NoRecordingScope() { ++scopes_without_recording; }
 NoRecordingScope::~NoRecordingScope() { --scopes_without_recording; }
 bool NoRecordingScope::any() { return scopes_without_recording > 0; }
 
-std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::Device device,
-                                        bool record) {
+RecordingScope::RecordingScope() { recording_in_this_thread = true; }
+RecordingScope::~RecordingScope() { recording_in_this_thread = false; }
+bool recording_here() { return recording_in_this_thread; }
+
+int64_t spare_bytes([[maybe_unused]] torch::Device device) {
+#ifdef CDT_CUDA
+  if (device.is_cuda()) return spare_bytes_of_gpu(device);
+#endif
+  return 0;
+}
+
+std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences,
+                                        [[maybe_unused]] torch::Device device,
+                                        [[maybe_unused]] bool record, [[maybe_unused]] bool warn) {
 #ifdef CDT_CUDA
   if (record && device.is_cuda() && !NoRecordingScope::any())
-    return make_graph_playback(std::move(sequences), device);
+    return make_graph_playback(std::move(sequences), device, warn);
 #endif
-  (void)device;
-  (void)record;
   return std::make_unique<CalledPlayback>(std::move(sequences));
 }
 

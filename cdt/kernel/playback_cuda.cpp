@@ -1,4 +1,5 @@
 // Sequences as CUDA graphs; compiled where LibTorch has CUDA.
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -25,8 +26,8 @@ std::mutex& recording() {
 
 class GraphPlayback : public Playback {
  public:
-  GraphPlayback(std::vector<Sequence> sequences, torch::Device device)
-      : stream_(thread_stream(device, kSequences)) {
+  GraphPlayback(std::vector<Sequence> sequences, torch::Device device, bool warn)
+      : stream_(thread_stream(device, kSequences)), warn_(warn) {
     for (Sequence& sequence : sequences) {
       parts_.push_back({std::move(sequence), 0, at::cuda::graph_pool_handle(), {}});
     }
@@ -57,6 +58,8 @@ class GraphPlayback : public Playback {
     for (; times > 0; --times) part.sequence();
   }
 
+  bool gave_up() const override { return !records_; }
+
  private:
   struct Part {
     Sequence sequence;
@@ -67,6 +70,7 @@ class GraphPlayback : public Playback {
 
   bool record(Part& part, int64_t times) {
     const std::lock_guard alone(recording());
+    const RecordingScope scope;
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
     try {
       // Other threads may go on with other streams meanwhile.
@@ -78,9 +82,14 @@ class GraphPlayback : public Playback {
     } catch (const c10::Error& error) {
       records_ = false;
       abandon(*graph, part.pool);
-      TORCH_WARN_ONCE("work that recurs is not recorded as a CUDA graph, so it is slower: ",
-                      error.what_without_backtrace());
+      if (warn_) {
+        TORCH_WARN_ONCE("work that recurs is not recorded as a CUDA graph, so it is slower: ",
+                        error.what_without_backtrace());
+      }
       return false;
+    } catch (...) {
+      abandon(*graph, part.pool);
+      throw;
     }
   }
 
@@ -98,15 +107,22 @@ class GraphPlayback : public Playback {
   }
 
   c10::cuda::CUDAStream stream_;
+  bool warn_;
   std::vector<Part> parts_;
   bool records_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences,
-                                              torch::Device device) {
-  return std::make_unique<GraphPlayback>(std::move(sequences), device);
+std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences, torch::Device device,
+                                              bool warn) {
+  return std::make_unique<GraphPlayback>(std::move(sequences), device, warn);
+}
+
+int64_t spare_bytes_of_gpu(torch::Device device) {
+  constexpr size_t kShare = 16;
+  const size_t all = at::cuda::getDeviceProperties(device.index())->totalGlobalMem;
+  return static_cast<int64_t>(all / kShare);
 }
 
 }  // namespace cdt::kernel

@@ -4,6 +4,7 @@
 #include <cdt/kernel/checked_factors.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/playback.h>
+#include <cdt/kernel/unpromised.h>
 
 #include <memory>
 #include <optional>
@@ -26,22 +27,28 @@ class RecordedKernel {
   bool fits(const Model& model, const torch::Tensor& x, const NtkOptions& options) const;
   /// @throws as empirical_ntk, and RefutedRule or StalePlan where that would try something else.
   Ntk kernel(const torch::Tensor& x);
+  /// Whether it turned out that the model cannot be recorded.
+  bool unfit() const { return playback_->gave_up(); }
 
  private:
   void assemble();
+  Comparison with_autograd() const;
+  bool checked() const { return options_.replay == NtkOptions::Replay::kChecked; }
 
   NtkOptions options_;
-  Model model_;
+  OutsideTensors outside_;
+  Model plain_;  ///< the model
+  Model model_;  ///< the same, as it is recorded
   torch::Tensor x_;
-  std::vector<const void*> parameters_;  ///< where they are
+  std::vector<torch::Tensor> parameters_;  ///< as they were: where they lie, and in which shape
   FactorOptions factor_options_;
   std::unique_ptr<CheckedFactors> source_;
   Ntk found_;
   std::unique_ptr<Playback> playback_;
 };
 
-/// The kernel by the model's recording, where it has promised to be repeatable, lies on a GPU and
-/// has been seen before in this shape; none: it has to be made.
+/// The kernel by the model's recording, where it may be replayed, lies on a GPU and has been seen
+/// before in this shape; none: it has to be made.
 std::optional<Ntk> replayed_ntk(const Model& model, const torch::Tensor& x,
                                 const NtkOptions& options);
 

@@ -402,9 +402,13 @@ Recording record(const Model& model, const Tensor& x, PendingChecks& checks) {
 
 Tensor differentiable_outputs(const Model& model, const Tensor& x) {
   PendingChecks checks;
-  const Tensor outputs = Recorder(model).watch(model, x, checks);
+  const Tensor outputs = differentiable_outputs(model, x, checks);
   checks.settle();
   return outputs;
+}
+
+Tensor differentiable_outputs(const Model& model, const Tensor& x, PendingChecks& checks) {
+  return Recorder(model).watch(model, x, checks);
 }
 
 }  // namespace cdt::kernel

@@ -55,5 +55,7 @@ auto on_few_samples(const torch::Tensor& x, const Work& work) {
 
 /// The outputs [r, n_L] with their graph alone, with the same refusals.
 torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);
+torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x,
+                                     PendingChecks& checks);
 
 }  // namespace cdt::kernel

@@ -37,6 +37,35 @@ inline torch::Tensor size_of(const torch::Tensor& t) {
                                 torch::kFloat64);
 }
 
+/// aᵀb in float64, piece by piece: copies of a large parameter's gradients would not fit beside
+/// them.
+inline torch::Tensor dot_in_float64(const torch::Tensor& a, const torch::Tensor& b) {
+  const int64_t entries = a.is_cuda() ? int64_t{1} << 22 : int64_t{1} << 16;
+  const auto pieces = a.flatten().split(entries);
+  const auto others = b.flatten().split(entries);
+  torch::Tensor sum = torch::zeros({}, a.options().dtype(torch::kFloat64));
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    sum += torch::dot(pieces[k].to(torch::kFloat64), others[k].to(torch::kFloat64));
+  }
+  return sum;
+}
+
+/// ‖·‖² of each in float64.
+inline std::vector<torch::Tensor> squares_in_float64(const std::vector<torch::Tensor>& tensors) {
+  std::vector<torch::Tensor> squares;
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
+  if (!tensors.empty() && tensors.front().is_cuda()) {
+    squares = at::_foreach_norm(tensors, 2, torch::kFloat64);
+    at::_foreach_mul_(squares, squares);
+    return squares;
+  }
+#endif
+  for (const torch::Tensor& t : tensors) {
+    squares.push_back(t.is_cuda() ? size_of(t).square_() : dot_in_float64(t, t));
+  }
+  return squares;
+}
+
 /// ‖·‖ along the last dimension.
 inline torch::Tensor sizes_along_last(const torch::Tensor& t) {
   const int64_t last = -1;  // LibTorch keeps the address alone

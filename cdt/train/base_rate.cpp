@@ -1,3 +1,4 @@
+#include <cdt/core/threads.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
@@ -5,6 +6,7 @@
 #include <cdt/train/method.h>
 
 #include <cmath>
+#include <optional>
 
 namespace cdt::train {
 namespace {
@@ -32,7 +34,10 @@ dynamics::LanczosOptions one_mode(torch::Device device) {
 }  // namespace
 
 double largest_eigenvalue(const Tensor& matrix) {
-  const Tensor theta = matrix.size(0) <= kNearRows ? matrix.cpu() : matrix;
+  const bool comes_near = matrix.is_cuda() && matrix.size(0) <= kNearRows;
+  const Tensor theta = comes_near ? matrix.cpu() : matrix;
+  std::optional<ThreadCount> alone;  // waking others takes longer than so small a product
+  if (comes_near) alone.emplace(1);
   dynamics::LanczosOptions lanczos = one_mode(theta.device());
   lanczos.tolerance = kMatrixTolerance;
   lanczos.trace = theta.trace().item<double>();

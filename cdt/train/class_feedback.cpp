@@ -46,8 +46,10 @@ Tensor ClassFeedback::logits(const Tensor& modal) const {
 Steered ClassFeedback::steered(const Tensor& modal) const {
   const Tensor seed = plant_.seed(modes_.vectors.mv(steer_modes(modal)));
   // ȳ = p − r·seed, so y_u = ȳ − ȳ_ε.
-  const Tensor augment = torch::softmax(logits(modal), 1) - plant_.targets -
-                         seed * static_cast<double>(plant_.samples);
+  const auto augment = [this, modal, seed] {
+    return torch::softmax(logits(modal), 1) - plant_.targets -
+           seed * static_cast<double>(plant_.samples);
+  };
   return {seed.reshape({-1}), augment};
 }
 
@@ -55,7 +57,7 @@ Proposal ClassFeedback::propose(const Tensor& modal, double rate) const {
   const Steered action = steered(modal);
   Proposal proposal;
   proposal.seed = action.seed * rate;
-  proposal.augment_norm = action.augment.norm().item<double>();
+  proposal.augment_norm = action.augment().norm().item<double>();
   proposal.prediction = torch::addcmul(modal, step_, steer_modes(modal), -rate / rate_);
   return proposal;
 }

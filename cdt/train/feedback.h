@@ -9,6 +9,8 @@
 #include <cdt/dynamics/modes.h>
 #include <cdt/train/saved_state.h>
 
+#include <functional>
+
 namespace cdt::train {
 
 /// A step that the guard has to judge: θ⁺ = (1 − shrink)θ − Jᵀseed, or θ + delta.
@@ -22,8 +24,10 @@ struct Proposal {
 
 /// What the paper's method applies without asking: the gradient ∂L/∂ŷ, steered.
 struct Steered {
-  torch::Tensor seed;     ///< [n], float64, without the rate
-  torch::Tensor augment;  ///< y_u, up to its sign and shape
+  torch::Tensor seed;  ///< [n], float64, without the rate
+  /// y_u, up to its sign and shape; made when it is asked for, since no step waits for it. Empty:
+  /// labels are as they are.
+  std::function<torch::Tensor()> augment;
 };
 
 class Feedback {

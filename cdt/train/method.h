@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/dynamics/modes.h>
+#include <cdt/train/feedback.h>
 #include <cdt/train/result.h>
 #include <cdt/train/saved_state.h>
 #include <cdt/train/setup.h>
@@ -17,12 +18,6 @@ struct Advance {
   std::optional<Pass> next;    ///< the pass of the next step, if one was made to judge this one
 };
 
-/// Where a step goes, in numbers that stay on the device.
-struct Heading {
-  torch::Tensor seed;     ///< of the step's backward pass, float64, without the rate
-  torch::Tensor augment;  ///< as Steered has it; undefined: labels are as they are
-};
-
 /// Steps that are the same operations on the device whatever the numbers, all samples at once:
 /// nobody need look in between (stride.h).
 class BlindSteps {
@@ -33,7 +28,7 @@ class BlindSteps {
   virtual int64_t left(int64_t step) const = 0;
   /// From outputs ŷ [b, n_L]; reads nothing. What it uses but the outputs is the same until there
   /// is another linearization.
-  virtual Heading heading(const torch::Tensor& outputs, const torch::Tensor& labels) = 0;
+  virtual Steered heading(const torch::Tensor& outputs, const torch::Tensor& labels) = 0;
   /// α_k
   virtual double rate(int64_t step) const = 0;
   /// Step k was taken.

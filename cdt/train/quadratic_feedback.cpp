@@ -85,10 +85,11 @@ Steered QuadraticFeedback::steer(const Tensor& outputs) {
   if (!matrix_.defined()) {
     const Tensor& V = modes_.vectors;
     matrix_ = steering_.dim() == 1 ? (V * steering_).mm(V.t()) : V.mm(steering_).mm(V.t());
+    matrix_.mul_(gradient_factor_);
   }
   const Tensor error = outputs.reshape({-1}) - labels_;
-  const Tensor steered = matrix_.mv(error);
-  return {steered * gradient_factor_, steered - error};
+  const Tensor seed = matrix_.mv(error);
+  return {seed, [seed, error, c = gradient_factor_] { return seed / c - error; }};
 }
 
 double QuadraticFeedback::merit(const Tensor& modal) const {

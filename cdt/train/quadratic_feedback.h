@@ -54,7 +54,7 @@ class QuadraticFeedback : public ModalFeedback {
   torch::Tensor step_;      ///< s [n]
   torch::Tensor steering_;  ///< 1 + k [n], or VᵀGV [n, n] with weights
   torch::Tensor cost_;      ///< VᵀPV [n, n] with weights
-  torch::Tensor matrix_;    ///< G [n, n], once `steer` has been called
+  torch::Tensor matrix_;    ///< c_L G [n, n], once `steer` has been called
 };
 
 }  // namespace cdt::train

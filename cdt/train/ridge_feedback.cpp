@@ -65,7 +65,7 @@ Proposal RidgeFeedback::propose(const Tensor& error, double rate) const {
 Steered RidgeFeedback::steer(const Tensor& outputs) {
   const Tensor error = state(outputs);
   const Tensor seed = solve(error) / rate_;
-  return {seed, seed / gradient_factor_ - error};
+  return {seed, [seed, error, c = gradient_factor_] { return seed / c - error; }};
 }
 
 double RidgeFeedback::merit(const Tensor& error) const {

@@ -95,13 +95,13 @@ void Strides::step() {
   const Tensor outputs = pass->outputs();
   const torch::NoGradGuard no_graph;
   const Tensor values = outputs.reshape(data.y.sizes()).to(torch::kFloat64);
-  const Heading heading = method_.blind()->heading(values, data.y);
+  const Steered heading = method_.blind()->heading(values, data.y);
   const bool shrinks = setup_->options.weight_decay > 0;
-  steers_ = heading.augment.defined();
+  steers_ = heading.augment != nullptr;
   Aside aside(values.device(), kNumbers);
   aside.run([&] {
     Tensor numbers = setup_->numbers(values, data.y, weights_);
-    if (steers_) numbers = torch::cat({numbers, heading.augment.norm().view({1})});
+    if (steers_) numbers = torch::cat({numbers, heading.augment().norm().view({1})});
     put_row(rows_, now_, numbers, plan_.size(0));
     now_.add_(1);
   });

@@ -84,7 +84,7 @@ class Controller:
 
     def refresh(self) -> None:
         """Designs the controller anew, for the kernel of the parameters as they are now: training moves it."""
-        found = _core.ntk(self._model, self._x, None, self._memory, torch.float64)
+        found = _core.ntk(self._model, self._x, None, self._memory, torch.float64, False)
         if found.outputs.shape != self._labels.shape:
             raise ValueError(f"the model's outputs have shape {list(found.outputs.shape)}, the labels {list(self._labels.shape)}")
         single = found.outputs.dtype == torch.float32

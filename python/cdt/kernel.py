@@ -19,7 +19,7 @@ def ntk(
     params: Optional[Params] = None,
     memory: Optional[int] = None,
     accumulate: torch.dtype = torch.float64,
-    repeatable: bool = False,
+    repeatable: Optional[bool] = None,
 ) -> torch.Tensor:
     """The empirical neural tangent kernel J Jᵀ, [n, n], or between the samples x and x2, [n, n2].
 
@@ -29,8 +29,10 @@ def ntk(
     params      of a function, its parameters: a list, or a dict by name; of a module, which parameters count (default: all that require gradients)
     memory      bytes to use beyond the kernel itself (default: 2 GiB); samples are processed in blocks that fit
     accumulate  dtype of the kernel and of its sums
-    repeatable  a promise about a module on a GPU: it runs the same operators whatever the numbers, on the same tensors, and does not change but for the values of
-                its parameters. Kernels of one shape are replayed from the fourth on, without a call of the module: several times faster for small ones
+    repeatable  of a module on a GPU, whose kernels of one shape can be replayed after some in a row, several times faster for small ones. None: they are, and beside
+                each the module is called and differentiated once, to see that it still computes the same; otherwise the kernel is made anew. True promises that it
+                runs the same operators whatever the numbers, on the same tensors, and does not change but for the values of its parameters: it is not called again.
+                False: nothing is replayed, and none of the GPU's memory is kept for it
 
     Layers must treat samples one by one: batch norm and dropout in training mode are refused, call model.eval() first. The kernel checks itself
     against autograd and is never returned where it fails.

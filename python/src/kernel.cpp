@@ -41,9 +41,13 @@ void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
 }
 
 kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional<Tensor>& x2,
-                std::optional<int64_t> memory, const py::object& accumulate, bool repeatable) {
+                std::optional<int64_t> memory, const py::object& accumulate,
+                std::optional<bool> repeatable) {
+  using Replay = kernel::NtkOptions::Replay;
   kernel::NtkOptions options;
-  options.repeatable = repeatable;
+  options.replay = !repeatable   ? Replay::kChecked
+                   : *repeatable ? Replay::kPromised
+                                 : Replay::kNever;
   if (memory) options.memory_bytes = *memory;
   options.accumulate = dtype_of(accumulate);
   const Unlocked working;
@@ -88,7 +92,7 @@ void bind_kernel(py::module_& module) {
       .def_readonly("self_check", &kernel::Ntk::self_check)
       .def("brief_report", &coverage);
   module.def("ntk", &ntk, py::arg("model"), py::arg("x"), py::arg("x2"), py::arg("memory"),
-             py::arg("accumulate"), py::arg("repeatable") = false);
+             py::arg("accumulate"), py::arg("repeatable"));
 
   py::class_<kernel::NtkOperator>(module, "NtkOperator")
       .def(py::init(&make_operator), py::arg("model"), py::arg("x"), py::arg("memory"),

@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include <cdt/core/error.h>
+#include <cdt/kernel/playback.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace cdt::python {
@@ -9,9 +10,21 @@ using torch::Tensor;
 
 namespace {
 
+/// What a model does while it is recorded may fail for that alone: LibTorch's errors are then the
+/// recorder's.
+py::object call_or_record(const py::function& forward, const Tensor& x) {
+  if (!kernel::recording_here()) return forward(x);
+  try {
+    return forward(x);
+  } catch (const PythonError& error) {
+    if (!error.matches(PyExc_RuntimeError)) throw;
+    C10_THROW_ERROR(Error, error.what());
+  }
+}
+
 Tensor call(const py::function& forward, const Tensor& x) {
   const py::gil_scoped_acquire lock;
-  const py::object result = forward(x);
+  const py::object result = call_or_record(forward, x);
   CDT_REQUIRE(THPVariable_Check(result.ptr()), "the model must return one tensor, but returned ",
               Py_TYPE(result.ptr())->tp_name,
               "; wrap it in a module whose forward picks the tensor");

@@ -162,6 +162,7 @@ kernel::Factors block(double size, double off) {
     group.rows = torch::full({1, 1}, p == 0 ? size : 1.0, torch::kFloat64);
     group.trace = trace_bound(group);
     factors.pulled_back.push_back(group.rows.flatten() + (p == 0 ? off : 0.0));
+    factors.pulled_back_squares.push_back(factors.pulled_back.back().square().sum());
     factors.groups.push_back(group);
   }
   return factors;

@@ -1,6 +1,7 @@
 // Kernels that a GPU computes again and again: each is what it would be if it were made anew.
 #include <cdt/core/device.h>
 #include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/playback.h>
 #include <cdt/kernel/precision_scope.h>
@@ -18,15 +19,15 @@ namespace {
 using test::relative_error;
 using torch::Tensor;
 
-constexpr int kUntilReplayed = 5;  // made, rehearsed twice, recorded, replayed
+constexpr int kUntilReplayed =
+    6;  // made (twice without a promise), rehearsed twice, recorded, replayed
 
-class Replay : public testing::Test {
+class ReplayTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!torch::cuda::is_available()) GTEST_SKIP() << "there is no CUDA device";
     prepare_device(torch::kCUDA);
     torch::manual_seed(1);
-    options_.repeatable = true;
   }
 
   static torch::TensorOptions on_gpu() {
@@ -46,7 +47,19 @@ class Replay : public testing::Test {
   NtkOptions options_;
 };
 
-TEST_F(Replay, FollowsParametersAndInputs) {
+/// With a promise and without one.
+class Replay : public ReplayTest, public testing::WithParamInterface<NtkOptions::Replay> {
+ protected:
+  Replay() { options_.replay = GetParam(); }
+};
+
+/// Of a model that has promised nothing.
+class CheckedReplay : public ReplayTest {
+ protected:
+  CheckedReplay() { options_.replay = NtkOptions::Replay::kChecked; }
+};
+
+TEST_P(Replay, FollowsParametersAndInputs) {
   for (const int64_t outputs : {1, 3}) {
     const auto net = test::mlp(3, outputs, true, false, false, on_gpu());
     const Model model = net.model();
@@ -64,7 +77,7 @@ TEST_F(Replay, FollowsParametersAndInputs) {
   }
 }
 
-TEST_F(Replay, AKernelIsTheCallersOwn) {
+TEST_P(Replay, AKernelIsTheCallersOwn) {
   const auto net = test::mlp(3, 2, true, false, false, on_gpu());
   const Model model = net.model();
   const Tensor x = test::inputs(6, net, on_gpu());
@@ -77,7 +90,7 @@ TEST_F(Replay, AKernelIsTheCallersOwn) {
 }
 
 /// Parameters that lie elsewhere than where they were recorded.
-TEST_F(Replay, FollowsParametersThatWereReplaced) {
+TEST_P(Replay, FollowsParametersThatWereReplaced) {
   const auto net = test::mlp(3, 1, true, false, false, on_gpu());
   const Model model = net.model();
   const Tensor x = test::inputs(6, net, on_gpu());
@@ -87,7 +100,7 @@ TEST_F(Replay, FollowsParametersThatWereReplaced) {
 }
 
 /// Large inputs are mixed with each other: the recording's own checks see it.
-TEST_F(Replay, ChecksAreMadeEachTime) {
+TEST_P(Replay, ChecksAreMadeEachTime) {
   const Tensor weight = test::parameter({2, 4}, on_gpu());
   const Model model(
       [&](const Tensor& samples) {
@@ -102,7 +115,7 @@ TEST_F(Replay, ChecksAreMadeEachTime) {
 }
 
 /// Threads, each with a model of its own, beside others that record nothing.
-TEST_F(Replay, ThreadsThatRecordNothingDisturbNobody) {
+TEST_P(Replay, ThreadsThatRecordNothingDisturbNobody) {
   const NoRecordingScope nothing;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -114,6 +127,59 @@ TEST_F(Replay, ThreadsThatRecordNothingDisturbNobody) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, Replay,
+                         testing::Values(NtkOptions::Replay::kPromised,
+                                         NtkOptions::Replay::kChecked));
+
+/// The function changes; evaluations are counted.
+TEST_F(CheckedReplay, SeesThatTheModelIsWhatItWas) {
+  for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
+    const auto net = test::mlp(3, 2, true, false, false, on_gpu().dtype(dtype));
+    const Tensor x = test::inputs(6, net, on_gpu().dtype(dtype));
+    double scale = 1;
+    int64_t passes = 0;
+    const auto forward = [&](const Tensor& samples) {
+      ++passes;
+      return net.forward(net.parameters, samples) * scale;
+    };
+    const Model model(forward, net.parameters);
+    const auto fresh = [&] { return empirical_ntk(Model(forward, net.parameters), x).theta; };
+    for (int k = 0; k < kUntilReplayed; ++k) replayed(model, x);
+    passes = 0;
+    const Tensor again = replayed(model, x);
+    EXPECT_EQ(passes, 1);  // to compare; made, it would be all and the last one alone
+    EXPECT_LT(relative_error(again, fresh()), tol::epsilon(dtype));
+    for (const double next : {1.001, 2.0, 1.0, 3.0, 1.0}) {
+      scale = next;
+      for (int k = 0; k < kUntilReplayed; ++k) {
+        EXPECT_LT(relative_error(replayed(model, x), fresh()), 1e2 * tol::epsilon(dtype)) << next;
+      }
+    }
+    passes = 0;
+    replayed(model, x);
+    EXPECT_EQ(passes, 2);  // it has changed too often
+  }
+}
+
+/// Memory that the recording reads outlives what the model has put in its place.
+TEST_F(CheckedReplay, ConstantsMayBeReplaced) {
+  const auto net = test::mlp(3, 2, true, false, false, on_gpu());
+  const Tensor x = test::inputs(6, net, on_gpu());
+  Tensor gain = torch::rand({2}, on_gpu());
+  const auto forward = [&](const Tensor& samples) {
+    return net.forward(net.parameters, samples) * gain;
+  };
+  const Model model(forward, net.parameters);
+  for (int k = 0; k < 2 * kUntilReplayed; ++k) {
+    if (k % kUntilReplayed == 0) {
+      gain = torch::rand({2}, on_gpu());
+      const Tensor over = torch::full({1 << 20}, NAN, on_gpu());
+    }
+    const Tensor fresh = empirical_ntk(Model(forward, net.parameters), x).theta;
+    EXPECT_LT(relative_error(replayed(model, x), fresh), 1e-14) << k;
+  }
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ def test_kernels(device):
 
 
 def test_repeated_kernels(device):
-    """Replayed on a GPU from the fourth on, at the parameters and samples of each call."""
+    """Replayed on a GPU after the first few, at the parameters and samples of each call."""
     for make, x in CASES:
         model = make().to(device)
         for call in range(6):
@@ -78,6 +78,133 @@ def test_repeated_kernels(device):
                     p *= 1.1
             found = cdt.ntk(model, x.to(device), repeatable=True)
             assert relative_error(found.cpu(), jacobian_kernel(copy.deepcopy(model).cpu(), x)) < 1e-11, call
+
+
+class Changing(nn.Module):
+    """Computes what its settings say: none of them is a parameter or a mode of PyTorch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 16), nn.Linear(16, 2)
+        self.register_buffer("gain", torch.ones(16))
+        self.bent, self.scale, self.cut, self.turned, self.calls = False, 1.0, False, False, 0
+
+    def forward(self, x):
+        self.calls += 1
+        h = self.first(x)
+        if self.cut:  # the same numbers, other derivatives
+            with torch.no_grad():
+                h = self.first(x)
+        h = torch.tanh(h) if self.bent else F.relu(h)
+        if self.turned:
+            h.register_hook(lambda g: 2 * g)
+        return self.last(h * self.gain * self.scale)
+
+
+def changes(model):
+    """Each is a change of the module's function or of its derivatives."""
+
+    def other_buffer():
+        model.gain = model.gain * 1.5
+        torch.cuda.empty_cache()
+
+    def other_memory():
+        model.first.weight.data = model.first.weight.data * 0.5
+        torch.cuda.empty_cache()
+
+    yield "flag", lambda: setattr(model, "bent", True)
+    yield "number", lambda: setattr(model, "scale", 1.0001)
+    yield "values", lambda: model.gain.mul_(3)
+    yield "buffer", other_buffer
+    yield "memory", other_memory
+    yield "no_grad", lambda: setattr(model, "cut", True)
+    yield "hook", lambda: (setattr(model, "cut", False), setattr(model, "turned", True))
+
+
+def test_kernels_of_a_module_that_changes(device):
+    """Without a promise a replayed kernel is the module's own, whatever has become of it."""
+    x = CASES[0][1].to(device)
+    for name in [name for name, _ in changes(Changing())]:
+        torch.manual_seed(4)
+        model = Changing().double().to(device)
+        live = sum(p.sum() for p in model.parameters())  # a graph of the user's own
+        for call in range(7):
+            found = cdt.ntk(model, x)
+            assert relative_error(found, jacobian_kernel(model, x)) < 1e-11, call
+        dict(changes(model))[name]()
+        for call in range(6):
+            found = cdt.ntk(model, x)
+            assert relative_error(found, jacobian_kernel(model, x)) < 1e-11, (name, call)
+        live.backward()
+        assert all(torch.equal(p.grad, torch.ones_like(p)) for p in model.parameters())
+
+
+def test_replayed_kernels_call_the_module_once(device):
+    model, x = Changing().double().to(device), CASES[0][1].to(device)
+    calls = []
+    for repeatable in [None] * 7 + [False] * 2:
+        model.calls = 0
+        cdt.ntk(model, x, repeatable=repeatable)
+        calls.append(model.calls)
+    # Made: all samples and the last one by itself. Replayed: all samples, to see that they are as recorded.
+    assert calls[-2:] == [2, 2]
+    assert calls[5:7] == ([1, 1] if device == "cuda" else [2, 2])
+    model, calls = Changing().double().to(device), []
+    for x in [CASES[0][1].to(device), CASES[0][1][:5].to(device)] * 4:
+        model.calls = 0
+        cdt.ntk(model, x)
+        calls.append(model.calls)
+    assert calls[2:] == [2] * 6  # shapes by turns are not worth recording
+
+
+class Branching(nn.Module):
+    """Waits for the device: it cannot be recorded."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = self.layer(x)
+        return torch.tanh(y) if bool(self.layer.weight.sum() > 0) else y
+
+
+class Reversed(torch.autograd.Function):
+    """Its derivative is nowhere in its operators."""
+
+    factor = -1.0
+
+    @staticmethod
+    def forward(ctx, h):
+        return h.view_as(h)
+
+    @staticmethod
+    def backward(ctx, g):
+        return Reversed.factor * g
+
+
+def test_kernels_of_modules_that_cannot_be_recorded(device):
+    x = CASES[0][1].to(device)
+    torch.manual_seed(5)
+    model = Branching().double().to(device)
+    for call in range(8):
+        with torch.no_grad():
+            model.layer.weight.mul_(-1)
+        assert relative_error(cdt.ntk(model, x), jacobian_kernel(model, x)) < 1e-11, call
+    hidden, last = nn.Linear(4, 8).double().to(device), nn.Linear(8, 2).double().to(device)
+
+    class Turning(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden, self.last = hidden, last
+
+        def forward(self, x):
+            return self.last(torch.tanh(Reversed.apply(self.hidden(x))))
+
+    turning = Turning()
+    for call in range(8):
+        Reversed.factor = -1.0 - call
+        assert relative_error(cdt.ntk(turning, x), jacobian_kernel(turning, x)) < 1e-11, call
 
 
 def test_kernels_whatever_the_user_s_precision(device):

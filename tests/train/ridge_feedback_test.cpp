@@ -51,7 +51,7 @@ TEST(RidgeFeedback, EveryModeIsLeftWithItsShare) {
   const Steered steered = feedback.steer(outputs);
   const Proposal whole = feedback.propose(error, rate);
   EXPECT_LE(test::relative_error(steered.seed * rate, whole.seed), 1e-14);
-  EXPECT_DOUBLE_EQ(steered.augment.norm().item<double>(), whole.augment_norm);
+  EXPECT_DOUBLE_EQ(steered.augment().norm().item<double>(), whole.augment_norm);
 }
 
 TEST(RidgeFeedback, AgreesWithTheControllerAtBothEndsOfTheSpectrum) {

@@ -23,7 +23,7 @@ class Descent : public StepMethod, public BlindSteps {
   int64_t left(int64_t) const override {
     return std::isnan(rate_.value()) ? 0 : std::numeric_limits<int64_t>::max();
   }
-  Heading heading(const torch::Tensor& outputs, const torch::Tensor& labels) override {
+  Steered heading(const torch::Tensor& outputs, const torch::Tensor& labels) override {
     return {setup_->objective.gradient(outputs, labels), {}};
   }
   double rate(int64_t step) const override { return rate_.value() * setup_->factor(step); }

@@ -13,16 +13,15 @@ class SteeredDescent : public StepMethod, public BlindSteps {
     Plan& plan = linearizer_.plan_for(step, pass, row);
     row.learning_rate = plan.guard.rate * setup_->factor(step);
     const Steered steered = plan.feedback->steer(pass.values);
-    row.augment_norm = steered.augment.norm().item<double>();
+    row.augment_norm = steered.augment().norm().item<double>();
     pass.descend(steered.seed, row.learning_rate, row.learning_rate * setup_->options.weight_decay);
     plan.tighten_bound(setup_->factor(step));
     return {};
   }
   BlindSteps* blind() override { return this; }
   int64_t left(int64_t step) const override { return linearizer_.unwatched_steps(kAll, step); }
-  Heading heading(const torch::Tensor& outputs, const torch::Tensor&) override {
-    const Steered steered = linearizer_.plan_of(kAll).feedback->steer(outputs);
-    return {steered.seed, steered.augment};
+  Steered heading(const torch::Tensor& outputs, const torch::Tensor&) override {
+    return linearizer_.plan_of(kAll).feedback->steer(outputs);
   }
   double rate(int64_t step) const override {
     return linearizer_.plan_of(kAll).guard.rate * setup_->factor(step);
