@@ -30,7 +30,7 @@ struct Walk {
   torch::Tensor held_outputs() const;
 };
 
-/// Rows of all.
+/// Rows of all, each once; a view of them where they follow each other.
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows);
 
 /// Calls `work` with the number of each walk, on as many threads as there are cores and walks, each

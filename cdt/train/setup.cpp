@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/numbers.h>
+#include <cdt/train/form_choice.h>
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
 
@@ -67,13 +68,22 @@ Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(s
 
 Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows(step)); }
 
+/// Steps of so many samples come from forms that move parameters themselves: their passes need keep
+/// nothing for a step.
+bool Setup::only_looks(const Tensor& labels) const {
+  const bool by_forms = options.method == Method::kPath ||
+                        (options.method == Method::kGuarded && !options.learning_rate);
+  return by_forms && engine->repeatable() && labels.numel() > kMostDual;
+}
+
 Pass Setup::forward(int64_t step) const {
   Pass pass;
   pass.batch = batches.id(step);
   const Tensor rows = batches.rows(step);
   pass.x = rows_of(data.x, rows);
   pass.labels = rows_of(data.y, rows);
-  pass.step = engine->forward(pass.x, traits_of(options.method).use);
+  pass.step = only_looks(pass.labels) ? kernel::look(engine, pass.x)
+                                      : engine->forward(pass.x, traits_of(options.method).use);
   const Tensor outputs = pass.step->outputs();
   const auto shape = pass.labels.sizes();
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],

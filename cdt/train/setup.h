@@ -84,6 +84,7 @@ struct Setup {
 
  private:
   void require_shareable() const;
+  bool only_looks(const torch::Tensor& labels) const;
   Measured measured_of(std::span<const double> numbers, int64_t samples, int64_t outputs) const;
 };
 
