@@ -22,6 +22,20 @@ struct Conflict {
 /// @throws InvalidArgument if shapes or dtypes do not fit.
 std::vector<Conflict> find_conflicts(const torch::Tensor& features, const torch::Tensor& targets);
 
+/// Which rows may be equal, among features that come a block at a time: of each row a hash is kept,
+/// and whoever wants to be sure looks again at those that share theirs.
+class RowHashes {
+ public:
+  /// Further rows [b, …], on the CPU.
+  void add(const torch::Tensor& features);
+  /// Rows that share their hash with others, counted from 0: in parts of about `most`, each part
+  /// ascending, and all rows of one hash in one part.
+  std::vector<std::vector<int64_t>> suspects(int64_t most) const;
+
+ private:
+  std::vector<uint64_t> hashes_;
+};
+
 /// Groups of two and more equal things among `count`: by hash first, then by comparison with each
 /// group's first member, so that a collision of hashes harms nothing.
 template <typename HashOf, typename Equal>

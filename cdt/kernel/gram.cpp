@@ -10,6 +10,22 @@ namespace {
 
 using torch::Tensor;
 
+/// Of the factors of a block: larger ones gain nothing.
+constexpr int64_t kBlockBytes = int64_t{1} << 28;
+/// Columns of the sum that are multiplied at a time, from the diagonal on.
+constexpr int64_t kPanel = 256;
+
+/// The lower triangle of sum + rowsᵀ·rows; what is above it does not matter.
+void add_square(const Tensor& sum, const Tensor& rows) {
+  const int64_t P = sum.size(0);
+  for (int64_t c = 0; c < P; c += kPanel) {
+    const int64_t width = std::min(kPanel, P - c);
+    sum.narrow(0, c, P - c)
+        .narrow(1, c, width)
+        .add_(rows.narrow(1, c, P - c).t().mm(rows.narrow(1, c, width)));
+  }
+}
+
 /// Samples `first` to `first + count` of an outer product.
 OuterProduct narrowed(const OuterProduct& term, int64_t first, int64_t count) {
   OuterProduct some = term;
@@ -46,7 +62,9 @@ Tensor jacobian_of(const Factors& factors, const Model& model, const std::vector
 }  // namespace
 
 Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
-                      const NtkOptions& options) {
+                      const NtkOptions& given) {
+  NtkOptions options = given;
+  options.memory_bytes = std::min(given.memory_bytes, kBlockBytes);
   require_samples(x);
   const int64_t samples = x.size(0);
   CDT_REQUIRE(
@@ -77,14 +95,14 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
         const Tensor root = S.narrow(0, block.first + i, count).transpose(1, 2).to(J.scalar_type());
         const Tensor rows =
             (width == 1 && root.size(1) == 1 ? J * root : root.bmm(J)).view({-1, P});
-        sum.add_(rows.t().mm(rows));
+        add_square(sum, rows);
         interruption_point();
       }
       done += block.samples;
       if (options.progress) options.progress(done, samples);
     }
     if (!sum.sum().isfinite().item<bool>()) throw NumericalError(kKernelOverflow);
-    return sum;
+    return sum.tril() + sum.tril(-1).t();
   });
 }
 

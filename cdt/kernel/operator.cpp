@@ -25,6 +25,10 @@ constexpr int64_t kFewOutputs = 4;
 /// pass, and as much again while the two are differentiated.
 constexpr int64_t kPassesInMemory = 4;
 
+/// Of samples that stream through: larger blocks gain nothing, and cost the pages that they touch
+/// anew each time.
+constexpr int64_t kStreamBytes = int64_t{1} << 26;
+
 }  // namespace
 
 NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
@@ -59,6 +63,7 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
     require_influence(kept_->pulled_back.defined());
     return;
   }
+  block_samples_ = std::clamp<int64_t>(kStreamBytes / per_sample, 1, block_samples_);
   const torch::NoGradGuard no_graph;
   std::vector<Tensor> outputs;
   for (int64_t i = 0; i < samples; i += block_samples_) {

@@ -56,6 +56,24 @@ class GraphPass : public StepPass {
   bool used_ = false;
 };
 
+class Look : public StepPass {
+ public:
+  Look(std::shared_ptr<StepEngine> engine, const Tensor& x)
+      : engine_(std::move(engine)), x_(x), outputs_(engine_->evaluate(x)) {}
+
+  Tensor outputs() const override { return outputs_; }
+  void move(const Tensor& seed, const Tensor& keep) override {
+    engine_->forward(x_, StepUse::kDescent)->move(seed, keep);
+  }
+  std::vector<Tensor> gradients(const Tensor& seed) override {
+    return engine_->forward(x_, StepUse::kGradients)->gradients(seed);
+  }
+
+ private:
+  std::shared_ptr<StepEngine> engine_;
+  Tensor x_, outputs_;
+};
+
 }  // namespace
 
 void StepPass::descend(const Tensor& seed, double rate, double shrink) {
@@ -70,6 +88,10 @@ double rate_in(torch::ScalarType dtype, double rate) {
   const double largest = dtype == torch::kFloat64 ? std::numeric_limits<double>::max()
                                                   : std::numeric_limits<float>::max();
   return std::abs(rate) > largest / kRoom ? std::copysign(INFINITY, rate) : rate;
+}
+
+std::unique_ptr<StepPass> look(std::shared_ptr<StepEngine> engine, const Tensor& x) {
+  return std::make_unique<Look>(std::move(engine), x);
 }
 
 std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {

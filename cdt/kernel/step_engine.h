@@ -57,6 +57,10 @@ class StepEngine {
   virtual bool repeatable() const { return false; }
 };
 
+/// A pass of an engine that keeps the outputs alone: one that most often only looks. Whoever steps
+/// after all takes another forward pass, at the parameters of this one.
+std::unique_ptr<StepPass> look(std::shared_ptr<StepEngine> engine, const torch::Tensor& x);
+
 /// By LibTorch's graph: any model.
 class GraphEngine : public StepEngine {
  public:

@@ -146,9 +146,13 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
     if (bounds) csv += "," + field(target.name + " low") + "," + field(target.name + " high");
   }
   csv += "\n";
-  std::map<int64_t, const SplitPredictions*> last;
+  std::vector<const SplitPredictions*> last;  // that has a row
   for (const SplitPredictions& each : predictions) {
-    for (const int64_t row : each.rows) last[row] = &each;
+    for (const int64_t row : each.rows) {
+      const auto at = static_cast<size_t>(row);
+      if (at >= last.size()) last.resize(at + 1, nullptr);
+      last[at] = &each;
+    }
   }
   for (const SplitPredictions& each : predictions) {
     const auto predicted = each.values.predicted.accessor<double, 2>();
@@ -162,7 +166,7 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
     }
     for (int64_t i = 0; i < predicted.size(0); ++i) {
       const int64_t row = each.rows[static_cast<size_t>(i)];
-      if (last.at(row) != &each) continue;
+      if (last.at(static_cast<size_t>(row)) != &each) continue;
       csv += fmt::format("{},{}", row + 1, each.split);
       if (id != nullptr) csv += "," + field(cell_of(*id, row));
       if (classes) {

@@ -1,3 +1,4 @@
+#include <cdt/nn/blocks.h>
 #include <cdt/study/importance.h>
 #include <cdt/train/objective.h>
 
@@ -45,7 +46,7 @@ std::vector<Importance> permutation_importance(const Problem& problem, const Lea
         x = x.index_copy(1, columns, other.index_select(1, columns));
       }
       const Tensor y = all.y.index_select(0, at).to(torch::kFloat64);
-      const Tensor outputs = learned.networks[first + w]->forward(x).view(y.sizes());
+      const Tensor outputs = nn::outputs_of(learned.networks[first + w], x).view(y.sizes());
       sum += static_cast<double>(x.size(0)) * objective.assess(outputs.to(torch::kFloat64), y).loss;
       rows += static_cast<double>(x.size(0));
     }

@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/threads.h>
+#include <cdt/nn/blocks.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/learn_state.h>
 #include <cdt/train/form_choice.h>
@@ -67,12 +68,27 @@ int64_t usual_members(const Problem& problem, const train::TrainOptions& trainin
   return 1;
 }
 
+namespace {
+
+/// The rows of both; where the second lies behind the first in one tensor, without a copy.
+Tensor joined(const Tensor& first, const Tensor& second) {
+  const bool follows = first.is_contiguous() && second.is_contiguous() &&
+                       first.scalar_type() == second.scalar_type() && first.is_alias_of(second) &&
+                       second.storage_offset() == first.storage_offset() + first.numel();
+  if (!follows) return torch::cat({first, second});
+  std::vector<int64_t> shape = first.sizes().vec();
+  shape[0] += second.size(0);
+  return first.as_strided(shape, first.strides());
+}
+
+}  // namespace
+
 train::TrainData all_rows(const Problem& problem) {
   const train::TrainData& data = problem.data;
   if (!data.x_val.defined()) return data;
   train::TrainData all;
-  all.x = torch::cat({data.x, data.x_val});
-  all.y = torch::cat({data.y, data.y_val});
+  all.x = joined(data.x, data.x_val);
+  all.y = joined(data.y, data.y_val);
   all.output_weights = data.output_weights;
   all.ranks = data.ranks;
   if (data.sample_weights.defined()) {
@@ -352,10 +368,9 @@ Learned Learner::State::result() const {
   learned.networks.insert(learned.networks.end(), chosen.begin(), chosen.end());
   Tensor mean;
   for (const nn::Network& network : learned.networks) {
-    const torch::NoGradGuard no_graph;
     const Tensor outputs =
         train::evaluate_together(*data.ranks, data.x,
-                                 [&](const Tensor& x) { return network->forward(x); })
+                                 [&](const Tensor& x) { return nn::outputs_of(network, x); })
             .view(data.y.sizes())
             .to(torch::kFloat64);
     mean = mean.defined() ? mean + outputs : outputs;

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/nn/blocks.h>
 #include <cdt/study/predictions.h>
 
 #include <cmath>
@@ -13,10 +14,9 @@ namespace {
 /// What `of` makes of the members' outputs, averaged.
 template <class Function>
 Tensor averaged(const Predictor& predictor, const Tensor& x, Function of) {
-  const torch::NoGradGuard no_graph;
   Tensor sum;
   for (const nn::Network& model : predictor.members) {
-    const Tensor outputs = model->forward(x.to(model->device(), model->dtype()));
+    const Tensor outputs = nn::outputs_of(model, x.to(model->device(), model->dtype()));
     const Tensor part = of(outputs.to(torch::kCPU, torch::kFloat64));
     sum = sum.defined() ? sum + part : part;
   }

@@ -167,30 +167,61 @@ Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Pre
 }
 
 double linear_error(const Tensor& x, const Tensor& y) {
-  const Tensor wide = x.to(torch::kCPU, torch::kFloat64);
-  const Tensor X = wide - wide.mean(0, /*keepdim=*/true);
-  const double r = static_cast<double>(X.size(0));
+  const int64_t r = x.size(0);
+  const auto rows = static_cast<double>(r);
   const Tensor e = y - y.mean();
+  // In float64 a block of rows at a time.
+  constexpr int64_t kBlock = int64_t{1} << 14;
+  const auto for_blocks = [&](const auto& work) {
+    for (int64_t first = 0; first < r; first += kBlock) work(first, std::min(kBlock, r - first));
+  };
+  const auto wide = [&](int64_t first, int64_t count) {
+    return x.narrow(0, first, count).to(torch::kCPU, torch::kFloat64);
+  };
+  const Tensor sum = torch::zeros({x.size(1)}, torch::kFloat64);
+  for_blocks([&](int64_t first, int64_t count) { sum.add_(wide(first, count).sum(0)); });
+  const auto centred = [&](int64_t first, int64_t count) {
+    return wide(first, count) - sum / rows;
+  };
   // In the smaller of the two Gram matrices; H = Q diag(s/(s + λ)) Qᵀ + 11ᵀ/r.
-  const bool tall = X.size(0) > X.size(1);
-  const auto [values, vectors] = torch::linalg_eigh(tall ? X.t().mm(X) : X.mm(X.t()));
+  const bool tall = r > x.size(1);
+  Tensor gram;
+  if (tall) {
+    gram = torch::zeros({x.size(1), x.size(1)}, torch::kFloat64);
+    for_blocks([&](int64_t first, int64_t count) {
+      const Tensor X = centred(first, count);
+      gram.addmm_(X.t(), X);
+    });
+  } else {
+    const Tensor X = centred(0, r);
+    gram = X.mm(X.t());
+  }
+  const auto [values, vectors] = torch::linalg_eigh(gram);
   const double largest = values.max().clamp_min(0).item<double>();
   if (largest == 0) return e.square().mean().sqrt().item<double>();
   const Tensor kept = values.gt(1e-12 * largest).nonzero().squeeze(1);
   const Tensor s = values.index_select(0, kept);
-  Tensor Q = vectors.index_select(1, kept);
-  if (tall) Q = X.mm(Q) / s.sqrt();
-  const Tensor c = Q.t().mv(e);
-  double best = std::numeric_limits<double>::infinity();
+  const Tensor V = vectors.index_select(1, kept);
+  const auto Q = [&](int64_t first, int64_t count) {
+    return tall ? centred(first, count).mm(V) / s.sqrt() : V.narrow(0, first, count);
+  };
+  const Tensor c = torch::zeros_like(s);
+  for_blocks([&](int64_t first, int64_t count) {
+    c.addmv_(Q(first, count).t(), e.narrow(0, first, count));
+  });
+  std::vector<Tensor> kept_shares;  // s/(s + λ), for each λ
   for (double share = 1e-6; share < 20; share *= 3) {
-    const Tensor h = s / (s + share * largest);
-    const Tensor residual = e - Q.mv(h * c);
-    const Tensor leverage = Q.square().mv(h) + 1 / r;
-    const double square =
-        (residual / (1 - leverage).clamp_min(1e-9)).square().mean().item<double>();
-    best = std::min(best, square);
+    kept_shares.push_back(s / (s + share * largest));
   }
-  return std::sqrt(best);
+  const Tensor h = torch::stack(kept_shares, 1);
+  const Tensor squares = torch::zeros({h.size(1)}, torch::kFloat64);
+  for_blocks([&](int64_t first, int64_t count) {
+    const Tensor q = Q(first, count);
+    const Tensor residual = e.narrow(0, first, count).unsqueeze(1) - q.mm(h * c.unsqueeze(1));
+    const Tensor leverage = q.square().mm(h) + 1 / rows;
+    squares.add_((residual / (1 - leverage).clamp_min(1e-9)).square().sum(0));
+  });
+  return std::sqrt(squares.min().item<double>() / rows);
 }
 
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor& predicted,

@@ -34,13 +34,33 @@ std::string picture_names(const data::Table& table, const std::vector<int64_t>& 
   return data::list_names(names);
 }
 
-std::vector<ConflictingRows> conflicting_rows(const Tensor& x, const Tensor& y,
+/// Rows that are encoded at a time.
+constexpr int64_t kBlock = int64_t{1} << 16;
+
+/// Of training rows by these hashes.
+std::vector<data::Conflict> find_conflicts(const data::Samples& samples,
+                                           const data::RowHashes& hashes, const Problem& problem) {
+  std::vector<data::Conflict> conflicts;
+  const auto& train = problem.split.train;
+  for (const std::vector<int64_t>& part : hashes.suspects(kBlock)) {
+    std::vector<int64_t> rows;
+    for (const int64_t sample : part) rows.push_back(train[static_cast<size_t>(sample)]);
+    const auto [x, y] = samples.batch(rows);
+    for (data::Conflict& conflict : data::find_conflicts(x.flatten(1).to(torch::kFloat64),
+                                                         problem.preprocess.to_original(y))) {
+      for (int64_t& row : conflict.rows) row = part[static_cast<size_t>(row)];
+      conflicts.push_back(std::move(conflict));
+    }
+  }
+  return conflicts;
+}
+
+std::vector<ConflictingRows> conflicting_rows(const data::Samples& samples,
+                                              const data::RowHashes& hashes,
                                               const data::Table& table, const Problem& problem) {
   std::vector<ConflictingRows> conflicts;
   const auto& targets = problem.preprocess.targets;
-  const Tensor features = x.flatten(1).to(torch::kFloat64);
-  for (const data::Conflict& conflict :
-       data::find_conflicts(features, problem.preprocess.to_original(y))) {
+  for (const data::Conflict& conflict : find_conflicts(samples, hashes, problem)) {
     const auto largest = std::max_element(conflict.gaps.begin(), conflict.gaps.end());
     ConflictingRows found;
     found.difference =
@@ -321,6 +341,39 @@ data::Split draw_rows(const data::Table& table, std::vector<int64_t> among,
   }
 }
 
+/// Rows that train and, behind them in the same tensors, rows that validate: encoded a block at a
+/// time, in the network's dtype.
+void encode_rows(const data::Samples& samples, const data::Table& table, torch::ScalarType dtype,
+                 torch::Device device, Problem& problem) {
+  const auto& [train, validation, test] = problem.split;
+  const auto training = static_cast<int64_t>(train.size());
+  const auto validating = static_cast<int64_t>(validation.size());
+  std::vector<int64_t> shape{training + validating};
+  for (const int64_t size : samples.feature_shape()) shape.push_back(size);
+  const Tensor x = torch::empty(shape, torch::dtype(dtype).device(device));
+  const Tensor y =
+      torch::empty({shape[0], samples.label_count()}, torch::dtype(torch::kFloat64).device(device));
+  const auto encode = [&](const std::vector<int64_t>& rows, int64_t to, data::RowHashes* hashes) {
+    const auto count = static_cast<int64_t>(rows.size());
+    for (int64_t first = 0; first < count; first += kBlock) {
+      const int64_t last = std::min(first + kBlock, count);
+      const data::Batch block = samples.batch({rows.begin() + first, rows.begin() + last});
+      if (hashes != nullptr) hashes->add(block.x);
+      x.narrow(0, to + first, last - first).copy_(block.x);
+      y.narrow(0, to + first, last - first).copy_(block.y);
+    }
+  };
+  data::RowHashes hashes;
+  encode(train, 0, &hashes);
+  encode(validation, training, nullptr);
+  problem.conflicts = conflicting_rows(samples, hashes, table, problem);
+  problem.data.x = x.narrow(0, 0, training);
+  problem.data.y = y.narrow(0, 0, training);
+  if (validating == 0) return;
+  problem.data.x_val = x.narrow(0, training, validating);
+  problem.data.y_val = y.narrow(0, training, validating);
+}
+
 /// Of pictures the pixels count, which the checksum of a folder does not know.
 std::string checksum_of(const data::Table& table, const data::Split& split) {
   if (!table.pictures) return table.checksum;
@@ -381,15 +434,7 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
   problem.model->to(device);
 
   const data::TableSamples samples(table, problem.preprocess);
-  const auto [x, y] = samples.batch(problem.split.train);
-  problem.conflicts = conflicting_rows(x, y, table, problem);
-  problem.data.x = x.to(device, network.dtype);
-  problem.data.y = y.to(device);
-  if (!problem.split.validation.empty()) {
-    const data::Batch validation = samples.batch(problem.split.validation);
-    problem.data.x_val = validation.x.to(device, network.dtype);
-    problem.data.y_val = validation.y.to(device);
-  }
+  encode_rows(samples, table, network.dtype, device, problem);
   if (!options.sample_weights.empty()) {
     problem.data.sample_weights = torch::tensor(
         read_weights(table, options.sample_weights, problem.split.train), torch::kFloat64);

@@ -1,9 +1,11 @@
 #include <cdt/core/interrupt.h>
 #include <cdt/core/threads.h>
+#include <cdt/nn/blocks.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/walk.h>
 #include <cdt/train/batches.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -42,16 +44,19 @@ StepRecord Walk::advance() {
 }
 
 Tensor Walk::held_outputs() const {
-  const torch::NoGradGuard no_graph;
   return train::evaluate_together(*rows.ranks, x_held, [&](const Tensor& x) {
-    return model->forward(x).view({x.size(0), -1}).to(torch::kFloat64);
+    return nn::outputs_of(model, x).view({x.size(0), -1}).to(torch::kFloat64);
   });
 }
 
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows) {
-  const Tensor at = torch::tensor(rows, torch::kInt64);
+  const auto count = static_cast<int64_t>(rows.size());
+  const bool range =
+      count > 0 && std::ranges::is_sorted(rows) && rows.back() - rows.front() == count - 1;
+  const Tensor at = range ? Tensor() : torch::tensor(rows, torch::kInt64);
   const auto some = [&](const Tensor& of) {
-    return of.defined() ? of.index_select(0, at.to(of.device())) : of;
+    if (!of.defined()) return of;
+    return range ? of.narrow(0, rows.front(), count) : of.index_select(0, at.to(of.device()));
   };
   train::TrainData selected;
   selected.x = some(all.x);

@@ -30,7 +30,7 @@ struct Walk {
   torch::Tensor held_outputs() const;
 };
 
-/// Rows of all.
+/// Rows of all, each once; a view of them where they follow each other.
 train::TrainData select_rows(const train::TrainData& all, const std::vector<int64_t>& rows);
 
 /// How many of the walks go at the same time: as many as there are cores. Of several ranks, who all

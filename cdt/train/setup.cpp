@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/numbers.h>
+#include <cdt/train/form_choice.h>
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
 
@@ -70,6 +71,14 @@ Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(s
 
 Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows(step)); }
 
+/// Steps of so many samples come from forms that move parameters themselves: their passes need keep
+/// nothing for a step.
+bool Setup::only_looks(const Tensor& labels) const {
+  const bool by_forms = options.method == Method::kPath ||
+                        (options.method == Method::kGuarded && !options.learning_rate);
+  return by_forms && engine->repeatable() && labels.numel() > kMostDual;
+}
+
 Pass Setup::forward(int64_t step) const {
   Pass pass = forward(batches.rows(step));
   pass.batch = batches.id(step);
@@ -85,7 +94,8 @@ Pass Setup::forward(const Tensor& rows) const {
   if (options.form == Form::kBatch) {
     outputs = evaluate(pass.x);
   } else {
-    pass.step = engine->forward(pass.x, traits_of(options.method).use);
+    pass.step = only_looks(pass.labels) ? kernel::look(engine, pass.x)
+                                        : engine->forward(pass.x, traits_of(options.method).use);
     outputs = pass.step->outputs();
   }
   const auto shape = pass.labels.sizes();

@@ -89,6 +89,7 @@ struct Setup {
   void require_shareable() const;
   /// ŷ as the model shapes it, nothing kept for a step.
   torch::Tensor evaluate(const torch::Tensor& x) const;
+  bool only_looks(const torch::Tensor& labels) const;
   Measured measured_of(std::span<const double> numbers, int64_t samples, int64_t outputs) const;
 };
 

@@ -60,5 +60,43 @@ TEST(Conflicts, NeedEqualFeaturesAndDifferentTargets) {
                InvalidArgument);
 }
 
+TEST(Conflicts, RowsThatComeInBlocksAreSuspectedOfEquality) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    torch::manual_seed(seed);
+    const Tensor x = torch::randint(0, 6, {90, 3}, test::kDouble);
+    RowHashes hashes;
+    for (const auto& [first, count] : {std::pair{0, 40}, {40, 0}, {40, 50}}) {
+      hashes.add(x.narrow(0, first, count));
+    }
+    std::vector<int64_t> expected;
+    for (int64_t i = 0; i < 90; ++i) {
+      int64_t equal = 0;
+      for (int64_t j = 0; j < 90; ++j) equal += torch::equal(x[i], x[j]) ? 1 : 0;
+      if (equal > 1) expected.push_back(i);
+    }
+    ASSERT_GT(expected.size(), 20U);
+    EXPECT_THAT(hashes.suspects(90), ElementsAre(expected));
+    // In parts, all of a kind in one of them.
+    std::vector<int64_t> all;
+    const auto parts = hashes.suspects(10);
+    EXPECT_GT(parts.size(), 1U);
+    for (const std::vector<int64_t>& part : parts) {
+      EXPECT_TRUE(std::is_sorted(part.begin(), part.end()));
+      EXPECT_LT(part.size(), 30U);
+      for (const int64_t i : part) {
+        for (const int64_t j : expected) {
+          if (!torch::equal(x[i], x[j])) continue;
+          EXPECT_TRUE(std::binary_search(part.begin(), part.end(), j)) << i << " and " << j;
+        }
+      }
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, expected);
+  }
+  EXPECT_TRUE(RowHashes().suspects(10).empty());
+}
+
 }  // namespace
 }  // namespace cdt::data

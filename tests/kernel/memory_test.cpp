@@ -1,6 +1,7 @@
 // The memory budget against what LibTorch's allocator hands out.
 #include "support/memory.h"
 
+#include <cdt/kernel/gram.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <gtest/gtest.h>
@@ -157,6 +158,76 @@ TEST(Memory, TheOperatorStreamsWithinItsBudget) {
         static_cast<int64_t>(6 * V.nbytes()) + 4 * 4 * net.model().parameter_count();
     EXPECT_LE(peak, limited.memory_bytes + besides);
   }
+}
+
+// Whatever the budget: samples that do not fit it stream through in blocks that gain nothing by
+// being larger.
+TEST(Memory, StreamedSamplesTakeNoMoreThanABlock) {
+  constexpr int64_t kSamples = 40000;
+  torch::manual_seed(4);
+  const torch::TensorOptions options = torch::TensorOptions().dtype(torch::kFloat32);
+  const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.1); };
+  const test::Network net{"layers",
+                          {p({400, 4}), p({400}), p({1, 400})},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            return torch::linear(torch::linear(x, w[0], w[1]).tanh(), w[2]);
+                          },
+                          {4}};
+  const Tensor x = test::inputs(kSamples, net, options);
+  const Tensor v = torch::randn({kSamples});
+  kernel::OperatorOptions limited;
+  limited.path = kernel::OperatorOptions::Path::kGraph;
+  limited.memory_bytes = int64_t{900} << 20;
+  Tensor found;
+  const int64_t peak = test::peak_of([&] {
+    const kernel::NtkOperator theta(net.model(), x, limited);
+    EXPECT_LT(theta.block_samples(), kSamples);
+    found = theta.apply(v);
+  });
+  EXPECT_LE(peak, int64_t{100} << 20);
+  const Tensor J = [&] {  // of one hidden layer, by hand
+    const Tensor h = torch::linear(x, net.parameters[0], net.parameters[1]).tanh().detach();
+    const Tensor g = (1 - h.square()) * net.parameters[2].detach();
+    return torch::cat({h, g}, 1);
+  }();
+  // ΘV = h(hᵀv) + Σ over inputs and the bias of g·a.
+  const Tensor h = J.narrow(1, 0, 400), g = J.narrow(1, 400, 400);
+  Tensor expected = h.mv(h.t().mv(v)) + g.mv(g.t().mv(v));
+  for (int64_t k = 0; k < 4; ++k) {
+    const Tensor a = x.select(1, k);
+    expected += a * g.mv(g.t().mv(a * v));
+  }
+  EXPECT_LE(test::relative_error(found, expected), test::tol::kKernel32);
+}
+
+TEST(Memory, AGramMatrixTakesNoMoreThanABlock) {
+  constexpr int64_t kSamples = 60000;
+  torch::manual_seed(5);
+  const torch::TensorOptions options = torch::TensorOptions().dtype(torch::kFloat32);
+  const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.1); };
+  // More parameters than a panel has columns.
+  const test::Network net{"layers",
+                          {p({100, 2}), p({100}), p({1, 100})},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            return torch::linear(torch::linear(x, w[0], w[1]).tanh(), w[2]);
+                          },
+                          {2}};
+  const Tensor x = test::inputs(kSamples, net, options);
+  const Tensor S = torch::rand({kSamples, 1, 1}, torch::kFloat64) + 0.5;
+  kernel::NtkOptions roomy;
+  roomy.memory_bytes = int64_t{8} << 30;
+  Tensor gram;
+  const int64_t peak =
+      test::peak_of([&] { gram = kernel::parameter_gram(net.model(), x, S, roomy); });
+  EXPECT_LE(peak, int64_t{320} << 20);
+  const Tensor wide = x.to(torch::kFloat64);
+  const auto w = [&](size_t i) { return net.parameters[i].detach().to(torch::kFloat64); };
+  const Tensor h = torch::linear(wide, w(0), w(1)).tanh();
+  const Tensor g = (1 - h.square()) * w(2);
+  const Tensor first = (g.unsqueeze(2) * wide.unsqueeze(1)).reshape({kSamples, -1});
+  const Tensor J = torch::cat({first, g, h}, 1) * S.view({-1, 1});
+  EXPECT_LE(test::relative_error(gram, J.t().mm(J)), test::tol::kKernel32);
+  EXPECT_TRUE(torch::equal(gram, gram.t()));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Steps of a network by its engine, against those of LibTorch's graph.
 #include <cdt/core/error.h>
+#include <cdt/nn/blocks.h>
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/memory.h"
 
 namespace cdt {
 namespace {
@@ -65,6 +67,48 @@ TEST(NetworkEngine, TakesTheGraphWhereItMust) {
       relative_error(engine->forward(strided, StepUse::kDescent)->outputs(), net->forward(strided)),
       1e-15);
   EXPECT_THROW(nn::make_engine(nn::Network()), InvalidArgument);
+}
+
+TEST(NetworkEngine, TakesManyRowsABlockAtATime) {
+  torch::manual_seed(4);
+  constexpr int64_t kRows = 3 * nn::kRowsAtATime + 5;
+  const Tensor x = torch::randn({kRows, 5}, torch::kFloat64);
+  for (const auto activation : {nn::Activation::kRelu, nn::Activation::kTanh}) {
+    SCOPED_TRACE(to_string(activation));
+    nn::Mlp net = engine_network(activation);
+    const torch::NoGradGuard no_graph;
+    const Tensor whole = net->forward(x);
+    const auto engine = nn::make_engine(net);
+    Tensor found;
+    const int64_t most = test::peak_of([&] { found = engine->evaluate(x); });
+    EXPECT_LT(relative_error(found, whole), 1e-13);
+    EXPECT_LT(relative_error(nn::outputs_of(net, x), whole), 1e-13);
+    // The outputs, and of a block what goes into a layer and comes out of it.
+    const int64_t block = 8 * nn::kRowsAtATime * (5 + 20 + 20 + 20 + 10 + 2);
+    EXPECT_LE(most, static_cast<int64_t>(found.nbytes()) + block);
+  }
+}
+
+TEST(NetworkEngine, ALookCanStepAfterAll) {
+  torch::manual_seed(5);
+  const Tensor x = torch::randn({9, 5}, torch::kFloat64);
+  const Tensor seed = torch::randn({9, 2}, torch::kFloat64);
+  nn::Mlp looked = engine_network(nn::Activation::kRelu);
+  nn::Mlp stepped = engine_network(nn::Activation::kRelu);
+  const std::shared_ptr<kernel::StepEngine> engine = nn::make_engine(looked);
+  kernel::GraphEngine graph{kernel::Model(stepped)};
+  const auto expected = graph.forward(x, StepUse::kGradients)->gradients(seed);
+  const auto look = kernel::look(engine, x);
+  EXPECT_LT(relative_error(look->outputs(), stepped->forward(x)), 1e-13);
+  const auto gradients = look->gradients(seed);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT(relative_error(gradients[i], expected[i]), 1e-13);
+  }
+  look->descend(seed, 0.01, 0.1);
+  graph.forward(x, StepUse::kDescent)->descend(seed, 0.01, 0.1);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT(relative_error(looked->parameters()[i], stepped->parameters()[i]), 1e-13);
+  }
 }
 
 }  // namespace

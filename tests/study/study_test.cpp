@@ -6,6 +6,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/learn.h>
 #include <cdt/study/predictions.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -591,6 +592,47 @@ TEST_F(Study, AClassWithoutRowsIsNamed) {
   problem.data.y.select(1, 2).zero_();
   EXPECT_THAT(study::classes_without_rows(problem),
               ElementsAre(HasSubstr("no training row has the class \"plum\" of kind")));
+}
+
+// More rows than are encoded at a time: nothing is lost at the seams, and nothing lies twice.
+TEST_F(Study, ManyRowsAreEncodedInBlocks) {
+  constexpr int64_t kRows = 70000;
+  data::Table table;
+  table.source = "many rows";
+  data::Column a, b, price;
+  a.name = "a";
+  b.name = "b";
+  price.name = "price";
+  for (int64_t i = 0; i < kRows; ++i) {
+    table.lines.push_back(i + 2);
+    a.numbers.push_back(static_cast<double>(i));
+    b.numbers.push_back(static_cast<double>(i * 7919 % 1000));
+    price.numbers.push_back(static_cast<double>(i % 13));
+  }
+  // A row and its copy, far apart.
+  std::vector<double> others = a.numbers.to_vector(), same = b.numbers.to_vector();
+  others[69000] = others[5];
+  same[69000] = same[5];
+  a.numbers = others;
+  b.numbers = same;
+  table.columns = {a, b, price};
+  data.rows = 0;
+  data.train_rows = 69500;
+  const study::Problem problem = study::make_problem(table, data, network, 3, torch::kCPU);
+  const auto& [train, validation, test] = problem.split;
+  ASSERT_EQ(train.size(), 69500U);
+  ASSERT_EQ(validation.size(), 500U);
+  EXPECT_TRUE(torch::equal(problem.data.x, problem.preprocess.transform(table, train)));
+  EXPECT_TRUE(torch::equal(problem.data.y, problem.preprocess.transform_targets(table, train)));
+  EXPECT_TRUE(torch::equal(problem.data.x_val, problem.preprocess.transform(table, validation)));
+  EXPECT_TRUE(
+      torch::equal(problem.data.y_val, problem.preprocess.transform_targets(table, validation)));
+  ASSERT_EQ(problem.conflicts.size(), 1U);
+  EXPECT_THAT(problem.conflicts[0].lines, ElementsAre(7, 69002));
+  const train::TrainData all = study::all_rows(problem);
+  EXPECT_EQ(all.x.data_ptr(), problem.data.x.data_ptr());
+  EXPECT_TRUE(torch::equal(all.x, torch::cat({problem.data.x, problem.data.x_val})));
+  EXPECT_TRUE(torch::equal(all.y, torch::cat({problem.data.y, problem.data.y_val})));
 }
 
 }  // namespace

@@ -14,11 +14,11 @@
 /// Of several ranks each multiplies by J of its own rows: a product with Jᵀ ends in a sum of P
 /// numbers over the ranks, one with J in that of its squares. The m rows are gathered; each rank
 /// makes K_s of all of them, and multiplies by J_s of its share.
-#include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/train/base_rate.h>
+#include <cdt/train/draws.h>
 #include <cdt/train/ridge.h>
 
 #include <cmath>
@@ -45,9 +45,7 @@ struct SketchRows {
     const int64_t m = std::min(options.sketch_rows, all);
     CDT_REQUIRE(m >= ranks.size(), "a sketch of ", m, " rows is too small for ", ranks.size(),
                 " ranks");
-    const auto generator = at::detail::createCPUGenerator(options.seed);
-    const Tensor order = torch::randperm(all, generator, torch::kInt64);
-    const Tensor drawn = std::get<0>(order.narrow(0, 0, m).sort()) - before;
+    const Tensor drawn = draw_rows(all, m, options.seed) - before;
     const Tensor own =
         drawn.masked_select((drawn >= 0).logical_and(drawn < samples)).to(problem.x.device());
     x = ranks.gather(problem.x.index_select(0, own));
