@@ -163,7 +163,7 @@ Whole Setup::whole() const {
 double Setup::loss_of(const Tensor& x, const Tensor& y) const {
   const torch::NoGradGuard no_graph;
   const Tensor outputs =
-      evaluate_together(*data.ranks, x, [&](const Tensor& rows) { return engine->evaluate(rows); });
+      evaluate_together(*data.ranks, x, [&](const Tensor& rows) { return evaluate(rows); });
   return objective.assess(outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 
