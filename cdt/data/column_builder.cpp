@@ -126,6 +126,14 @@ void ColumnBuilder::add(std::string_view text, int64_t line) {
   column_.numbers.push_back(value);
 }
 
+void ColumnBuilder::reserve(size_t cells) {
+  if (column_.type == ColumnType::kText) {
+    column_.codes.reserve(cells);
+  } else {
+    column_.numbers.reserve(cells);
+  }
+}
+
 void ColumnBuilder::add_text(std::string_view text, int64_t line) {
   if (marks_.contains(text)) {
     column_.codes.push_back(-1);
