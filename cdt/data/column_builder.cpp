@@ -60,7 +60,7 @@ bool parse_plain(std::string_view text, double& value) {
 }
 
 /// Texts that are found again without the hash table, in columns of so many cells and more.
-constexpr size_t kRecent = 512;
+constexpr size_t kRecent = 2048;
 constexpr size_t kManyCells = 4096;
 
 /// A place for the text among kRecent, from all its bytes, eight at a time.
