@@ -60,7 +60,7 @@ bool parse_plain(std::string_view text, double& value) {
 }
 
 /// Texts that are found again without the hash table, in columns of so many cells and more.
-constexpr size_t kRecent = 512;
+constexpr size_t kRecent = 2048;
 constexpr size_t kManyCells = 4096;
 
 /// A place for the text among kRecent, from all its bytes, eight at a time.
@@ -124,6 +124,14 @@ void ColumnBuilder::add(std::string_view text, int64_t line) {
     }
   }
   column_.numbers.push_back(value);
+}
+
+void ColumnBuilder::reserve(size_t cells) {
+  if (column_.type == ColumnType::kText) {
+    column_.codes.reserve(cells);
+  } else {
+    column_.numbers.reserve(cells);
+  }
 }
 
 void ColumnBuilder::add_text(std::string_view text, int64_t line) {

@@ -40,6 +40,8 @@ class ColumnBuilder {
   /// @throws InvalidArgument on a cell that is no number in a column of forced numeric type, and on
   /// text that is not UTF-8.
   void add(std::string_view text, int64_t line);
+  /// Room for so many cells.
+  void reserve(size_t cells);
   /// @throws InvalidArgument if the column is numeric and holds an infinite number.
   Column finish();
 

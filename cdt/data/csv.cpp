@@ -43,8 +43,48 @@ class Reader {
   }
 
   /// Takes whole rows from the front of `bytes` and returns their length. What is left is the
-  /// beginning of a row, to come again with more behind it. `last`: there is no more.
-  size_t take(std::string_view bytes, bool last) {
+  /// beginning of a row, to come again with more behind it: `known` bytes of these have come
+  /// before. `last`: there is no more.
+  size_t take(std::string_view bytes, size_t known, bool last) {
+    unsummed_ = bytes.substr(known);
+    const size_t used = take_rows(bytes, last);
+    sum_.add(unsummed_);
+    return used;
+  }
+
+  /// So many rows will come, about.
+  void expect(double rows) {
+    for (const auto& builder : builders_) {
+      if (builder) builder->reserve(static_cast<size_t>(rows));
+    }
+    table_.lines.reserve(static_cast<size_t>(rows));
+  }
+
+  Table finish() {
+    CDT_REQUIRE(ready_, source_, ": expected ", options_.header ? "a header" : "rows",
+                ", but the file is empty");
+    CDT_REQUIRE(!table_.lines.empty(), source_, ": expected rows, but there is only the header");
+    table_.source = source_;
+    for (auto& builder : builders_) {
+      if (builder) table_.columns.push_back(builder->finish());
+    }
+    return std::move(table_);
+  }
+
+  int64_t rows() const { return table_.rows(); }
+  /// Of all bytes that were taken.
+  std::string checksum() const { return sum_.text(); }
+  /// The rows so far; those that come begin a new table.
+  Table take_part() {
+    Table part = finish();
+    table_ = {};
+    table_.delimiter = part.delimiter;
+    make_builders();
+    return part;
+  }
+
+ private:
+  size_t take_rows(std::string_view bytes, bool last) {
     size_t place = 0;
     if (!begun_ && bytes.starts_with(kByteOrderMark)) place = kByteOrderMark.size();
     begun_ = true;
@@ -73,28 +113,6 @@ class Reader {
     return place;
   }
 
-  Table finish() {
-    CDT_REQUIRE(ready_, source_, ": expected ", options_.header ? "a header" : "rows",
-                ", but the file is empty");
-    CDT_REQUIRE(!table_.lines.empty(), source_, ": expected rows, but there is only the header");
-    table_.source = source_;
-    for (auto& builder : builders_) {
-      if (builder) table_.columns.push_back(builder->finish());
-    }
-    return std::move(table_);
-  }
-
-  int64_t rows() const { return table_.rows(); }
-  /// The rows so far; those that come begin a new table.
-  Table take_part() {
-    Table part = finish();
-    table_ = {};
-    table_.delimiter = part.delimiter;
-    make_builders();
-    return part;
-  }
-
- private:
   static int64_t lines_in(std::string_view text) {
     return std::count(text.begin(), text.end(), '\n');
   }
@@ -138,6 +156,8 @@ class Reader {
     for (size_t i = 0; i < cells.size(); ++i) {
       if (builders_[i]) builders_[i]->add(cells[i].text(scratch_), line_);
       line_ += cells[i].lines();
+      // Beside the numbers: neither waits for the other.
+      if (unsummed_.size() >= Checksum::kSome) sum_.add_some(unsummed_);
     }
     table_.lines.push_back(line);
   }
@@ -205,6 +225,8 @@ class Reader {
   std::vector<std::unique_ptr<ColumnBuilder>> builders_;  ///< null for columns left out
   std::vector<std::string> names_;                        ///< of all columns of the file
   std::string scratch_;
+  Checksum sum_;
+  std::string_view unsummed_;  ///< of the bytes at hand
   bool begun_ = false;
   bool ready_ = false;  ///< the columns are known
   int64_t line_ = 1;    ///< where the next row begins
@@ -223,9 +245,10 @@ bool looks_like_formula(const std::string& text) {
 
 namespace {
 
-/// Feeds a file to the reader as its bytes come; `after` is called behind each piece.
+/// Feeds a file to the reader as its bytes come; `after` is called behind each piece, with the
+/// bytes that it has given rows of and those of the whole file, 0 of a pipe.
 template <class After>
-void read_through(const std::string& file, Reader& reader, const CsvOptions& options, Checksum& sum,
+void read_through(const std::string& file, Reader& reader, const CsvOptions& options,
                   const After& after) {
   const auto refuse = [&] {
     throw InvalidArgument(
@@ -238,12 +261,10 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
   std::string window(kChunk, '\0');
   size_t left = 0;
   int64_t total = 0, done = 0;
-  if (options.progress) {
-    std::error_code none;
-    const bool regular = std::filesystem::is_regular_file(file, none);
-    if (regular) total = static_cast<int64_t>(std::filesystem::file_size(file, none));
-    if (none) total = 0;
-  }
+  std::error_code none;
+  const bool regular = std::filesystem::is_regular_file(file, none);
+  if (regular) total = static_cast<int64_t>(std::filesystem::file_size(file, none));
+  if (none) total = 0;
   for (bool last = false; !last;) {
     if (window.size() - left < kChunk) window.resize(2 * window.size());
     // Not by fread, which waits until the window is full.
@@ -252,11 +273,10 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
     if (count < 0) refuse();
     last = count == 0;
     const std::string_view bytes(window.data(), left + static_cast<size_t>(count));
-    sum.add(bytes.substr(left));
-    const size_t used = reader.take(bytes, last);
+    const size_t used = reader.take(bytes, left, last);
     left = bytes.size() - used;
     std::memmove(window.data(), window.data() + used, left);
-    after();
+    after(used, total);
     done += count;
     if (options.progress && total > 0) options.progress(std::min(done, total), total);
   }
@@ -266,19 +286,25 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
 
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   Reader reader(path.string(), options);
-  Checksum sum;
-  read_through(path.string(), reader, options, sum, [] {});
+  bool first = true;
+  read_through(path.string(), reader, options, [&](size_t used, int64_t total) {
+    // As many again for each such piece, and a few that may be shorter.
+    if (first && used > 0 && total > 0) {
+      reader.expect(1.02 * static_cast<double>(reader.rows()) * static_cast<double>(total) /
+                    static_cast<double>(used));
+    }
+    first = false;
+  });
   Table table = reader.finish();
-  table.checksum = sum.text();
+  table.checksum = reader.checksum();
   return table;
 }
 
 void read_csv_in_parts(const std::filesystem::path& path, const CsvOptions& options,
                        const std::function<void(const Table&)>& take) {
   Reader reader(path.string(), options);
-  Checksum sum;
   bool some = false;
-  read_through(path.string(), reader, options, sum, [&] {
+  read_through(path.string(), reader, options, [&](size_t, int64_t) {
     if (reader.rows() == 0) return;
     take(reader.take_part());
     some = true;
@@ -288,9 +314,9 @@ void read_csv_in_parts(const std::filesystem::path& path, const CsvOptions& opti
 
 Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options) {
   Reader reader(source, options);
-  reader.take(bytes, /*last=*/true);
+  reader.take(bytes, /*known=*/0, /*last=*/true);
   Table table = reader.finish();
-  table.checksum = checksum(bytes);
+  table.checksum = reader.checksum();
   return table;
 }
 

@@ -37,6 +37,7 @@ class Numbers {
 
   /// Of numbers of its own.
   void push_back(double number) { own_.push_back(number); }
+  void reserve(size_t count) { own_.reserve(count); }
 
   /// A copy.
   std::vector<double> to_vector() const;

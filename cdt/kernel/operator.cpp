@@ -28,6 +28,8 @@ constexpr int64_t kPassesInMemory = 4;
 /// Of samples that stream through: larger blocks gain nothing, and cost the pages that they touch
 /// anew each time.
 constexpr int64_t kStreamBytes = int64_t{1} << 26;
+/// Factors of fewer at a time would mostly be calls.
+constexpr int64_t kFewSamples = 64;
 
 }  // namespace
 
@@ -44,9 +46,11 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
   }
   const int64_t samples = x_.size(0);
   if (options_.path == OperatorOptions::Path::kAuto) factors_ = factors_that_fit();
-  if (factors_) {
+  if (by_factors()) {
     block_samples_ = samples;
-    outputs_ = factors_->outputs;
+    std::vector<Tensor> outputs;
+    for (const Factors& block : factors_) outputs.push_back(block.outputs);
+    outputs_ = torch::cat(outputs);
     return;
   }
   const int64_t per_sample = on_few_samples(x_, [&](const Tensor& few) {
@@ -72,29 +76,42 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
   outputs_ = torch::cat(outputs);
 }
 
-std::optional<Factors> NtkOperator::factors_that_fit() const {
+std::vector<Factors> NtkOperator::factors_that_fit() const {
+  const int64_t samples = x_.size(0);
   FactorOptions by_rules;
-  by_rules.samples = x_.size(0);
+  by_rules.samples = samples;
   by_rules.rules_only = true;
   by_rules.accumulate = options_.accumulate;
   const FactorCost cost = cost_per_sample(model_, x_, by_rules);
   const int64_t width = cost.outputs.size(1);
+  if (!cost.by_rules || width > kFewOutputs) return {};
   // The other half is for the vectors.
-  const bool fits = x_.size(0) <= options_.memory_bytes / 2 / (cost.bytes(width, 1) + 1);
-  if (!cost.by_rules || !fits || width > kFewOutputs) return std::nullopt;
+  const int64_t room = options_.memory_bytes / 2;
+  const int64_t making = cost.bytes(width, 1) + 1;
+  int64_t at_a_time = samples;
+  if (samples > room / making) {
+    const int64_t kept = cost.shared_bytes + width * cost.output_bytes;
+    at_a_time = std::min(kStreamBytes, room - samples * kept) / making;
+    if (at_a_time < kFewSamples) return {};
+  }
+  std::vector<Factors> found;
   try {
     NtkOptions options;
     options.memory_bytes = options_.memory_bytes;
     options.accumulate = options_.accumulate;
     CheckedFactors source(model_, options, by_rules);
-    source.plan(x_, x_.size(0), 1);
-    Factors factors = source.factors_of(x_, {0, x_.size(0), 0, width});
-    source.check(factors);
-    factors.pulled_back.clear();
-    return factors;
+    source.plan(x_, samples, 1);
+    for (int64_t first = 0; first < samples; first += at_a_time) {
+      found.push_back(
+          source.factors_of(x_, {first, std::min(at_a_time, samples - first), 0, width}));
+      source.check(found.back());
+      found.back().pulled_back.clear();
+      if (first > 0) source.require_same_groups(found.front(), found.back());
+    }
   } catch (const RefutedRule&) {
-    return std::nullopt;
+    found.clear();
   }
+  return found;
 }
 
 NtkOperator::Graphs NtkOperator::extended(const Tensor& outputs) const {
@@ -175,7 +192,7 @@ Tensor NtkOperator::apply(const Tensor& V) const {
 Tensor NtkOperator::pull_back(const Tensor& V) const {
   const KernelScope scope;
   require_vectors(V, "V", size(), model_);
-  if (!factors_) require_unchanged();
+  if (!by_factors()) require_unchanged();
   const int64_t P = model_.parameter_count();
   Tensor found = torch::empty({P, V.dim() == 1 ? 1 : V.size(1)}, V.options());
   const Tensor columns = V.detach().reshape({size(), -1});
@@ -188,7 +205,7 @@ Tensor NtkOperator::pull_back(const Tensor& V) const {
 Tensor NtkOperator::push_forward(const Tensor& U) const {
   const KernelScope scope;
   require_vectors(U, "U", model_.parameter_count(), model_);
-  if (!factors_) require_unchanged();
+  if (!by_factors()) require_unchanged();
   Tensor found = torch::empty({size(), U.dim() == 1 ? 1 : U.size(1)}, U.options());
   const Tensor columns = U.detach().reshape({U.size(0), -1});
   in_parts(found.size(1), U.scalar_type(), [&](int64_t k, int64_t count) {
@@ -206,13 +223,13 @@ void NtkOperator::in_parts(int64_t vectors, torch::ScalarType dtype, const Part&
 
 Tensor NtkOperator::kernel_columns(const Tensor& columns) const {
   Tensor products = torch::zeros(columns.sizes(), columns.options());
-  if (!factors_) {
+  if (factors_.size() != 1) {
     in_parts(columns.size(1), columns.scalar_type(), [&](int64_t k, int64_t count) {
-      products.narrow(1, k, count).copy_(pushed(pulled(columns.narrow(1, k, count))));
+      products.narrow(1, k, count).copy_(pushed(pulled(columns.narrow(1, k, count).contiguous())));
     });
     return products;
   }
-  for (const FactorGroup& group : factors_->groups) {  // vectors of one group at a time
+  for (const FactorGroup& group : factors_.front().groups) {  // vectors of one group at a time
     in_parts(columns.size(1), columns.scalar_type(), [&](int64_t k, int64_t count) {
       products.narrow(1, k, count)
           .add_(kernel_product(group, columns.narrow(1, k, count).contiguous(),
@@ -228,17 +245,23 @@ Tensor NtkOperator::rows_of(const Tensor& columns, int64_t first, int64_t count)
 }
 
 Tensor NtkOperator::pulled(const Tensor& columns) const {
-  if (factors_) {
+  if (by_factors()) {
     const Tensor U = torch::zeros({columns.size(1), model_.parameter_count()}, columns.options());
     const int64_t slice = slice_entries(options_.memory_bytes, model_.device());
-    for (const FactorGroup& group : factors_->groups) {
-      const Tensor found = kernel::pull_back(group, columns, slice);
-      int64_t first = 0;
-      for (const size_t p : group.parameters) {
-        const int64_t count = model_.parameters()[p].numel();
-        U.narrow(1, offsets_[p], count).copy_(found.narrow(1, first, count));
-        first += count;
+    int64_t sample = 0;
+    for (const Factors& block : factors_) {
+      const Tensor own = rows_of(columns, sample, block.samples);
+      sample += block.samples;
+      for (const FactorGroup& group : block.groups) {
+        const Tensor found = kernel::pull_back(group, own, slice);
+        int64_t first = 0;
+        for (const size_t p : group.parameters) {
+          const int64_t count = model_.parameters()[p].numel();
+          U.narrow(1, offsets_[p], count).add_(found.narrow(1, first, count));
+          first += count;
+        }
       }
+      interruption_point();
     }
     return U;
   }
@@ -256,16 +279,22 @@ Tensor NtkOperator::pulled(const Tensor& columns) const {
 }
 
 Tensor NtkOperator::pushed(const Tensor& U) const {
-  if (factors_) {
+  if (by_factors()) {
     Tensor product = torch::zeros({size(), U.size(0)}, U.options());
     const int64_t slice = slice_entries(options_.memory_bytes, model_.device());
-    for (const FactorGroup& group : factors_->groups) {
-      std::vector<Tensor> parts;
-      for (const size_t p : group.parameters) {
-        parts.push_back(U.narrow(1, offsets_[p], model_.parameters()[p].numel()));
+    int64_t sample = 0;
+    for (const Factors& block : factors_) {
+      const Tensor own = rows_of(product, sample, block.samples);
+      sample += block.samples;
+      for (const FactorGroup& group : block.groups) {
+        std::vector<Tensor> parts;
+        for (const size_t p : group.parameters) {
+          parts.push_back(U.narrow(1, offsets_[p], model_.parameters()[p].numel()));
+        }
+        own.add_(kernel::push_forward(
+            group, parts.size() == 1 ? parts.front() : torch::cat(parts, 1), slice));
       }
-      product.add_(kernel::push_forward(
-          group, parts.size() == 1 ? parts.front() : torch::cat(parts, 1), slice));
+      interruption_point();
     }
     return product;
   }
@@ -285,10 +314,12 @@ Tensor NtkOperator::pushed(const Tensor& U) const {
 
 double NtkOperator::trace() const {
   require_unchanged();
-  if (factors_) {
+  if (by_factors()) {
     const KernelScope scope;
     double trace = 0;
-    for (const FactorGroup& group : factors_->groups) trace += exact_trace(group);
+    for (const Factors& block : factors_) {
+      for (const FactorGroup& group : block.groups) trace += exact_trace(group);
+    }
     if (!std::isfinite(trace)) throw NumericalError(kKernelOverflow);
     return trace;
   }

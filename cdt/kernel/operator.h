@@ -11,8 +11,9 @@ namespace cdt::kernel {
 
 struct OperatorOptions {
   /// kAuto multiplies by the factors of the layer rules where they cover all parameters, fit the
-  /// budget for all samples, and outputs are few; in float64, like the kernel itself. Elsewhere,
-  /// and with kGraph, products come from autograd, in the network's precision.
+  /// budget for all samples (made a block at a time if need be), and outputs are few; in float64,
+  /// like the kernel itself. Elsewhere, and with kGraph, products come from autograd, in the
+  /// network's precision.
   enum class Path { kAuto, kGraph };
   Path path = Path::kAuto;
 
@@ -56,7 +57,7 @@ class NtkOperator {
   /// ŷ [r, n_L] at the parameters of construction.
   torch::Tensor outputs() const { return outputs_; }
   /// Then halves of products go on after parameters have moved, with J of those of construction.
-  bool by_factors() const { return factors_.has_value(); }
+  bool by_factors() const { return !factors_.empty(); }
   /// How many samples are in memory at a time.
   int64_t block_samples() const { return block_samples_; }
 
@@ -68,7 +69,8 @@ class NtkOperator {
     torch::Tensor pulled_back;  ///< undefined where no parameter moves these samples
   };
 
-  std::optional<Factors> factors_that_fit() const;
+  /// Of blocks of samples, one after another; none where they do not fit.
+  std::vector<Factors> factors_that_fit() const;
   Graphs extended(const torch::Tensor& outputs) const;
   void require_unchanged() const;
   /// [k, P] for columns [n, k], and back.
@@ -91,9 +93,9 @@ class NtkOperator {
   int64_t x_version_ = 0;
   OperatorOptions options_;
   int64_t block_samples_ = 0;
-  torch::Tensor outputs_;           ///< [r, n_L], detached
-  std::optional<Factors> factors_;  ///< of all samples, or
-  std::optional<Graphs> kept_;      ///< of all samples, where they fit
+  torch::Tensor outputs_;         ///< [r, n_L], detached
+  std::vector<Factors> factors_;  ///< of all samples, in blocks, or
+  std::optional<Graphs> kept_;    ///< of all samples, where they fit
   struct ParameterState {
     int64_t version;
     const void* data;
