@@ -30,8 +30,8 @@ DETAILS = {
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",
                "pending_checks", "plan", "plan_memory", "playback", "precision_scope", "recorded_kernel", "recorder", "rule", "sizes", "tiling", "unpromised"},
-    "nn": {"picture_record"},
-    "train": {"base_rate", "batch_momentum", "batches", "class_feedback", "decayed_feedback", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
+    "nn": {"blocks", "picture_record"},
+    "train": {"base_rate", "batch_momentum", "batches", "class_feedback", "decayed_feedback", "draws", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping", "stride"},
 }
 # LibTorch's own file formats are programs: nothing that is loaded may execute
