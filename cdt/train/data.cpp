@@ -43,7 +43,7 @@ Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model
   }
   CDT_REQUIRE(!y.is_floating_point(), which, " labels of shape ", y.sizes(),
               " must be class numbers of a whole dtype, y.to(int64), or distributions [", x.size(0),
-              ", n_L], not ", y.scalar_type());
+              ", classes], not ", y.scalar_type());
   CDT_REQUIRE(outputs >= 2,
               "cross-entropy needs two classes or more, an output for each; there is ", outputs);
   const int64_t first = y.min().item<int64_t>();

@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, Dataset
 
 from . import _core
 
@@ -115,7 +116,7 @@ def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") 
     """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
     if isinstance(values, torch.Tensor):
         return values
-    if isinstance(values, (torch.utils.data.DataLoader, torch.utils.data.Dataset)):
+    if isinstance(values, (DataLoader, Dataset)):
         raise ValueError(f"{name} must be a tensor or an array of all samples, but a {type(values).__name__} came; batch_size= of cdt.fit makes batches of them")
     try:
         array = np.asarray(values)

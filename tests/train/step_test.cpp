@@ -274,14 +274,14 @@ TEST(Labels, AMessageSaysWhatToWrite) {
   using testing::HasSubstr;
   const Tensor classes = torch::arange(8) % 3;
   EXPECT_EQ(refused(classes, Loss::kCrossEntropy, 3), "was not refused");
-  EXPECT_THAT(refused(classes, Loss::kMse, 1), HasSubstr("y.to(torch::kFloat64)"));
+  EXPECT_THAT(refused(classes, Loss::kMse, 1), HasSubstr("y.to(float64)"));
   EXPECT_THAT(refused(classes.to(torch::kFloat64), Loss::kCrossEntropy, 3),
-              HasSubstr("y.to(torch::kInt64)"));
+              HasSubstr("y.to(int64)"));
   EXPECT_THAT(refused(classes, Loss::kCrossEntropy, 2), HasSubstr("from 0 to 1"));
   EXPECT_THAT(refused(classes - 1, Loss::kCrossEntropy, 3), HasSubstr("not -1"));
   EXPECT_THAT(refused(classes, Loss::kCrossEntropy, 1), HasSubstr("two classes or more"));
   EXPECT_THAT(refused(torch::ones({8}, kDouble), Loss::kMse, 2), HasSubstr("[8, 2]"));
-  EXPECT_THAT(refused(torch::ones({7}, kDouble), Loss::kMse, 1), HasSubstr("[8, n_L]"));
+  EXPECT_THAT(refused(torch::ones({7}, kDouble), Loss::kMse, 1), HasSubstr("[8, outputs]"));
   EXPECT_THAT(refused(Tensor(), Loss::kMse, 1), HasSubstr("training labels"));
 }
 

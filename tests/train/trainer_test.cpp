@@ -334,7 +334,7 @@ TEST(Training, RefusesDataThatDoNotFit) {
   using testing::HasSubstr;
   EXPECT_THAT(refused([](auto& d) { d.x[2][1] = NAN; }), HasSubstr("training inputs"));
   EXPECT_THAT(refused([](auto& d) { d.y[2][0] = INFINITY; }), HasSubstr("training labels"));
-  EXPECT_THAT(refused([](auto& d) { d.y = d.y.narrow(0, 0, 7); }), HasSubstr("[8, n_L]"));
+  EXPECT_THAT(refused([](auto& d) { d.y = d.y.narrow(0, 0, 7); }), HasSubstr("[8, outputs]"));
   EXPECT_THAT(refused([](auto& d) { d.y = torch::zeros({8, 3}, kDouble); }), HasSubstr("outputs"));
   EXPECT_THAT(refused([](auto& d) { d.y_val = Tensor(); }), HasSubstr("validation"));
   EXPECT_THAT(refused([](auto& d) { d.sample_weights = torch::zeros({8}, kDouble); }),
