@@ -28,9 +28,9 @@ DETAILS = {
     "core": {"byte_count", "format", "json", "memory", "names", "numbers", "speed", "streams", "text", "threads"},
     "control": {"doubling"},
     "analysis": {"report_page"},
-    "kernel": {"autograd_scope", "backward", "block_product", "checked_factors", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",
+    "kernel": {"autograd_scope", "backward", "block_product", "blocks", "checked_factors", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",
                "pending_checks", "plan", "plan_memory", "playback", "precision_scope", "recorded_kernel", "recorder", "rule", "sizes", "tiling", "unpromised"},
-    "nn": {"blocks", "picture_record"},
+    "nn": {"picture_record"},
     "train": {"base_rate", "batch_momentum", "batches", "class_feedback", "decayed_feedback", "draws", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping", "stride"},
 }

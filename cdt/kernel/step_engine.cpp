@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/kernel/blocks.h>
 #include <cdt/kernel/step_engine.h>
 
 #include <cmath>
@@ -100,7 +101,7 @@ std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {
 
 Tensor GraphEngine::evaluate(const Tensor& x) {
   const torch::NoGradGuard no_graph;
-  return model_.forward(x);
+  return in_blocks(x, [this](const Tensor& some) { return model_.forward(some); });
 }
 
 }  // namespace cdt::kernel

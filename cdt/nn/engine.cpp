@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/nn/blocks.h>
+#include <cdt/kernel/blocks.h>
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/operator_pass.h>
@@ -40,7 +40,7 @@ class MlpEngine : public kernel::StepEngine {
     return graph_.forward(x, use);
   }
   torch::Tensor evaluate(const torch::Tensor& x) override {
-    return in_blocks(x, [this](const torch::Tensor& some) {
+    return kernel::in_blocks(x, [this](const torch::Tensor& some) {
       if (DescentPass::takes(model_, some)) return DescentPass::evaluate(model_, some);
       return goes_by_operators(some) ? OperatorPass::evaluate(model_, some) : graph_.evaluate(some);
     });

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/nn/blocks.h>
+#include <cdt/kernel/blocks.h>
 #include <cdt/nn/network.h>
 
 namespace cdt::nn {
@@ -25,7 +25,7 @@ torch::Device NetworkImpl::device() const { return first_parameter(*this).device
 
 torch::Tensor outputs_of(const Network& network, const torch::Tensor& x) {
   const torch::NoGradGuard no_graph;
-  return in_blocks(x, [&](const torch::Tensor& some) { return network->forward(some); });
+  return kernel::in_blocks(x, [&](const torch::Tensor& some) { return network->forward(some); });
 }
 
 }  // namespace cdt::nn

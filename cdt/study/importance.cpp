@@ -1,4 +1,3 @@
-#include <cdt/nn/blocks.h>
 #include <cdt/study/importance.h>
 #include <cdt/train/objective.h>
 

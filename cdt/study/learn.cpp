@@ -1,6 +1,5 @@
 #include <cdt/core/error.h>
 #include <cdt/core/threads.h>
-#include <cdt/nn/blocks.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/learn_state.h>
 #include <cdt/train/form_choice.h>

@@ -1,5 +1,4 @@
 #include <cdt/core/error.h>
-#include <cdt/nn/blocks.h>
 #include <cdt/study/predictions.h>
 
 #include <cmath>

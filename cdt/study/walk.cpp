@@ -1,6 +1,5 @@
 #include <cdt/core/interrupt.h>
 #include <cdt/core/threads.h>
-#include <cdt/nn/blocks.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/walk.h>
 #include <cdt/train/batches.h>

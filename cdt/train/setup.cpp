@@ -12,9 +12,6 @@ using torch::Tensor;
 
 namespace {
 
-/// Of the form of batches, whose rows are many.
-constexpr int64_t kRowsAtOnce = int64_t{1} << 15;
-
 const TrainOptions& checked(const TrainOptions& options) {
   require_valid(options);
   return options;
@@ -71,9 +68,10 @@ Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(s
 
 Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows(step)); }
 
-/// Steps of so many samples come from forms that move parameters themselves: their passes need keep
-/// nothing for a step.
+/// Steps of batches, and of so many samples, come from forms that move parameters themselves: their
+/// passes need keep nothing for a step.
 bool Setup::only_looks(const Tensor& labels) const {
+  if (options.form == Form::kBatch) return true;
   const bool by_forms = options.method == Method::kPath ||
                         (options.method == Method::kGuarded && !options.learning_rate);
   return by_forms && engine->repeatable() && labels.numel() > kMostDual;
@@ -90,14 +88,9 @@ Pass Setup::forward(const Tensor& rows) const {
   pass.x = rows_of(data.x, rows);
   pass.labels = rows_of(data.y, rows);
   pass.weights = weights_of(data, rows);
-  Tensor outputs;
-  if (options.form == Form::kBatch) {
-    outputs = evaluate(pass.x);
-  } else {
-    pass.step = only_looks(pass.labels) ? kernel::look(engine, pass.x)
-                                        : engine->forward(pass.x, traits_of(options.method).use);
-    outputs = pass.step->outputs();
-  }
+  pass.step = only_looks(pass.labels) ? kernel::look(engine, pass.x)
+                                      : engine->forward(pass.x, traits_of(options.method).use);
+  const Tensor outputs = pass.step->outputs();
   const auto shape = pass.labels.sizes();
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
               "the model's outputs have shape ", outputs.sizes(), ", the labels ", shape);
@@ -145,17 +138,9 @@ Measured Setup::measured_of(std::span<const double> numbers, int64_t rows, int64
   return {found, found.objective + penalty};
 }
 
-Tensor Setup::evaluate(const Tensor& x) const {
-  const torch::NoGradGuard no_graph;
-  if (options.form != Form::kBatch || x.size(0) <= kRowsAtOnce) return engine->evaluate(x);
-  std::vector<Tensor> parts;
-  for (const Tensor& part : x.split(kRowsAtOnce)) parts.push_back(engine->evaluate(part));
-  return torch::cat(parts);
-}
-
 Whole Setup::whole() const {
   const torch::NoGradGuard no_graph;
-  const Tensor outputs = evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
+  const Tensor outputs = engine->evaluate(data.x).reshape(data.y.sizes()).to(torch::kFloat64);
   const Measured here = measured_together(outputs, data.y, weights_of(data, {}));
   return {here.found.loss, here.objective};
 }
@@ -163,7 +148,7 @@ Whole Setup::whole() const {
 double Setup::loss_of(const Tensor& x, const Tensor& y) const {
   const torch::NoGradGuard no_graph;
   const Tensor outputs =
-      evaluate_together(*data.ranks, x, [&](const Tensor& rows) { return evaluate(rows); });
+      evaluate_together(*data.ranks, x, [&](const Tensor& rows) { return engine->evaluate(rows); });
   return objective.assess(outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 

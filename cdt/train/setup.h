@@ -14,10 +14,10 @@ namespace cdt::train {
 struct Pass {
   int64_t batch = 0;
   torch::Tensor x;
-  std::unique_ptr<kernel::StepPass> step;  ///< none of the form of batches, which takes its own
-  torch::Tensor values;                    ///< ŷ [b, n_L], float64
-  torch::Tensor labels;                    ///< y [b, n_L], float64
-  torch::Tensor weights;                   ///< of the errors [b·n_L]; undefined: all 1
+  std::unique_ptr<kernel::StepPass> step;
+  torch::Tensor values;   ///< ŷ [b, n_L], float64
+  torch::Tensor labels;   ///< y [b, n_L], float64
+  torch::Tensor weights;  ///< of the errors [b·n_L]; undefined: all 1
   Assessment found;
   double objective = 0;  ///< of these samples, weights, smoothing and weight decay included
 
@@ -87,8 +87,6 @@ struct Setup {
 
  private:
   void require_shareable() const;
-  /// ŷ as the model shapes it, nothing kept for a step.
-  torch::Tensor evaluate(const torch::Tensor& x) const;
   bool only_looks(const torch::Tensor& labels) const;
   Measured measured_of(std::span<const double> numbers, int64_t samples, int64_t outputs) const;
 };

@@ -1,6 +1,6 @@
 // Steps of a network by its engine, against those of LibTorch's graph.
 #include <cdt/core/error.h>
-#include <cdt/nn/blocks.h>
+#include <cdt/kernel/blocks.h>
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST(NetworkEngine, TakesTheGraphWhereItMust) {
 
 TEST(NetworkEngine, TakesManyRowsABlockAtATime) {
   torch::manual_seed(4);
-  constexpr int64_t kRows = 3 * nn::kRowsAtATime + 5;
+  constexpr int64_t kRows = 3 * kernel::kRowsAtATime + 5;
   const Tensor x = torch::randn({kRows, 5}, torch::kFloat64);
   for (const auto activation : {nn::Activation::kRelu, nn::Activation::kTanh}) {
     SCOPED_TRACE(to_string(activation));
@@ -84,7 +84,7 @@ TEST(NetworkEngine, TakesManyRowsABlockAtATime) {
     EXPECT_LT(relative_error(found, whole), 1e-13);
     EXPECT_LT(relative_error(nn::outputs_of(net, x), whole), 1e-13);
     // The outputs, and of a block what goes into a layer and comes out of it.
-    const int64_t block = 8 * nn::kRowsAtATime * (5 + 20 + 20 + 20 + 10 + 2);
+    const int64_t block = 8 * kernel::kRowsAtATime * (5 + 20 + 20 + 20 + 10 + 2);
     EXPECT_LE(most, static_cast<int64_t>(found.nbytes()) + block);
   }
 }

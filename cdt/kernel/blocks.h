@@ -1,13 +1,13 @@
-/// Rows through a network a block at a time, so that what lies between its layers takes the memory
+/// Rows through a model a block at a time, so that what lies between its layers takes the memory
 /// of a block, however many rows there are.
 #pragma once
 
-#include <cdt/nn/network.h>
 #include <torch/types.h>
 
 #include <algorithm>
+#include <vector>
 
-namespace cdt::nn {
+namespace cdt::kernel {
 
 /// On the CPU; what a layer of some hundred units makes of them stays in the caches, and in memory
 /// that the process has already.
@@ -33,7 +33,4 @@ torch::Tensor in_blocks(const torch::Tensor& x, const Evaluate& evaluate) {
   return all;
 }
 
-/// [r, output_count()] of rows [r, …], without a graph, in blocks.
-torch::Tensor outputs_of(const Network& network, const torch::Tensor& x);
-
-}  // namespace cdt::nn
+}  // namespace cdt::kernel
