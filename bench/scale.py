@@ -6,8 +6,9 @@ usage: scale.py PROGRAM [--rows 1000,3000,10000,…] [--forms sketch=128,128;fre
 
 Tables are generated houses, a form comes with the hidden layers of its network. A point is linearization, solution, check, and
 whatever steps are taken back. Seconds are those of the processor (user and system, of all threads), less what the same run takes
-without a point, so that other work on the machine hardly counts; memory is the largest of the process. The last line of a form has
-the slope of seconds against rows on log-log scales, from 10 000 rows on, where the kernel of a sketch no longer counts.
+without a point, so that other work on the machine hardly counts; memory is the largest of the process. Seconds a step are those
+over all steps that were solved, taken back or not. The last line of a form has the slopes of seconds against rows on log-log scales,
+from 10 000 rows on, where the kernel of a sketch no longer counts.
 """
 import argparse
 import csv
@@ -91,8 +92,8 @@ def main():
             subprocess.run([options.program, "data", "make", tables[rows], "--rows", str(rows), "--quiet"], check=True)
         forms = {}
         for form, hidden in (each.split("=") for each in options.forms.split(";")):
-            print(f"\n{form}, hidden layers of {hidden}\n      rows  seconds a point  taken back  memory MB", flush=True)
-            found = forms.setdefault(f"{form}, {hidden}", {})
+            print(f"\n{form}, hidden layers of {hidden}\n      rows  seconds a point  a step  taken back  memory MB", flush=True)
+            found, steps = forms.setdefault(f"{form}, {hidden}", {}), {}
             for rows, table in tables.items():
                 common = ["train", str(table), "--target", "price", "--goal", "predict", "--form", form, "--hidden", hidden,
                           "--ensemble", "1", "--no-refit", "--no-intervals", "--quiet", "--overwrite",
@@ -103,12 +104,14 @@ def main():
                     history = list(csv.DictReader(file))
                 rejected = sum(int(row["rejected"]) for row in history)
                 found[rows] = max(1e-3, (after - before) / options.points)  # less cannot be told from nothing
-                print(f"{rows:10}  {found[rows]:15.3g}  {rejected:10}  {memory:9.0f}", flush=True)
+                steps[rows] = found[rows] * options.points / (options.points + rejected)
+                print(f"{rows:10}  {found[rows]:15.3g}  {steps[rows]:6.3g}  {rejected:10}  {memory:9.0f}", flush=True)
                 if options.plot and len(found) > 1:
                     plot(forms, options.plot)
-            many = {rows: seconds for rows, seconds in found.items() if rows >= SLOPE_FROM}
+            many = [rows for rows in found if rows >= SLOPE_FROM]
             if len(many) > 1:
-                print(f"slope {slope(many.keys(), many.values()):.2f}", flush=True)
+                slopes = [slope(many, [seconds[rows] for rows in many]) for seconds in (found, steps)]
+                print("slopes: {:.2f} of seconds a point, {:.2f} a step".format(*slopes), flush=True)
 
 
 main()
