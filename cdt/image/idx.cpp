@@ -13,7 +13,7 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 32;
 constexpr unsigned char kUnsignedBytes = 0x08;
 constexpr size_t kMostDimensions = 8;
 /// At a time, of what is inflated.
-constexpr size_t kPiece = size_t{1} << 20;
+constexpr size_t kPiece = size_t{1} << 16;
 
 bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 
