@@ -38,11 +38,8 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
   const KernelScope scope;
   require_samples(x_);
   x_version_ = version_of(x_);
-  int64_t last = 0;
   for (const Tensor& p : model_.parameters()) {
     parameters_.push_back({version_of(p), p.data_ptr()});
-    offsets_.push_back(offsets_.empty() ? 0 : offsets_.back() + last);
-    last = p.numel();
   }
   const int64_t samples = x_.size(0);
   if (options_.path == OperatorOptions::Path::kAuto) factors_ = factors_that_fit();
@@ -252,15 +249,7 @@ Tensor NtkOperator::pulled(const Tensor& columns) const {
     for (const Factors& block : factors_) {
       const Tensor own = rows_of(columns, sample, block.samples);
       sample += block.samples;
-      for (const FactorGroup& group : block.groups) {
-        const Tensor found = kernel::pull_back(group, own, slice);
-        int64_t first = 0;
-        for (const size_t p : group.parameters) {
-          const int64_t count = model_.parameters()[p].numel();
-          U.narrow(1, offsets_[p], count).add_(found.narrow(1, first, count));
-          first += count;
-        }
-      }
+      add_pull_back(model_, block.groups, own, slice, U);
       interruption_point();
     }
     return U;
@@ -286,14 +275,7 @@ Tensor NtkOperator::pushed(const Tensor& U) const {
     for (const Factors& block : factors_) {
       const Tensor own = rows_of(product, sample, block.samples);
       sample += block.samples;
-      for (const FactorGroup& group : block.groups) {
-        std::vector<Tensor> parts;
-        for (const size_t p : group.parameters) {
-          parts.push_back(U.narrow(1, offsets_[p], model_.parameters()[p].numel()));
-        }
-        own.add_(kernel::push_forward(
-            group, parts.size() == 1 ? parts.front() : torch::cat(parts, 1), slice));
-      }
+      add_push_forward(model_, block.groups, U, slice, own);
       interruption_point();
     }
     return product;

@@ -101,7 +101,6 @@ class NtkOperator {
     const void* data;
   };
   std::vector<ParameterState> parameters_;
-  std::vector<int64_t> offsets_;  ///< of parameters in θ
 };
 
 }  // namespace cdt::kernel

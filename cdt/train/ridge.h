@@ -11,6 +11,7 @@
 /// of some rows as a preconditioner (docs/scale.md).
 #pragma once
 
+#include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/model.h>
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
@@ -110,6 +111,26 @@ std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const Rid
 /// K = SᵀΘS [r·k, r·k], float64.
 torch::Tensor residual_kernel(const kernel::Model& model, const torch::Tensor& x,
                               const Residuals& residuals, const RidgeOptions& options);
+
+/// SᵀJ of some samples by one factorization: K, to the last bit as residual_kernel has it, and
+/// products beside it. At the present parameters of the model, which must outlive it.
+class ResidualJacobian {
+ public:
+  ResidualJacobian(const kernel::Model& model, const torch::Tensor& x, Residuals residuals,
+                   const RidgeOptions& options);
+
+  const torch::Tensor& kernel() const { return kernel_; }
+  /// SᵀJ u [r·k], float64, for u [P]; JᵀS v [P], in `dtype`, for v [r·k]: products with J in the
+  /// dtype of u, and in `dtype`.
+  torch::Tensor push_forward(const torch::Tensor& u) const;
+  torch::Tensor pull_back(const torch::Tensor& v, torch::ScalarType dtype) const;
+
+ private:
+  Residuals residuals_;
+  bool reduced_;  ///< J is that of Dᵀŷ
+  kernel::FactoredJacobian jacobian_;
+  torch::Tensor kernel_;
+};
 
 /// A symmetric matrix with a multiple of the identity, factorized; of the last multiple kept.
 class ShiftedFactor {

@@ -1,5 +1,4 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/products.h>
 #include <cdt/train/batch_momentum.h>
 
 #include <cmath>
@@ -36,8 +35,8 @@ RidgeOptions batch_options(const Setup& setup) {
 
 const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const BatchRates& rates,
                                   const RidgeOptions& options) {
-  const torch::ScalarType dtype = batch.model.dtype();
-  ShiftedFactor kernel(residual_kernel(batch.model, batch.x, batch.residuals, options));
+  const ResidualJacobian jacobian(batch.model, batch.x, batch.residuals, options);
+  ShiftedFactor kernel(jacobian.kernel());
   mean_eigenvalue_ = kernel.matrix().diagonal().mean().item<double>();
   if (!std::isfinite(mean_eigenvalue_)) {
     throw NumericalError("the kernel of a batch is not finite");
@@ -49,14 +48,10 @@ const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const
     const Tensor c = sum(scaled(batch.displacement, decay / whole),
                          scaled(phi_, lambda * rates.momentum / whole));
     Tensor e = batch.residuals.e;
-    if (c.defined()) {
-      e = e -
-          batch.residuals.to_residuals(kernel::jacobian_vector_product(batch.model, batch.x, c));
-    }
+    if (c.defined()) e = e - jacobian.push_forward(c);
     const Tensor u = kernel.solve(e, whole);
     if (!u.defined()) continue;
-    const Tensor seed = batch.residuals.to_outputs(u).to(dtype);
-    phi_ = sum(c, kernel::vector_jacobian_product(batch.model, batch.x, seed));
+    phi_ = sum(c, jacobian.pull_back(u, batch.model.dtype()));
     return phi_;
   }
   throw NumericalError("the kernel of a batch has no factor however strong the damping");
