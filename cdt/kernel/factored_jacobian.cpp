@@ -12,7 +12,8 @@ FactoredJacobian::FactoredJacobian(Model model, Tensor x, const NtkOptions& opti
     : model_(std::move(model)),
       x_(std::move(x)),
       slice_(slice_entries(options.memory_bytes, model_.device())),
-      found_(ntk_with_factors(model_, x_, options)) {
+      found_(ntk_with_factors(model_, x_, options)),
+      size_(theta().size(0)) {
   if (found_.factors) found_.factors->pulled_back.clear();
 }
 
@@ -32,13 +33,13 @@ Tensor FactoredJacobian::push_forward(const Tensor& u) const {
   }
   const KernelScope scope;
   const torch::NoGradGuard no_graph;
-  const Tensor found = torch::zeros({theta().size(0), 1}, u.options());
+  const Tensor found = torch::zeros({size_, 1}, u.options());
   add_push_forward(model_, found_.factors->groups, u.unsqueeze(0), slice_, found);
   return found.squeeze(1);
 }
 
 Tensor FactoredJacobian::pull_back(const Tensor& v) const {
-  require_vector(v, theta().size(0));
+  require_vector(v, size_);
   if (!by_factors()) {
     return vector_jacobian_product(model_, x_, v.to(model_.dtype())).to(v.scalar_type());
   }

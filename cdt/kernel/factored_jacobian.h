@@ -5,6 +5,7 @@
 #include <cdt/kernel/ntk.h>
 
 #include <optional>
+#include <utility>
 
 namespace cdt::kernel {
 
@@ -22,8 +23,9 @@ class FactoredJacobian {
   /// @throws as empirical_ntk does.
   FactoredJacobian(Model model, torch::Tensor x, const NtkOptions& options = {});
 
-  /// Θ [n, n], as empirical_ntk has it, to the last bit.
+  /// Θ [n, n], as empirical_ntk has it, to the last bit; until somebody takes it.
   const torch::Tensor& theta() const { return found_.ntk.theta; }
+  torch::Tensor take_theta() { return std::exchange(found_.ntk.theta, {}); }
   /// J u [n] for u [P], and Jᵀ v [P] for v [n], in the network's dtype or in float64, which the
   /// product has too. Two operations a parameter and sample by factors; where samples took several
   /// blocks, by autograd, in the network's precision and at its present parameters.
@@ -40,6 +42,7 @@ class FactoredJacobian {
   torch::Tensor x_;
   int64_t slice_;  ///< entries of a temporary
   KeptNtk found_;
+  int64_t size_;  ///< n
 };
 
 }  // namespace cdt::kernel

@@ -43,6 +43,7 @@ class Assembler {
   void allocate(int64_t rows, int64_t columns);
   Tensor cells(const Block& rows, const Block& columns) const;
   Tensor images_of(const Factors& factors) const;
+  Tensor image_of(const Tensor& images, size_t g) const;
   void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
                      const Tensor& image);
   Ntk result(const std::vector<Tensor>& outputs);
@@ -91,10 +92,15 @@ Tensor Assembler::cells(const Block& rows, const Block& columns) const {
       .narrow(3, columns.first_output, columns.outputs);
 }
 
-/// Room for Θ_g v, for each group of parameters.
+/// Room for Θ_g v, for each group of parameters; none without a check.
 Tensor Assembler::images_of(const Factors& factors) const {
+  if (!factors.probe.defined()) return {};
   return torch::zeros({static_cast<int64_t>(factors.groups.size()), factors.probe.size(0)},
                       factors.probe.options());
+}
+
+Tensor Assembler::image_of(const Tensor& images, size_t g) const {
+  return images.defined() ? images[static_cast<int64_t>(g)] : Tensor();
 }
 
 void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
@@ -163,7 +169,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
     const size_t groups = a.groups.size();
     for (size_t g = 0; g < groups; ++g) {
       add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g,
-                    images[static_cast<int64_t>(g)]);
+                    image_of(images, g));
     }
     source_.check(a, a, images);
     if (total > 1) source_.settle();
@@ -175,7 +181,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
       const Tensor found = cells(blocks[i], blocks[j]);
       for (size_t g = 0; g < groups; ++g) {
         add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    images[static_cast<int64_t>(g)]);
+                    image_of(images, g));
       }
       source_.check(a, b, images);
       source_.settle();
@@ -209,7 +215,7 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
       const Tensor images = images_of(a);
       for (size_t g = 0; g < a.groups.size(); ++g) {
         add_product(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    images[static_cast<int64_t>(g)]);
+                    image_of(images, g));
       }
       source_.check(a, b, images);
       if (total > 1) source_.settle();

@@ -94,10 +94,12 @@ struct FormUsed {
 };
 
 /// The decays τ of a path: they start at `start` times the mean eigenvalue of the kernel, where the
-/// network has hardly moved, and fall by `factor` with each point.
+/// network has hardly moved, and fall by `factor` with each point. By the form batch they start at
+/// `batch_start` times that: a point is an epoch, whose steps go further than one.
 struct PathOptions {
   double start = 50;
   double factor = 0.6;
+  double batch_start = 1;
 };
 
 struct TrainOptions {

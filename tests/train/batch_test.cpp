@@ -110,6 +110,42 @@ TEST(BatchMomentum, KeepsWhatABatchDoesNotSee) {
   }
 }
 
+/// The kernel of a batch is solved in the network's precision: rounding of float32 moves φ by some
+/// 10⁻⁴ of it, at the usual damping.
+TEST(BatchMomentum, OfFloat32IsNearThatOfFloat64) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto phi_in = [&](torch::ScalarType dtype) {
+      const TrainData data = smooth_data(400, 1, seed, dtype);
+      nn::Mlp net = small_network(4, 1, seed, torch::kFloat64, 30);
+      net->to(dtype);
+      const kernel::Model model(net);
+      const Tensor outputs = net->forward(data.x).detach().to(torch::kFloat64);
+      const Residuals residuals =
+          residuals_of(Objective(Loss::kMse, 0), outputs, data.y.to(torch::kFloat64), {});
+      RidgeOptions options;
+      options.accumulate = dtype;
+      BatchMomentum momentum;
+      momentum.next({model, data.x, residuals, {}}, 0, BatchRates(), options);
+      return momentum.next({model, data.x, residuals, {}}, 0, BatchRates(), options)
+          .to(torch::kFloat64);
+    };
+    EXPECT_LE(relative_error(phi_in(torch::kFloat32), phi_in(torch::kFloat64)), 1e-3) << seed;
+  }
+}
+
+TEST(BatchForm, TakesThreadsByWhatABatchIsWorth) {
+  FormSizes sizes;
+  sizes.samples = 40000;
+  sizes.width = 94 + 4 * 128 + 1;
+  EXPECT_EQ(most_threads(Form::kBatch, sizes), 1);
+  EXPECT_EQ(most_threads(Form::kSketch, sizes), 0);
+  sizes.batch = 5000;
+  EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+  sizes.batch = 0;
+  sizes.width = 94 + 4 * 2000 + 1;
+  EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+}
+
 TEST(BatchMomentum, TakesItsRateAlongTheDirection) {
   const FormProblem all(Loss::kMse, 20, 1, 1, false, 6);
   const Tensor before = kernel::flatten(all.model, parameters_of(all.net));
@@ -190,7 +226,7 @@ TEST(BatchForm, PathsGoWhereTheirObjectiveIsLeast) {
     const auto start = parameters_of(net);
     const Tensor e = net->forward(data.x).detach() - data.y;
     TrainOptions options = by_batches(Method::kPath, 300, batch);
-    options.path = {.start = 1, .factor = 1};
+    options.path = {.factor = 1, .batch_start = 1};
     const TrainResult result = Trainer(net, data, options).run();
     const double tau = result.history.front().decay;
     const Tensor normal = X.t().mm(X) + tau * torch::eye(5, kDouble);
@@ -215,7 +251,7 @@ TEST(BatchForm, ThePathsObjectiveNeverRises) {
     nn::Mlp net = small_network(4, outputs, 5, torch::kFloat64, 10);
     TrainOptions options = by_batches(Method::kPath, 16, 20);
     options.loss = loss;
-    options.path.start = 1;
+    options.path.batch_start = 1;
     const TrainResult result = Trainer(net, data, options).run();
     for (size_t k = 1; k < result.history.size(); ++k) {
       const StepRecord &row = result.history[k], &last = result.history[k - 1];
@@ -225,6 +261,11 @@ TEST(BatchForm, ThePathsObjectiveNeverRises) {
     }
     EXPECT_LT(result.train_loss, 0.5 * result.history.front().train_loss);
     rejected += result.rejected;
+    // Of a start that is a tenth, and of the other forms' start, which is not its own.
+    options.path = {.start = 1e4, .batch_start = 0.1};
+    nn::Mlp again = small_network(4, outputs, 5, torch::kFloat64, 10);
+    const double first = Trainer(again, data, options).run().history.front().decay;
+    EXPECT_NEAR(first, 0.1 * result.history.front().decay, 1e-9 * first);
   }
   EXPECT_GT(rejected, 0);
 }

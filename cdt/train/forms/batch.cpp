@@ -12,6 +12,10 @@ namespace {
 /// Once λ exceeds the norm of what rounding has added, there is a factor.
 constexpr double kMoreDamping = 4;
 constexpr int kMostTries = 40;
+/// Residuals whose kernel is solved in the network's precision. Its largest eigenvalue is at most
+/// their number times the mean, and λ a tenth of that: so a factor of float32 loses four digits of
+/// seven, as rounding of the kernel itself does.
+constexpr int64_t kMostOfFloat32 = 1000;
 
 /// a·x, or nothing of nothing.
 Tensor scaled(const Tensor& x, double a) { return x.defined() ? a * x : x; }
@@ -26,17 +30,21 @@ BatchRates BatchRates::at(double share) const {
   return {momentum, damping / std::sqrt(share), rate * std::sqrt(share)};
 }
 
-RidgeOptions batch_options(const Setup& setup) {
+RidgeOptions batch_options(const Setup& setup, bool checked) {
   RidgeOptions options;
   options.memory_bytes = setup.options.memory_bytes;
   options.accumulate = setup.model.dtype();
+  options.trusted = !checked && setup.engine->repeatable();
   return options;
 }
 
 const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const BatchRates& rates,
                                   const RidgeOptions& options) {
-  const ResidualJacobian jacobian(batch.model, batch.x, batch.residuals, options);
-  ShiftedFactor kernel(jacobian.kernel());
+  const auto rows = batch.residuals.size();
+  ResidualJacobian jacobian(
+      batch.model, batch.x, batch.residuals, options,
+      rows <= kMostOfFloat32 ? batch.model.dtype() : torch::kFloat64);
+  ShiftedFactor kernel(jacobian.take_kernel());
   mean_eigenvalue_ = kernel.matrix().diagonal().mean().item<double>();
   if (!std::isfinite(mean_eigenvalue_)) {
     throw NumericalError("the kernel of a batch is not finite");

@@ -1,3 +1,4 @@
+#include <cdt/core/numbers.h>
 #include <cdt/train/batch_momentum.h>
 #include <cdt/train/epoch_guard.h>
 #include <cdt/train/form_choice.h>
@@ -5,6 +6,7 @@
 #include <cdt/train/ridge.h>
 
 #include <cmath>
+#include <numeric>
 
 namespace cdt::train {
 namespace {
@@ -87,12 +89,13 @@ class DecayPath : public StepMethod {
   /// ‖θ − θ₀‖²
   double distance() const {
     const torch::NoGradGuard no_graph;
-    double square = 0;
+    std::vector<Tensor> squares;
     for (size_t i = 0; i < start_.size(); ++i) {
       const Tensor d = setup_->model.parameters()[i] - start_[i];
-      square += d.to(torch::kFloat64).square().sum().item<double>();
+      squares.push_back(d.to(torch::kFloat64).square().sum());
     }
-    return square;
+    const std::vector<double> read = to_vector(torch::stack(squares));  // a GPU waits once
+    return std::accumulate(read.begin(), read.end(), 0.0);
   }
   /// Of the samples of a pass, at the present parameters.
   RidgeProblem problem_of(const Pass& pass) const;
@@ -168,21 +171,21 @@ void DecayPath::begin_point(double mean_eigenvalue, const Pass& pass, StepRecord
   mean_eigenvalue_ = mean_eigenvalue;
   if (start_.empty()) {
     copy_parameters(setup_->model, start_);
-    tau_ = setup_->options.path.start * mean_eigenvalue;
+    const PathOptions& path = setup_->options.path;
+    tau_ = (choice_.form == Form::kBatch ? path.batch_start : path.start) * mean_eigenvalue;
   }
   row.decay = tau_;
   row.objective = pass.objective + penalty();
 }
 
 bool DecayPath::take_epoch(int64_t step, const Batches& batches) {
-  const RidgeOptions wanted = batch_options(*setup_);
   const BatchRates rates = BatchRates().at(share_.value());
   const auto all = static_cast<double>(setup_->samples);
   for (int64_t k = 0; k < batches.per_epoch(); ++k) {
     const Pass pass = setup_->forward(batches.rows(step * batches.per_epoch() + k));
     if (!std::isfinite(pass.objective)) return false;
     const double part = static_cast<double>(pass.x.size(0)) / all;
-    momentum_.take(problem_of(pass), tau_ * part, rates, wanted);
+    momentum_.take(problem_of(pass), tau_ * part, rates, batch_options(*setup_, k == 0));
     ++linearizations_;
   }
   return true;
@@ -194,7 +197,7 @@ Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row)
                         setup_->options.seed);
   if (start_.empty()) {
     const Pass first = setup_->forward(batches.rows(0));
-    mean_eigenvalue_ = make_dual(problem_of(first), batch_options(*setup_))->mean_eigenvalue();
+    mean_eigenvalue_ = make_dual(problem_of(first), batch_options(*setup_, true))->mean_eigenvalue();
   }
   begin_point(mean_eigenvalue_, pass, row);
   row.refreshed += batches.per_epoch();
@@ -233,9 +236,10 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   const double square = ridge->square(ridge->residuals());
   // Of a step to where the parameters are now, with these residuals in the linear model.
   const auto is_good = [&](const Tensor& residuals, const Pass& there) {
+    const double decay = penalty();
     const double promised =
-        units() * (square - ridge->square(residuals)) + (before - pass_objective) - penalty();
-    return keeps(promised, before - (there.objective + penalty()), before);
+        units() * (square - ridge->square(residuals)) + (before - pass_objective) - decay;
+    return keeps(promised, before - (there.objective + decay), before);
   };
   const auto reject = [&] {
     ++row.rejected;
