@@ -145,7 +145,6 @@ void require_form(const TrainOptions& options) {
 void require_path(const TrainOptions& options) {
   if (options.method != Method::kPath) return;
   require_positive(options.path.start, "the path's start");
-  require_positive(options.path.batch_start, "the path's start by batches");
   require_positive(options.path.factor, "the path's factor");
   CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, not ",
               options.path.factor);

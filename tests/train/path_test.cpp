@@ -232,7 +232,6 @@ TEST(Path, ResumesToTheSameBits) {
 TEST(Path, RefusesWhatItCannotDo) {
   const TrainData data = smooth_data(20, 1, 1);
   for (const PathOptions path : {PathOptions{.start = 0}, PathOptions{.factor = 0},
-                                 PathOptions{.batch_start = 0},
                                  PathOptions{.factor = 1.5}, PathOptions{.start = NAN}}) {
     TrainOptions options = path_options(3);
     options.path = path;
