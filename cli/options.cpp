@@ -7,6 +7,7 @@
 #include <cdt/experiment/store.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/folder.h>
+#include <torch/cuda.h>
 
 #include <algorithm>
 #include <cerrno>
