@@ -344,7 +344,7 @@ TEST(BatchForm, HasAUsualSize) {
   const FormChoice choice = choose_form(Form::kBatch, sizes);
   EXPECT_EQ(choice.batch_rows, kBatchResiduals);
   EXPECT_EQ(choose_form(Form::kAuto, sizes).form, Form::kSketch);
-  const double passes = (12 + 3 * 4) * 43000.0 * 90000;
+  const double passes = (12 + 4) * 43000.0 * 90000;
   EXPECT_NEAR(form_cost(Form::kBatch, sizes).operations,
               86 * (2 * 500.0 * 500 * 1200 + 2 * 500.0 * 500 * 500 / 3) + passes, 1e-9 * passes);
   sizes.ranks = 2;
