@@ -136,7 +136,8 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--threads", threads, "CPU threads; 0 takes all cores, and one for small batches of --form batch")
+  app.add_option("--threads", threads,
+                 "CPU threads; 0 takes all cores, and one for small batches of --form batch")
       ->check(thread_count())
       ->capture_default_str();
 }

@@ -168,8 +168,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
     Tensor images = images_of(a);
     const size_t groups = a.groups.size();
     for (size_t g = 0; g < groups; ++g) {
-      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g,
-                    image_of(images, g));
+      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g, image_of(images, g));
     }
     source_.check(a, a, images);
     if (total > 1) source_.settle();

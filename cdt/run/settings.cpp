@@ -463,9 +463,9 @@ Options usual_options(study::Goal goal, train::Method method, train::Form form) 
   const bool path = method == train::Method::kPath || method == train::Method::kGuarded;
   training.method = train::Method::kPath;
   training.steps = path ? study::kMostPoints : kMostEpochs;
-  training.patience = !path                       ? kEpochPatience
+  training.patience = !path                         ? kEpochPatience
                       : form == train::Form::kBatch ? study::kBatchPatience
-                                                  : study::kPathPatience;
+                                                    : study::kPathPatience;
   if (path) {
     usual.network.sigma_w = study::kPathSigma;
     usual.network.sigma_b = 0;
@@ -496,9 +496,8 @@ bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;
   // The goal's own choices decide nothing.
   const train::TrainOptions& training = options.training;
-  Options usual = name == "goal"
-                      ? Options()
-                      : usual_options(options.data.goal, training.method, training.form);
+  Options usual =
+      name == "goal" ? Options() : usual_options(options.data.goal, training.method, training.form);
   usual.data.is_pictures = options.data.is_pictures;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);

@@ -263,8 +263,8 @@ class Session {
       run_.training.batch = study::usual_batch(problem, run_.training);
       train::TrainOptions formless = run_.training;
       formless.form = train::Form::kAuto;
-      const bool solved = run_.training.form != train::Form::kAuto &&
-                          run_.training.form != train::Form::kBatch;
+      const bool solved =
+          run_.training.form != train::Form::kAuto && run_.training.form != train::Form::kBatch;
       if (solved && study::usual_batch(problem, formless) > 0) {
         call(hooks_.on_note,
              fmt::format("form {}: each step is taken from all {} rows",

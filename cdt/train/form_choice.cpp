@@ -71,8 +71,7 @@ FormCost form_cost(Form form, const FormSizes& sizes) {
     case Form::kBatch: {
       const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
       FormCost cost = dense(rows);
-      cost.operations =
-          cost.operations * n / rows + kFactorPasses * r * P + products;
+      cost.operations = cost.operations * n / rows + kFactorPasses * r * P + products;
       return cost;
     }
     default:

@@ -88,8 +88,7 @@ Tensor ResidualJacobian::push_forward(const Tensor& u) const {
 }
 
 Tensor ResidualJacobian::pull_back(const Tensor& v, torch::ScalarType dtype) const {
-  const Tensor outputs =
-      reduced_ ? residuals_.scale.reshape({-1}) * v : residuals_.to_outputs(v);
+  const Tensor outputs = reduced_ ? residuals_.scale.reshape({-1}) * v : residuals_.to_outputs(v);
   return jacobian_.pull_back(outputs.to(dtype));
 }
 

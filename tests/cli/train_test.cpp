@@ -281,7 +281,8 @@ TEST_F(Training, TheFormIsTakenAndRecorded) {
   expect_wrong_usage(batches + " --goal predict --out no", "not batches of 30");
   // Other forms take their steps from all rows, also where a kernel of them does not fit.
   ASSERT_EQ(cdt("data make many.csv --rows 400").code, 0);
-  const std::string fit = "train many.csv --target price --goal fit --hidden 4 --memory 1 --steps 2";
+  const std::string fit =
+      "train many.csv --target price --goal fit --hidden 4 --memory 1 --steps 2";
   EXPECT_THAT(cdt(fit + " --out by-batches").err, HasSubstr("training by batches"));
   const std::string words = cdt(fit + " --form free --out by-form").err;
   EXPECT_THAT(words, HasSubstr("form free: each step is taken from all 280 rows"));

@@ -55,7 +55,8 @@ TEST(FactoredJacobian, HasTheDigitsOfItsVectors) {
   // ⟨v, Ju⟩ = ⟨Jᵀv, u⟩ of the same factors, to float64's digits.
   const double there = torch::dot(v, found.push_forward(u)).item<double>();
   const double back = torch::dot(found.pull_back(v), u).item<double>();
-  EXPECT_NEAR(there, back, 1e-12 * v.norm().item<double>() * found.push_forward(u).norm().item<double>());
+  EXPECT_NEAR(there, back,
+              1e-12 * v.norm().item<double>() * found.push_forward(u).norm().item<double>());
 }
 
 TEST(FactoredJacobian, GoesOnWhereFactorsDoNotFit) {

@@ -41,9 +41,8 @@ RidgeOptions batch_options(const Setup& setup, bool checked) {
 const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const BatchRates& rates,
                                   const RidgeOptions& options) {
   const auto rows = batch.residuals.size();
-  ResidualJacobian jacobian(
-      batch.model, batch.x, batch.residuals, options,
-      rows <= kMostOfFloat32 ? batch.model.dtype() : torch::kFloat64);
+  ResidualJacobian jacobian(batch.model, batch.x, batch.residuals, options,
+                            rows <= kMostOfFloat32 ? batch.model.dtype() : torch::kFloat64);
   ShiftedFactor kernel(jacobian.take_kernel());
   mean_eigenvalue_ = kernel.matrix().diagonal().mean().item<double>();
   if (!std::isfinite(mean_eigenvalue_)) {

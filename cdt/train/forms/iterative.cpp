@@ -159,8 +159,8 @@ class IterativeForm : public RidgeForm {
 
   /// ‖SᵀJv‖² + λ‖v‖², of all ranks: a GPU waits once.
   double curvature(const Tensor& pushed, const Tensor& v, double lambda) const {
-    const auto read = to_vector(
-        torch::stack({pushed.square().sum(), torch::dot(v, v).to(torch::kFloat64)}));
+    const auto read =
+        to_vector(torch::stack({pushed.square().sum(), torch::dot(v, v).to(torch::kFloat64)}));
     return ranks_->sum(read[0]) + lambda * read[1];
   }
 

@@ -210,7 +210,8 @@ Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row)
   const Batches batches = epoch();
   if (start_.empty()) {
     const Pass first = setup_->forward(batches.rows(0));
-    mean_eigenvalue_ = make_dual(problem_of(first), batch_options(*setup_, true))->mean_eigenvalue();
+    mean_eigenvalue_ =
+        make_dual(problem_of(first), batch_options(*setup_, true))->mean_eigenvalue();
   }
   begin_point(mean_eigenvalue_, pass, row);
   row.refreshed += batches.per_epoch();
