@@ -42,6 +42,7 @@
 #include <cdt/dynamics/quadrature.h>
 #include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/curvature.h>
+#include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/model.h>

@@ -7,6 +7,7 @@
 #include <cdt/report/page.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <torch/cuda.h>
 #include <torch/version.h>
 
 #include <filesystem>

@@ -7,6 +7,7 @@
 #include <cdt/experiment/store.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/folder.h>
+#include <torch/cuda.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -135,7 +136,8 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--threads", threads, "CPU threads; 0 takes all cores")
+  app.add_option("--threads", threads,
+                 "CPU threads; 0 takes all cores, and one for small batches of --form batch")
       ->check(thread_count())
       ->capture_default_str();
 }

@@ -351,9 +351,10 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
   app.add_option("--weight-decay", training.weight_decay, "adds ½·decay·‖θ‖² to the objective")
       ->check(non_negative())
       ->capture_default_str();
-  app.add_option("--batch", training.batch,
-                 "samples a step; 0 takes all (default: all where a linearization takes seconds, "
-                 "else so many that it takes one; 500 outputs by --form batch)")
+  app.add_option(
+         "--batch", training.batch,
+         "samples a step; 0 takes all (default: all where a linearization takes seconds, "
+         "else so many that it takes one; 500 outputs by --form batch, all by the other forms)")
       ->check(non_negative());
   app.add_flag("--reshuffle", training.reshuffle,
                "new batches each epoch; otherwise they recur, and their controllers are kept");

@@ -79,7 +79,7 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
       // Small beside its factors, which need not be read again for the image.
       const Tensor product = x.mm(x.t());
       matrix.add_(product);
-      image.addmv_(product, vb, 1, weight);
+      if (image.defined()) image.addmv_(product, vb, 1, weight);
       interruption_point();
       continue;
     }
@@ -93,7 +93,7 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
           .addmm_(x.narrow(0, i, height_of_panel), y.narrow(0, first, y.size(0) - first).t());
       interruption_point();
     }
-    image.addmv_(x, y.t().mv(vb), 1, weight);
+    if (image.defined()) image.addmv_(x, y.t().mv(vb), 1, weight);
   }
 }
 
@@ -130,13 +130,19 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
       }
     }
   };
+  const auto image_of = [&](const SampleRange& rows) {
+    return image.defined() ? rows_of(rows, image) : Tensor();
+  };
+  const auto probe_of = [&](const SampleRange& columns) {
+    return image.defined() ? rows_of(columns, b.factors.probe) : Tensor();
+  };
   const FactorGroup& left = a.factors.groups[g];
   const FactorGroup& right = b.factors.groups[g];
   if (left.rows.defined()) {
     const auto add_rows = [&](const Tensor& matrix, const SampleRange& rows,
                               const SampleRange& columns) {
       add_rows_product(matrix, rows_of(rows, left.rows), rows_of(columns, right.rows),
-                       rows_of(columns, b.factors.probe), slice, weight, rows_of(rows, image));
+                       probe_of(columns), slice, weight, image_of(rows));
     };
     if (const Tensor matrix = as_matrix(cells); matrix.defined()) return add_rows(matrix, a, b);
     in_slices(row_outputs * column_outputs, 1,
@@ -156,8 +162,9 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
                 [&](const Tensor& some, const SampleRange& rows, const SampleRange& columns) {
                   const Tensor part = pair_product(s, t, rows, columns, dtype);
                   some.add_(part);
-                  const Tensor vb = rows_of(columns, b.factors.probe);
-                  rows_of(rows, image).addmv_(part.view({-1, vb.size(0)}), vb, 1, weight);
+                  if (!image.defined()) return;
+                  const Tensor vb = probe_of(columns);
+                  image_of(rows).addmv_(part.view({-1, vb.size(0)}), vb, 1, weight);
                 });
     }
   }

@@ -16,8 +16,9 @@ struct SampleRange {
 
 /// Adds the product of the rows of `a` and `b` that belong to group g of the parameters to `cells`
 /// [a.count, c, b.count, c′], c and c′ being the outputs of the blocks, and weight·(Θ_g v_b) to
-/// `image`, a vector of all rows of a's block. Of the product of a range with itself the upper
-/// triangle alone is sure to be whole. Temporaries have about `slice` entries.
+/// `image`, a vector of all rows of a's block, unless that is undefined. Of the product of a range
+/// with itself the upper triangle alone is sure to be whole. Temporaries have about `slice`
+/// entries.
 void add_product(const torch::Tensor& cells, const SampleRange& a, const SampleRange& b, size_t g,
                  double weight, int64_t slice, const torch::Tensor& image);
 

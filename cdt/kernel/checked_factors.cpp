@@ -83,7 +83,7 @@ Factors CheckedFactors::factors_of(const Tensor& x, const Block& block) {
       block.outputs == width_) {
     pulled_back_ = factors.pulled_back;
   }
-  if (block.samples > 1) {
+  if (block.samples > 1 && factors.probe.defined()) {
     checks_.beside(model_.device(), [this, x, block, factors] {
       require_same_alone(x, block.first + block.samples - 1, factors);
     });
@@ -145,12 +145,10 @@ void CheckedFactors::require_same_alone(const Tensor& x, int64_t last, const Fac
 
 BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_at_a_time) {
   factor_options_.samples = samples;
+  factor_options_.trusted = options_.trusted;
   plan_key_ = plan_key(model_, x, samples, options_, blocks_at_a_time);
   if (const auto known = plan_is_usual() ? model_.plans().find(plan_key_) : std::nullopt) {
-    plan_ = known->blocks;
-    plan_known_ = true;
-    width_ = known->width;
-    factor_options_.sample_dimensions = known->sample_dimensions;
+    adopt(*known, samples);
     return plan_;
   }
   const FactorCost cost = cost_per_sample(model_, x, factor_options_);
@@ -159,6 +157,14 @@ BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_
   plan_ = plan_blocks(cost, samples, options_.memory_bytes, blocks_at_a_time);
   plan_bytes_ = plan_.samples * cost.bytes(plan_.outputs, 1);
   return plan_;
+}
+
+void CheckedFactors::adopt(const KnownPlan& known, int64_t samples) {
+  factor_options_.samples = samples;
+  plan_ = known.blocks;
+  plan_known_ = true;
+  width_ = known.width;
+  factor_options_.sample_dimensions = known.sample_dimensions;
 }
 
 void CheckedFactors::remember_plan() const {
@@ -191,6 +197,7 @@ void CheckedFactors::require_same_groups(const Factors& a, const Factors& b) con
 }
 
 void CheckedFactors::check(const Factors& a, const Factors& b, const Tensor& images) {
+  if (!a.probe.defined()) return;
   const bool itself = &a == &b;
   std::vector<Tensor> numbers{images.mv(a.probe)};
   /// Of a group of parameters: which, and how many of them are in Jᵀv of both blocks.
@@ -258,6 +265,7 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const Tensor& ima
 }
 
 void CheckedFactors::check(const Factors& factors) {
+  if (!factors.probe.defined()) return settle();
   std::vector<Tensor> images;
   const Tensor v = factors.probe.unsqueeze(1);
   for (const FactorGroup& group : factors.groups) {

@@ -21,6 +21,8 @@ PlanKey plan_key(const Model& model, const torch::Tensor& x, int64_t samples,
                  const NtkOptions& options, int64_t blocks_at_a_time);
 /// Of a kernel's blocks, one by itself and one beside it.
 inline constexpr int64_t kBlocksOfAKernel = 2;
+/// Of an operator, which keeps all of its blocks.
+inline constexpr int64_t kAllBlocks = 0;
 
 inline constexpr const char* kKernelOverflow =
     "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
@@ -35,6 +37,8 @@ class CheckedFactors {
   /// How to cut so many samples like x within the memory budget, as the model's memory has it or by
   /// recording the first ones. Called once, before all others.
   BlockPlan plan(const torch::Tensor& x, int64_t samples, int64_t blocks_at_a_time);
+  /// The same, as it is known already.
+  void adopt(const KnownPlan& known, int64_t samples);
   /// @throws InvalidArgument if other samples have another number of outputs.
   void require_same_width(const torch::Tensor& x);
 
@@ -71,6 +75,10 @@ class CheckedFactors {
   int64_t width() const { return width_; }  ///< n_L
   const std::vector<ParameterCoverage>& coverage() const { return coverage_; }
   double self_check() const { return self_check_; }  ///< the largest relative gap so far
+  /// Where the samples of all blocks lay, layer by layer; none if they differ.
+  const std::optional<std::vector<int64_t>>& sample_dimensions() const {
+    return sample_dimensions_;
+  }
   /// Jᵀv of all samples and outputs, where kernels are replayed and checked.
   const std::vector<torch::Tensor>& pulled_back() const { return pulled_back_; }
 
@@ -93,7 +101,6 @@ class CheckedFactors {
   BlockPlan plan_;
   int64_t plan_bytes_ = 0;
   bool plan_known_ = false;
-  /// Where the samples of all blocks lay; none if they differ.
   std::optional<std::vector<int64_t>> sample_dimensions_;
   int64_t width_ = 0;
   std::vector<ParameterCoverage> coverage_;

@@ -169,4 +169,45 @@ Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) 
   return push_forward(group.terms, pull_back(group.terms, V, slice), slice).view_as(V);
 }
 
+namespace {
+
+/// Where each parameter begins in θ.
+std::vector<int64_t> offsets_of(const Model& model) {
+  std::vector<int64_t> offsets;
+  int64_t next = 0;
+  for (const Tensor& p : model.parameters()) {
+    offsets.push_back(next);
+    next += p.numel();
+  }
+  return offsets;
+}
+
+}  // namespace
+
+void add_pull_back(const Model& model, const std::vector<FactorGroup>& groups, const Tensor& V,
+                   int64_t slice, const Tensor& U) {
+  const std::vector<int64_t> offsets = offsets_of(model);
+  for (const FactorGroup& group : groups) {
+    const Tensor found = pull_back(group, V, slice);
+    int64_t first = 0;
+    for (const size_t p : group.parameters) {
+      const int64_t count = model.parameters()[p].numel();
+      U.narrow(1, offsets[p], count).add_(found.narrow(1, first, count));
+      first += count;
+    }
+  }
+}
+
+void add_push_forward(const Model& model, const std::vector<FactorGroup>& groups, const Tensor& U,
+                      int64_t slice, Tensor V) {
+  const std::vector<int64_t> offsets = offsets_of(model);
+  for (const FactorGroup& group : groups) {
+    std::vector<Tensor> parts;
+    for (const size_t p : group.parameters) {
+      parts.push_back(U.narrow(1, offsets[p], model.parameters()[p].numel()));
+    }
+    V.add_(push_forward(group, parts.size() == 1 ? parts.front() : torch::cat(parts, 1), slice));
+  }
+}
+
 }  // namespace cdt::kernel

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/kernel/factor_group.h>
+#include <cdt/kernel/model.h>
 
 namespace cdt::kernel {
 
@@ -17,5 +18,15 @@ torch::Tensor push_forward(const FactorGroup& group, const torch::Tensor& U, int
 
 /// J_g J_gᵀ V [b·c, k] for V [b·c, k], in V's dtype.
 torch::Tensor kernel_product(const FactorGroup& group, const torch::Tensor& V, int64_t slice);
+
+// For all of a block's J [b·c, P], θ as the model orders it.
+
+/// U [k, P] += (Jᵀ V)ᵀ for V [b·c, k].
+void add_pull_back(const Model& model, const std::vector<FactorGroup>& groups,
+                   const torch::Tensor& V, int64_t slice, const torch::Tensor& U);
+
+/// V [b·c, k] += J Uᵀ for U [k, P].
+void add_push_forward(const Model& model, const std::vector<FactorGroup>& groups,
+                      const torch::Tensor& U, int64_t slice, torch::Tensor V);
 
 }  // namespace cdt::kernel

@@ -82,7 +82,7 @@ class Factorizer {
   void probe();
   void find_samples(const std::vector<Tensor>& gradients, const Tensor& excess);
   void chain_computed(GroupBuilder& build) const;
-  std::vector<FactorGroup> rule_groups();
+  std::vector<FactorGroup> rule_groups(bool checked);
   void add_jacobian_group(Factors& factors) const;
 
   const Model& model_;
@@ -340,7 +340,7 @@ void Factorizer::chain_computed(GroupBuilder& build) const {
   }
 }
 
-std::vector<FactorGroup> Factorizer::rule_groups() {
+std::vector<FactorGroup> Factorizer::rule_groups(bool checked) {
   const std::set<size_t> as_rows = weights_as_rows();
   std::vector<GroupBuilder::Info> parameters(coverage_.size());
   for (size_t p = 0; p < parameters.size(); ++p) {
@@ -363,7 +363,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
   }
   build.gradient = Tensor();
   chain_computed(build);
-  auto groups = build.take();
+  auto groups = build.take(checked);
   // What is to come from rules must be in a group, once: groups are what the self-check sees.
   std::vector<int64_t> times(model_.parameters().size(), 0);
   for (const FactorGroup& group : groups) {
@@ -399,7 +399,8 @@ Factors Factorizer::run() {
   decide_coverage();
   passes_->run([this] { differentiate_sites(); });
   passes_->wait();
-  passes_->run([this] { probe(); });
+  const bool checked = !options_.trusted || !options_.sample_dimensions;
+  if (checked) passes_->run([this] { probe(); });
   Factors factors;
   factors.samples = samples_;
   factors.width = width_;
@@ -410,7 +411,7 @@ Factors Factorizer::run() {
       factors.sample_dimensions->push_back(live.sample_dimension);
     }
   }
-  factors.groups = rule_groups();
+  factors.groups = rule_groups(checked);
   live_.clear();
   recording_.sites.clear();
   coverage_.resize(model_.parameters().size());
@@ -418,7 +419,7 @@ Factors Factorizer::run() {
   recording_.outputs = factors.outputs;  // frees the graph
   add_jacobian_group(factors);
   factors.coverage = coverage_;
-  factors.probe = probe_.reshape({-1}).to(options_.accumulate);
+  if (checked) factors.probe = probe_.reshape({-1}).to(options_.accumulate);
   factors.pulled_back = pulled_back_;
   factors.pulled_back_squares = pulled_back_squares_;
   return factors;

@@ -31,7 +31,7 @@ struct Factors {
   torch::Tensor outputs;  ///< ŷ [b, n_L], detached: all outputs, not only the block's.
   std::vector<FactorGroup> groups;
   std::vector<ParameterCoverage> coverage;  ///< by parameter
-  torch::Tensor probe;                      ///< v [b·c], random, in the accumulation dtype.
+  torch::Tensor probe;  ///< v [b·c], random, in the accumulation dtype; undefined: no check.
   std::vector<torch::Tensor>
       pulled_back;  ///< Jᵀv by autograd, by parameter; undefined where unused.
   std::vector<torch::Tensor> pulled_back_squares;  ///< ‖·‖² of each in float64, likewise
@@ -59,6 +59,8 @@ struct FactorOptions {
   torch::Tensor probe;  ///< undefined: made from the seed
   /// As an earlier factorization has found them; none: the probe tells, and is waited for.
   std::optional<std::vector<int64_t>> sample_dimensions;
+  /// Nothing for a self-check, where sample_dimensions are known.
+  bool trusted = false;
   /// On a GPU the network's passes have a stream of their own: that of the self-check, which no
   /// rule waits for, goes on beside rules and products until the checks are gathered. Worth its
   /// while where operations are asked for in time: in a recording.

@@ -65,6 +65,7 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
                       const NtkOptions& given) {
   NtkOptions options = given;
   options.memory_bytes = std::min(given.memory_bytes, kBlockBytes);
+  options.trusted = false;
   require_samples(x);
   const int64_t samples = x.size(0);
   CDT_REQUIRE(

@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/block_product.h>
 #include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/recorded_kernel.h>
 #include <cdt/kernel/tiling.h>
@@ -8,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <utility>
 
 namespace cdt::kernel {
 namespace {
@@ -31,6 +34,8 @@ class Assembler {
         slice_(slice_entries(options.memory_bytes, source.model().device())) {}
 
   Ntk symmetric(const Tensor& x);
+  /// The same, and the factors of a kernel of one block.
+  KeptNtk symmetric_with_factors(const Tensor& x);
   Ntk unsettled(const Tensor& x);
   Ntk rectangular(const Tensor& x, const Tensor& x_prime);
 
@@ -38,6 +43,7 @@ class Assembler {
   void allocate(int64_t rows, int64_t columns);
   Tensor cells(const Block& rows, const Block& columns) const;
   Tensor images_of(const Factors& factors) const;
+  Tensor image_of(const Tensor& images, size_t g) const;
   void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
                      const Tensor& image);
   Ntk result(const std::vector<Tensor>& outputs);
@@ -52,6 +58,8 @@ class Assembler {
   Tiling tiling_;
   int64_t slice_;  ///< entries of a temporary
   Tensor theta_;
+  bool keeps_ = false;  ///< the factors, where one block has them all
+  std::optional<Factors> kept_;
 };
 
 /// Writes the upper triangle over the lower one, in blocks: a second matrix would not fit beside a
@@ -84,10 +92,15 @@ Tensor Assembler::cells(const Block& rows, const Block& columns) const {
       .narrow(3, columns.first_output, columns.outputs);
 }
 
-/// Room for Θ_g v, for each group of parameters.
+/// Room for Θ_g v, for each group of parameters; none without a check.
 Tensor Assembler::images_of(const Factors& factors) const {
+  if (!factors.probe.defined()) return {};
   return torch::zeros({static_cast<int64_t>(factors.groups.size()), factors.probe.size(0)},
                       factors.probe.options());
+}
+
+Tensor Assembler::image_of(const Tensor& images, size_t g) const {
+  return images.defined() ? images[static_cast<int64_t>(g)] : Tensor();
 }
 
 void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
@@ -129,6 +142,12 @@ Ntk Assembler::symmetric(const Tensor& x) {
       add_blocks(x, source_.plan(x, samples, kBlocksOfAKernel).blocks(samples, source_.width())));
 }
 
+KeptNtk Assembler::symmetric_with_factors(const Tensor& x) {
+  keeps_ = true;
+  Ntk ntk = symmetric(x);
+  return {std::move(ntk), std::move(kept_)};
+}
+
 Ntk Assembler::unsettled(const Tensor& x) {
   const int64_t samples = x.size(0);
   const auto blocks = source_.plan(x, samples, kBlocksOfAKernel).blocks(samples, source_.width());
@@ -144,13 +163,12 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
   std::vector<Tensor> outputs;
   allocate(samples, samples);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const Factors a = source_.factors_of(x, blocks[i]);
+    Factors a = source_.factors_of(x, blocks[i]);
     if (blocks[i].first_output == 0) outputs.push_back(a.outputs);
     Tensor images = images_of(a);
     const size_t groups = a.groups.size();
     for (size_t g = 0; g < groups; ++g) {
-      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g,
-                    images[static_cast<int64_t>(g)]);
+      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g, image_of(images, g));
     }
     source_.check(a, a, images);
     if (total > 1) source_.settle();
@@ -162,7 +180,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
       const Tensor found = cells(blocks[i], blocks[j]);
       for (size_t g = 0; g < groups; ++g) {
         add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    images[static_cast<int64_t>(g)]);
+                    image_of(images, g));
       }
       source_.check(a, b, images);
       source_.settle();
@@ -172,6 +190,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
       }
       report(++done, total);
     }
+    if (keeps_ && total == 1) kept_ = std::move(a);
   }
   mirror(theta_, tiling_.mirrored_rows);
   return outputs;
@@ -195,7 +214,7 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
       const Tensor images = images_of(a);
       for (size_t g = 0; g < a.groups.size(); ++g) {
         add_product(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    images[static_cast<int64_t>(g)]);
+                    image_of(images, g));
       }
       source_.check(a, b, images);
       if (total > 1) source_.settle();
@@ -216,6 +235,13 @@ Ntk empirical_ntk(const Model& model, const Tensor& x, const NtkOptions& options
   if (auto recorded = replayed_ntk(model, x, options)) return *std::move(recorded);
   return with_fallback(model, options, [&](CheckedFactors& source) {
     return Assembler(source, options).symmetric(x);
+  });
+}
+
+KeptNtk ntk_with_factors(const Model& model, const Tensor& x, const NtkOptions& options) {
+  require_samples(x);
+  return with_fallback(model, options, [&](CheckedFactors& source) {
+    return Assembler(source, options).symmetric_with_factors(x);
   });
 }
 

@@ -31,6 +31,10 @@ struct NtkOptions {
   /// Of the random weights in the self-check.
   uint64_t seed = 1;
 
+  /// Without the self-check, once a kernel of this shape has passed it: for whoever makes many, of
+  /// a model that runs the same operators always, and has one of them checked now and then.
+  bool trusted = false;
+
   /// Whether kernels on a GPU, after some of one shape in a row, are replayed as a CUDA graph, with
   /// all checks but those that watch the operators; the model keeps its memory.
   /// kChecked: beside each replay the model is evaluated and differentiated once. Unless its

@@ -38,11 +38,8 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
   const KernelScope scope;
   require_samples(x_);
   x_version_ = version_of(x_);
-  int64_t last = 0;
   for (const Tensor& p : model_.parameters()) {
     parameters_.push_back({version_of(p), p.data_ptr()});
-    offsets_.push_back(offsets_.empty() ? 0 : offsets_.back() + last);
-    last = p.numel();
   }
   const int64_t samples = x_.size(0);
   if (options_.path == OperatorOptions::Path::kAuto) factors_ = factors_that_fit();
@@ -77,14 +74,32 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
 }
 
 std::vector<Factors> NtkOperator::factors_that_fit() const {
+  NtkOptions options;
+  options.memory_bytes = options_.memory_bytes;
+  options.accumulate = options_.accumulate;
+  // As with kernels, what depends on the model and on shapes alone is found once.
+  const PlanKey key = plan_key(model_, x_, x_.size(0), options, kAllBlocks);
+  auto plan = model_.plans().find(key);
+  const bool known = plan.has_value();
+  try {
+    if (!known) plan = plan_that_fits(options);
+    if (!plan) return {};
+    std::vector<Factors> found = factors_by(*plan, known, options);
+    if (!known && !plan->sample_dimensions.empty()) model_.plans().keep(key, *plan);
+    return found;
+  } catch (const StalePlan&) {
+    model_.plans().forget();
+    return factors_that_fit();
+  } catch (const RefutedRule&) {
+    return {};
+  }
+}
+
+std::optional<KnownPlan> NtkOperator::plan_that_fits(const NtkOptions& options) const {
   const int64_t samples = x_.size(0);
-  FactorOptions by_rules;
-  by_rules.samples = samples;
-  by_rules.rules_only = true;
-  by_rules.accumulate = options_.accumulate;
-  const FactorCost cost = cost_per_sample(model_, x_, by_rules);
+  const FactorCost cost = cost_per_sample(model_, x_, factor_options(options));
   const int64_t width = cost.outputs.size(1);
-  if (!cost.by_rules || width > kFewOutputs) return {};
+  if (!cost.by_rules || width > kFewOutputs) return std::nullopt;
   // The other half is for the vectors.
   const int64_t room = options_.memory_bytes / 2;
   const int64_t making = cost.bytes(width, 1) + 1;
@@ -92,25 +107,37 @@ std::vector<Factors> NtkOperator::factors_that_fit() const {
   if (samples > room / making) {
     const int64_t kept = cost.shared_bytes + width * cost.output_bytes;
     at_a_time = std::min(kStreamBytes, room - samples * kept) / making;
-    if (at_a_time < kFewSamples) return {};
+    if (at_a_time < kFewSamples) return std::nullopt;
+  }
+  return KnownPlan{{at_a_time, width}, at_a_time * making, width, {}};
+}
+
+FactorOptions NtkOperator::factor_options(const NtkOptions& options) const {
+  FactorOptions by_rules;
+  by_rules.samples = x_.size(0);
+  by_rules.rules_only = true;
+  by_rules.accumulate = options.accumulate;
+  return by_rules;
+}
+
+std::vector<Factors> NtkOperator::factors_by(KnownPlan& plan, bool known,
+                                             const NtkOptions& options) const {
+  const int64_t samples = x_.size(0);
+  CheckedFactors source(model_, options, factor_options(options));
+  if (known) {
+    source.adopt(plan, samples);
+  } else {
+    source.plan(x_, samples, 1);
   }
   std::vector<Factors> found;
-  try {
-    NtkOptions options;
-    options.memory_bytes = options_.memory_bytes;
-    options.accumulate = options_.accumulate;
-    CheckedFactors source(model_, options, by_rules);
-    source.plan(x_, samples, 1);
-    for (int64_t first = 0; first < samples; first += at_a_time) {
-      found.push_back(
-          source.factors_of(x_, {first, std::min(at_a_time, samples - first), 0, width}));
-      source.check(found.back());
-      found.back().pulled_back.clear();
-      if (first > 0) source.require_same_groups(found.front(), found.back());
-    }
-  } catch (const RefutedRule&) {
-    found.clear();
+  for (int64_t first = 0; first < samples; first += plan.blocks.samples) {
+    const int64_t count = std::min(plan.blocks.samples, samples - first);
+    found.push_back(source.factors_of(x_, {first, count, 0, plan.width}));
+    source.check(found.back());
+    found.back().pulled_back.clear();
+    if (first > 0) source.require_same_groups(found.front(), found.back());
   }
+  plan.sample_dimensions = source.sample_dimensions().value_or(std::vector<int64_t>());
   return found;
 }
 
@@ -252,15 +279,7 @@ Tensor NtkOperator::pulled(const Tensor& columns) const {
     for (const Factors& block : factors_) {
       const Tensor own = rows_of(columns, sample, block.samples);
       sample += block.samples;
-      for (const FactorGroup& group : block.groups) {
-        const Tensor found = kernel::pull_back(group, own, slice);
-        int64_t first = 0;
-        for (const size_t p : group.parameters) {
-          const int64_t count = model_.parameters()[p].numel();
-          U.narrow(1, offsets_[p], count).add_(found.narrow(1, first, count));
-          first += count;
-        }
-      }
+      add_pull_back(model_, block.groups, own, slice, U);
       interruption_point();
     }
     return U;
@@ -286,14 +305,7 @@ Tensor NtkOperator::pushed(const Tensor& U) const {
     for (const Factors& block : factors_) {
       const Tensor own = rows_of(product, sample, block.samples);
       sample += block.samples;
-      for (const FactorGroup& group : block.groups) {
-        std::vector<Tensor> parts;
-        for (const size_t p : group.parameters) {
-          parts.push_back(U.narrow(1, offsets_[p], model_.parameters()[p].numel()));
-        }
-        own.add_(kernel::push_forward(
-            group, parts.size() == 1 ? parts.front() : torch::cat(parts, 1), slice));
-      }
+      add_push_forward(model_, block.groups, U, slice, own);
       interruption_point();
     }
     return product;

@@ -4,6 +4,8 @@
 
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/model.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/plan_memory.h>
 
 #include <optional>
 
@@ -71,6 +73,11 @@ class NtkOperator {
 
   /// Of blocks of samples, one after another; none where they do not fit.
   std::vector<Factors> factors_that_fit() const;
+  /// How many samples at a time; none where factors do not fit.
+  std::optional<KnownPlan> plan_that_fits(const NtkOptions& options) const;
+  FactorOptions factor_options(const NtkOptions& options) const;
+  /// Says in the plan where samples lie.
+  std::vector<Factors> factors_by(KnownPlan& plan, bool known, const NtkOptions& options) const;
   Graphs extended(const torch::Tensor& outputs) const;
   void require_unchanged() const;
   /// [k, P] for columns [n, k], and back.
@@ -101,7 +108,6 @@ class NtkOperator {
     const void* data;
   };
   std::vector<ParameterState> parameters_;
-  std::vector<int64_t> offsets_;  ///< of parameters in θ
 };
 
 }  // namespace cdt::kernel

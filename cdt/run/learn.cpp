@@ -40,6 +40,7 @@ study::LearnOptions learn_options(const Options& options, const study::Problem& 
   }
   wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
   wanted.folds = options.folds;
+  wanted.keep_threads = options.threads > 0;
   wanted.refit = options.refit;
   wanted.intervals = options.intervals && options.training.loss != dynamics::Loss::kCrossEntropy;
   return wanted;

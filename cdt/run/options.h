@@ -36,7 +36,9 @@ struct Options {
   /// Whether training may round products to TF32 on a GPU, for the record alone;
   /// kernel::allow_tf32 sets it.
   bool tf32 = false;
-  int threads = 0;  ///< for the record alone; torch::set_num_threads sets them
+  /// 0: nobody has said how many. torch::set_num_threads sets them; here it says that they are to
+  /// be kept.
+  int threads = 0;
 
   /// Who trains with it, each with the same options and a share of the rows. The first of them
   /// writes the folder.
@@ -54,7 +56,8 @@ struct Options {
 
 /// Options with what is usual for a goal and, under predict, a method: a path and few small
 /// weights, or an optimizer's epochs with early stopping.
-Options usual_options(study::Goal goal, train::Method method);
+Options usual_options(study::Goal goal, train::Method method,
+                      train::Form form = train::Form::kAuto);
 
 /// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
 /// way to predict.

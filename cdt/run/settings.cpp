@@ -454,7 +454,7 @@ const Setting& find_setting(const std::string& name) {
   throw InvalidArgument(c10::str("there is no setting '", name, "'"));
 }
 
-Options usual_options(study::Goal goal, train::Method method) {
+Options usual_options(study::Goal goal, train::Method method, train::Form form) {
   Options usual;
   usual.data.goal = goal;
   if (goal == study::Goal::kFit) return usual;
@@ -463,7 +463,9 @@ Options usual_options(study::Goal goal, train::Method method) {
   const bool path = method == train::Method::kPath || method == train::Method::kGuarded;
   training.method = train::Method::kPath;
   training.steps = path ? study::kMostPoints : kMostEpochs;
-  training.patience = path ? study::kPathPatience : kEpochPatience;
+  training.patience = !path                         ? kEpochPatience
+                      : form == train::Form::kBatch ? study::kBatchPatience
+                                                    : study::kPathPatience;
   if (path) {
     usual.network.sigma_w = study::kPathSigma;
     usual.network.sigma_b = 0;
@@ -480,7 +482,7 @@ Options resolved(Options options) {
   plain.data.goal = options.data.goal;
   train::Method& method = options.training.method;
   if (method == train::Method::kGuarded) method = train::Method::kPath;
-  const Options usual = usual_options(options.data.goal, method);
+  const Options usual = usual_options(options.data.goal, method, options.training.form);
   for (const Setting& setting : all_settings()) {
     if (options.given.contains(setting.name) || setting.name == "method") continue;
     const auto value = setting.get(usual), before = setting.get(plain);
@@ -493,8 +495,9 @@ Options resolved(Options options) {
 bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;
   // The goal's own choices decide nothing.
+  const train::TrainOptions& training = options.training;
   Options usual =
-      name == "goal" ? Options() : usual_options(options.data.goal, options.training.method);
+      name == "goal" ? Options() : usual_options(options.data.goal, training.method, training.form);
   usual.data.is_pictures = options.data.is_pictures;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);

@@ -3,6 +3,7 @@
 #include <cdt/core/format.h>
 #include <cdt/core/memory.h>
 #include <cdt/core/safetensors.h>
+#include <cdt/core/threads.h>
 #include <cdt/core/version.h>
 #include <cdt/data/arrays.h>
 #include <cdt/nn/engine.h>
@@ -10,6 +11,7 @@
 #include <cdt/run/train.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/pictures.h>
+#include <cdt/study/rehearsal.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -62,7 +64,11 @@ class Session {
   Session(const Options& options, const Hooks& hooks)
       : options_(resolved(know_data(options))),
         hooks_(hooks),
-        run_{RunFolder(options.folder), {}, {}, options_.training, {}, {}} {}
+        run_{RunFolder(options.folder), {}, {}, options_.training, {}, {}} {
+    if (predicts() && !options_.ranks->several()) {
+      rehearsal_.emplace(options_.device, options_.training, options_.network);
+    }
+  }
 
   TrainedRun run() {
     require_fitting(options_);
@@ -255,6 +261,15 @@ class Session {
     if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
     if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
       run_.training.batch = study::usual_batch(problem, run_.training);
+      train::TrainOptions formless = run_.training;
+      formless.form = train::Form::kAuto;
+      const bool solved =
+          run_.training.form != train::Form::kAuto && run_.training.form != train::Form::kBatch;
+      if (solved && study::usual_batch(problem, formless) > 0) {
+        call(hooks_.on_note,
+             fmt::format("form {}: each step is taken from all {} rows",
+                         train::to_string(run_.training.form), problem.data.x.size(0)));
+      }
       if (run_.training.batch > 0 && run_.training.form != train::Form::kBatch) {
         call(hooks_.on_note,
              fmt::format("a kernel of {} rows would take long at each step; training by batches of "
@@ -415,6 +430,7 @@ class Session {
 
   void learn(study::Learner& learner) {
     call(hooks_.on_phase, Phase::kTraining);
+    rehearsal_.reset();
     study::LearnHooks hooks;
     hooks.stop_requested = hooks_.stop_requested;
     hooks.on_point = hooks_.on_point;
@@ -474,8 +490,16 @@ class Session {
       };
     }
     hooks.checkpoint = [this](const SafeTensors& content) { save(content); };
+    const int most = most_threads(trainer);
+    const ThreadCount threads(most > 0 ? std::min(most, at::get_num_threads())
+                                       : at::get_num_threads());
     run_.result = trainer.run(hooks);
     run_.record.seconds->training = run_.result.seconds;
+  }
+
+  /// Where nobody has said how many.
+  int most_threads(const train::Trainer& trainer) const {
+    return options_.threads > 0 ? 0 : trainer.most_threads();
   }
 
   void write() {
@@ -507,6 +531,7 @@ class Session {
   const Hooks& hooks_;
   const Clock::time_point start_ = Clock::now();
   TrainedRun run_;
+  std::optional<study::Rehearsal> rehearsal_;  ///< of a path on a GPU, until it begins
   std::optional<FolderLock> lock_;
   std::optional<FolderUpdate>
       update_;  ///< lives longer than a call while there is a run to replace

@@ -80,6 +80,7 @@ int64_t usual_batch(const Problem& problem, const train::TrainOptions& training)
   if (training.form == train::Form::kBatch) {
     return train::batch_rows(0, problem.data.x.size(0), problem.data.y.size(1));
   }
+  if (training.form != train::Form::kAuto) return 0;  // of all rows, whatever they are solved by
   const bool guarded = training.method == train::Method::kGuarded;
   const bool factors = guarded && !training.learning_rate && dynamics::is_quadratic(training.loss);
   const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;

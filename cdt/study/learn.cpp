@@ -390,7 +390,13 @@ Learner::Learner(Learner&&) noexcept = default;
 
 Learned Learner::run(const LearnHooks& hooks) {
   State& s = *state_;
-  s.cores = at::get_num_threads();
+  const int all_cores = at::get_num_threads();
+  const auto share_cores = [&] {
+    const int most = s.options.keep_threads ? 0 : s.walks.front().trainer->most_threads();
+    const int useful = most * static_cast<int>(s.walks.size());
+    s.cores = most > 0 ? std::min(all_cores, useful) : all_cores;
+  };
+  share_cores();
   // What is done between walks is small: threads that share it would mostly wait for each other.
   const ThreadCount between(at_once(s.walks, s.cores) > 1 ? 1 : s.cores);
   s.started = std::chrono::steady_clock::now();
@@ -434,6 +440,7 @@ Learned Learner::run(const LearnHooks& hooks) {
     s.end_selection();
     if (s.options.refit) {
       s.start_refit();
+      share_cores();
       save();
     }
   }

@@ -30,6 +30,9 @@ struct LearnOptions {
   /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
   /// member, else one fold a member, and at least kLeastFolds.
   int64_t folds = 0;
+  /// The caller has chosen LibTorch's number of threads; otherwise walks that have no use for so
+  /// many (the form batch) take fewer.
+  bool keep_threads = false;
   bool refit = true;       ///< otherwise the walks alone, at the point, predict
   bool intervals = false;  ///< also finds `held_variance`, of quadratic losses by a path
 };
@@ -38,6 +41,7 @@ inline constexpr int64_t kLeastFolds = 4;
 /// Options of walks where nobody has chosen.
 inline constexpr int64_t kMostPoints = 40;
 inline constexpr int64_t kPathPatience = 5;
+inline constexpr int64_t kBatchPatience = 3;  ///< by epochs of batches, each dear
 /// σ_w of networks that a path starts from: larger ones have kernels that learn no features.
 inline constexpr double kPathSigma = 0.5;
 /// An ensemble has no more: beyond some ten there is nothing to gain.

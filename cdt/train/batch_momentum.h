@@ -32,8 +32,9 @@ struct BatchRates {
   BatchRates at(double share) const;
 };
 
-/// Of the kernels of batches: λ is far above what rounding of float32 moves.
-RidgeOptions batch_options(const Setup& setup);
+/// Of the kernels of batches: λ is far above what rounding of float32 moves. Networks that always
+/// run the same operators are `checked` now and then, once an epoch; others always.
+RidgeOptions batch_options(const Setup& setup, bool checked);
 
 class BatchMomentum {
  public:

@@ -16,8 +16,6 @@ constexpr double kFactorPasses = 12;
 constexpr double kProductPasses = 4;
 constexpr double kSketchProducts = 3;
 constexpr double kFreeProducts = 30;
-/// One by autograd, at some three times the operations of one by factors.
-constexpr double kBatchProducts = 3;
 
 double cubed(double n) { return n * n * n; }
 
@@ -73,13 +71,22 @@ FormCost form_cost(Form form, const FormSizes& sizes) {
     case Form::kBatch: {
       const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
       FormCost cost = dense(rows);
-      cost.operations =
-          cost.operations * n / rows + kFactorPasses * r * P + kBatchProducts * products;
+      cost.operations = cost.operations * n / rows + kFactorPasses * r * P + products;
       return cost;
     }
     default:
       return {kFactorPasses * r * P + kFreeProducts * products, 0};
   }
+}
+
+int most_threads(Form form, const FormSizes& sizes) {
+  /// Of the kernel of a batch and its factor.
+  constexpr double kOfOneThread = 1e9;
+  if (form != Form::kBatch) return 0;
+  const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
+  return 2 * rows * rows * static_cast<double>(sizes.width) + 2 * cubed(rows) / 3 < kOfOneThread
+             ? 1
+             : 0;
 }
 
 int64_t more_sketch_rows(int64_t rows, int64_t samples, int64_t outputs) {

@@ -36,6 +36,11 @@ struct FormCost {
 };
 FormCost form_cost(Form form, const FormSizes& sizes);
 
+/// The most CPU threads that steps of a form have use for; 0: any number. A batch is hundreds of
+/// small operations, one after another, and at each of them threads meet: where all of a batch
+/// takes one thread some milliseconds, others would mostly wait.
+int most_threads(Form form, const FormSizes& sizes);
+
 struct FormChoice {
   Form form = Form::kAuto;
   int64_t sketch_rows = 0;  ///< to begin with

@@ -94,7 +94,9 @@ struct FormUsed {
 };
 
 /// The decays τ of a path: they start at `start` times the mean eigenvalue of the kernel, where the
-/// network has hardly moved, and fall by `factor` with each point.
+/// network has hardly moved, and fall by `factor` with each point. By the form batch a point is an
+/// epoch, whose steps go further than one: of B batches they start at `start`/B, or at 1 if that is
+/// less.
 struct PathOptions {
   double start = 50;
   double factor = 0.6;

@@ -14,6 +14,7 @@ Residuals quadratic_residuals(const Tensor& outputs, const Tensor& labels, const
   Residuals found;
   found.D = torch::eye(labels.size(1), labels.options());
   found.scale = weights.defined() ? weights.sqrt().view(labels.sizes()) : torch::ones_like(labels);
+  found.all_one = !weights.defined();
   found.S = torch::diag_embed(found.scale);
   found.e = (found.scale * (outputs - labels)).reshape({-1});
   return found;
@@ -58,6 +59,7 @@ Residuals Residuals::of_samples(const Tensor& rows) const {
   some.e = e.view({S.size(0), -1}).index_select(0, rows).reshape({-1});
   some.D = D;
   if (scale.defined()) some.scale = scale.index_select(0, rows);
+  some.all_one = all_one;
   return some;
 }
 
@@ -71,6 +73,7 @@ Residuals Residuals::gathered(const Ranks& ranks) const {
   all.e = ranks.gather(e);
   all.D = D;
   if (scale.defined()) all.scale = ranks.gather(scale);
+  all.all_one = all_one;
   return all;
 }
 

@@ -17,6 +17,7 @@ struct Residuals {
   /// quadratic losses, two classes. Otherwise undefined.
   torch::Tensor D;
   torch::Tensor scale;
+  bool all_one = false;  ///< whether that is known of the scale
 
   int64_t samples() const { return S.size(0); }
   int64_t size() const { return e.size(0); }  ///< r·k

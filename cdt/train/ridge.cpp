@@ -28,31 +28,68 @@ std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
   return make_iterative(problem, wanted);
 }
 
-Tensor residual_kernel(const kernel::Model& model, const Tensor& x, const Residuals& residuals,
-                       const RidgeOptions& options) {
+bool reduces(const Residuals& residuals) {
+  return residuals.D.defined() && residuals.D.size(0) != residuals.D.size(1);
+}
+
+namespace {
+
+kernel::NtkOptions ntk_options(const RidgeOptions& options) {
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   ntk.accumulate = options.accumulate;
-  const auto kernel_of = [&](const kernel::Model& of) {
-    return kernel::empirical_ntk(of, x, ntk).theta.to(torch::kFloat64);
-  };
+  ntk.trusted = options.trusted;
+  return ntk;
+}
+
+/// Dᵀŷ for ŷ, where residuals are fewer.
+kernel::Model reduced(const kernel::Model& model, const Residuals& residuals) {
+  if (!reduces(residuals)) return model;
+  return {[&model, D = residuals.D.to(model.dtype())](const Tensor& samples) {
+            const Tensor y = model.forward(samples);
+            return y.reshape({samples.size(0), -1}).matmul(D);
+          },
+          model.parameters()};
+}
+
+/// K for Θ of what `reduced` gives.
+Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::ScalarType dtype) {
   if (!residuals.D.defined()) {
-    const Tensor half = dynamics::times_blocks(kernel_of(model), residuals.S);
-    return dynamics::times_blocks(half.t().contiguous(), residuals.S);
+    const Tensor half = dynamics::times_blocks(theta.to(torch::kFloat64), residuals.S);
+    return dynamics::times_blocks(half.t().contiguous(), residuals.S).to(dtype);
   }
-  const Tensor D = residuals.D.to(model.dtype());
-  const bool reduces = D.size(0) != D.size(1);
-  const kernel::Model reduced(
-      [&model, D](const Tensor& samples) {
-        const Tensor y = model.forward(samples);
-        return y.reshape({samples.size(0), -1}).matmul(D);
-      },
-      model.parameters());
-  Tensor K = kernel_of(reduces ? reduced : model);
-  const Tensor scale = residuals.scale.reshape({-1});
+  Tensor K = theta.to(dtype);
+  if (residuals.all_one) return K;
+  const Tensor scale = residuals.scale.reshape({-1}).to(dtype);
   K *= scale.unsqueeze(0);
   K *= scale.unsqueeze(1);
   return K;
+}
+
+}  // namespace
+
+Tensor residual_kernel(const kernel::Model& model, const Tensor& x, const Residuals& residuals,
+                       const RidgeOptions& options) {
+  const auto ntk = kernel::empirical_ntk(reduced(model, residuals), x, ntk_options(options));
+  return weighted_kernel(ntk.theta, residuals, torch::kFloat64);
+}
+
+ResidualJacobian::ResidualJacobian(const kernel::Model& model, const Tensor& x, Residuals residuals,
+                                   const RidgeOptions& options, torch::ScalarType dtype)
+    : residuals_(std::move(residuals)),
+      reduced_(reduces(residuals_)),
+      jacobian_(reduced(model, residuals_), x, ntk_options(options)),
+      kernel_(weighted_kernel(jacobian_.take_theta(), residuals_, dtype)) {}
+
+Tensor ResidualJacobian::push_forward(const Tensor& u) const {
+  const Tensor pushed = jacobian_.push_forward(u);
+  if (!reduced_) return residuals_.to_residuals(pushed);
+  return residuals_.scale.reshape({-1}) * pushed.to(torch::kFloat64);
+}
+
+Tensor ResidualJacobian::pull_back(const Tensor& v, torch::ScalarType dtype) const {
+  const Tensor outputs = reduced_ ? residuals_.scale.reshape({-1}) * v : residuals_.to_outputs(v);
+  return jacobian_.pull_back(outputs.to(dtype));
 }
 
 const Tensor& ShiftedFactor::lower(double lambda) {
@@ -68,7 +105,9 @@ const Tensor& ShiftedFactor::lower(double lambda) {
 
 Tensor ShiftedFactor::solve(const Tensor& b, double lambda) {
   const Tensor& L = lower(lambda);
-  return L.defined() ? torch::cholesky_solve(b.unsqueeze(1), L).squeeze(1) : Tensor();
+  if (!L.defined()) return {};
+  const Tensor right = b.to(L.scalar_type()).unsqueeze(1);
+  return torch::cholesky_solve(right, L).squeeze(1).to(torch::kFloat64);
 }
 
 double ShiftedFactor::freedom(double lambda) {

@@ -11,6 +11,7 @@
 /// of some rows as a preconditioner (docs/scale.md).
 #pragma once
 
+#include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/model.h>
 #include <cdt/train/history.h>
 #include <cdt/train/options.h>
@@ -19,6 +20,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace cdt::train {
 
@@ -47,6 +49,8 @@ struct RidgeOptions {
   /// Of the sums of K and A. Rounding of float32 moves eigenvalues by some 1e-6 of the largest:
   /// well below a decay that is no less than kLeastDecayOfFloat32 of their mean.
   torch::ScalarType accumulate = torch::kFloat64;
+  /// Kernels go without their self-check, once one of this shape has passed it (NtkOptions).
+  bool trusted = false;
   /// Of conjugate gradients: products with all rows at most, the residual relative to the right
   /// side at which they end, and the share of the descent so far below which another product is not
   /// worth its while.
@@ -107,9 +111,35 @@ std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem, const RidgeO
 /// By conjugate gradients, with a sketch as preconditioner if options.sketch_rows > 0.
 std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const RidgeOptions& options);
 
+/// Whether there are fewer residuals than outputs: J is then that of Dᵀŷ.
+bool reduces(const Residuals& residuals);
+
 /// K = SᵀΘS [r·k, r·k], float64.
 torch::Tensor residual_kernel(const kernel::Model& model, const torch::Tensor& x,
                               const Residuals& residuals, const RidgeOptions& options);
+
+/// SᵀJ of some samples by one factorization: K, in float64 to the last bit as residual_kernel has
+/// it, and products beside it. At the present parameters of the model, which must outlive it.
+class ResidualJacobian {
+ public:
+  ResidualJacobian(const kernel::Model& model, const torch::Tensor& x, Residuals residuals,
+                   const RidgeOptions& options, torch::ScalarType dtype = torch::kFloat64);
+
+  /// K in the dtype that was asked for; once.
+  torch::Tensor take_kernel() { return std::exchange(kernel_, {}); }
+  /// Products by factors, in float64 where vectors are; otherwise by autograd.
+  bool by_factors() const { return jacobian_.by_factors(); }
+  /// SᵀJ u [r·k], float64, for u [P]; JᵀS v [P], in `dtype`, for v [r·k]: products with J in the
+  /// dtype of u, and in `dtype`.
+  torch::Tensor push_forward(const torch::Tensor& u) const;
+  torch::Tensor pull_back(const torch::Tensor& v, torch::ScalarType dtype) const;
+
+ private:
+  Residuals residuals_;
+  bool reduced_;  ///< J is that of Dᵀŷ
+  kernel::FactoredJacobian jacobian_;
+  torch::Tensor kernel_;
+};
 
 /// A symmetric matrix with a multiple of the identity, factorized; of the last multiple kept.
 class ShiftedFactor {
@@ -119,7 +149,7 @@ class ShiftedFactor {
   const torch::Tensor& matrix() const { return matrix_; }
   /// The lower factor of M + λI; undefined where that is not positive definite.
   const torch::Tensor& lower(double lambda);
-  /// (M + λI)⁻¹ b [m]; undefined likewise.
+  /// (M + λI)⁻¹ b [m], float64, solved in the precision of M; undefined likewise.
   torch::Tensor solve(const torch::Tensor& b, double lambda);
   /// tr M(M + λI)⁻¹: exact up to 500 rows, beyond that by 32 random probes, some percent off. NaN
   /// likewise.

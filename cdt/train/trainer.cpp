@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
+#include <cdt/train/form_choice.h>
 #include <cdt/train/trainer.h>
 
 #include <algorithm>
@@ -246,6 +247,11 @@ TrainResult Trainer::finish(Outcome outcome) {
   earlier_seconds_ = seconds();
   start_.reset();
   return result;
+}
+
+int Trainer::most_threads() const {
+  if (!setup_->model.device().is_cpu()) return 0;
+  return train::most_threads(method_->form().form, form_sizes(*setup_));
 }
 
 double Trainer::seconds() const {

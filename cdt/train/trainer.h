@@ -70,6 +70,8 @@ class Trainer {
 
   /// How steps are solved.
   FormUsed form() const { return method_->form(); }
+  /// The most CPU threads that steps have use for; 0: any number.
+  int most_threads() const;
 
   /// The state between two steps: parameters, best parameters, linearizations, counters, history.
   SafeTensors checkpoint() const;

@@ -279,6 +279,14 @@ TEST_F(Training, TheFormIsTakenAndRecorded) {
   EXPECT_EQ(parse("small/run.json")["settings"].value("goal", "predict"), "predict");
   EXPECT_EQ(cdt("train --resume small --steps 3").code, 0) << slurp("err.txt");
   expect_wrong_usage(batches + " --goal predict --out no", "not batches of 30");
+  // Other forms take their steps from all rows, also where a kernel of them does not fit.
+  ASSERT_EQ(cdt("data make many.csv --rows 400").code, 0);
+  const std::string fit =
+      "train many.csv --target price --goal fit --hidden 4 --memory 1 --steps 2";
+  EXPECT_THAT(cdt(fit + " --out by-batches").err, HasSubstr("training by batches"));
+  const std::string words = cdt(fit + " --form free --out by-form").err;
+  EXPECT_THAT(words, HasSubstr("form free: each step is taken from all 280 rows"));
+  EXPECT_THAT(words, Not(HasSubstr("training by batches")));
   expect_wrong_usage("train homes.csv --target price --form cube --out no", "--form");
   expect_wrong_usage("train --resume fit-free --form primal --steps 5",
                      "was started with form free, and cannot be resumed with primal");

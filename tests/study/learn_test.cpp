@@ -1,4 +1,5 @@
 // Held-out rows pick the point of a path, members are trained on all rows to it.
+#include <ATen/Parallel.h>
 #include <cdt/core/error.h>
 #include <cdt/nn/engine.h>
 #include <cdt/study/importance.h>
@@ -43,6 +44,28 @@ nn::Network network(const Problem& problem, const LearnOptions& options, uint64_
   layers.input_shape = {3};
   layers.outputs = problem.data.y.size(1);
   return nn::make_network(layers, seed, torch::kFloat32);
+}
+
+TEST(Learner, TakesOneThreadForSmallBatches) {
+  const Problem problem = noisy_problem(160, 0.1, 1);
+  LearnOptions options = usual(1);
+  options.training.form = train::Form::kBatch;
+  options.training.batch = 40;
+  options.training.steps = 3;
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  for (const bool keep : {false, true}) {
+    options.keep_threads = keep;
+    std::vector<int> seen;
+    LearnHooks hooks;
+    hooks.on_point = [&](LearnStage, const train::StepRecord&, int64_t) {
+      seen.push_back(at::get_num_threads());
+    };
+    Learner(problem, options).run(hooks);
+    EXPECT_THAT(seen, testing::Each(keep ? 2 : 1));
+    EXPECT_EQ(at::get_num_threads(), 2);
+  }
+  at::set_num_threads(before);
 }
 
 TEST(Learner, RefitEqualsARunThatWasToldThePoint) {

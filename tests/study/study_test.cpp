@@ -516,6 +516,11 @@ TEST_F(Study, BatchesComeFromTheTimeThatAKernelTakes) {
   }
   training.memory_bytes = study::kernel_cost(problem, 50).bytes;
   EXPECT_EQ(batch_of(20000), 50);
+  training.form = train::Form::kSketch;  // its steps are of all rows
+  EXPECT_EQ(batch_of(20000), 0);
+  training.form = train::Form::kBatch;
+  EXPECT_EQ(batch_of(20000), train::kBatchResiduals / 2);
+  training.form = train::Form::kAuto;
   training.method = train::Method::kAdam;
   EXPECT_EQ(batch_of(20000), 0);
 }

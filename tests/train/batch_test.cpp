@@ -110,6 +110,42 @@ TEST(BatchMomentum, KeepsWhatABatchDoesNotSee) {
   }
 }
 
+/// The kernel of a batch is solved in the network's precision: rounding of float32 moves φ by some
+/// 10⁻⁴ of it, at the usual damping.
+TEST(BatchMomentum, OfFloat32IsNearThatOfFloat64) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto phi_in = [&](torch::ScalarType dtype) {
+      const TrainData data = smooth_data(400, 1, seed, dtype);
+      nn::Mlp net = small_network(4, 1, seed, torch::kFloat64, 30);
+      net->to(dtype);
+      const kernel::Model model(net);
+      const Tensor outputs = net->forward(data.x).detach().to(torch::kFloat64);
+      const Residuals residuals =
+          residuals_of(Objective(Loss::kMse, 0), outputs, data.y.to(torch::kFloat64), {});
+      RidgeOptions options;
+      options.accumulate = dtype;
+      BatchMomentum momentum;
+      momentum.next({model, data.x, residuals, {}}, 0, BatchRates(), options);
+      return momentum.next({model, data.x, residuals, {}}, 0, BatchRates(), options)
+          .to(torch::kFloat64);
+    };
+    EXPECT_LE(relative_error(phi_in(torch::kFloat32), phi_in(torch::kFloat64)), 1e-3) << seed;
+  }
+}
+
+TEST(BatchForm, TakesThreadsByWhatABatchIsWorth) {
+  FormSizes sizes;
+  sizes.samples = 40000;
+  sizes.width = 94 + 4 * 128 + 1;
+  EXPECT_EQ(most_threads(Form::kBatch, sizes), 1);
+  EXPECT_EQ(most_threads(Form::kSketch, sizes), 0);
+  sizes.batch = 5000;
+  EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+  sizes.batch = 0;
+  sizes.width = 94 + 4 * 2000 + 1;
+  EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+}
+
 TEST(BatchMomentum, TakesItsRateAlongTheDirection) {
   const FormProblem all(Loss::kMse, 20, 1, 1, false, 6);
   const Tensor before = kernel::flatten(all.model, parameters_of(all.net));
@@ -225,6 +261,15 @@ TEST(BatchForm, ThePathsObjectiveNeverRises) {
     }
     EXPECT_LT(result.train_loss, 0.5 * result.history.front().train_loss);
     rejected += result.rejected;
+    // The more steps an epoch takes, the less decay it needs to begin with: five batches here.
+    const double of_one = result.history.front().decay;
+    options.steps = 1;
+    for (const auto& [start, share] : {std::pair{50.0, 10.0}, {3.0, 1.0}, {0.5, 0.5}}) {
+      options.path.start = start;
+      nn::Mlp again = small_network(4, outputs, 5, torch::kFloat64, 10);
+      const double first = Trainer(again, data, options).run().history.front().decay;
+      EXPECT_NEAR(first, share * of_one, 1e-9 * first) << start;
+    }
   }
   EXPECT_GT(rejected, 0);
 }
@@ -299,7 +344,7 @@ TEST(BatchForm, HasAUsualSize) {
   const FormChoice choice = choose_form(Form::kBatch, sizes);
   EXPECT_EQ(choice.batch_rows, kBatchResiduals);
   EXPECT_EQ(choose_form(Form::kAuto, sizes).form, Form::kSketch);
-  const double passes = (12 + 3 * 4) * 43000.0 * 90000;
+  const double passes = (12 + 4) * 43000.0 * 90000;
   EXPECT_NEAR(form_cost(Form::kBatch, sizes).operations,
               86 * (2 * 500.0 * 500 * 1200 + 2 * 500.0 * 500 * 500 / 3) + passes, 1e-9 * passes);
   sizes.ranks = 2;

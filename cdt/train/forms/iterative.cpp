@@ -15,6 +15,7 @@
 /// numbers over the ranks, one with J in that of its squares. The m rows are gathered; each rank
 /// makes K_s of all of them, and multiplies by J_s of its share.
 #include <cdt/core/error.h>
+#include <cdt/core/numbers.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/train/base_rate.h>
@@ -61,14 +62,14 @@ class Sketch {
 
   /// M⁻¹v [P]; undefined where rounding leaves no positive definite matrix.
   Tensor solve(const Tensor& v, double lambda) {
-    const Tensor pushed = ranks_->gather(residuals_.to_residuals(jacobian_.push_forward(v)));
-    const Tensor u = kernel_.solve(pushed, lambda);
+    const Tensor pushed = ranks_->gather(push_forward(v));
+    const Tensor u = kernel_->solve(pushed, lambda);
     if (!u.defined()) return {};
     const Tensor own = u.narrow(0, first_, residuals_.size());
-    const Tensor pulled = ranks_->sum(jacobian_.pull_back(residuals_.to_outputs(own)));
+    const Tensor pulled = ranks_->sum(pull_back(own));
     return (v - pulled * weight_) / lambda;
   }
-  const Tensor& kernel() const { return kernel_.matrix(); }
+  const Tensor& kernel() const { return kernel_->matrix(); }
 
  private:
   Sketch(const RidgeProblem& problem, const RidgeOptions& options, const SketchRows& all)
@@ -78,17 +79,36 @@ class Sketch {
         residuals_(all.residuals.of_range(own)),
         x_(all.x.narrow(0, own.first, own.count)),
         first_(own.first * residuals_.size() / own.count),
-        weight_(all.weight),
-        jacobian_(problem.model, x_, kernel::OperatorOptions{.memory_bytes = options.memory_bytes}),
-        kernel_(residual_kernel(problem.model, all.x, all.residuals, options) * weight_) {}
+        weight_(all.weight) {
+    // One process has the rows of the kernel to itself: one factorization serves both.
+    if (!ranks_->several() && !reduces(residuals_)) {
+      both_.emplace(problem.model, x_, residuals_, options);
+      kernel_.emplace(both_->take_kernel() * weight_);
+      if (both_->by_factors()) return;
+      both_.reset();
+    } else {
+      kernel_.emplace(residual_kernel(problem.model, all.x, all.residuals, options) * weight_);
+    }
+    jacobian_.emplace(problem.model, x_,
+                      kernel::OperatorOptions{.memory_bytes = options.memory_bytes});
+  }
+
+  Tensor push_forward(const Tensor& v) const {
+    return both_ ? both_->push_forward(v) : residuals_.to_residuals(jacobian_->push_forward(v));
+  }
+  Tensor pull_back(const Tensor& u) const {
+    return both_ ? both_->pull_back(u, torch::kFloat64)
+                 : jacobian_->pull_back(residuals_.to_outputs(u));
+  }
 
   std::shared_ptr<const Ranks> ranks_;
   Residuals residuals_;  ///< of this rank's share of the sketch
   Tensor x_;
-  int64_t first_;  ///< residual among those of the sketch
-  double weight_;  ///< c
-  kernel::NtkOperator jacobian_;
-  ShiftedFactor kernel_;
+  int64_t first_;                                ///< residual among those of the sketch
+  double weight_;                                ///< c
+  std::optional<ResidualJacobian> both_;         ///< or
+  std::optional<kernel::NtkOperator> jacobian_;  ///< of this rank's share
+  std::optional<ShiftedFactor> kernel_;
 };
 
 class IterativeForm : public RidgeForm {
@@ -137,6 +157,13 @@ class IterativeForm : public RidgeForm {
     return residuals_.to_residuals(jacobian_.push_forward(v.to(dtype_)));
   }
 
+  /// ‖SᵀJv‖² + λ‖v‖², of all ranks: a GPU waits once.
+  double curvature(const Tensor& pushed, const Tensor& v, double lambda) const {
+    const auto read =
+        to_vector(torch::stack({pushed.square().sum(), torch::dot(v, v).to(torch::kFloat64)}));
+    return ranks_->sum(read[0]) + lambda * read[1];
+  }
+
   RidgeOptions options_;
   torch::ScalarType dtype_;    ///< of the network
   torch::ScalarType vectors_;  ///< of the iteration
@@ -169,8 +196,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
   const double least_gain = sketch_ ? options_.sketch_gain : options_.least_gain;
   for (int64_t k = 0; k < most; ++k) {
     const Tensor pushed = push_forward(direction);
-    const double curvature = square(pushed) + lambda * inner_product(direction, direction);
-    const double length = product / curvature;
+    const double length = product / curvature(pushed, direction, lambda);
     if (!std::isfinite(length)) return std::nullopt;
     step.delta.add_(direction, length);
     step.residuals.add_(pushed, length);

@@ -22,7 +22,8 @@ class Batchwise : public StepMethod {
                     pass.x,
                     residuals_of(setup_->objective, pass.values, pass.labels, pass.weights),
                     {}},
-                   /*decay=*/0, rates, batch_options(*setup_));
+                   /*decay=*/0, rates,
+                   batch_options(*setup_, step % setup_->batches.per_epoch() == 0));
     row.learning_rate = rates.rate;
     ++row.refreshed;
     ++steps_;
