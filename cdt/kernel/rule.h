@@ -85,6 +85,7 @@ class FactorBuilder {
   /// another one, which has been moved to the front of the gradient; T = 1, then.
   int64_t sample_dimension = 0;
   torch::ScalarType accumulate = torch::kFloat64;
+  int64_t slice = int64_t{1} << 20;  ///< entries of a temporary
 
   virtual ~FactorBuilder() = default;
   /// Whether the parameter's Jacobian is to come from rules.

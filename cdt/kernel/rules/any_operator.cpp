@@ -19,9 +19,6 @@ namespace {
 
 using torch::Tensor;
 
-/// Entries of parameters, or of what the operator takes and gives, that are batched at a time.
-constexpr int64_t kBatchedEntries = int64_t{1} << 20;
-
 /// Operators whose batched form is not theirs. LibTorch's embedding of many tables is that of one
 /// with all their rows, in which one row in all is padding.
 constexpr std::array<std::string_view, 1> kNotBatched{"aten::embedding"};
@@ -105,7 +102,8 @@ class OperatorSite : public Site {
     const int64_t T = positions(operand);
     return operand.value.narrow(0, i * T, T);
   }
-  int64_t samples_at_a_time() const;
+  /// So that their parameters, or what the operator takes and gives, have so many entries.
+  int64_t samples_at_a_time(int64_t entries) const;
 
   /// h [count, T, …] of some samples, with a graph to `leaves`, copies [count, …] of those operands
   /// that are wanted. Undefined where LibTorch has no way to batch it.
@@ -155,14 +153,14 @@ Tensor OperatorSite::call(const Tensors& tensor_for) const {
   return stack.front().toTensor();
 }
 
-int64_t OperatorSite::samples_at_a_time() const {
+int64_t OperatorSite::samples_at_a_time(int64_t entries) const {
   int64_t parameters = 0;
   int64_t others = c10::multiply_integers(output_shape);
   for (const Operand& operand : operands_) {
     (operand.use ? parameters : others) += operand.value.numel();
   }
-  const int64_t entries = std::max({int64_t{1}, parameters, others / samples_});
-  return std::clamp<int64_t>(kBatchedEntries / entries, 1, samples_);
+  const int64_t of_a_sample = std::max({int64_t{1}, parameters, others / samples_});
+  return std::clamp<int64_t>(entries / of_a_sample, 1, samples_);
 }
 
 Tensor OperatorSite::together(int64_t first, int64_t count, const std::vector<size_t>& wanted,
@@ -234,7 +232,7 @@ void OperatorSite::factor(FactorBuilder& build) const {
       }
     }
   };
-  const int64_t step = samples_at_a_time();
+  const int64_t step = samples_at_a_time(build.slice);
   bool batched = step > 1 && can_be_batched_;
   std::vector<Tensor> leaves;
   for (int64_t i = 0; i < samples_; i += step) {
