@@ -113,6 +113,7 @@ class Recorder : public Call {
 
   std::optional<ParameterUse> parameter(size_t i) const override {
     auto use = is_tensor(i) ? parameter_in(tensor(i)) : std::nullopt;
+    if (use && use->copied) return std::nullopt;
     if (use) use->argument = i;
     return use;
   }

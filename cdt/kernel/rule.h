@@ -30,7 +30,8 @@ struct ParameterUse {
   size_t argument = 0;         ///< of the call: where the operand stands
   int64_t element = -1;        ///< of a list there; −1: the argument itself
   int64_t offset = 0;          ///< its first entry in θ_p
-  std::vector<int64_t> shape;  ///< before it was transposed
+  std::vector<int64_t> shape;  ///< before it was transposed, or copied
+  bool copied = false;  ///< it repeats what is described here, along new or single dimensions
 
   ParameterUse times(double factor) const;
   ParameterUse turned() const;
@@ -58,9 +59,9 @@ class Call {
   /// The version of a tensor before the call, which may have written to its first argument.
   int64_t version(size_t i) const;
   /// The parameter that argument i is, up to a factor and a transposition; none if it is anything
-  /// else.
+  /// else, or copies of one.
   virtual std::optional<ParameterUse> parameter(size_t i) const = 0;
-  /// Likewise, of a tensor that the call takes.
+  /// Likewise, of a tensor that the call takes; copies too.
   virtual std::optional<ParameterUse> parameter_in(const torch::Tensor& tensor) const = 0;
   virtual bool depends_on_inputs(const torch::Tensor& tensor) const = 0;
   virtual int64_t samples() const = 0;  ///< b

@@ -103,12 +103,9 @@ TEST(AnyOperator, WhatItCannotCallAgainGoesTheOldWay) {
        },
        {4},
        false},
-      {"copies for each sample",
+      {"a weight on the left",
        {p({5, 4}), p({2, 5})},
-       [](P w, X x) {
-         const Tensor copies = w[0].expand({x.size(0), 5, 4});
-         return torch::linear(torch::bmm(copies, x.unsqueeze(2)).squeeze(2).tanh(), w[1]);
-       },
+       [](P w, X x) { return torch::linear(w[0].mm(x.t()).t().tanh(), w[1]); },
        {4},
        false},
       {"what it takes is overwritten",

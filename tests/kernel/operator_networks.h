@@ -104,6 +104,24 @@ inline std::vector<Network> operator_networks(const torch::TensorOptions& option
          return torch::linear(torch::einsum("bi,oi->bo", {h, w[0]}), w[2]);
        },
        {4}},
+      {"copies for each sample, of a matrix that is turned, and of a computed one",
+       {p({4, 5}), p({5, 3}), p({2, 3})},
+       [](P w, X x) {
+         const Tensor turned = w[0].t().expand({x.size(0), 5, 4});
+         const Tensor h = torch::bmm(turned, x.unsqueeze(2)).tanh();
+         const Tensor computed = w[1].exp().unsqueeze(0).expand({x.size(0), 5, 3});
+         return torch::linear(torch::bmm(h.transpose(1, 2), computed).squeeze(1), w[2]);
+       },
+       {4}},
+      {"a learned first position, and the others' shifts, copied for each sample",
+       {p({1, 1, 4}), p({3, 1}), p({4, 4}), p({2, 4})},
+       [](P w, X x) {
+         const Tensor first = w[0].expand({x.size(0), 1, 4});
+         const Tensor all = torch::cat({first, x + w[1].expand_as(x)}, 1);
+         const Tensor scores = torch::matmul(all, w[2]).matmul(all.transpose(1, 2));
+         return torch::linear(torch::softmax(scores, -1).matmul(all).select(1, 0), w[3]);
+       },
+       {3, 4}},
   };
 }
 

@@ -58,6 +58,17 @@ class OperatorSite : public Site {
   }
 
   void add(Operand operand) { operands_.push_back(std::move(operand)); }
+  /// Whether copies of a parameter are one for each sample, or the same copies for all. False if
+  /// there are none.
+  bool take_copies(bool by_sample) {
+    bool any = false;
+    for (Operand& operand : operands_) {
+      if (!operand.use || !operand.use->copied) continue;
+      operand.by_sample = by_sample;
+      any = true;
+    }
+    return any;
+  }
 
   /// h of the first sample alone: whether it has the shape that it has among the others.
   bool takes_samples_alone(const Tensor& h) const {
@@ -101,6 +112,14 @@ class OperatorSite : public Site {
     if (!operand.by_sample) return operand.value;
     const int64_t T = positions(operand);
     return operand.value.narrow(0, i * T, T);
+  }
+  /// [count, …]: what each of some samples takes.
+  Tensor stacked(const Operand& operand, int64_t first, int64_t count) const {
+    std::vector<int64_t> shape = operand.value.sizes().vec();
+    if (operand.by_sample) shape[0] = positions(operand);
+    shape.insert(shape.begin(), count);
+    if (!operand.by_sample) return operand.value.expand(shape);
+    return operand.value.narrow(0, first * shape[1], count * shape[1]).reshape(shape);
   }
   /// So that their parameters, or what the operator takes and gives, have so many entries.
   int64_t samples_at_a_time(int64_t entries) const;
@@ -157,7 +176,7 @@ int64_t OperatorSite::samples_at_a_time(int64_t entries) const {
   int64_t parameters = 0;
   int64_t others = c10::multiply_integers(output_shape);
   for (const Operand& operand : operands_) {
-    (operand.use ? parameters : others) += operand.value.numel();
+    (operand.use && !operand.by_sample ? parameters : others) += operand.value.numel();
   }
   const int64_t of_a_sample = std::max({int64_t{1}, parameters, others / samples_});
   return std::clamp<int64_t>(entries / of_a_sample, 1, samples_);
@@ -169,18 +188,11 @@ Tensor OperatorSite::together(int64_t first, int64_t count, const std::vector<si
   const BatchingScope batch(count);
   std::vector<Tensor> tensors;
   for (const Operand& operand : operands_) {
-    tensors.push_back(operand.value);
-    if (!operand.by_sample) continue;
-    const int64_t T = positions(operand);
-    std::vector<int64_t> shape = operand.value.sizes().vec();
-    shape[0] = T;
-    shape.insert(shape.begin(), count);
-    tensors.back() = batch.wrap(operand.value.narrow(0, first * T, count * T).reshape(shape));
+    tensors.push_back(operand.by_sample ? batch.wrap(stacked(operand, first, count))
+                                        : operand.value);
   }
   for (const size_t k : wanted) {
-    std::vector<int64_t> shape = operands_[k].value.sizes().vec();
-    shape.insert(shape.begin(), count);
-    leaves.push_back(operands_[k].value.expand(shape).detach().requires_grad_());
+    leaves.push_back(stacked(operands_[k], first, count).detach().requires_grad_());
     tensors[k] = batch.wrap(leaves.back());
   }
   try {
@@ -198,11 +210,21 @@ Tensor OperatorSite::alone(int64_t sample, const std::vector<size_t>& wanted,
   std::vector<Tensor> tensors;
   for (const Operand& operand : operands_) tensors.push_back(of_sample(operand, sample));
   for (const size_t k : wanted) {
-    leaves.push_back(operands_[k].value.detach().requires_grad_());
-    tensors[k] = leaves.back();
+    leaves.push_back(stacked(operands_[k], sample, 1).detach().requires_grad_());
+    tensors[k] = leaves.back().squeeze(0);
   }
   const Tensor h = call([&](const Operand& operand) { return tensors[&operand - &operands_[0]]; });
   return h.unsqueeze(0);
+}
+
+/// The gradient [count, …] of copies, summed up to that of what they are copies of.
+Tensor of_originals(const ParameterUse& use, const Tensor& gradient) {
+  if (!use.copied) return gradient;
+  std::vector<int64_t> shape = use.shape;
+  if (use.transposed) std::swap(shape[0], shape[1]);
+  shape.insert(shape.begin(), static_cast<size_t>(gradient.dim()) - 1 - shape.size(), 1);
+  shape.insert(shape.begin(), gradient.size(0));
+  return gradient.sum_to_size(shape);
 }
 
 void OperatorSite::factor(FactorBuilder& build) const {
@@ -215,7 +237,7 @@ void OperatorSite::factor(FactorBuilder& build) const {
     if (!operand.use || !build.by_rule(*operand.use)) continue;
     wanted.push_back(k);
     rows.push_back(
-        torch::zeros({samples_, outputs, operand.value.numel()}, operand.value.options()));
+        torch::zeros({samples_, outputs, operand.use->numel()}, operand.value.options()));
   }
   const auto add_rows = [&](int64_t first, int64_t count, const Tensor& h,
                             const std::vector<Tensor>& leaves) {
@@ -228,7 +250,8 @@ void OperatorSite::factor(FactorBuilder& build) const {
                                 /*allow_unused=*/true);
       for (size_t k = 0; k < leaves.size(); ++k) {
         if (!gradients[k].defined()) continue;
-        rows[k].narrow(0, first, count).select(1, c).copy_(gradients[k].reshape({count, -1}));
+        const Tensor found = of_originals(*operands_[wanted[k]].use, gradients[k]);
+        rows[k].narrow(0, first, count).select(1, c).copy_(found.reshape({count, -1}));
       }
     }
   };
@@ -298,7 +321,10 @@ std::unique_ptr<Site> any_operator(const Call& call) {
     }
     site->add(std::move(operand));
   });
-  return known && site->takes_samples_alone(h) ? std::move(site) : nullptr;
+  if (!known) return nullptr;
+  if (site->takes_samples_alone(h)) return site;
+  return site->take_copies(/*by_sample=*/true) && site->takes_samples_alone(h) ? std::move(site)
+                                                                               : nullptr;
 }
 
 }  // namespace cdt::kernel::rules
