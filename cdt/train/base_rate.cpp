@@ -16,7 +16,7 @@ using torch::Tensor;
 constexpr int64_t kExactKernel = 4000;
 /// Up to so many rows of a matrix on a GPU, squaring it takes less time than Lanczos, which asks
 /// for many small things one after the other.
-constexpr int64_t kSquaredRows = 1000;
+constexpr int64_t kSquaredRows = 2000;
 /// Squarings at most, and how many go by before their size is put right, or looked at: a matrix of
 /// trace 1 has an eigenvalue of 1/n at least, whose 16th power is far from underflow.
 constexpr int kMostSquarings = 40;

@@ -10,7 +10,7 @@
 namespace cdt::train {
 
 /// λ_max of a symmetric positive semidefinite matrix [n, n], float64: by Lanczos from seeded random
-/// vectors, to rounding; on a GPU up to 1000 rows by squaring. Never too large, but for rounding.
+/// vectors, to rounding; on a GPU up to 2000 rows by squaring. Never too large, but for rounding.
 double largest_eigenvalue(const torch::Tensor& theta);
 
 /// The same from M = Θᵐ/tr Θᵐ, m = 2⁸, 2¹⁶, …, 2⁴⁰: some ten products and one read, where Lanczos
