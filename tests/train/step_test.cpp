@@ -186,6 +186,7 @@ TEST(LargestEigenvalue, BySquaringIsThatOfTheSpectrum) {
   const std::vector<std::pair<std::string, Tensor>> spectra{
       {"a gap", with_first({1e3})},
       {"none", falling},
+      {"a second that 256 powers leave a trace of", with_first({1, 0.965})},
       {"a close second", with_first({1, 1 - 1e-4})},
       {"a closer one", with_first({1, 1 - 1e-9})},
       {"repeated", with_first({1, 1, 1})},
