@@ -7,6 +7,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/plan_memory.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -32,7 +33,10 @@ inline constexpr const char* kKernelOverflow =
 class CheckedFactors {
  public:
   CheckedFactors(const Model& model, const NtkOptions& options, FactorOptions factor_options)
-      : model_(model), options_(options), factor_options_(std::move(factor_options)) {}
+      : model_(model), options_(options), factor_options_(std::move(factor_options)) {
+    factor_options_.slice =
+        std::min(factor_options_.slice, slice_entries(options.memory_bytes, model.device()));
+  }
 
   /// How to cut so many samples like x within the memory budget, as the model's memory has it or by
   /// recording the first ones. Called once, before all others.

@@ -355,6 +355,7 @@ std::vector<FactorGroup> Factorizer::rule_groups(bool checked) {
     }
   }
   GroupBuilder build(std::move(parameters), options_.accumulate);
+  build.slice = options_.slice;
   for (LiveSite& live : live_) {
     build.gradient = std::move(live.gradient);
     build.sample_dimension = live.sample_dimension;

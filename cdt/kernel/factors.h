@@ -54,9 +54,10 @@ struct FactorOptions {
   bool rules_only = false;  ///< RefutedRule is thrown where rows of the Jacobian would be needed
   int64_t samples = 1;  ///< of the whole batch: operation counts choose one form for every block
   int64_t first_output = 0;
-  int64_t outputs = 0;  ///< from the first one on; 0 for all
-  uint64_t seed = 0;    ///< of the probe
-  torch::Tensor probe;  ///< undefined: made from the seed
+  int64_t outputs = 0;               ///< from the first one on; 0 for all
+  uint64_t seed = 0;                 ///< of the probe
+  int64_t slice = int64_t{1} << 20;  ///< entries that an operator without a rule takes at a time
+  torch::Tensor probe;               ///< undefined: made from the seed
   /// As an earlier factorization has found them; none: the probe tells, and is waited for.
   std::optional<std::vector<int64_t>> sample_dimensions;
   /// Nothing for a self-check, where sample_dimensions are known.

@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/pending_checks.h>
 #include <cdt/kernel/recorder.h>
+#include <cdt/kernel/rules/table.h>
 
 #include <algorithm>
 #include <map>
@@ -60,7 +61,9 @@ class Dependents {
 
 class Recorder : public Call {
  public:
-  explicit Recorder(const Model& model) : parameters_(model.parameters().size()) {
+  Recorder(const Model& model, const Tensor& x)
+      : parameters_(model.parameters().size()),
+        samples_(x.defined() && x.dim() > 0 ? x.size(0) : 1) {
     require_trainable(model);
     for (size_t i = 0; i < parameters_; ++i) {
       const Edge edge = torch::autograd::impl::gradient_edge(model.parameters()[i]);
@@ -94,6 +97,7 @@ class Recorder : public Call {
         depends_on_inputs_ = depends_on_inputs_ || dependents_.has(t);
       });
     }
+    function_ = &fn;
     const auto& outputs = fn.outputs();
     for (size_t i = 0; i < outputs.size(); ++i) {
       for_each_tensor(outputs[i], [&](const Tensor& output) {
@@ -102,18 +106,32 @@ class Recorder : public Call {
       });
     }
     --depth_;
+    function_ = nullptr;
     arguments_.clear();
     output_ = Tensor();
   }
 
   std::optional<ParameterUse> parameter(size_t i) const override {
-    const auto port = port_of(i);
-    if (!port) return std::nullopt;
-    const auto it = expressions_.find(*port);
-    if (it == expressions_.end()) return std::nullopt;
-    ParameterUse use = it->second.use;
-    use.argument = i;
+    auto use = is_tensor(i) ? parameter_in(tensor(i)) : std::nullopt;
+    if (use && use->copied) return std::nullopt;
+    if (use) use->argument = i;
     return use;
+  }
+
+  std::optional<ParameterUse> parameter_in(const Tensor& t) const override {
+    if (!t.requires_grad()) return std::nullopt;
+    const auto it = expressions_.find(port_at(t));
+    return it == expressions_.end() ? std::nullopt : std::optional(it->second.use);
+  }
+
+  bool depends_on_inputs(const Tensor& t) const override { return dependents_.has(t); }
+  int64_t samples() const override { return samples_; }
+
+  std::optional<c10::OperatorHandle> handle() const override {
+    const auto name = function_->operator_name();
+    if (!name) return std::nullopt;
+    const auto found = c10::Dispatcher::singleton().findSchema(*name);
+    return found ? std::optional<c10::OperatorHandle>(*found) : std::nullopt;
   }
 
   /// A forward pass under this recorder's eyes.
@@ -127,6 +145,7 @@ class Recorder : public Call {
   struct Found {
     std::unique_ptr<Site> site;
     std::vector<Port> operands;
+    std::set<Port> arguments;  ///< of operators that may use an operand more than once
   };
 
   /// An output of the call, the first one or one of a list.
@@ -143,6 +162,12 @@ class Recorder : public Call {
     return port_at(tensor(i));
   }
 
+  const Tensor& operand_of(const ParameterUse& use) const {
+    const c10::IValue& argument = arguments_[use.argument];
+    return use.element < 0 ? argument.toTensor()
+                           : argument.toListRef()[static_cast<size_t>(use.element)].toTensor();
+  }
+
   bool is_view_of_an_argument() const {
     for (size_t i = 0; i < size(); ++i) {
       if (is_tensor(i) && output_.is_alias_of(tensor(i))) return true;
@@ -152,15 +177,19 @@ class Recorder : public Call {
 
   void apply_rules() {
     if (!output_.requires_grad() || output_.is_leaf()) return;
+    // What no input moves, such as a table read at fixed places, may still have a row a sample.
+    const bool has_samples =
+        depends_on_inputs_ || (output_.dim() > 0 && output_.size(0) % samples_ == 0);
     for (const Rule& rule : *rules_) {
       if (rule.follow != nullptr) {
         if (const auto use = rule.follow(*this)) return derive(*use);
       }
-      if (rule.recognise != nullptr) {
+      if (rule.recognise != nullptr && has_samples) {
         if (auto site = rule.recognise(*this)) return keep(std::move(site));
       }
     }
-    compute();
+    if (!depends_on_inputs_) return compute();
+    if (auto site = rules::any_operator(*this)) keep(std::move(site));
   }
 
   /// Of an operator that no rule knows: its output as an operand, if parameters alone make it.
@@ -222,13 +251,23 @@ class Recorder : public Call {
     site->output_shape = h.sizes().vec();
     if (site->input.defined()) site->input = site->input.detach();
     std::vector<Port> operands;
-    for (const ParameterUse& use : site->uses) operands.push_back(*port_of(use.argument));
-    found_.push_back({std::move(site), std::move(operands)});
+    for (const ParameterUse& use : site->uses) operands.push_back(port_at(operand_of(use)));
+    std::set<Port> arguments;
+    if (site->may_feed_operands_often()) {
+      for (const c10::IValue& argument : arguments_) {
+        for_each_tensor(argument, [&](const Tensor& t) {
+          if (t.requires_grad()) arguments.insert(port_at(t));
+        });
+      }
+    }
+    found_.push_back({std::move(site), std::move(operands), std::move(arguments)});
   }
 
   size_t parameters_;
+  int64_t samples_;
   int depth_ = 0;
-  const std::vector<Rule>* rules_ = nullptr;  ///< of the call in progress
+  const at::RecordFunction* function_ = nullptr;  ///< of a call that has returned
+  const std::vector<Rule>* rules_ = nullptr;      ///< of the call in progress
   Dependents dependents_;
   bool depends_on_inputs_ = false;  ///< of the call in progress
   std::vector<Computed> computed_;
@@ -274,7 +313,18 @@ void Recorder::finish(Recording& recording) {
   Feeds explained;
   for (Found& found : found_) {
     if (!reachable.count(found.site->edge.function.get())) continue;
-    for (const Port& port : found.operands) ++explained[port];
+    if (found.arguments.empty()) {
+      for (const Port& port : found.operands) ++explained[port];
+    } else {
+      std::unordered_set<const Node*> within;
+      Feeds inside;
+      count_feeds(
+          found.site->edge.function.get(),
+          [&](const Port& port) { return found.arguments.count(port) > 0; }, within, inside);
+      for (const Port& port : std::set<Port>(found.operands.begin(), found.operands.end())) {
+        explained[port] += inside[port];
+      }
+    }
     recording.sites.push_back(std::move(found.site));
   }
   // (Parts of a parameter may come from one node.)
@@ -391,7 +441,7 @@ Tensor Recorder::watch(const Model& model, const Tensor& x, PendingChecks& check
 }  // namespace
 
 Recording record(const Model& model, const Tensor& x, PendingChecks& checks) {
-  Recorder recorder(model);
+  Recorder recorder(model, x);
   Recording recording;
   recording.outputs = recorder.watch(model, x, checks);
   recorder.finish(recording);
@@ -408,7 +458,7 @@ Tensor differentiable_outputs(const Model& model, const Tensor& x) {
 }
 
 Tensor differentiable_outputs(const Model& model, const Tensor& x, PendingChecks& checks) {
-  return Recorder(model).watch(model, x, checks);
+  return Recorder(model, x).watch(model, x, checks);
 }
 
 }  // namespace cdt::kernel

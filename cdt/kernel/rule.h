@@ -7,6 +7,7 @@
 /// the recorder nor the factorization knows any operator.
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <cdt/kernel/factor_group.h>
 #include <torch/csrc/autograd/edge.h>
@@ -27,8 +28,10 @@ struct ParameterUse {
   double scale = 1;
   bool transposed = false;
   size_t argument = 0;         ///< of the call: where the operand stands
+  int64_t element = -1;        ///< of a list there; −1: the argument itself
   int64_t offset = 0;          ///< its first entry in θ_p
-  std::vector<int64_t> shape;  ///< before it was transposed
+  std::vector<int64_t> shape;  ///< before it was transposed, or copied
+  bool copied = false;  ///< it repeats what is described here, along new or single dimensions
 
   ParameterUse times(double factor) const;
   ParameterUse turned() const;
@@ -56,8 +59,14 @@ class Call {
   /// The version of a tensor before the call, which may have written to its first argument.
   int64_t version(size_t i) const;
   /// The parameter that argument i is, up to a factor and a transposition; none if it is anything
-  /// else.
+  /// else, or copies of one.
   virtual std::optional<ParameterUse> parameter(size_t i) const = 0;
+  /// Likewise, of a tensor that the call takes; copies too.
+  virtual std::optional<ParameterUse> parameter_in(const torch::Tensor& tensor) const = 0;
+  virtual bool depends_on_inputs(const torch::Tensor& tensor) const = 0;
+  virtual int64_t samples() const = 0;  ///< b
+  /// To call the operator again; none if it is none of LibTorch's.
+  virtual std::optional<c10::OperatorHandle> handle() const = 0;
   /// h; undefined while the call has not returned.
   const torch::Tensor& output() const { return output_; }
 
@@ -77,6 +86,7 @@ class FactorBuilder {
   /// another one, which has been moved to the front of the gradient; T = 1, then.
   int64_t sample_dimension = 0;
   torch::ScalarType accumulate = torch::kFloat64;
+  int64_t slice = int64_t{1} << 20;  ///< entries of a temporary
 
   virtual ~FactorBuilder() = default;
   /// Whether the parameter's Jacobian is to come from rules.
@@ -139,6 +149,8 @@ class Site {
   /// Whether the rule holds with the samples along this dimension of h, too. Of the first one it
   /// does.
   virtual bool samples_may_lie_along(int64_t dimension) const { return dimension == 0; }
+  /// Whether the operator may take an operand apart, and use it more than once within.
+  virtual bool may_feed_operands_often() const { return false; }
   /// By default the input, and a gradient per output.
   virtual SiteCost cost(int64_t samples) const;
   /// The site's part of J for those of its parameters that are to come from rules.

@@ -44,6 +44,14 @@ TEST(Memory, StaysWithinItsBudget) {
        },
        {1, 12, 12},
        /*all_by_rule=*/false},
+      {"operators without rules, which allocate inside likewise",
+       {p({100, 30}), p({100}), p({8, 100, 30}), p({2, 8})},
+       [](P w, X x) {
+         const Tensor h = torch::prelu(torch::linear(x, w[0]), w[1]);
+         return torch::linear(torch::einsum("bi,kij,bj->bk", {h, w[2], x}).tanh(), w[3]);
+       },
+       {30},
+       /*all_by_rule=*/false},
   };
   for (const auto& net : nets) {
     const Tensor x = test::inputs(kSamples, net, options);

@@ -10,7 +10,7 @@
 
 #include <thread>
 
-#include "kernel/networks.h"
+#include "kernel/operator_networks.h"
 #include "support/compare.h"
 
 namespace cdt::kernel {
@@ -73,6 +73,17 @@ TEST_P(Replay, FollowsParametersAndInputs) {
     }
     const Tensor fewer = test::inputs(4, net, on_gpu());
     for (int k = 0; k < kUntilReplayed; ++k) expect_kernel(replayed(model, fewer), net, fewer);
+    expect_kernel(replayed(model, x), net, x);
+  }
+}
+
+TEST_P(Replay, OperatorsThatNoRuleKnows) {
+  for (const auto& net : test::operator_networks(on_gpu())) {
+    SCOPED_TRACE(net.name);
+    const Model model = net.model();
+    const Tensor x = test::inputs(6, net, on_gpu());
+    for (int k = 0; k < kUntilReplayed; ++k) expect_kernel(replayed(model, x), net, x);
+    test::shift(model, torch::randn({model.parameter_count()}, on_gpu()), 0.1);
     expect_kernel(replayed(model, x), net, x);
   }
 }

@@ -3,6 +3,7 @@
 #include <cdt/kernel/precision_scope.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
+#include <cdt/train/base_rate.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
@@ -95,6 +96,16 @@ std::vector<Problem> problems() {
                  },
                  pictures(96)});
   return all;
+}
+
+TEST_F(Cuda, TheLargestEigenvalueIsThatOfTheCpu) {
+  torch::manual_seed(5);
+  for (const int64_t rows : {1, 7, 300, 2200}) {
+    const Tensor factor = torch::randn({rows, rows / 2 + 1}, torch::kFloat64);
+    const Tensor matrix = factor.mm(factor.t());
+    const double largest = largest_eigenvalue(matrix);
+    EXPECT_NEAR(largest_eigenvalue(matrix.to(torch::kCUDA)), largest, 1e-9 * largest) << rows;
+  }
 }
 
 TEST_F(Cuda, RecordedStepsAreTheSameBits) {

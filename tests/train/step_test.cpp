@@ -168,6 +168,48 @@ TEST(Step, AnErrorInTheLocalModelLeavesTheParametersAlone) {
   EXPECT_TRUE(test::same_bits(test::parameters_of(net), before));
 }
 
+/// A symmetric matrix with these eigenvalues.
+Tensor with_spectrum(const Tensor& values, uint64_t seed) {
+  torch::manual_seed(seed);
+  const Tensor V = std::get<0>(
+      torch::linalg_qr(torch::randn({values.size(0), values.size(0)}, torch::kFloat64)));
+  return (V * values).mm(V.t());
+}
+
+TEST(LargestEigenvalue, BySquaringIsThatOfTheSpectrum) {
+  const Tensor falling = torch::pow(0.9, torch::arange(50, torch::kFloat64));
+  const auto with_first = [&](std::vector<double> first) {
+    Tensor values = falling.clone();
+    for (size_t k = 0; k < first.size(); ++k) values[static_cast<int64_t>(k)] = first[k];
+    return values;
+  };
+  const std::vector<std::pair<std::string, Tensor>> spectra{
+      {"a gap", with_first({1e3})},
+      {"none", falling},
+      {"a second that 256 powers leave a trace of", with_first({1, 0.965})},
+      {"a close second", with_first({1, 1 - 1e-4})},
+      {"a closer one", with_first({1, 1 - 1e-9})},
+      {"repeated", with_first({1, 1, 1})},
+      {"flat", torch::ones({50}, torch::kFloat64)},
+      {"one mode", torch::eye(50, torch::kFloat64)[0]},
+      {"rounding below zero", with_first({1, 0, -1e-15})}};
+  for (const auto& [name, values] : spectra) {
+    for (const double scale : {1e-120, 1.0, 1e120}) {
+      SCOPED_TRACE(testing::Message() << name << ", times " << scale);
+      const Tensor matrix = with_spectrum(values * scale, 3);
+      const double largest = values.max().item<double>() * scale;
+      const double found = largest_eigenvalue_by_squaring(matrix);
+      EXPECT_NEAR(found, largest, 1e-9 * largest);
+      EXPECT_LE(found, largest * (1 + 1e-13));
+      EXPECT_NEAR(found, largest_eigenvalue(matrix), 1e-9 * largest);
+    }
+  }
+  EXPECT_EQ(largest_eigenvalue_by_squaring(torch::zeros({3, 3}, torch::kFloat64)), 0);
+  EXPECT_EQ(largest_eigenvalue_by_squaring(torch::full({1, 1}, 7.0, torch::kFloat64)), 7);
+  EXPECT_THROW(largest_eigenvalue_by_squaring(torch::full({2, 2}, NAN, torch::kFloat64)),
+               InvalidArgument);
+}
+
 TEST(DefaultRate, ComesFromTheLargestEigenvalue) {
   for (const uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

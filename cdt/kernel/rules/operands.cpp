@@ -34,6 +34,17 @@ Use part(const Call& call) {
   return source;
 }
 
+/// Copies for each sample: an operator that no rule knows may take them.
+Use copies(const Call& call) {
+  Use source = call.parameter(0);
+  const torch::Tensor& to = call.output();
+  if (!source || to.dim() == 0 || to.size(0) != call.samples()) return std::nullopt;
+  const torch::Tensor& from = call.tensor(0);
+  if (from.dim() == to.dim() && from.size(0) != 1) return std::nullopt;
+  source->copied = true;
+  return source;
+}
+
 Use negation(const Call& call) {
   const Use source = call.parameter(0);
   return source ? Use(source->times(-1)) : std::nullopt;
@@ -65,6 +76,7 @@ std::vector<Rule> operands() {
             "aten::view_as", "aten::reshape", "aten::reshape_as", "aten::flatten",
             "aten::unflatten", "aten::squeeze", "aten::unsqueeze"},
            part},
+          {{"aten::expand", "aten::expand_as"}, copies},
           {{"aten::neg"}, negation},
           {{"aten::mul"}, constant_factor},
           {{"aten::div"}, constant_divisor}};

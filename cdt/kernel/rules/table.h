@@ -14,4 +14,8 @@ std::vector<Rule> addition();  ///< h = … ± b
 std::vector<Rule> scale();     ///< h = x ∘ γ
 std::vector<Rule> training_mode();  ///< layers that mix samples or are random
 
+/// The site of an operator that no rule of the table recognises, if it takes parameters, and
+/// samples one by one.
+std::unique_ptr<Site> any_operator(const Call& call);
+
 }  // namespace cdt::kernel::rules
