@@ -2,6 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/speed.h>
+#include <cdt/experiment/groups.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
 #include <cdt/train/options.h>
@@ -14,9 +15,10 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
   app.add_option("--jobs", jobs, "runs at a time, one thread each; default: all cores, 1 on a GPU")
       ->check(positive());
   app.add_option("--together", together,
-                 "runs of one architecture that are trained as one, by gd, gd-matched, gd-best or "
-                 "cdt; 1: each alone; default: 1, on a GPU up to 40. The same bits come from the "
-                 "same runs together")
+                 fmt::format("runs of one architecture that are trained as one, by gd, gd-matched, "
+                             "gd-best or cdt; 1: each alone; default: 1, on a GPU up to {}. The "
+                             "same bits come from the same runs together",
+                             experiment::kMostTogether))
       ->check(positive());
   app.add_option("--out", out, "folder of the results; runs that it holds are not repeated")
       ->capture_default_str()

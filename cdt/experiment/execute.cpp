@@ -1,4 +1,5 @@
 // Runs of a sweep, one by one or several together: table, kernel, training, record.
+#include <ATen/Parallel.h>
 #include <cdt/analysis/preflight.h>
 #include <cdt/core/numbers.h>
 #include <cdt/core/speed.h>
@@ -14,7 +15,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <set>
+#include <thread>
 
 namespace cdt::experiment {
 namespace {
@@ -264,6 +267,26 @@ study::Problem problem_of(const Plan& plan, const Case& what, const data::Table&
                              device);
 }
 
+/// Drawing and encoding rows takes the host longer than a run's share of the steps takes a GPU: so
+/// all cores do it there. On a CPU other jobs have them.
+std::vector<study::Problem> problems_of(const Plan& plan, const std::vector<Case>& cases,
+                                        const data::Table& table, torch::Device device) {
+  std::vector<study::Problem> problems(cases.size());
+  const size_t cores = device.is_cuda() ? std::max(1U, std::thread::hardware_concurrency()) : 1;
+  const size_t threads = std::min(cases.size(), cores);
+  std::vector<std::future<void>> parts;
+  for (size_t first = 0; first < threads; ++first) {
+    parts.push_back(std::async(std::launch::async, [&, first] {
+      at::set_num_threads(1);
+      for (size_t i = first; i < cases.size(); i += threads) {
+        problems[i] = problem_of(plan, cases[i], table, device);
+      }
+    }));
+  }
+  for (std::future<void>& part : parts) part.get();
+  return problems;
+}
+
 /// A run that is ready to train.
 struct Started {
   study::Problem problem;
@@ -369,9 +392,10 @@ std::optional<std::vector<CaseRun>> execute_together(const Plan& plan,
   std::vector<Started> started;
   std::vector<nn::Network> networks;
   std::vector<train::Trainer*> trainers;
-  for (const Case& what : cases) {
+  std::vector<study::Problem> problems = problems_of(plan, cases, table, device);
+  for (size_t k = 0; k < cases.size(); ++k) {
     if (stop && stop()) return std::nullopt;
-    started.push_back(start(plan, what, table, problem_of(plan, what, table, device), kernels));
+    started.push_back(start(plan, cases[k], table, std::move(problems[k]), kernels));
     networks.push_back(started.back().problem.model);
     trainers.push_back(started.back().trainer.get());
   }

@@ -100,8 +100,7 @@ std::vector<BlindRow> Strides::take(int64_t step, int64_t count) {
     row.at = setup_->measured(numbers, data.y);
     if (stride.validates(static_cast<int64_t>(i))) {
       row.val_loss =
-          setup_->objective
-              .assessment(read.validations[i], data.y_val.size(0), data.y_val.size(1))
+          setup_->objective.assessment(read.validations[i], data.y_val.size(0), data.y_val.size(1))
               .loss;
     }
   }

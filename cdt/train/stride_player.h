@@ -39,9 +39,9 @@ class StridePlayer {
 
   struct Stride {
     int64_t count = 0;
-    std::vector<double> rates;                     ///< [count, rates]
-    std::function<bool(int64_t step)> validates;   ///< before step 0, 1, … of the stride
-    std::function<void()> begin = [] {};           ///< on the device's way, before the first
+    std::vector<double> rates;                    ///< [count, rates]
+    std::function<bool(int64_t step)> validates;  ///< before step 0, 1, … of the stride
+    std::function<void()> begin = [] {};          ///< on the device's way, before the first
   };
   /// The numbers of each step; validation's mean nothing where there was none.
   struct Numbers {

@@ -65,11 +65,12 @@ Together::Together(std::vector<Trainer*> runs, kernel::Stack stack, const Stride
       player_(stack_.parameters.at(0).device(),
               with_steps(options, stack_.parameters.at(0).device())),
       over_(runs_.size(), false) {
-  CDT_REQUIRE(takes(runs_), "runs that are trained together must be of one shape, not started, by "
-                            "gd, gd-matched or cdt with one linearization");
+  CDT_REQUIRE(takes(runs_),
+              "runs that are trained together must be of one shape, not started, by "
+              "gd, gd-matched or cdt with one linearization");
   const auto& parameters = setup(0).model.parameters();
-  const bool fits = std::ranges::equal(
-      stack_.parameters, parameters, [&](const Tensor& all, const Tensor& one) {
+  const bool fits =
+      std::ranges::equal(stack_.parameters, parameters, [&](const Tensor& all, const Tensor& one) {
         return all.size(0) == static_cast<int64_t>(runs_.size()) && same_shape(all[0], one);
       });
   CDT_REQUIRE(fits, "the stack must be of the models of the runs, ", runs_.size(), " of them");
@@ -84,7 +85,8 @@ bool Together::begin(const std::function<bool()>& stop_requested) {
   }
   return std::ranges::all_of(runs_, [&](Trainer* run) {
     BlindSteps& blind = *run->method_->blind();
-    return run->over_ || (blind.left(step_) >= run->setup_->options.steps - step_ && blind.linear());
+    return run->over_ ||
+           (blind.left(step_) >= run->setup_->options.steps - step_ && blind.linear());
   });
 }
 
@@ -113,8 +115,8 @@ void Together::gather() {
   if (!x_val.empty()) x_val_ = torch::stack(x_val), y_val_ = torch::stack(y_val);
   if (!matrices.empty()) matrix_ = torch::stack(matrices);
   for (const Tensor& each : stack_.parameters) start_.push_back(torch::empty_like(each));
-  player_.prepare([this] { step(); }, [this] { validate(); },
-                  static_cast<int64_t>(runs_.size()), setup(0).options.steps - step_);
+  player_.prepare([this] { step(); }, [this] { validate(); }, static_cast<int64_t>(runs_.size()),
+                  setup(0).options.steps - step_);
 }
 
 /// θ ← θ − αJᵀM(ŷ − y) of each; its numbers are ‖ŷ − y‖² and, where labels are steered, ‖y_u‖.
@@ -185,11 +187,11 @@ void Together::stride() {
       found[i].at = setup(k).measured({&read.steps[i][k], 1}, data.y);
       if (matrix_.defined()) found[i].augment_norm = read.steps[i][runs_.size() + k];
       if (!stride.validates(static_cast<int64_t>(i))) continue;
-      found[i].val_loss = setup(k)
-                              .objective
-                              .assessment({&read.validations[i][k], 1}, data.y_val.size(0),
-                                          data.y_val.size(1))
-                              .loss;
+      found[i].val_loss =
+          setup(k)
+              .objective
+              .assessment({&read.validations[i][k], 1}, data.y_val.size(0), data.y_val.size(1))
+              .loss;
     }
     const auto rows = run.judge(found, run.seconds(), each).rows;
     run.keep(rows);

@@ -41,12 +41,12 @@ class Together {
   std::vector<Trainer*> runs_;
   kernel::Stack stack_;
   StridePlayer player_;
-  int64_t step_ = 1;                   ///< of all that go on
-  std::vector<bool> over_;             ///< by run: its steps are not of interest any more
-  torch::Tensor x_, y_;                ///< [K, r, …]; [K, n], float64
-  torch::Tensor x_val_, y_val_;        ///< likewise
-  torch::Tensor matrix_;               ///< [K, n, n] float64, of runs that are steered
-  std::vector<torch::Tensor> start_;   ///< parameters where the last stride began
+  int64_t step_ = 1;                  ///< of all that go on
+  std::vector<bool> over_;            ///< by run: its steps are not of interest any more
+  torch::Tensor x_, y_;               ///< [K, r, …]; [K, n], float64
+  torch::Tensor x_val_, y_val_;       ///< likewise
+  torch::Tensor matrix_;              ///< [K, n, n] float64, of runs that are steered
+  std::vector<torch::Tensor> start_;  ///< parameters where the last stride began
 };
 
 }  // namespace cdt::train

@@ -80,9 +80,9 @@ TEST_F(StoreTest, OfARunAloneNothingIsSaidOfOthers) {
   auto content = nlohmann::ordered_json::parse(read_file(file));
   EXPECT_FALSE(content.contains("together"));
   EXPECT_EQ(store.load(what)->together, 1) << "as in files of earlier versions";
-  for (const nlohmann::ordered_json& wrong : {nlohmann::ordered_json(0), nlohmann::ordered_json(-2),
-                                              nlohmann::ordered_json(1.5),
-                                              nlohmann::ordered_json("all")}) {
+  for (const nlohmann::ordered_json& wrong :
+       {nlohmann::ordered_json(0), nlohmann::ordered_json(-2), nlohmann::ordered_json(1.5),
+        nlohmann::ordered_json("all")}) {
     content["together"] = wrong;
     EXPECT_THROW(parse_run(content.dump(), "a run"), InvalidArgument) << wrong;
   }

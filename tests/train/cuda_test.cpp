@@ -317,7 +317,7 @@ TEST_F(Cuda, ARunThatDivergesLeavesTheOthersTheirBits) {
     options.steps = 100;
     const auto wild = train_several(torch::kFloat32, options, {0.1, 1e7, 0.05}, true, {});
     const auto tame = train_several(torch::kFloat32, options, {0.1, 0.01, 0.05}, true, {});
-    EXPECT_EQ(wild[1].result.outcome, Outcome::kDiverged);
+    EXPECT_EQ(wild[1].result.diverged(), method == Method::kGd);
     EXPECT_EQ(tame[1].result.outcome, Outcome::kSteps);
     for (const size_t k : {0, 2}) {
       EXPECT_EQ(rows_of(wild[k]), rows_of(tame[k]));
