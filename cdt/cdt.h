@@ -58,6 +58,7 @@
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
+#include <cdt/nn/mlp_stack.h>
 #include <cdt/nn/network.h>
 #include <cdt/nn/operator_pass.h>
 #include <cdt/nn/parameters.h>
@@ -71,4 +72,5 @@
 #include <cdt/train/options.h>
 #include <cdt/train/ranks.h>
 #include <cdt/train/result.h>
+#include <cdt/train/together.h>
 #include <cdt/train/trainer.h>

@@ -97,7 +97,7 @@ int run_compare(CompareCommand& options) {
   for (const CLI::Option* option : options.app->get_options()) {
     if (option->get_lnames().empty()) continue;
     const std::string& name = option->get_lnames().front();
-    static const std::set<std::string> kNoSettings{"help", "jobs",  "out",
+    static const std::set<std::string> kNoSettings{"help", "jobs",  "together", "out",
                                                    "json", "quiet", "config"};
     if (kNoSettings.contains(name)) continue;
     const bool given = option->count() > 0;

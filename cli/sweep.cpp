@@ -2,6 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/speed.h>
+#include <cdt/experiment/groups.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
 #include <cdt/train/options.h>
@@ -12,6 +13,12 @@ namespace cdt::cli {
 void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
   out = folder;
   app.add_option("--jobs", jobs, "runs at a time, one thread each; default: all cores, 1 on a GPU")
+      ->check(positive());
+  app.add_option("--together", together,
+                 fmt::format("runs of one architecture that are trained as one, by gd, gd-matched, "
+                             "gd-best or cdt; 1: each alone; default: 1, on a GPU up to {}. The "
+                             "same bits come from the same runs together",
+                             experiment::kMostTogether))
       ->check(positive());
   app.add_option("--out", out, "folder of the results; runs that it holds are not repeated")
       ->capture_default_str()
@@ -53,6 +60,7 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
   experiment::RunnerOptions how;
   how.device = machine.apply();
   how.jobs = options.jobs;
+  how.together = options.together;
   how.stop = InterruptScope::requested;
   how.on_start = [&](int64_t runs, int64_t known, int64_t jobs) {
     total = runs;

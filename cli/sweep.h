@@ -8,11 +8,12 @@
 
 namespace cdt::cli {
 
-/// --jobs, --out and what else says how, not what.
+/// --jobs, --together, --out and what else says how, not what.
 struct SweepOptions {
   MachineOptions machine;
   OutputOptions output;
   int64_t jobs = 0;
+  int64_t together = 0;
   std::string out;
 
   /// `folder` is the default of --out.

@@ -32,7 +32,7 @@ DETAILS = {
                "pending_checks", "plan", "plan_memory", "playback", "precision_scope", "recorded_kernel", "recorder", "rule", "sizes", "tiling", "unpromised"},
     "nn": {"picture_record"},
     "train": {"base_rate", "batch_momentum", "batches", "class_feedback", "decayed_feedback", "draws", "epoch_guard", "feedback", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
-              "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping", "stride"},
+              "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping", "stride", "stride_player"},
 }
 # LibTorch's own file formats are programs: nothing that is loaded may execute
 EXECUTES = ("torch/serialize", "torch/script", "torch/jit", "torch/csrc/jit")

@@ -1,4 +1,5 @@
-// One run of a sweep: table, kernel, training, record.
+// Runs of a sweep, one by one or several together: table, kernel, training, record.
+#include <ATen/Parallel.h>
 #include <cdt/analysis/preflight.h>
 #include <cdt/core/numbers.h>
 #include <cdt/core/speed.h>
@@ -6,13 +7,17 @@
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
+#include <cdt/nn/mlp_stack.h>
 #include <cdt/run/train.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/predictor.h>
+#include <cdt/train/together.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <set>
+#include <thread>
 
 namespace cdt::experiment {
 namespace {
@@ -254,19 +259,52 @@ std::shared_ptr<const StartKernel> StartKernels::get(const std::string& key,
   return kernel;
 }
 
-std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::Table& table,
-                               torch::Device device, StartKernels& kernels,
-                               const std::function<bool()>& stop) {
-  study::Problem problem = study::make_problem(
-      table, data_of(plan), network_of(plan, what.architecture), what.seed, device);
+namespace {
 
-  if (predicts(what.method)) return learn_to_predict(plan, what, table, problem, device, stop);
+study::Problem problem_of(const Plan& plan, const Case& what, const data::Table& table,
+                          torch::Device device) {
+  return study::make_problem(table, data_of(plan), network_of(plan, what.architecture), what.seed,
+                             device);
+}
 
+/// Drawing and encoding rows takes the host longer than a run's share of the steps takes a GPU: so
+/// all cores do it there. On a CPU other jobs have them.
+std::vector<study::Problem> problems_of(const Plan& plan, const std::vector<Case>& cases,
+                                        const data::Table& table, torch::Device device) {
+  std::vector<study::Problem> problems(cases.size());
+  const size_t cores = device.is_cuda() ? std::max(1U, std::thread::hardware_concurrency()) : 1;
+  const size_t threads = std::min(cases.size(), cores);
+  std::vector<std::future<void>> parts;
+  for (size_t first = 0; first < threads; ++first) {
+    parts.push_back(std::async(std::launch::async, [&, first] {
+      at::set_num_threads(1);
+      for (size_t i = first; i < cases.size(); i += threads) {
+        problems[i] = problem_of(plan, cases[i], table, device);
+      }
+    }));
+  }
+  for (std::future<void>& part : parts) part.get();
+  return problems;
+}
+
+/// A run that is ready to train.
+struct Started {
+  study::Problem problem;
+  CaseRun run;  ///< but for what comes of training
+  control::SpectralController controller;
+  bool controlled = false;
+  std::unique_ptr<train::Trainer> trainer;
+};
+
+Started start(const Plan& plan, const Case& what, const data::Table& table, study::Problem made,
+              StartKernels& kernels) {
+  Started started;
+  started.problem = std::move(made);
+  study::Problem& problem = started.problem;
   const auto start_kernel = kernels.get(fmt::format("{} {}", what.architecture, what.seed),
                                         [&] { return make_start_kernel(plan, problem); });
   const dynamics::Modes& modes = start_kernel->modes;
-
-  CaseRun run;
+  CaseRun& run = started.run;
   run.what = what;
   run.shape = problem.model->describe();
   const double factor = start_kernel->factor;
@@ -281,27 +319,22 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
 
-  const auto controller =
-      control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
-  if (what.details) add_details(run, plan, problem, table, controller);
+  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
+  if (what.details) add_details(run, plan, problem, table, started.controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
-  train::Trainer trainer(problem.model, problem.data, options, nn::make_engine(problem.model));
-  if (dynamics::is_quadratic(plan.loss)) trainer.adopt(modes, start_kernel->seconds);
-  train::TrainHooks hooks;
-  hooks.stop_requested = stop;
-  const bool controlled = train::is_controlled(options.method);
-  if (what.traces) {
-    add_traces(run, problem, controller, controlled, 0);
-    hooks.on_step = [&](const train::StepRecord& row) {  // comes after the update of the step
-      const int64_t step = row.step + 1;
-      if (step % plan.validate_every == 0 && step <= what.steps) {
-        add_traces(run, problem, controller, controlled, step);
-      }
-    };
-  }
-  const train::TrainResult result = trainer.run(hooks);
-  if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
+  started.controlled = train::is_controlled(options.method);
+  started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
+                                                     nn::make_engine(problem.model));
+  if (dynamics::is_quadratic(plan.loss)) started.trainer->adopt(modes, start_kernel->seconds);
+  return started;
+}
 
+/// What training made of it; empty if it was told to stop.
+std::optional<CaseRun> finish(const Plan& plan, Started started, const train::TrainResult& result,
+                              const data::Table& table) {
+  if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
+  const study::Problem& problem = started.problem;
+  CaseRun run = std::move(started.run);
   run.outcome = train::to_string(result.outcome);
   run.steps = result.steps;
   run.train_loss = result.diverged() ? train::kUnknown : result.train_loss;
@@ -325,6 +358,63 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
                       sample.forward * static_cast<double>(problem.data.x_val.size(0));
   }
   return run;
+}
+
+}  // namespace
+
+std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::Table& table,
+                               torch::Device device, StartKernels& kernels,
+                               const std::function<bool()>& stop) {
+  study::Problem problem = problem_of(plan, what, table, device);
+  if (predicts(what.method)) return learn_to_predict(plan, what, table, problem, device, stop);
+  Started started = start(plan, what, table, std::move(problem), kernels);
+  train::TrainHooks hooks;
+  hooks.stop_requested = stop;
+  if (what.traces) {
+    const auto trace = [&](int64_t step) {
+      add_traces(started.run, started.problem, started.controller, started.controlled, step);
+    };
+    trace(0);
+    hooks.on_step = [&, trace](const train::StepRecord& row) {  // comes after the step's update
+      const int64_t step = row.step + 1;
+      if (step % plan.validate_every == 0 && step <= what.steps) trace(step);
+    };
+  }
+  const train::TrainResult result = started.trainer->run(hooks);
+  return finish(plan, std::move(started), result, table);
+}
+
+std::optional<std::vector<CaseRun>> execute_together(const Plan& plan,
+                                                     const std::vector<Case>& cases,
+                                                     const data::Table& table, torch::Device device,
+                                                     StartKernels& kernels,
+                                                     const std::function<bool()>& stop) {
+  std::vector<Started> started;
+  std::vector<nn::Network> networks;
+  std::vector<train::Trainer*> trainers;
+  std::vector<study::Problem> problems = problems_of(plan, cases, table, device);
+  for (size_t k = 0; k < cases.size(); ++k) {
+    if (stop && stop()) return std::nullopt;
+    started.push_back(start(plan, cases[k], table, std::move(problems[k]), kernels));
+    networks.push_back(started.back().problem.model);
+    trainers.push_back(started.back().trainer.get());
+  }
+  auto stack = train::Together::takes(trainers) ? nn::make_stack(networks) : std::nullopt;
+  std::vector<CaseRun> runs;
+  std::vector<train::TrainResult> results;
+  if (stack) results = train::Together(trainers, std::move(*stack)).run(stop);
+  for (size_t k = 0; k < started.size(); ++k) {
+    if (!stack) {  // a split that leaves each seed other numbers of rows, say
+      train::TrainHooks hooks;
+      hooks.stop_requested = stop;
+      results.push_back(trainers[k]->run(hooks));
+    }
+    auto run = finish(plan, std::move(started[k]), results[k], table);
+    if (!run) return std::nullopt;
+    if (stack) run->together = static_cast<int64_t>(cases.size());
+    runs.push_back(std::move(*run));
+  }
+  return runs;
 }
 
 }  // namespace cdt::experiment

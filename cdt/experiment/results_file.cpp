@@ -95,15 +95,19 @@ ordered_json describe_preflight(const Plan& plan, const std::vector<CaseRun>& ru
   return list;
 }
 
-/// That of the last call that made runs.
-ordered_json describe_machine(const std::vector<Session>& sessions) {
-  if (sessions.empty()) return nullptr;
-  const Session& last = sessions.back();
-  return {{"device", last.device},
-          {"jobs", last.jobs},
-          {"threads_per_run", 1},
-          {"libtorch", last.libtorch},
-          {"gemm_gflops", last.gemm_gflops}};
+/// That of the last call that made runs, and how many of all runs were trained as one at most.
+ordered_json describe_machine(const Sweep& sweep) {
+  if (sweep.sessions.empty()) return nullptr;
+  const Session& last = sweep.sessions.back();
+  ordered_json machine{{"device", last.device},
+                       {"jobs", last.jobs},
+                       {"threads_per_run", 1},
+                       {"libtorch", last.libtorch},
+                       {"gemm_gflops", last.gemm_gflops}};
+  int64_t together = 1;
+  for (const CaseRun& run : sweep.runs) together = std::max(together, run.together);
+  if (together > 1) machine["runs_together"] = together;
+  return machine;
 }
 
 /// What it took in all calls together.
@@ -190,7 +194,7 @@ std::string to_json(const Results& results, const std::map<std::string, std::str
                          {"checksum", sweep.checksum},
                          {"rows", sweep.table_rows}}},
                        {"settings", describe_settings(plan.settings)},
-                       {"machine", describe_machine(sweep.sessions)},
+                       {"machine", describe_machine(sweep)},
                        {"timings", describe_timings(sweep)},
                        {"rows", describe_rows(results.rows)},
                        {"claims", describe_claims(results.claims)},

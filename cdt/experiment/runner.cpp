@@ -4,6 +4,7 @@
 #include <cdt/core/folder.h>
 #include <cdt/core/speed.h>
 #include <cdt/data/csv.h>
+#include <cdt/experiment/groups.h>
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/playback.h>
 #include <cdt/study/pictures.h>
@@ -43,17 +44,28 @@ int64_t rows_left_out(const data::Table& table, const study::DataOptions& data) 
   return count;
 }
 
-/// Runs `cases` on `jobs` threads and adds what was new to `work`. Empty entries: interrupted.
+/// At most so many runs as one.
+int64_t together_of(const RunnerOptions& options) {
+  if (options.together > 0) return options.together;
+  return options.device.is_cuda() ? kMostTogether : 1;
+}
+
+/// Runs `cases`, whose samples are like those of `like`, on `jobs` threads and adds what was new to
+/// `work`. Empty entries: interrupted.
 std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vector<Case>& cases,
-                                              const data::Table& table, const Store& store,
-                                              const RunnerOptions& options, int64_t jobs,
-                                              Work& work) {
+                                              const data::Table& table, const study::Problem& like,
+                                              const Store& store, const RunnerOptions& options,
+                                              int64_t jobs, Work& work) {
   std::vector<std::optional<CaseRun>> runs(cases.size());
   std::vector<size_t> open;
+  std::vector<Case> open_cases;
   for (size_t i = 0; i < cases.size(); ++i) {
     runs[i] = store.load(cases[i]);
-    if (!runs[i]) open.push_back(i);
+    if (runs[i]) continue;
+    open.push_back(i);
+    open_cases.push_back(cases[i]);
   }
+  const auto groups = groups_of(plan, open_cases, like, together_of(options));
   StartKernels kernels;
   std::mutex mutex;
   std::atomic<size_t> next{0};
@@ -63,22 +75,34 @@ std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vecto
   const auto stop = [&] { return failed || (options.stop && options.stop()); };
   const auto take_turns = [&] {
     at::set_num_threads(1);
-    for (size_t turn = next++; turn < open.size() && !stop(); turn = next++) {
-      const Case& what = cases[open[turn]];
+    for (size_t turn = next++; turn < groups.size() && !stop(); turn = next++) {
+      const std::vector<size_t>& group = groups[turn];
       try {
         const double rate = gemm_rate(torch::kFloat32, options.device,
                                       options.device.is_cuda() ? kMeasuredOnGpu : kMeasured);
-        auto run = execute(plan, what, table, options.device, kernels, stop);
-        if (!run) return;
-        store.save(*run);
+        std::vector<CaseRun> made;
+        if (group.size() == 1) {
+          auto run = execute(plan, open_cases[group[0]], table, options.device, kernels, stop);
+          if (!run) return;
+          made.push_back(std::move(*run));
+        } else {
+          std::vector<Case> whats;
+          for (const size_t i : group) whats.push_back(open_cases[i]);
+          auto found = execute_together(plan, whats, table, options.device, kernels, stop);
+          if (!found) return;
+          made = std::move(*found);
+        }
+        for (const CaseRun& run : made) store.save(run);
         const std::lock_guard lock(mutex);
-        work.gflop += run->operations * 1e-9;
-        work.seconds += run->operations * 1e-9 / rate / static_cast<double>(jobs);
-        runs[open[turn]] = std::move(run);
-        ++done;
-        if (options.progress) {
-          options.progress(static_cast<int64_t>(done), static_cast<int64_t>(cases.size()),
-                           what.key());
+        for (size_t k = 0; k < made.size(); ++k) {
+          work.gflop += made[k].operations * 1e-9;
+          work.seconds += made[k].operations * 1e-9 / rate / static_cast<double>(jobs);
+          ++done;
+          if (options.progress) {
+            options.progress(static_cast<int64_t>(done), static_cast<int64_t>(cases.size()),
+                             made[k].what.key());
+          }
+          runs[open[group[k]]] = std::move(made[k]);
         }
       } catch (...) {
         const std::lock_guard lock(mutex);
@@ -110,11 +134,11 @@ Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::pat
                 " of the folder ", folder.string(),
                 ", which the sweep writes; choose another folder, or copy the file");
   }
-  CDT_REQUIRE(
-      study::make_problem(table, data_of(plan), network_of(plan, plan.architectures.front().name),
-                          1, options.device)
-          .data.x_val.defined(),
-      "a sweep compares validation losses, and no rows are left to validate on");
+  CDT_REQUIRE(options.together >= 0, "runs together must be 1 or more, not ", options.together);
+  const study::Problem like = study::make_problem(
+      table, data_of(plan), network_of(plan, plan.architectures.front().name), 1, options.device);
+  CDT_REQUIRE(like.data.x_val.defined(),
+              "a sweep compares validation losses, and no rows are left to validate on");
   Sweep sweep;
   sweep.checksum = table.checksum;
   sweep.table_rows = table.rows();
@@ -144,7 +168,7 @@ Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::pat
 
   const auto start = Clock::now();
   Work work;
-  for (auto& run : run_cases(plan, cases, table, store, options, jobs, work)) {
+  for (auto& run : run_cases(plan, cases, table, like, store, options, jobs, work)) {
     if (run) sweep.runs.push_back(std::move(*run));
   }
   sweep.wall_seconds = seconds_since(start);

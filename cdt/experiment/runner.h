@@ -1,5 +1,5 @@
-/// Runs of a sweep: every one on a thread of its own, as many at a time as there are jobs, kept in
-/// a file as soon as it is done.
+/// Runs of a sweep: as many at a time as there are jobs, each on a thread of its own, or on a GPU
+/// several as one; kept in files as soon as they are done.
 #pragma once
 
 #include <cdt/experiment/store.h>
@@ -38,10 +38,20 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
                                torch::Device device, StartKernels& kernels,
                                const std::function<bool()>& stop);
 
+/// Runs some of them as one (groups.h says which), or none if `stop` asked to.
+std::optional<std::vector<CaseRun>> execute_together(const Plan& plan,
+                                                     const std::vector<Case>& cases,
+                                                     const data::Table& table, torch::Device device,
+                                                     StartKernels& kernels,
+                                                     const std::function<bool()>& stop);
+
 /// How a sweep runs, not what.
 struct RunnerOptions {
   torch::Device device = torch::kCPU;
   int64_t jobs = 0;  ///< runs at a time; 0: all cores, 1 on a GPU
+  /// Runs of one architecture that are trained as one, at most; 1: each alone; 0: 1, on a GPU as
+  /// many as fill it.
+  int64_t together = 0;
   std::function<bool()>
       stop;  ///< asked again and again; once true, runs that are not done are left
   /// Called once, before the first run: how many runs there are, how many of them are there

@@ -55,6 +55,7 @@ ordered_json to_json(const CaseRun& run) {
                          {"rejected", run.rejections}}},
                        {"final_error", list(run.final_error)},
                        {"row_norm", list(run.row_norm)}};
+  if (run.together > 1) content["together"] = run.together;
   for (const TargetError& each : run.errors) {
     content["errors"].push_back(
         {{"target", each.target}, {error_name(each.is_class), number_or_null(each.value)}});
@@ -112,6 +113,9 @@ CaseRun run_of(const JsonValue& content) {
   run.rejections = curve["rejected"].counts(points);
   run.final_error = content["final_error"].numbers();
   run.row_norm = content["row_norm"].numbers(run.final_error.size());
+  if (const JsonValue together = content["together"]; together.exists()) {
+    run.together = together.whole(1);
+  }
   if (const JsonValue errors = content["errors"]; errors.exists()) {
     for (const JsonValue& each : errors.list()) {
       const bool is_class = each[error_name(true)].exists();

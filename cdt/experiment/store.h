@@ -39,7 +39,9 @@ struct CaseRun {
   double val_loss = 0;
   int64_t linearizations = 0;
   int64_t rejected = 0;
-  double seconds = 0;     ///< of training
+  /// Runs that were trained as one, this one among them: the same ones give the same bits.
+  int64_t together = 1;
+  double seconds = 0;     ///< of training; of runs together its share
   double operations = 0;  ///< of steps and validation, to compare with the machine's rate
   double lambda_max = 0;
   double lr_max = 0;

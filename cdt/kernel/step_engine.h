@@ -61,6 +61,13 @@ class StepEngine {
 /// after all takes another forward pass, at the parameters of this one.
 std::unique_ptr<StepPass> look(std::shared_ptr<StepEngine> engine, const torch::Tensor& x);
 
+/// K models of one shape as one, x [K, r, …] → [K, r, …], each with samples and parameters of its
+/// own (nn::make_stack).
+struct Stack {
+  std::shared_ptr<StepEngine> engine;
+  std::vector<torch::Tensor> parameters;  ///< [K, …], in the order of each model's
+};
+
 /// By LibTorch's graph: any model.
 class GraphEngine : public StepEngine {
  public:

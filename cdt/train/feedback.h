@@ -48,6 +48,8 @@ class Feedback {
   virtual Proposal propose(const torch::Tensor& state, double rate) const = 0;
   /// The seed alone, by one product with a matrix that is made at the first call.
   virtual Steered steer(const torch::Tensor& outputs) = 0;
+  /// That matrix [n, n], where the seed is its product with ŷ − y; undefined: it is something else.
+  virtual torch::Tensor matrix() { return {}; }
   /// Whether `steer` is always the same operations on the device, and reads nothing of it.
   virtual bool steers_blind() const { return false; }
   /// What the guard holds against the promise, as far as the outputs decide it.

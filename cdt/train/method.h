@@ -8,6 +8,7 @@
 #include <cdt/train/saved_state.h>
 #include <cdt/train/setup.h>
 
+#include <optional>
 #include <span>
 
 namespace cdt::train {
@@ -16,6 +17,11 @@ namespace cdt::train {
 struct Advance {
   std::optional<Outcome> end;  ///< there is no step to take from here: why
   std::optional<Pass> next;    ///< the pass of the next step, if one was made to judge this one
+};
+
+/// A heading that is a product with the error: M(ŷ − y).
+struct LinearHeading {
+  torch::Tensor matrix;  ///< M [n, n], float64; undefined: c_L I
 };
 
 /// Steps that are the same operations on the device whatever the numbers, all samples at once:
@@ -29,6 +35,9 @@ class BlindSteps {
   /// From outputs ŷ [b, n_L]; reads nothing. What it uses but the outputs is the same until there
   /// is another linearization.
   virtual Steered heading(const torch::Tensor& outputs, const torch::Tensor& labels) = 0;
+  /// The heading in numbers, where it is such a one: so that headings of several runs can be one
+  /// product (together.h).
+  virtual std::optional<LinearHeading> linear() { return std::nullopt; }
   /// α_k
   virtual double rate(int64_t step) const = 0;
   /// Step k was taken.

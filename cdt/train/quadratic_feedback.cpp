@@ -81,14 +81,18 @@ Proposal QuadraticFeedback::propose(const Tensor& modal, double rate) const {
   return proposal;
 }
 
-Steered QuadraticFeedback::steer(const Tensor& outputs) {
+Tensor QuadraticFeedback::matrix() {
   if (!matrix_.defined()) {
     const Tensor& V = modes_.vectors;
     matrix_ = steering_.dim() == 1 ? (V * steering_).mm(V.t()) : V.mm(steering_).mm(V.t());
     matrix_.mul_(gradient_factor_);
   }
+  return matrix_;
+}
+
+Steered QuadraticFeedback::steer(const Tensor& outputs) {
   const Tensor error = outputs.reshape({-1}) - labels_;
-  const Tensor seed = matrix_.mv(error);
+  const Tensor seed = matrix().mv(error);
   return {seed, [seed, error, c = gradient_factor_] { return seed / c - error; }};
 }
 

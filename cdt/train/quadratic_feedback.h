@@ -31,6 +31,7 @@ class QuadraticFeedback : public ModalFeedback {
   torch::Tensor state(const torch::Tensor& outputs) const override;
   Proposal propose(const torch::Tensor& state, double rate) const override;
   Steered steer(const torch::Tensor& outputs) override;
+  torch::Tensor matrix() override;
   bool steers_blind() const override { return true; }
   /// ‖m‖² on the reachable part; with weights the cost to go mᵀPm, because the weighted optimum may
   /// let unimportant errors rise for a while.
@@ -54,7 +55,7 @@ class QuadraticFeedback : public ModalFeedback {
   torch::Tensor step_;      ///< s [n]
   torch::Tensor steering_;  ///< 1 + k [n], or VᵀGV [n, n] with weights
   torch::Tensor cost_;      ///< VᵀPV [n, n] with weights
-  torch::Tensor matrix_;    ///< c_L G [n, n], once `steer` has been called
+  torch::Tensor matrix_;    ///< c_L G [n, n], once somebody has asked for it
 };
 
 }  // namespace cdt::train

@@ -120,15 +120,10 @@ StepResult Trainer::step() {
   return {row, outcome};
 }
 
-/// Takes steps blind, as far as the rules let them go on; how many. The end itself is a step's.
-int64_t Trainer::stride(const TrainHooks& hooks) {
-  const int64_t count = strides_->length(step_);
-  if (count == 0) return 0;
-  const double begin = seconds();
-  const auto found = strides_->take(step_, count);
-  const double each = (seconds() - begin) / static_cast<double>(count);
-  std::vector<StepRecord> rows;
-  std::optional<int64_t> best;
+/// Steps that were taken blind, each in so many seconds, as far as the rules let them go on.
+Trainer::Judged Trainer::judge(const std::vector<BlindRow>& found, double begin, double each) {
+  Judged judged;
+  std::vector<StepRecord>& rows = judged.rows;
   for (const BlindRow& blind : found) {
     StepRecord row;
     row.step = step_ + static_cast<int64_t>(rows.size());
@@ -142,9 +137,30 @@ int64_t Trainer::stride(const TrainHooks& hooks) {
     const auto verdict = rules.check(seen_in(blind.at.found, row));
     if (verdict.outcome) break;
     rules_ = rules;
-    if (verdict.best && setup_->options.patience > 0) best = static_cast<int64_t>(rows.size());
+    if (verdict.best && setup_->options.patience > 0) {
+      judged.best = static_cast<int64_t>(rows.size());
+    }
     rows.push_back(row);
   }
+  return judged;
+}
+
+void Trainer::keep(const std::vector<StepRecord>& rows) {
+  for (const StepRecord& row : rows) {
+    method_->blind()->took(row.step);
+    history_.push_back(row);
+  }
+  step_ += static_cast<int64_t>(rows.size());
+}
+
+/// Takes steps blind, as far as the rules let them go on; how many. The end itself is a step's.
+int64_t Trainer::stride(const TrainHooks& hooks) {
+  const int64_t count = strides_->length(step_);
+  if (count == 0) return 0;
+  const double begin = seconds();
+  const auto found = strides_->take(step_, count);
+  const double each = (seconds() - begin) / static_cast<double>(count);
+  const auto [rows, best] = judge(found, begin, each);
   const auto taken = static_cast<int64_t>(rows.size());
   if (best) {
     strides_->retake(*best);
@@ -153,11 +169,7 @@ int64_t Trainer::stride(const TrainHooks& hooks) {
   } else if (taken < count) {
     strides_->retake(taken);
   }
-  for (const StepRecord& row : rows) {
-    method_->blind()->took(row.step);
-    history_.push_back(row);
-  }
-  step_ += taken;
+  keep(rows);
   look_ = taken < count;
   if (hooks.on_step) std::ranges::for_each(rows, hooks.on_step);
   return taken;
@@ -244,9 +256,14 @@ TrainResult Trainer::finish(Outcome outcome) {
     if (!std::isnan(row.objective)) row.objective = result.objective;
     if (!std::isnan(row.val_loss)) row.val_loss = result.val_loss;
   }
+  pause();
+  return result;
+}
+
+/// Until the next step, time is not the run's.
+void Trainer::pause() {
   earlier_seconds_ = seconds();
   start_.reset();
-  return result;
 }
 
 int Trainer::most_threads() const {

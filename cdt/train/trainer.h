@@ -33,6 +33,8 @@ struct StepResult {
   std::optional<Outcome> outcome;  ///< why the run is over, if it is: then no step was taken
 };
 
+class Together;
+
 /// Trains `model` in place. The same data, options, threads and device give the same bits.
 class Trainer {
  public:
@@ -80,6 +82,7 @@ class Trainer {
   void restore(const SafeTensors& content);
 
  private:
+  friend class Together;  // takes steps for several of them
   using Clock = std::chrono::steady_clock;
 
   /// Whether all samples are looked at before this step, and an epoch begins.
@@ -89,8 +92,15 @@ class Trainer {
   Seen seen_in(const Assessment& found, const StepRecord& row) const;
   StoppingRules::Verdict ask_rules(const Pass& pass, const StepRecord& row);
   int64_t stride(const TrainHooks& hooks);
+  struct Judged {
+    std::vector<StepRecord> rows;  ///< up to where the rules end the run
+    std::optional<int64_t> best;   ///< the last of them whose parameters patience wants
+  };
+  Judged judge(const std::vector<BlindRow>& found, double begin, double each);
+  void keep(const std::vector<StepRecord>& rows);
   TrainResult finish(Outcome outcome);
   double seconds() const;
+  void pause();
 
   std::shared_ptr<const Setup> setup_;
   std::unique_ptr<StepMethod> method_;

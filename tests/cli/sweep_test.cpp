@@ -207,6 +207,33 @@ TEST_F(Sweeping, ContinuesAfterAKill) {
   EXPECT_EQ(parse("killed/results.json")["timings"]["runs_made_now"], 1);
 }
 
+TEST_F(Sweeping, RunsTogetherAreSaidToBe) {
+  const std::string compare =
+      "compare homes.csv --target price --archs 8 --seeds 2 --steps 12 --methods gd,cdt "
+      "--validate-every 4 --quiet --lrs ";
+  ASSERT_EQ(cdt(compare + "0.1,0.01 --together 8 --out both").code, 0);
+  ASSERT_EQ(cdt(compare + "0.1,0.01 --out alone").code, 0);
+  ASSERT_EQ(runs_in("both"), 8U);
+  for (const auto& file : fs::directory_iterator(folder_ / "both/runs")) {
+    const json run = json::parse(std::ifstream(file.path()));
+    const json alone = parse("alone/runs/" + file.path().filename().string());
+    if (run.contains("traces")) {
+      EXPECT_FALSE(run.contains("together"));
+    } else {
+      EXPECT_EQ(run["together"], 3) << "two rates, two seeds, less the one whose samples are drawn";
+    }
+    EXPECT_FALSE(alone.contains("together")) << "on a CPU each goes alone, unless told";
+    EXPECT_NEAR(run["val_loss"].get<double>(), alone["val_loss"],
+                1e-4 * alone["val_loss"].get<double>());
+  }
+  EXPECT_EQ(parse("both/results.json")["machine"]["runs_together"], 3);
+  EXPECT_EQ(cdt("verify both").code, 0);
+  // How runs are made is no setting of theirs: others may come alone.
+  ASSERT_EQ(cdt(compare + "0.1,0.01,0.001 --together 1 --out both").code, 0);
+  EXPECT_EQ(parse("both/results.json")["timings"]["runs_made_now"], 4);
+  expect_refused(cdt(compare + "0.1 --together 0 --out none"), "--together");
+}
+
 TEST_F(Sweeping, StopsOnRequestAndSaysHowToGoOn) {
   const Result result = shell(
       CDT_PROGRAM

@@ -87,6 +87,114 @@ TEST_F(Runner, StopsWhenAskedAndGoesOn) {
   EXPECT_EQ(rest.sessions.size(), 2U);
 }
 
+/// To rounding of float64.
+void expect_close(const std::vector<double>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::isnan(found[i]), std::isnan(expected[i])) << i;
+    if (std::isnan(expected[i])) continue;
+    EXPECT_NEAR(found[i], expected[i], 1e-9 * (1e-3 + std::abs(expected[i]))) << i;
+  }
+}
+
+/// Rates far apart, one at which gradient descent diverges, a schedule and details.
+Plan wide_plan(Plan plan) {
+  plan.network.dtype = torch::kFloat64;
+  plan.architectures = {{"small", {6}}, {"large", {12, 12}}};
+  plan.methods = {"gd", "cdt", "gd-matched", kGdBest, "guarded"};
+  plan.lrs = {1e6, 0.1, 0.01};
+  plan.steps = 40;
+  plan.schedule = {train::Schedule::Kind::kInverse, 0.01};
+  plan.errors = true;
+  return plan;
+}
+
+TEST_F(Runner, RunsTogetherAreTheRunsAlone) {
+  const Plan wanted = wide_plan(plan());
+  RunnerOptions options;
+  options.jobs = 1;
+  options.together = 1;
+  const Sweep alone = run(wanted, folder_ / "alone", options);
+  options.together = 8;
+  int64_t shown = 0;
+  options.progress = [&](int64_t done, int64_t, const std::string&) { EXPECT_EQ(done, ++shown); };
+  const Sweep together = run(wanted, folder_ / "together", options);
+  ASSERT_EQ(together.runs.size(), alone.runs.size());
+  EXPECT_EQ(shown, static_cast<int64_t>(alone.runs.size()));
+  int64_t diverged = 0;
+  for (size_t i = 0; i < alone.runs.size(); ++i) {
+    const CaseRun &found = together.runs[i], &expected = alone.runs[i];
+    SCOPED_TRACE(expected.what.key());
+    EXPECT_EQ(found.what.key(), expected.what.key());
+    const bool shared = found.what.method != "guarded" && !found.what.traces;
+    EXPECT_EQ(expected.together, 1);
+    EXPECT_EQ(found.together > 1, shared);
+    EXPECT_LE(found.together, 8);
+    diverged += !expected.converged();
+    EXPECT_EQ(found.outcome, expected.outcome);
+    EXPECT_EQ(found.steps, expected.steps);
+    EXPECT_EQ(found.shape, expected.shape);
+    EXPECT_EQ(found.lr, expected.lr);
+    EXPECT_EQ(found.linearizations, expected.linearizations);
+    EXPECT_EQ(found.operations, expected.operations);
+    EXPECT_EQ(found.row_norm, expected.row_norm);
+    EXPECT_EQ(found.step, expected.step);
+    EXPECT_EQ(found.refreshed, expected.refreshed);
+    EXPECT_EQ(found.preflight, expected.preflight);
+    EXPECT_EQ(found.eigenvalues, expected.eigenvalues);
+    EXPECT_EQ(found.errors.size(), expected.errors.size());
+    expect_close({found.train_loss, found.val_loss}, {expected.train_loss, expected.val_loss});
+    if (!expected.converged()) continue;  // rounding grows with the rest
+    expect_close(found.train, expected.train);
+    expect_close(found.val, expected.val);
+    expect_close(found.final_error, expected.final_error);
+  }
+  EXPECT_GT(diverged, 0);
+  // The same ones again are the same bits.
+  options.progress = {};
+  const Sweep again = run(wanted, folder_ / "again", options);
+  for (size_t i = 0; i < again.runs.size(); ++i) {
+    if (!again.runs[i].converged()) continue;
+    EXPECT_EQ(again.runs[i].train, together.runs[i].train) << again.runs[i].what.key();
+    EXPECT_EQ(again.runs[i].final_error, together.runs[i].final_error);
+  }
+}
+
+TEST_F(Runner, AGroupThatIsCutShortLeavesNothingAndTheNextCallMakesItAnew) {
+  Plan wanted = wide_plan(plan());
+  wanted.methods = {"gd", "cdt"};
+  wanted.samples.architecture = "";
+  RunnerOptions options;
+  options.jobs = 1;
+  options.together = 4;
+  const Sweep whole = run(wanted, folder_ / "whole", options);
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder_ / "sweep/runs"), {});
+  };
+  // Stopped while the second group trains, however far it has come: at the last two, some of its
+  // runs have ended.
+  for (const int64_t further : {1, 3, 8, 12, 18, 19}) {
+    SCOPED_TRACE(further);
+    std::filesystem::remove_all(folder_ / "sweep");
+    int64_t done = 0, asked = 0;
+    options.progress = [&](int64_t count, int64_t, const std::string&) { done = count; };
+    options.stop = [&] { return done > 0 && ++asked > further; };
+    const Sweep part = run(wanted, folder_ / "sweep", options);
+    EXPECT_FALSE(part.complete);
+    EXPECT_EQ(part.made, part.runs.front().together);
+    EXPECT_EQ(files(), part.made);
+    for (const CaseRun& made : part.runs) EXPECT_EQ(made.together, part.made);
+    options.stop = {};
+    const Sweep rest = run(wanted, folder_ / "sweep", options);
+    EXPECT_TRUE(rest.complete);
+    ASSERT_EQ(rest.runs.size(), whole.runs.size());
+    for (size_t i = 0; i < whole.runs.size(); ++i) {
+      EXPECT_EQ(rest.runs[i].outcome, whole.runs[i].outcome);
+      expect_close({rest.runs[i].val_loss}, {whole.runs[i].val_loss});
+    }
+  }
+}
+
 TEST_F(Runner, WhatPredictsIsTheRunThatTrainMakesOfTheTrainingRowsAlone) {
   const std::string text = data::make_houses(90, 1);
   write_file_atomically(folder_ / "houses.csv", {text});

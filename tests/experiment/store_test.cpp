@@ -45,6 +45,7 @@ TEST_F(StoreTest, ARunComesBackAsItWas) {
   run.trace_step = {0, 2};
   run.traces = {{4, 0.5, {0.1, 0.2}, {0.5, 0.75}}};
   run.errors = {{"price", false, 12.5}, {"rent", false, 0.5}};
+  run.together = 7;
   EXPECT_FALSE(store.load(what));
   store.save(run);
   const auto back = store.load(what);
@@ -54,6 +55,7 @@ TEST_F(StoreTest, ARunComesBackAsItWas) {
   EXPECT_EQ(back->outcome, run.outcome);
   EXPECT_EQ(back->val_loss, run.val_loss);
   EXPECT_EQ(back->operations, run.operations);
+  EXPECT_EQ(back->together, 7);
   EXPECT_EQ(back->step, run.step);
   EXPECT_THAT(back->val, Pointwise(NanSensitiveDoubleEq(), run.val)) << "a gap stays a gap";
   EXPECT_EQ(back->rejections, run.rejections);
@@ -68,6 +70,22 @@ TEST_F(StoreTest, ARunComesBackAsItWas) {
   ASSERT_EQ(back->traces.size(), 1U);
   EXPECT_EQ(back->traces[0].sample, 4);
   EXPECT_EQ(back->traces[0].augmented, run.traces[0].augmented);
+}
+
+TEST_F(StoreTest, OfARunAloneNothingIsSaidOfOthers) {
+  const Store store(folder(), sample_plan(), "12");
+  const Case what{"small", "cdt", 0.1, 0.1, 3, 6};
+  store.save(made_up(what, 0.125));
+  const auto file = folder() / "runs" / (what.key() + ".json");
+  auto content = nlohmann::ordered_json::parse(read_file(file));
+  EXPECT_FALSE(content.contains("together"));
+  EXPECT_EQ(store.load(what)->together, 1) << "as in files of earlier versions";
+  for (const nlohmann::ordered_json& wrong :
+       {nlohmann::ordered_json(0), nlohmann::ordered_json(-2), nlohmann::ordered_json(1.5),
+        nlohmann::ordered_json("all")}) {
+    content["together"] = wrong;
+    EXPECT_THROW(parse_run(content.dump(), "a run"), InvalidArgument) << wrong;
+  }
 }
 
 TEST_F(StoreTest, ARunThatPredictsHasNoRateAndNoKernel) {

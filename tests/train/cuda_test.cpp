@@ -4,6 +4,8 @@
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
 #include <cdt/train/base_rate.h>
+#include <cdt/nn/mlp_stack.h>
+#include <cdt/train/together.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
@@ -240,6 +242,97 @@ TEST_F(Cuda, AgreesWithTheCpu) {
       for (size_t i = 0; i < here.parameters.size(); ++i) {
         EXPECT_LT(test::relative_error(there.parameters[i], here.parameters[i]), 1e-9) << i;
       }
+    }
+  }
+}
+
+/// Runs of other seeds and rates, as one or each alone.
+std::vector<Ran> train_several(torch::ScalarType dtype, const TrainOptions& options,
+                               const std::vector<double>& rates, bool together,
+                               const StrideOptions& stride) {
+  std::vector<nn::Network> nets;
+  std::vector<std::unique_ptr<Trainer>> trainers;
+  std::vector<Trainer*> runs;
+  for (size_t k = 0; k < rates.size(); ++k) {
+    nn::MlpOptions wanted;
+    wanted.inputs = 4;
+    wanted.hidden = {50, 50};
+    nets.emplace_back(nn::Mlp(wanted, k + 1, dtype));
+    nets[k]->to(torch::kCUDA);
+    TrainData data = test::smooth_data(40, 1, k + 3, dtype);
+    for (Tensor* each : {&data.x, &data.y, &data.x_val, &data.y_val}) {
+      *each = each->to(torch::kCUDA);
+    }
+    TrainOptions own = options;
+    own.learning_rate = rates[k];
+    trainers.push_back(std::make_unique<Trainer>(nets[k], data, own, nn::make_engine(nets[k])));
+    runs.push_back(trainers[k].get());
+  }
+  std::vector<TrainResult> results;
+  if (together) {
+    results = Together(runs, nn::make_stack(nets).value(), stride).run();
+  } else {
+    for (Trainer* run : runs) results.push_back(run->run());
+  }
+  std::vector<Ran> all;
+  for (size_t k = 0; k < rates.size(); ++k) {
+    all.push_back({results[k], {}});
+    for (const Tensor& p : nets[k]->parameters()) {
+      all[k].parameters.push_back(p.detach().cpu().clone());
+    }
+  }
+  return all;
+}
+
+TEST_F(Cuda, RunsTogetherAreTheRunsAloneAndRecordedOrNotTheSameBits) {
+  for (const Method method : {Method::kGd, Method::kCdt}) {
+    SCOPED_TRACE(to_string(method));
+    TrainOptions options;
+    options.method = method;
+    options.steps = 60;
+    options.validate_every = 7;
+    options.schedule = {Schedule::Kind::kInverse, 0.05};
+    const std::vector<double> rates{0.2, 0.05, 0.1, 0.02, 0.01};
+    const auto alone = train_several(torch::kFloat64, options, rates, false, {});
+    const auto together = train_several(torch::kFloat64, options, rates, true, {});
+    for (size_t k = 0; k < rates.size(); ++k) {
+      ASSERT_EQ(together[k].result.history.size(), alone[k].result.history.size());
+      EXPECT_EQ(together[k].result.outcome, Outcome::kSteps);
+      for (size_t i = 0; i < alone[k].result.history.size(); ++i) {
+        const StepRecord &a = together[k].result.history[i], &b = alone[k].result.history[i];
+        EXPECT_NEAR(a.train_loss, b.train_loss, 1e-9 * b.train_loss) << i;
+        EXPECT_EQ(std::isnan(a.val_loss), std::isnan(b.val_loss)) << i;
+      }
+      for (size_t i = 0; i < alone[k].parameters.size(); ++i) {
+        EXPECT_LT(test::relative_error(together[k].parameters[i], alone[k].parameters[i]), 1e-9);
+      }
+    }
+    for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+      const auto called = train_several(dtype, options, rates, true, {.most = 9, .record = false});
+      for (const StrideOptions& stride : {StrideOptions{.most = 9}, StrideOptions{}}) {
+        const auto recorded = train_several(dtype, options, rates, true, stride);
+        for (size_t k = 0; k < rates.size(); ++k) {
+          EXPECT_EQ(rows_of(recorded[k]), rows_of(called[k])) << k;
+          EXPECT_TRUE(same_bits(recorded[k].parameters, called[k].parameters)) << k;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Cuda, ARunThatDivergesLeavesTheOthersTheirBits) {
+  for (const Method method : {Method::kGd, Method::kCdt}) {
+    SCOPED_TRACE(to_string(method));
+    TrainOptions options;
+    options.method = method;
+    options.steps = 100;
+    const auto wild = train_several(torch::kFloat32, options, {0.1, 1e7, 0.05}, true, {});
+    const auto tame = train_several(torch::kFloat32, options, {0.1, 0.01, 0.05}, true, {});
+    EXPECT_EQ(wild[1].result.diverged(), method == Method::kGd);
+    EXPECT_EQ(tame[1].result.outcome, Outcome::kSteps);
+    for (const size_t k : {0, 2}) {
+      EXPECT_EQ(rows_of(wild[k]), rows_of(tame[k]));
+      EXPECT_TRUE(same_bits(wild[k].parameters, tame[k].parameters));
     }
   }
 }

@@ -26,6 +26,10 @@ class Descent : public StepMethod, public BlindSteps {
   Steered heading(const torch::Tensor& outputs, const torch::Tensor& labels) override {
     return {setup_->objective.gradient(outputs, labels), {}};
   }
+  std::optional<LinearHeading> linear() override {
+    if (!dynamics::is_quadratic(setup_->options.loss)) return std::nullopt;
+    return LinearHeading{};
+  }
   double rate(int64_t step) const override { return rate_.value() * setup_->factor(step); }
   void adopt(const dynamics::Modes& modes) override { rate_.adopt(modes); }
   double learning_rate() const override { return rate_.value(); }

@@ -23,6 +23,11 @@ class SteeredDescent : public StepMethod, public BlindSteps {
   Steered heading(const torch::Tensor& outputs, const torch::Tensor&) override {
     return linearizer_.plan_of(kAll).feedback->steer(outputs);
   }
+  std::optional<LinearHeading> linear() override {
+    const torch::Tensor matrix = linearizer_.plan_of(kAll).feedback->matrix();
+    if (!matrix.defined()) return std::nullopt;
+    return LinearHeading{matrix};
+  }
   double rate(int64_t step) const override {
     return linearizer_.plan_of(kAll).guard.rate * setup_->factor(step);
   }
