@@ -129,7 +129,7 @@ TEST(AnyOperator, WhatItCannotCallAgainGoesTheOldWay) {
   }
 }
 
-/// PReLU of one slope cannot be batched by LibTorch 1.13, bilinear layers by none without a
+/// PReLU of one slope cannot be batched by LibTorch 1.13, recurrent cells by none without a
 /// warning.
 TEST(AnyOperator, NobodyIsWarned) {
   torch::manual_seed(5);

@@ -299,6 +299,16 @@ inline std::vector<Network> tricky_networks(const torch::TensorOptions& options)
                   [](P w, X x) { return x.mm(w[0].transpose(0, -2)).tanh().mm(w[1]); },
                   {4}});
 
+  nets.push_back({"bilinear layers at positions, of a parameter and of a part of one",
+                  {p({5, 4}), p({3, 5, 4}), p({3}), p({60}), p({2, 3})},
+                  [](P w, X x) {
+                    const Tensor h = torch::linear(x, w[0]).tanh();
+                    const Tensor part = w[3].narrow(0, 3, 48).view({3, 4, 4});
+                    const Tensor sum = torch::bilinear(h, x, w[1], 0.5 * w[2]).tanh() +
+                                       torch::bilinear(x, x, part);
+                    return torch::linear(sum.tanh().sum(1), w[4]);
+                  },
+                  {3, 4}});
   nets.push_back(
       {"positions scaled and shifted by transposed parameters",
        {p({4, 3}), p({4, 3}), p({2, 4})},

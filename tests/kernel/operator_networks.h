@@ -24,11 +24,19 @@ inline std::vector<Network> operator_networks(const torch::TensorOptions& option
          return torch::linear(torch::prelu(torch::conv2d(x, w[0]), w[1]).flatten(1), w[2]);
        },
        {1, 4, 4}},
-      {"a bilinear layer with a bias",
-       {p({5, 4}), p({3, 5, 4}), p({3}), p({2, 3})},
+      {"a recurrent cell",
+       {p({9, 4}), p({9, 3}), p({9}), p({9}), p({3, 4}), p({2, 3})},
+       [](P w, X x) {
+         const Tensor state = torch::linear(x, w[4]).tanh();
+         return torch::linear(torch::gru_cell(x, state, w[0], w[1], w[2], w[3]), w[5]);
+       },
+       {4}},
+      {"a bilinear layer, and one of an input and copies",
+       {p({5, 4}), p({3, 5, 4}), p({3}), p({2, 3, 4}), p({4})},
        [](P w, X x) {
          const Tensor h = torch::linear(x, w[0]).tanh();
-         return torch::linear(torch::bilinear(h, x, w[1], w[2]).tanh(), w[3]);
+         const Tensor one = torch::bilinear(h, x, w[1], w[2]).tanh();
+         return torch::bilinear(one, w[4].exp().expand_as(x), w[3]);
        },
        {4}},
       {"einsum, with a parameter in the middle and one that is used twice",

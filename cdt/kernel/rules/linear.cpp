@@ -1,4 +1,6 @@
 /// Linear layers h = A·W + b: J_i = Σ_t g_it a_itᵀ, which is never formed where positions are few.
+/// Bilinear ones are linear in all products of their two inputs.
+#include <cdt/kernel/model.h>
 #include <cdt/kernel/rules/broadcast.h>
 #include <cdt/kernel/rules/table.h>
 
@@ -12,8 +14,13 @@ class LinearSite : public Site {
  public:
   Use weight;  ///< W [in, out] as multiplied; `transposed` if θ_p is stored [out, in].
   Use bias;
+  Tensor other;  ///< of a bilinear layer, its second input
+  int64_t other_version = 0;
 
   std::string objection(const ParameterUse& use) const override {
+    if (other.defined() && version_of(other) != other_version) {
+      return "the input of its layer was overwritten";
+    }
     const bool is_bias = bias && use.argument == bias->argument;
     return is_bias ? broadcast_objection(use.shape, output_shape.size()) : std::string();
   }
@@ -27,7 +34,10 @@ class LinearSite : public Site {
     SiteCost cost = Site::cost(samples);
     if (weight) {
       const int64_t in = input.size(-1);
-      cost.terms.push_back({*weight, input.numel() / (in * samples), in, output_shape.back()});
+      const int64_t beside = other.defined() ? other.size(-1) : 1;
+      cost.shared *= beside;
+      cost.terms.push_back(
+          {*weight, input.numel() / (in * samples), in * beside, output_shape.back()});
     }
     return cost;
   }
@@ -53,7 +63,9 @@ class LinearSite : public Site {
   OuterProduct outer_product(const FactorBuilder& build, double bias_scale) const {
     const Tensor G =
         build.gradient.reshape({build.samples(), build.outputs(), -1, output_shape.back()});
-    const Tensor A = build.samples_first(input).reshape({build.samples(), 1, -1, input.size(-1)});
+    const Tensor a =
+        other.defined() ? (input.unsqueeze(-1) * other.unsqueeze(-2)).flatten(-2) : input;
+    const Tensor A = build.samples_first(a).reshape({build.samples(), 1, -1, a.size(-1)});
     if (weight->transposed) return {G, A, false, weight->scale, bias_scale};
     return {A, G, true, weight->scale, bias_scale};
   }
@@ -82,6 +94,28 @@ std::unique_ptr<Site> linear_call(const Call& call) {
   return layer(call, 0, stored ? Use(stored->turned()) : std::nullopt, call.parameter(2));
 }
 
+/// bilinear(A, A′, W [out, in, in′], b)
+std::unique_ptr<Site> bilinear_call(const Call& call) {
+  Use weight = call.parameter(2);
+  if (!weight || weight->transposed || weight->shape.size() != 3) return nullptr;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (call.parameter_in(call.tensor(i)) || call.tensor(i).dim() < 2) return nullptr;
+  }
+  auto site = std::make_unique<LinearSite>();
+  weight->shape = {weight->shape[0], weight->shape[1] * weight->shape[2]};
+  site->weight = weight->turned();
+  site->uses.push_back(*site->weight);
+  site->input = call.tensor(0);
+  site->input_version = call.version(0);
+  site->other = call.tensor(1).detach();
+  site->other_version = call.version(1);
+  if (const Use bias = call.parameter(3)) {
+    site->bias = bias;
+    site->uses.push_back(*bias);
+  }
+  return site;
+}
+
 /// matmul(A, W)
 std::unique_ptr<Site> product_call(const Call& call) {
   return layer(call, 0, call.parameter(1), std::nullopt);
@@ -100,7 +134,8 @@ std::unique_ptr<Site> addmm_call(const Call& call) {
 std::vector<Rule> linear() {
   return {{{"aten::linear"}, nullptr, linear_call},
           {{"aten::matmul", "aten::mm"}, nullptr, product_call},
-          {{"aten::addmm"}, nullptr, addmm_call}};
+          {{"aten::addmm"}, nullptr, addmm_call},
+          {{"aten::bilinear"}, nullptr, bilinear_call}};
 }
 
 }  // namespace cdt::kernel::rules
