@@ -7,6 +7,7 @@
 #include <cdt/kernel/factor_product.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/products.h>
 #include <cdt/kernel/recorder.h>
 
 #include <algorithm>
@@ -50,6 +51,7 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
     outputs_ = torch::cat(outputs);
     return;
   }
+  require_transposes(model_, x_);
   const int64_t per_sample = on_few_samples(x_, [&](const Tensor& few) {
     PendingChecks checks;
     const int64_t bytes = record(model_, few, checks).activation_bytes;

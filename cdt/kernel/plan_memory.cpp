@@ -25,6 +25,7 @@ void PlanMemory::keep(PlanKey key, KnownPlan plan) {
 void PlanMemory::forget() {
   const std::lock_guard lock(mutex_);
   plans_.clear();
+  transposes_ = false;
 }
 
 }  // namespace cdt::kernel

@@ -8,6 +8,7 @@
 
 #include <cdt/kernel/plan.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -58,12 +59,16 @@ class PlanMemory {
   };
   Recorded& recorded() { return recorded_; }
 
+  /// Whether J u was held against Jᵀv (require_transposes).
+  std::atomic<bool>& transposes() { return transposes_; }
+
   PlanMemory();
   ~PlanMemory();
 
  private:
   mutable std::mutex mutex_;
   Recorded recorded_;
+  std::atomic<bool> transposes_ = false;
   std::vector<std::pair<PlanKey, KnownPlan>> plans_;
 };
 

@@ -1,9 +1,14 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/backward.h>
+#include <cdt/kernel/plan_memory.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/recorder.h>
+
+#include <algorithm>
+#include <cmath>
 
 namespace cdt::kernel {
 namespace {
@@ -29,6 +34,33 @@ Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed, 
 
 }  // namespace
 
+void require_transposes(const Model& model, const Tensor& x) {
+  if (model.plans().transposes()) return;
+  on_few_samples(x, [&](const Tensor& few) {
+    const Tensor outputs = differentiable_outputs(model, few).reshape({-1});
+    if (!outputs.requires_grad()) return;
+    const Tensor v = torch::arange(1, outputs.numel() + 1, outputs.options()).cos();
+    const auto found = gradients_at(model.parameters(), outputs, v, Graph::kKept);
+    const Tensor u = flatten(model, found);  // Jᵀv, so that vᵀJu = ‖u‖²
+    const double square = u.dot(u).item<double>();
+    if (!(square > 0)) return;  // these samples say nothing
+    const Tensor seed = torch::zeros_like(outputs).requires_grad_();
+    const Tensor pulled_back = pull_back(model, outputs, seed, Graph::kExtended);
+    Tensor Ju = gradients_at({seed}, pulled_back, u, Graph::kFreed)[0];
+    if (!Ju.defined()) Ju = torch::zeros_like(v);
+    const double product = Ju.dot(v).item<double>();
+    const double scale = std::max(square, (Ju.norm() * v.norm()).item<double>());
+    const double gap = std::abs(product - square) / scale;
+    if (!(gap <= tol::self_check(model.dtype()))) {
+      throw NumericalError(
+          c10::str("LibTorch differentiates this model wrongly the second time: a product with its "
+                   "Jacobian is off by ",
+                   gap, " of its size. An operator's own second derivative is at fault"));
+    }
+    model.plans().transposes() = true;
+  });
+}
+
 Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
   const KernelScope scope;
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
@@ -39,6 +71,7 @@ Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor
 Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor& u) {
   const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
+  require_transposes(model, x);
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
   const Tensor pulled_back = pull_back(model, outputs, seed, Graph::kExtended);
@@ -49,6 +82,7 @@ Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor&
                               const Tensor& u) {
   const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
+  require_transposes(model, x);
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   require_vector(model, w, outputs.numel(), "w");
   const Tensor gradient = pull_back(model, outputs, w, Graph::kExtended);
@@ -60,6 +94,7 @@ Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, c
   const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
   require_vector(model, v, model.parameter_count(), "v");
+  require_transposes(model, x);
   const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
   // vᵀH_w u is linear in w; its gradient with respect to w is the answer, whatever w is.
   const Tensor w = torch::ones_like(outputs).requires_grad_();

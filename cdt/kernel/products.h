@@ -21,6 +21,12 @@ torch::Tensor vector_jacobian_product(const Model& model, const torch::Tensor& x
 torch::Tensor jacobian_vector_product(const Model& model, const torch::Tensor& x,
                                       const torch::Tensor& u);
 
+/// Once for each model: whether its J u, by two backward passes, is the transpose of its Jᵀv, which
+/// one gives. The products here and NtkOperator ask for it.
+/// @throws NumericalError if an operator's second derivative is wrong, as a user's own may be, and
+///   that of PReLU in LibTorch 1.13.
+void require_transposes(const Model& model, const torch::Tensor& x);
+
 /// (Σᵢ wᵢ ∂²ŷᵢ/∂θ²) u [P], for w [n] and u [P]: the Hessian of wᵀŷ times u.
 /// @throws InvalidArgument if w or u has another length, dtype or device, or is not finite.
 torch::Tensor hessian_vector_product(const Model& model, const torch::Tensor& x,

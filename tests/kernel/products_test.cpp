@@ -5,7 +5,7 @@
 #include <cdt/kernel/parameter_scope.h>
 #include <gmock/gmock.h>
 
-#include "kernel/networks.h"
+#include "kernel/operator_networks.h"
 #include "support/compare.h"
 #include "support/tolerance.h"
 
@@ -92,6 +92,60 @@ TEST(Products, AgreeOnEveryDevice) {
     const double by_form = torch::dot(v, kernel::second_derivative(model, x, u, u)).item<double>();
     EXPECT_NEAR(by_product, by_form, test::tol::kKernel64 * std::abs(by_form));
   }
+}
+
+/// A function whose gradient is right, and wrong when it is differentiated again.
+struct Skewed : torch::autograd::Function<Skewed> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) { return x.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0] * 1.6};
+  }
+};
+struct WrongTheSecondTime : torch::autograd::Function<WrongTheSecondTime> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) { return x.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {Skewed::apply(gradients[0])};
+  }
+};
+
+TEST(Products, RefuseAModelThatDifferentiatesWronglyTheSecondTime) {
+  torch::manual_seed(5);
+  const Tensor first = torch::randn({4, 3}, kDouble).requires_grad_();
+  const Tensor second = torch::randn({3, 2}, kDouble).requires_grad_();
+  const kernel::Model model(
+      [&](const Tensor& x) { return WrongTheSecondTime::apply(x.mm(first)).tanh().mm(second); },
+      {first, second});
+  const Tensor x = torch::randn({5, 4}, kDouble);
+  const auto refused = testing::ThrowsMessage<NumericalError>(testing::HasSubstr("second time"));
+  EXPECT_THAT([&] { kernel::jacobian_vector_product(model, x, torch::ones({18}, kDouble)); },
+              refused);
+  kernel::OperatorOptions options;
+  options.path = kernel::OperatorOptions::Path::kGraph;
+  EXPECT_THAT([&] { kernel::NtkOperator(model, x, options); }, refused);
+  // One backward pass is right, and serves.
+  EXPECT_EQ(kernel::vector_jacobian_product(model, x, torch::ones({10}, kDouble)).numel(), 18);
+}
+
+/// LibTorch 1.13 differentiates PReLU wrongly the second time in some of them.
+TEST(Products, AreRightOrRefusedWhateverTheOperators) {
+  torch::manual_seed(6);
+  int64_t right = 0;
+  for (const auto& net : test::operator_networks(kDouble)) {
+    SCOPED_TRACE(net.name);
+    const kernel::Model model = net.model();
+    const Tensor x = test::inputs(5, net, kDouble);
+    const Tensor J = test::brute_force_jacobian(net, x);
+    const Tensor u = torch::randn({model.parameter_count()}, kDouble);
+    try {
+      EXPECT_LE(relative_error(kernel::jacobian_vector_product(model, x, u), J.mv(u)),
+                test::tol::kKernel64);
+      ++right;
+    } catch (const NumericalError&) {
+    }
+  }
+  EXPECT_GT(right, 5);
 }
 
 TEST(Products, AModelLinearInItsParametersHasNoCurvature) {

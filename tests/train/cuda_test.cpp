@@ -3,8 +3,8 @@
 #include <cdt/kernel/precision_scope.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
-#include <cdt/train/base_rate.h>
 #include <cdt/nn/mlp_stack.h>
+#include <cdt/train/base_rate.h>
 #include <cdt/train/together.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
