@@ -23,8 +23,7 @@ torch::Tensor jacobian_vector_product(const Model& model, const torch::Tensor& x
 
 /// Once for each model: whether its J u, by two backward passes, is the transpose of its Jᵀv, which
 /// one gives. The products here and NtkOperator ask for it.
-/// @throws NumericalError if an operator's second derivative is wrong, as a user's own may be, and
-///   that of PReLU in LibTorch 1.13.
+/// @throws NumericalError if an operator's second derivative is wrong, as a user's own may be.
 void require_transposes(const Model& model, const torch::Tensor& x);
 
 /// (Σᵢ wᵢ ∂²ŷᵢ/∂θ²) u [P], for w [n] and u [P]: the Hessian of wᵀŷ times u.
