@@ -26,14 +26,12 @@ class GlooWire : public ProcessWire<Gloo> {
   }
 };
 
-/// GLOO_SOCKET_IFNAME, as LibTorch has it; ranks that meet on this machine's own address stay
-/// there.
+/// GLOO_SOCKET_IFNAME, as LibTorch has it, or the network on which the ranks meet.
 std::shared_ptr<gloo::transport::Device> make_device(const Place& place) {
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) {
     return Gloo::createDeviceForInterface(interface);
   }
-  const bool local = place.address == "127.0.0.1" || place.address == "localhost";
-  return local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
+  return Gloo::createDeviceForHostname(own_address(place.address));
 }
 
 }  // namespace

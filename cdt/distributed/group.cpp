@@ -3,6 +3,7 @@
 #include <cdt/distributed/watch.h>
 #include <cdt/distributed/wire.h>
 
+#include <future>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -49,7 +50,8 @@ void wait_for_all(c10d::Store& store, const Place& place, const GroupOptions& op
   }
 }
 
-std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options) {
+/// Made aside: Gloo waits there for ranks that may be gone, and cannot be told to stop.
+std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options, Watch& watch) {
   if (device.is_cuda()) {
 #ifdef CDT_NCCL
     return make_nccl(options);
@@ -58,7 +60,17 @@ std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options
 #endif
   }
 #ifdef CDT_GLOO
-  return make_gloo(options);
+  std::promise<std::unique_ptr<Wire>> promise;
+  auto made = promise.get_future();
+  std::thread([options, promise = std::move(promise)]() mutable {
+    try {
+      promise.set_value(make_gloo(options));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  while (made.wait_for(kBeat) != std::future_status::ready) watch.require_well_after_a_beat();
+  return made.get();
 #else
   throw InvalidArgument("workers share rows on GPUs here: this build has no Gloo for CPUs");
 #endif
@@ -116,14 +128,20 @@ Group::Group(const Place& place, const GroupOptions& options) : state_(std::make
   try {
     s.wire = make_wire(
         options.device,
-        {place, c10::make_intrusive<c10d::PrefixStore>("cdt/wire", s.store), options.exchange});
-  } catch (const InvalidArgument&) {
+        {place, c10::make_intrusive<c10d::PrefixStore>("cdt/wire", s.store), options.exchange},
+        *s.watch);
+  } catch (const IoError&) {  // it was another rank
+    s.watch->stop();
+    throw;
+  } catch (const InvalidArgument& error) {
+    fail(error.what());
     s.watch->stop();
     throw;
   } catch (const std::exception& error) {
+    const std::string why = "cannot connect to the others: " + first_line(error);
+    fail(why);
     s.watch->stop();
-    throw IoError(
-        c10::str("rank ", place.rank, " cannot connect to the others: ", first_line(error)));
+    throw IoError(c10::str("rank ", place.rank, " ", why));
   }
 }
 

@@ -32,6 +32,11 @@ int64_t gpu_of(const Place& place, int64_t gpus);
 /// @throws InvalidArgument, naming the variable, if one is missing or is no such number.
 std::optional<Place> place_in_environment();
 
+/// The address of this machine by which ranks on others reach it, in numbers: where the way to the
+/// meeting point leaves it. Where that is a name for this machine itself, the address of its first
+/// network; 127.0.0.1 without one, or where ranks meet there.
+std::string own_address(const std::string& meeting);
+
 /// The store by which ranks find each other, kept by this process on a free port of 127.0.0.1 as
 /// long as it lives.
 class Meeting {

@@ -116,23 +116,32 @@ TEST_F(Workers, StopTogether) {
 /// As on several machines: each process is told its place.
 class Ranked : public Workers {
  protected:
-  /// Rank 0 and rank 1, each with a file and a folder of its own.
-  std::pair<Result, Result> run_both(test::Text file, test::Text other) const {
-    const auto rank = [](int k, test::Text data, test::Text to) {
-      return "RANK=" + std::to_string(k) + " WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
-             std::to_string(20000 + ::getpid() % 20000) + " " CDT_PROGRAM " train " + data +
+  /// Rank 0 and rank 1, each with a file and a folder of its own, and started `by` a command each;
+  /// `before` and `after` are commands, too.
+  struct Both {
+    std::string file = "homes.csv", other = "homes.csv";
+    std::string address = "127.0.0.1";
+    std::string by = "", other_by = "";
+    std::string before = ":", after = ":";
+  };
+  std::pair<Result, Result> run_both(const Both& both) const {
+    const auto rank = [&](int k, test::Text by, test::Text data, test::Text to) {
+      return "RANK=" + std::to_string(k) + " WORLD_SIZE=2 MASTER_ADDR=" + both.address +
+             " MASTER_PORT=" + std::to_string(20000 + ::getpid() % 20000) + " " + by +
+             " " CDT_PROGRAM " train " + data +
              " --target price --hidden 8 --threads 1 --ensemble 1 --form primal --steps 3 --out " +
              to;
     };
-    const Result first =
-        shell("(" + rank(1, other, "second") + " >out1.txt 2>err1.txt; echo $? >code1.txt) & " +
-              rank(0, file, "first") + "; code=$?; wait; exit $code");
+    const Result first = shell(both.before + "; (" + rank(1, both.other_by, both.other, "second") +
+                               " >out1.txt 2>err1.txt; echo $? >code1.txt) & " +
+                               rank(0, both.by, both.file, "first") + "; code=$?; wait; " +
+                               both.after + "; exit $code");
     return {first, {std::stoi(slurp("code1.txt")), slurp("out1.txt"), slurp("err1.txt")}};
   }
 };
 
 TEST_F(Ranked, MeetAtAnAddress) {
-  const auto [first, second] = run_both("homes.csv", "homes.csv");
+  const auto [first, second] = run_both({});
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.out, "");
@@ -140,9 +149,38 @@ TEST_F(Ranked, MeetAtAnAddress) {
   EXPECT_FALSE(exists("second"));
 }
 
+/// Two machines, as far as a network shows them: each has addresses of its own, and one name that
+/// leads the first to 127.0.1.1, as Debian has it.
+TEST_F(Ranked, MeetAcrossANetwork) {
+  const std::string names = "cdt" + std::to_string(::getpid());
+  const std::string a = names + "a", b = names + "b";
+  if (shell("ip netns add " + a + " && ip netns add " + b).code != 0) {
+    GTEST_SKIP() << "no network can be made here (ip netns, of iproute2, as root)";
+  }
+  write("hosts", "127.0.0.1 localhost\n127.0.1.1 head\n");
+  write("other-hosts", "127.0.0.1 localhost\n10.9.0.1 head\n");
+  const auto inside = [](test::Text name, test::Text hosts) {
+    return "ip netns exec " + name + " unshare -m sh -c 'mount --bind " + hosts +
+           " /etc/hosts && exec \"$@\"' sh";
+  };
+  const auto [first, second] =
+      run_both({.address = "head",
+                .by = inside(a, "hosts"),
+                .other_by = inside(b, "other-hosts"),
+                .before = "ip link add " + a + " netns " + a + " type veth peer name " + b +
+                          " netns " + b + "; ip -n " + a + " addr add 10.9.0.1/24 dev " + a +
+                          "; ip -n " + b + " addr add 10.9.0.2/24 dev " + b + "; ip -n " + a +
+                          " link set lo up; ip -n " + b + " link set lo up; ip -n " + a +
+                          " link set " + a + " up; ip -n " + b + " link set " + b + " up",
+                .after = "ip netns del " + a + "; ip netns del " + b});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_TRUE(exists("first/model.safetensors"));
+}
+
 TEST_F(Ranked, MustHaveTheSameFile) {
   write("other.csv", homes(41));
-  const auto [first, second] = run_both("homes.csv", "other.csv");
+  const auto [first, second] = run_both({.other = "other.csv"});
   for (const Result& each : {first, second}) {
     EXPECT_EQ(each.code, 2);
     EXPECT_THAT(each.err, HasSubstr("rank 1 has another data file than rank 0"));
@@ -150,7 +188,7 @@ TEST_F(Ranked, MustHaveTheSameFile) {
 }
 
 TEST_F(Ranked, SayWhatEndsOneOfThem) {
-  const auto [first, second] = run_both("homes.csv", "missing.csv");
+  const auto [first, second] = run_both({.other = "missing.csv"});
   EXPECT_EQ(first.code, 1);
   EXPECT_THAT(first.err, HasSubstr("rank 1 has failed: cannot read missing.csv"));
   EXPECT_EQ(second.code, 2);

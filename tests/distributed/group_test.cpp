@@ -1,6 +1,7 @@
 // Sums and gathered rows of a group, and ranks that fail, stay away or do not go on.
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "distributed/on_ranks.h"
 
@@ -165,6 +166,34 @@ class Environment {
  private:
   std::vector<std::pair<std::string, std::string>> values_;
 };
+
+TEST(Place, HasAnAddressForOthers) {
+  EXPECT_EQ(own_address("127.0.0.1"), "127.0.0.1");
+  EXPECT_THAT(own_address("localhost"), testing::AnyOf("127.0.0.1", "::1"));
+  // The machine's own name, and one that leads nowhere: never a name, which others might not know.
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  for (const std::string meeting : {std::string(name), std::string("nowhere.invalid")}) {
+    EXPECT_THAT(own_address(meeting), testing::MatchesRegex("[0-9a-f.:]+")) << meeting;
+  }
+}
+
+/// Who waits in Gloo for a rank that has given up would wait for half an hour.
+TEST(Group, OneThatCannotConnectEndsAll) {
+  if (has_nccl()) GTEST_SKIP() << "here a rank on a GPU connects";
+  const Meeting meeting;
+  const auto place = [&](int64_t rank) {
+    return Place{rank, 2, "127.0.0.1", meeting.port(), true, 2};
+  };
+  std::thread other([&] {
+    GroupOptions on_gpu;
+    on_gpu.device = torch::kCUDA;
+    EXPECT_THROW(Group(place(1), on_gpu), InvalidArgument);
+  });
+  EXPECT_THAT([&] { Group group(place(0)); },
+              testing::ThrowsMessage<IoError>(HasSubstr("rank 1 has failed: workers share rows")));
+  other.join();
+}
 
 TEST(Place, IsWhatTorchrunSays) {
   EXPECT_FALSE(place_in_environment());
