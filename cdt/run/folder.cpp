@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace cdt::run {
@@ -298,10 +299,15 @@ std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
   std::string csv;
   if (lines.first_row == 1) {
     csv = "row";
-    if (lines.id != nullptr) csv += "," + field(lines.id->name);
-    for (const auto& target : trained.preprocess.targets) csv += "," + field(target.name);
+    const auto& targets = trained.preprocess.targets;
+    if (lines.id != nullptr) {
+      const bool given = std::any_of(targets.begin(), targets.end(),
+                                     [&](const auto& t) { return t.name == lines.id->name; });
+      csv += "," + field(lines.id->name + (given ? " given" : ""));
+    }
+    for (const auto& target : targets) csv += "," + field(target.name);
     if (classes) csv += probability_columns(trained.preprocess, lines.for_spreadsheets);
-    for (const auto& target : trained.preprocess.targets) {
+    for (const auto& target : targets) {
       if (bounds) csv += "," + field(target.name + "_low") + "," + field(target.name + "_high");
     }
     csv += "\n";

@@ -257,6 +257,8 @@ TEST_F(Goal, PredictionsCarryAnIdAndComeAsRowsDo) {
   EXPECT_THAT(slurp("p.csv"), testing::StartsWith("row,id,price\n1,002,"));
   ASSERT_EQ(cdt("predict r named.csv --id area --out a.csv").code, 0);  // a feature
   EXPECT_THAT(slurp("a.csv"), testing::StartsWith("row,area,price\n1,"));
+  ASSERT_EQ(cdt("predict r named.csv --id price --out t.csv").code, 0);  // the target itself
+  EXPECT_THAT(slurp("t.csv"), testing::StartsWith("row,\"price given\",price\n1,"));
   EXPECT_THAT(cdt("predict r named.csv --id size --out n.csv").err, HasSubstr("size"));
   // The first prediction is there before the second row is.
   const Result piped = shell(
