@@ -342,12 +342,14 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
       },
       "when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: "
       "guard for guarded, never for cdt");
-  add_named(app, "--form", training.form, train::parse_form,
-            {"auto", "dual", "primal", "free", "sketch", "batch"},
-            "how a step is solved, of --goal predict and of guarded runs without a rate: by the "
-            "kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those "
-            "steered by the kernel of some rows, or kernels of batches with a momentum (--batch); "
-            "auto counts operations and memory, and takes one of the first four");
+  add_named(
+      app, "--form", training.form, train::parse_form,
+      {"auto", "dual", "primal", "free", "sketch", "batch"},
+      "how a step is solved, of --goal predict and of guarded runs without a rate: by the "
+      "kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those "
+      "steered by the kernel of some rows, or kernels of batches with a momentum (--batch); "
+      "auto counts operations and memory, and takes one of the first four, or batches to predict "
+      "numbers of many rows on a CPU");
   app.add_option("--weight-decay", training.weight_decay, "adds ½·decay·‖θ‖² to the objective")
       ->check(non_negative())
       ->capture_default_str();

@@ -150,7 +150,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
          selection ? fmt::format("held-out loss {:.4g}", row.val_loss)
                    : fmt::format("loss {:.4g}", row.train_loss));
   };
-  hooks.on_note = [](const std::string& text) { complain(text + " (--batch decides)"); };
+  hooks.on_note = [](const std::string& text) { complain(text); };
   hooks.on_warning = warn;
   return hooks;
 }

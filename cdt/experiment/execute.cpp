@@ -140,6 +140,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   options.data.rows = options.data.train_rows = 0;  // the split has seen to it
   options.data.train_fraction.reset();
   options.data.test_fraction = 0;
+  options.device = device;
   options.network = network_of(plan, what.architecture);
   options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
   if (options.data.classes) options.training.loss = dynamics::Loss::kCrossEntropy;
@@ -159,6 +160,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   std::sort(rows.begin(), rows.end());  // as a file of these rows has them
   const study::Problem problem =
       study::make_problem(table, rows, options.data, options.network, what.seed, device);
+  run::decide_form(options, problem);
   study::Learner learner(problem, run::learn_options(options, problem));
   study::LearnHooks hooks;
   hooks.stop_requested = stop;

@@ -3,6 +3,7 @@
 #include <cdt/data/rows.h>
 #include <cdt/run/learn.h>
 #include <cdt/run/settings.h>
+#include <cdt/train/form_choice.h>
 
 namespace cdt::run {
 namespace {
@@ -31,6 +32,26 @@ data::Table in_order(const data::Table& table, Options& options, std::vector<std
 
 }  // namespace
 
+std::string decide_form(Options& options, const study::Problem& problem) {
+  train::TrainOptions& training = options.training;
+  if (training.method != train::Method::kPath || training.form != train::Form::kAuto ||
+      !dynamics::is_quadratic(training.loss) || problem.data.x.dim() != 2 ||
+      options.device.is_cuda() || options.ranks->several()) {
+    return "";
+  }
+  const train::TrainData all = study::all_rows(problem);
+  const train::FormSizes sizes =
+      train::form_sizes(kernel::Model(problem.model), training.loss, all.y.size(0), all.y.size(1),
+                        training.memory_bytes);
+  const train::Form exact = train::choose_form(train::Form::kAuto, sizes).form;
+  if (exact == train::Form::kDual || exact == train::Form::kPrimal) return "";
+  const bool patient = is_decided(options, "patience");
+  training.form = train::Form::kBatch;
+  if (!patient) training.patience = study::kBatchPatience;
+  return c10::str(all.y.size(0), " rows are too many for one kernel: it learns by batches of ",
+                  sizes.batch_samples(), " (form sketch: by a kernel of some)");
+}
+
 study::LearnOptions learn_options(const Options& options, const study::Problem& problem) {
   study::LearnOptions wanted;
   wanted.training = options.training;
@@ -57,6 +78,9 @@ LearnedTable learn(const data::Table& table, const Options& given, const study::
   const study::Problem problem = study::make_problem(ordered, options.data, options.network,
                                                      options.training.seed, options.device);
   found.notes.insert(found.notes.end(), problem.notes.begin(), problem.notes.end());
+  if (const std::string note = decide_form(options, problem); !note.empty()) {
+    found.notes.push_back(note);
+  }
   const study::LearnOptions wanted = learn_options(options, problem);
   const study::Learned learned = study::Learner(problem, wanted).run(hooks);
   found.result = learned.result;

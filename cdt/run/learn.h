@@ -8,6 +8,12 @@
 
 namespace cdt::run {
 
+/// Options that leave the form open get batches where the rows of a table are too many for one
+/// kernel and numbers are learned by one process on a CPU: on nine tables of 7000 to 43 000 rows
+/// they took a quarter to a half of a sketch's time and erred no more (docs/scale.md).
+/// @return what was chosen, in words; "" if nothing was.
+std::string decide_form(Options& options, const study::Problem& problem);
+
 /// What the goal predict makes of options that are `resolved`.
 study::LearnOptions learn_options(const Options& options, const study::Problem& problem);
 

@@ -259,6 +259,10 @@ class Session {
     run_.problem.table = std::move(table);
     const study::Problem& problem = run_.problem;
     if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
+    if (const std::string note = decide_form(options_, problem); !note.empty()) {
+      run_.training = options_.training;
+      call(hooks_.on_note, note);
+    }
     if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
       run_.training.batch = study::usual_batch(problem, run_.training);
       train::TrainOptions formless = run_.training;
@@ -267,13 +271,13 @@ class Session {
           run_.training.form != train::Form::kAuto && run_.training.form != train::Form::kBatch;
       if (solved && study::usual_batch(problem, formless) > 0) {
         call(hooks_.on_note,
-             fmt::format("form {}: each step is taken from all {} rows",
+             fmt::format("form {}: each step is taken from all {} rows (--batch decides)",
                          train::to_string(run_.training.form), problem.data.x.size(0)));
       }
       if (run_.training.batch > 0 && run_.training.form != train::Form::kBatch) {
         call(hooks_.on_note,
              fmt::format("a kernel of {} rows would take long at each step; training by batches of "
-                         "{} samples",
+                         "{} samples (--batch decides)",
                          problem.data.y.numel(), run_.training.batch));
       }
     }

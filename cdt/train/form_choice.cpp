@@ -112,7 +112,7 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
     choice.why = "asked for";
     if (wanted == Form::kBatch) {
       choice.batch_rows = sizes.batch_samples();
-      choice.why = fmt::format("asked for, {} rows at a time", choice.batch_rows);
+      choice.why = fmt::format("kernels of {} rows, one after another", choice.batch_rows);
     }
     return choice;
   }

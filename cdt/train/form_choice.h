@@ -52,7 +52,7 @@ struct FormChoice {
 /// parameters, if that takes at most kExactIsWorth times the operations of a sketch; else the
 /// sketch. Of several classes, where a sketch has few rows for its residuals, products alone.
 /// Matrices must fit the memory.
-/// kBatch is never chosen unasked: its steps promise nothing, and only whole epochs are judged.
+/// kBatch is never chosen here: its steps promise nothing, and only whole epochs are judged.
 /// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual or
 ///   kBatch and rows are shared by several ranks.
 FormChoice choose_form(Form wanted, const FormSizes& sizes);

@@ -246,6 +246,25 @@ TEST_F(Training, TunesByTheForecastWhatIsNotGiven) {
   EXPECT_EQ(parse("tuned/run.json")["tuned"], run["tuned"]);
 }
 
+/// Where rows are too many for one kernel, unless somebody has asked for something else.
+TEST_F(Training, ManyRowsAreLearnedByBatches) {
+  write("many.csv", homes(5200));
+  const std::string command =
+      "train many.csv --target price --hidden 64,64 --ensemble 1 --threads 1 --out ";
+  const Result result = cdt(command + "many --steps 1");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("5200 rows are too many for one kernel"));
+  const json run = parse("many/run.json");
+  EXPECT_EQ(run["result"]["form"]["name"], "batch");
+  EXPECT_EQ(run["defaults"]["patience"], "3") << run["defaults"];
+  ASSERT_EQ(cdt("train --resume many --steps 2").code, 0) << slurp("err.txt");
+  EXPECT_EQ(parse("many/run.json")["result"]["form"]["name"], "batch");
+  ASSERT_EQ(cdt(command + "few --rows 4000 --steps 1").code, 0) << slurp("err.txt");
+  EXPECT_EQ(parse("few/run.json")["result"]["form"]["name"], "dual");
+  ASSERT_EQ(cdt(command + "sketch --form sketch --steps 1").code, 0) << slurp("err.txt");
+  EXPECT_EQ(parse("sketch/run.json")["result"]["form"]["name"], "sketch");
+}
+
 TEST_F(Training, JsonAndQuietKeepStdoutClean) {
   const Result result = cdt("train homes.csv --target price --hidden 8 --steps 3 --json -");
   EXPECT_EQ(json::parse(result.out), parse("run1/run.json"));  // the folder without --out
@@ -261,7 +280,8 @@ TEST_F(Training, TheFormIsTakenAndRecorded) {
     const Result fit = cdt("train homes.csv --goal fit --steps 3 --out fit-" + name + flags);
     EXPECT_EQ(fit.code, 0) << fit.err;
     EXPECT_EQ(form("fit-" + name)["name"], name);
-    EXPECT_EQ(form("fit-" + name)["why"].get<std::string>().find("asked for"), 0U);
+    EXPECT_THAT(form("fit-" + name)["why"].get<std::string>(),
+                HasSubstr(name == "batch" ? "one after another" : "asked for"));
     EXPECT_EQ(parse("fit-" + name + "/run.json")["settings"]["form"], name);
     const Result path = cdt("train homes.csv --ensemble 1 --steps 3 --out path-" + name + flags);
     EXPECT_EQ(path.code, 0) << path.err;
@@ -275,7 +295,7 @@ TEST_F(Training, TheFormIsTakenAndRecorded) {
   // Batches are of both goals where they are the form.
   const std::string batches = "train homes.csv --target price --hidden 4 --threads 1 --batch 30";
   EXPECT_EQ(cdt(batches + " --form batch --ensemble 1 --steps 2 --out small").code, 0);
-  EXPECT_EQ(form("small")["why"], "asked for, 30 rows at a time");
+  EXPECT_EQ(form("small")["why"], "kernels of 30 rows, one after another");
   EXPECT_EQ(parse("small/run.json")["settings"].value("goal", "predict"), "predict");
   EXPECT_EQ(cdt("train --resume small --steps 3").code, 0) << slurp("err.txt");
   expect_wrong_usage(batches + " --goal predict --out no", "not batches of 30");

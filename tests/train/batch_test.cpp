@@ -191,7 +191,7 @@ TEST(BatchForm, TheWholeObjectiveNeverEndsHigher) {
         EXPECT_NEAR(result.train_loss, loss, 1e-4 * loss);
         EXPECT_LE(loss, result.history.front().train_loss * (1 + 1e-6));
         EXPECT_EQ(result.form, "batch");
-        EXPECT_EQ(result.form_why, c10::str("asked for, ", batch, " rows at a time"));
+        EXPECT_EQ(result.form_why, c10::str("kernels of ", batch, " rows, one after another"));
       }
     }
   }
