@@ -15,7 +15,7 @@ class Workers : public test::Training {
   /// Predicted prices.
   std::vector<double> predictions(test::Text run) const {
     std::vector<double> values;
-    edited(slurp(run + "/predictions.csv"), [&](test::Row& row, int i) {
+    test::edited(slurp(run + "/predictions.csv"), [&](test::Row& row, int i) {
       if (i > 0) values.push_back(std::stod(row.at(3)));
     });
     return values;

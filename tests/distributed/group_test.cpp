@@ -173,7 +173,7 @@ TEST(Place, HasAnAddressForOthers) {
   // The machine's own name, and one that leads nowhere: never a name, which others might not know.
   char name[256] = {};
   gethostname(name, sizeof name - 1);
-  for (const std::string meeting : {std::string(name), std::string("nowhere.invalid")}) {
+  for (const std::string& meeting : {std::string(name), std::string("nowhere.invalid")}) {
     EXPECT_THAT(own_address(meeting), testing::MatchesRegex("[0-9a-f.:]+")) << meeting;
   }
 }
