@@ -56,9 +56,14 @@ TEST(Memory, StaysWithinItsBudget) {
   for (const auto& net : nets) {
     const Tensor x = test::inputs(kSamples, net, options);
     const auto cost = kernel::cost_per_sample(net.model(), x, {});
-    for (const int64_t samples : {10, 100}) {
-      SCOPED_TRACE(testing::Message() << net.name << ", some " << samples << " samples at a time");
+    using Layers = kernel::NtkOptions::Layers;
+    for (const auto& [samples, layers] :
+         {std::pair(10, Layers::kOneByOne), std::pair(100, Layers::kOneByOne),
+          std::pair(10, Layers::kTogether), std::pair(100, Layers::kTogether)}) {
+      SCOPED_TRACE(testing::Message() << net.name << ", some " << samples << " samples at a time"
+                                      << (layers == Layers::kTogether ? ", layers together" : ""));
       kernel::NtkOptions limited;
+      limited.layers = layers;
       limited.memory_bytes = samples * cost.bytes(cost.outputs.size(1), 2);
       int64_t theta = 0;
       const int64_t peak = test::peak_of([&] {
