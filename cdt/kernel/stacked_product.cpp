@@ -172,7 +172,11 @@ void add_joined_rows(const Tensor& cells, const SampleRange& a, const SampleRang
                      const GroupStack& stack, double weight, const Tensor& images) {
   const Tensor x = joined_rows(a, stack, cells.scalar_type());
   const Tensor y = same_range(a, b) ? x : joined_rows(b, stack, cells.scalar_type());
-  cells.add_(x.mm(y.t()).view(cells.sizes()));
+  if (const Tensor matrix = as_matrix(cells); matrix.defined()) {
+    matrix.addmm_(x, y.t());
+  } else {
+    cells.add_(x.mm(y.t()).view(cells.sizes()));
+  }
   if (!images.defined()) return;
   const auto k = static_cast<int64_t>(stack.size());
   const int64_t outputs = b.factors.width;
