@@ -21,7 +21,17 @@ TEST(Memory, StaysWithinItsBudget) {
   const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.1); };
   using P = const std::vector<Tensor>&;
   using X = const Tensor&;
+  std::vector<Tensor> many{p({1, 8})};
+  for (int k = 0; k < 40; ++k) many.push_back(test::parameter({8, 8}, options, 0.35));
   const std::vector<test::Network> nets{
+      {"many equal layers",
+       many,
+       [](P w, X x) {
+         Tensor h = x;
+         for (size_t k = 1; k < w.size(); ++k) h = torch::linear(h, w[k]).tanh();
+         return torch::linear(h, w[0]);
+       },
+       {8}},
       {"layers",
        {p({300, 30}), p({300}), p({300, 300}), p({300}), p({2, 300})},
        [](P w, X x) {
