@@ -33,6 +33,12 @@ def alexnet():
     return nn.Sequential(*features, nn.AdaptiveAvgPool2d(6), nn.Flatten(), nn.Linear(256 * 36, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 2))
 
 
+def resnet18():
+    from torchvision.models import resnet18 as network
+
+    return network(num_classes=2).eval()
+
+
 # name: title, peer's network, samples, bar in ms, bar against torch.func, bar of memory in GiB
 NETWORKS = {
     "mlp3": ("MLP 79-500³-1, 358 samples", lambda: dense(79, 500, 500, 500, 1), (358, 79), 1.0, 5, None),
@@ -40,6 +46,7 @@ NETWORKS = {
     "wide": ("MLP 784-1024²-10, 1000 samples", lambda: dense(784, 1024, 1024, 10), (1000, 784), 14, None, None),
     "cnn": ("CNN of PyTorch's tutorial, 100 × 3 × 32 × 32, 10 outputs", tutorial_cnn, (100, 3, 32, 32), 6, 3, None),
     "alexnet": ("AlexNet, 77 × 3 × 96 × 96, 2 outputs", alexnet, (77, 3, 96, 96), 10, 20, 2),
+    "resnet18": ("ResNet-18, 77 × 3 × 96 × 96, 2 outputs", resnet18, (77, 3, 96, 96), None, None, None),
 }
 
 
@@ -73,12 +80,17 @@ def torch_func_kernel(model, x):
     return kernel
 
 
+def repetitions_of(name, peer=False):
+    """Fewer of what takes long."""
+    return 1 if peer and name == "wide" else 8 if name == "resnet18" else REPETITIONS
+
+
 def peer(name):
     _, make, shape, *_ = NETWORKS[name]
     model, x = make().cuda(), torch.randn(*shape, device="cuda") * 0.3
     torch.cuda.reset_peak_memory_stats()
     try:
-        seconds = best_of(torch_func_kernel(model, x), REPETITIONS if name != "wide" else 1)
+        seconds = best_of(torch_func_kernel(model, x), repetitions_of(name, peer=True))
         return seconds, torch.cuda.max_memory_allocated() / GIB
     except torch.OutOfMemoryError:
         return None, None
@@ -95,12 +107,14 @@ def judge(value, bar, most=True):
 
 def kernels(build):
     print("\n| kernel | ours | bar | error | memory | `torch.func` | its memory | ratio | bar |\n|---|---|---|---|---|---|---|---|---|")
+    by_turns = []
     for name, (title, _, _, bar, ratio_bar, memory_bar) in NETWORKS.items():
-        done = subprocess.run([f"{build}/cdt_bench_kernel", str(REPETITIONS), "8", name, "cuda"], capture_output=True, text=True)
+        done = subprocess.run([f"{build}/cdt_bench_kernel", str(repetitions_of(name)), "8", name, "cuda"], capture_output=True, text=True)
         if done.returncode != 0:
             print(f"| {title} | failed: {done.stderr.strip()[-300:]} |")
             continue
-        wall, _, error, peak = (float(number) for number in done.stdout.split())
+        wall, _, error, peak, *turns = (float(number) for number in done.stdout.split())
+        by_turns.append((title, turns))
         theirs, their_memory = peer(name)
         memory = f"{peak / GIB:.2f} GiB" + (f" ({judge(peak / GIB, memory_bar)})" if memory_bar else "")
         if theirs is None:
@@ -108,6 +122,9 @@ def kernels(build):
         else:
             beside = f"{1e3 * theirs:.2f} ms | {their_memory:.2f} GiB | {theirs / wall:.1f} | {judge(theirs / wall, ratio_bar, most=False)}"
         print(f"| {title} | {1e3 * wall:.3f} ms | {judge(1e3 * wall, bar)} | {error:.1e} | {memory} | {beside} |", flush=True)
+    print("\n| by turns | replayed: layers together | one by one | asked for: layers together | one by one |\n|---|---|---|---|---|")
+    for title, turns in by_turns:
+        print(f"| {title} | {' | '.join(f'{1e3 * seconds:.3f} ms' for seconds in turns)} |")
 
 
 def eager_step(make, shape, outputs):

@@ -3,10 +3,13 @@
 //
 //   cdt_bench_kernel [REPETITIONS [THREADS [NETWORK [DEVICE]]]]
 //
-// Of a named network also the relative error against float64 and the peak memory of a GPU in bytes.
+// Of a named network also the relative error against float64, the peak memory of a GPU in bytes
+// and, all by turns, the seconds with products of layers together and one by one; on a GPU
+// replayed, then asked for operation by operation.
 #include <cdt/core/memory.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/conv_net.h>
+#include <cdt/nn/resnet.h>
 #include <torch/cuda.h>
 #include <torch/torch.h>
 
@@ -17,6 +20,7 @@
 #include <ctime>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -61,7 +65,12 @@ Problem problem_of(const std::string& name) {
     return {cdt::nn::ConvNet(cdt::nn::alexnet_options({3, 96, 96}, 2), 1),
             torch::randn({77, 3, 96, 96})};
   }
-  throw std::invalid_argument("expected mlp3, mlp1, wide, cnn or alexnet, but came " + name);
+  if (name == "resnet18") {
+    return {cdt::nn::ResNet18(cdt::nn::resnet18_options({3, 96, 96}, 2), 1),
+            torch::randn({77, 3, 96, 96})};
+  }
+  throw std::invalid_argument("expected mlp3, mlp1, wide, cnn, alexnet or resnet18, but came " +
+                              name);
 }
 
 void wait_for(const torch::Device& device) {
@@ -77,34 +86,70 @@ double error_of(const std::string& name, Problem& problem, const Tensor& theta) 
   return ((theta - exact).norm() / exact.norm()).item<double>();
 }
 
-int run(int argc, char** argv) {
-  const int repetitions = argc > 1 ? std::atoi(argv[1]) : 20;
-  torch::set_num_threads(argc > 2 ? std::atoi(argv[2]) : 1);
-  const std::string name = argc > 3 ? argv[3] : "mlp3";
-  const torch::Device device(argc > 4 ? argv[4] : "cpu");
-  Problem problem = problem_of(name);
-  problem.move_to(device, torch::kFloat32);
+constexpr int kWarmUp = 5;  // on a GPU the fourth kernel is recorded
+
+/// A way to make the kernel of one network again and again.
+struct Way {
+  Problem problem;
   cdt::kernel::NtkOptions options;
-  options.replay = cdt::kernel::NtkOptions::Replay::kPromised;
-  double wall = 1e9, processor = 1e9;
+  double wall = 1e9;
+  double processor = 1e9;
+  int made = 0;
   Tensor theta;
-  constexpr int kWarmUp = 5;  // on a GPU the fourth one is recorded
-  for (int k = 0; k < repetitions + kWarmUp; ++k) {
+
+  void make() {
+    const torch::Device device = problem.x.device();
     wait_for(device);
     const auto start = std::chrono::steady_clock::now();
     const std::clock_t ticks = std::clock();
     theta = cdt::kernel::empirical_ntk(problem.model, problem.x, options).theta;
     wait_for(device);
-    if (k < kWarmUp) continue;
-    const double used = static_cast<double>(std::clock() - ticks) / CLOCKS_PER_SEC;
+    if (made++ < kWarmUp) return;
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     wall = std::min(wall, taken.count());
-    processor = std::min(processor, used);
+    processor = std::min(processor, static_cast<double>(std::clock() - ticks) / CLOCKS_PER_SEC);
   }
-  std::printf("%.6f %.6f", wall, processor);
+};
+
+Way way_of(const std::string& name, torch::Device device) {
+  Way way{problem_of(name), {}};
+  way.problem.move_to(device, torch::kFloat32);
+  way.options.replay = cdt::kernel::NtkOptions::Replay::kPromised;
+  return way;
+}
+
+void print_turns(const std::string& name, torch::Device device, int repetitions) {
+  using Options = cdt::kernel::NtkOptions;
+  std::vector<Options::Replay> replays{Options::Replay::kPromised};
+  if (device.is_cuda()) replays.push_back(Options::Replay::kNever);
+  std::vector<Way> ways;
+  for (const auto replay : replays) {
+    for (const auto layers : {Options::Layers::kTogether, Options::Layers::kOneByOne}) {
+      ways.push_back(way_of(name, device));
+      ways.back().options.replay = replay;
+      ways.back().options.layers = layers;
+    }
+  }
+  for (int k = 0; k < repetitions + kWarmUp; ++k) {  // whatever each of them leaves to the next
+    for (Way& way : ways) way.make();
+    std::reverse(ways.begin(), ways.end());
+  }
+  if ((repetitions + kWarmUp) % 2 == 1) std::reverse(ways.begin(), ways.end());
+  for (const Way& way : ways) std::printf(" %.6f", device.is_cuda() ? way.wall : way.processor);
+}
+
+int run(int argc, char** argv) {
+  const int repetitions = argc > 1 ? std::atoi(argv[1]) : 20;
+  torch::set_num_threads(argc > 2 ? std::atoi(argv[2]) : 1);
+  const std::string name = argc > 3 ? argv[3] : "mlp3";
+  const torch::Device device(argc > 4 ? argv[4] : "cpu");
+  Way way = way_of(name, device);
+  for (int k = 0; k < repetitions + kWarmUp; ++k) way.make();
+  std::printf("%.6f %.6f", way.wall, way.processor);
   if (argc > 3) {
     const int64_t peak = cdt::peak_memory_of(device);
-    std::printf(" %.3e %lld", error_of(name, problem, theta), static_cast<long long>(peak));
+    std::printf(" %.3e %lld", error_of(name, way.problem, way.theta), static_cast<long long>(peak));
+    print_turns(name, device, repetitions);
   }
   std::printf("\n");
   return 0;

@@ -97,8 +97,8 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
   }
 }
 
-/// The cells as a matrix [ni·c, nj·c′]; undefined where they have no such view, being some outputs
-/// of several samples.
+}  // namespace
+
 Tensor as_matrix(const Tensor& cells) {
   const auto joined = [&](int64_t d) {
     return cells.size(d) == 1 || cells.stride(d) == cells.size(d + 1) * cells.stride(d + 1);
@@ -106,8 +106,6 @@ Tensor as_matrix(const Tensor& cells) {
   if (!joined(0) || !joined(2)) return {};
   return cells.view({cells.size(0) * cells.size(1), cells.size(2) * cells.size(3)});
 }
-
-}  // namespace
 
 void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b, size_t g,
                  double weight, int64_t slice, const Tensor& image) {

@@ -14,6 +14,10 @@ struct SampleRange {
   int64_t count = 0;
 };
 
+/// The cells as a matrix [ni·c, nj·c′]; undefined where they have no such view, being some outputs
+/// of several samples.
+torch::Tensor as_matrix(const torch::Tensor& cells);
+
 /// Adds the product of the rows of `a` and `b` that belong to group g of the parameters to `cells`
 /// [a.count, c, b.count, c′], c and c′ being the outputs of the blocks, and weight·(Θ_g v_b) to
 /// `image`, a vector of all rows of a's block, unless that is undefined. Of the product of a range

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace cdt::kernel {
@@ -82,7 +83,8 @@ class Factorizer {
   void probe();
   void find_samples(const std::vector<Tensor>& gradients, const Tensor& excess);
   void chain_computed(GroupBuilder& build) const;
-  std::vector<FactorGroup> rule_groups(bool checked);
+  std::vector<FactorGroup> rule_groups();
+  void add_traces(std::vector<FactorGroup>& groups);
   void add_jacobian_group(Factors& factors) const;
 
   const Model& model_;
@@ -263,14 +265,8 @@ void Factorizer::probe() {
     seed.narrow(1, options_.first_output, width_).copy_(probe_);
   }
   const auto gradients = gradients_at(edges, recording_.outputs, seed, Graph::kKept);
-  std::vector<Tensor> excess;
-  for (size_t k = 0; k < live_.size(); ++k) {
-    excess.push_back(gradients[k].defined()
-                         ? live_[k].excess(probe_, gradients[k], tol::self_check(model_.dtype()))
-                         : torch::zeros({samples_}, seed.options()));
-  }
   if (!live_.empty()) {
-    const Tensor all = torch::stack(excess);
+    const Tensor all = excess_of(live_, probe_, gradients, tol::self_check(model_.dtype()));
     if (options_.sample_dimensions) {
       checks_.add({all.amax()}, [](const double* largest) {
         if (!(*largest <= 0)) throw StalePlan();
@@ -302,7 +298,8 @@ void Factorizer::find_samples(const std::vector<Tensor>& gradients, const Tensor
       if (found) break;
       if (dimension == live.sample_dimension) continue;
       live.lay_along(dimension);
-      const Tensor there = live.excess(probe_, gradients[k], tol::self_check(model_.dtype()));
+      const Tensor there =
+          excess_of({live}, probe_, {gradients[k]}, tol::self_check(model_.dtype()));
       found = there.amax().item<double>() <= 0;
     }
     if (!found) send_to_jacobian(*live.site, "the gradient at its layer mixes samples");
@@ -340,7 +337,7 @@ void Factorizer::chain_computed(GroupBuilder& build) const {
   }
 }
 
-std::vector<FactorGroup> Factorizer::rule_groups(bool checked) {
+std::vector<FactorGroup> Factorizer::rule_groups() {
   const std::set<size_t> as_rows = weights_as_rows();
   std::vector<GroupBuilder::Info> parameters(coverage_.size());
   for (size_t p = 0; p < parameters.size(); ++p) {
@@ -364,7 +361,7 @@ std::vector<FactorGroup> Factorizer::rule_groups(bool checked) {
   }
   build.gradient = Tensor();
   chain_computed(build);
-  auto groups = build.take(checked);
+  auto groups = build.take();
   // What is to come from rules must be in a group, once: groups are what the self-check sees.
   std::vector<int64_t> times(model_.parameters().size(), 0);
   for (const FactorGroup& group : groups) {
@@ -374,6 +371,15 @@ std::vector<FactorGroup> Factorizer::rule_groups(bool checked) {
     if (by_rule(p) && times[p] != 1) throw RefutedRule{{p}};
   }
   return groups;
+}
+
+/// Scales of the checks, which alone wait for them.
+void Factorizer::add_traces(std::vector<FactorGroup>& groups) {
+  const auto traced = std::make_shared<std::vector<FactorGroup>>(groups);
+  checks_.beside(model_.device(), [traced] {
+    for (FactorGroup& group : *traced) group.trace = trace_bound(group);
+  });
+  groups = *traced;
 }
 
 /// Everything that no rule covers.
@@ -412,7 +418,8 @@ Factors Factorizer::run() {
       factors.sample_dimensions->push_back(live.sample_dimension);
     }
   }
-  factors.groups = rule_groups(checked);
+  factors.groups = rule_groups();
+  if (checked) add_traces(factors.groups);
   live_.clear();
   recording_.sites.clear();
   coverage_.resize(model_.parameters().size());

@@ -69,11 +69,10 @@ Tensor GroupBuilder::take_rows(size_t parameter) {
   return rows;
 }
 
-std::vector<FactorGroup> GroupBuilder::take(bool with_traces) {
+std::vector<FactorGroup> GroupBuilder::take() {
   std::vector<FactorGroup> result;
   for (auto& [parameter, group] : groups_) {
     if (group.rows.defined() || parameters_[parameter].as_rows) make_rows(group);
-    if (with_traces) group.trace = trace_bound(group);
     result.push_back(std::move(group));
   }
   groups_.clear();

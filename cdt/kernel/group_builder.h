@@ -42,7 +42,7 @@ class GroupBuilder : public FactorBuilder {
   /// J of a parameter as rows, taken out of here; undefined if nothing was added.
   torch::Tensor take_rows(size_t parameter);
   /// All that is there, by their first parameter: the same order in every block.
-  std::vector<FactorGroup> take(bool with_traces);
+  std::vector<FactorGroup> take();
 
  private:
   const Info& of(const ParameterUse& use) const { return parameters_[use.parameter]; }

@@ -31,20 +31,29 @@ void LiveSite::lay_along(int64_t dimension) {
   sample_dimension = dimension;
 }
 
-Tensor LiveSite::excess(const Tensor& v, const Tensor& under_v, double tolerance) const {
-  const int64_t samples = gradient.size(0);
-  const int64_t width = gradient.size(1);
-  const Tensor parts = gradient.reshape({samples, width, -1});
+Tensor excess_of(const std::vector<LiveSite>& sites, const Tensor& v,
+                 const std::vector<Tensor>& under_v, double tolerance) {
+  const int64_t samples = v.size(0);
+  const int64_t width = v.size(1);
   const Tensor weights = v.view({samples, 1, width});
-  const Tensor promised = width == 1 ? parts * weights : torch::bmm(weights, parts);
-  const Tensor actual =
-      by_sample(under_v.reshape(site->output_shape).unsqueeze(0), sample_dimension, samples);
-  const Tensor largest_part =
-      (largest_of_each(parts.flatten(0, 1)).view({samples, width}) * v.view({samples, width}).abs())
-          .amax(1);
   // Sample by sample, each against its own size: a large one must not hide the others.
-  return largest_of_each(promised - actual.reshape(promised.sizes()))
-      .sub_(largest_part, tolerance * static_cast<double>(width));
+  std::vector<Tensor> gaps, sizes;
+  for (size_t k = 0; k < sites.size(); ++k) {
+    const LiveSite& live = sites[k];
+    const Tensor parts = live.gradient.reshape({samples, width, -1});
+    sizes.push_back(largest_of_each(parts.flatten(0, 1)));
+    if (!under_v[k].defined()) {
+      gaps.push_back(torch::zeros({samples}, v.options()));
+      continue;
+    }
+    const Tensor actual = by_sample(under_v[k].reshape(live.site->output_shape).unsqueeze(0),
+                                    live.sample_dimension, samples)
+                              .reshape({samples, 1, -1});
+    gaps.push_back(largest_of_each(width == 1 ? torch::addcmul(actual, parts, weights, -1)
+                                              : torch::baddbmm(actual, weights, parts, 1, -1)));
+  }
+  const Tensor largest_parts = (torch::stack(sizes).view({-1, samples, width}) * v.abs()).amax(2);
+  return torch::stack(gaps).sub_(largest_parts, tolerance * static_cast<double>(width));
 }
 
 }  // namespace cdt::kernel

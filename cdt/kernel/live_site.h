@@ -3,6 +3,8 @@
 
 #include <cdt/kernel/rule.h>
 
+#include <vector>
+
 namespace cdt::kernel {
 
 /// The dimensions of h along which its samples may lie: the first one, T rows of each ([b·T, …]),
@@ -19,12 +21,12 @@ struct LiveSite {
 
   /// Takes the samples to lie along another dimension of h.
   void lay_along(int64_t dimension);
-
-  /// How far the gradient at h under the weights v [b, c] is from Σ_c v_ic G_ic beyond what
-  /// rounding explains, sample by sample [b]: not above zero if the rows of G belong to the
-  /// samples.
-  torch::Tensor excess(const torch::Tensor& v, const torch::Tensor& under_v,
-                       double tolerance) const;
 };
+
+/// How far the gradient at h under the weights v [b, c] is from Σ_c v_ic G_ic beyond what rounding
+/// explains, for all sites, sample by sample [sites, b]: not above zero if the rows of G belong to
+/// the samples. A gradient that is undefined is zero.
+torch::Tensor excess_of(const std::vector<LiveSite>& sites, const torch::Tensor& v,
+                        const std::vector<torch::Tensor>& under_v, double tolerance);
 
 }  // namespace cdt::kernel

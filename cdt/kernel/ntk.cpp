@@ -4,6 +4,7 @@
 #include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/recorded_kernel.h>
+#include <cdt/kernel/stacked_product.h>
 #include <cdt/kernel/tiling.h>
 
 #include <algorithm>
@@ -43,9 +44,9 @@ class Assembler {
   void allocate(int64_t rows, int64_t columns);
   Tensor cells(const Block& rows, const Block& columns) const;
   Tensor images_of(const Factors& factors) const;
-  Tensor image_of(const Tensor& images, size_t g) const;
-  void add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
-                     const Tensor& image);
+  std::vector<GroupStack> stacks_for(const Factors& factors) const;
+  void add_symmetric(const Tensor& cells, const SampleRange& samples, const GroupStack& stack,
+                     const Tensor& images);
   Ntk result(const std::vector<Tensor>& outputs);
   Ntk finish(const std::vector<Tensor>& outputs);
   std::vector<Tensor> add_blocks(const Tensor& x, const std::vector<Block>& blocks);
@@ -92,22 +93,37 @@ Tensor Assembler::cells(const Block& rows, const Block& columns) const {
       .narrow(3, columns.first_output, columns.outputs);
 }
 
-/// Room for Θ_g v, for each group of parameters; none without a check.
+/// Room for Θ_g v, for each group of parameters, stack by stack; none without a check.
 Tensor Assembler::images_of(const Factors& factors) const {
   if (!factors.probe.defined()) return {};
   return torch::zeros({static_cast<int64_t>(factors.groups.size()), factors.probe.size(0)},
                       factors.probe.options());
 }
 
-Tensor Assembler::image_of(const Tensor& images, size_t g) const {
-  return images.defined() ? images[static_cast<int64_t>(g)] : Tensor();
+std::vector<GroupStack> Assembler::stacks_for(const Factors& factors) const {
+  using Layers = NtkOptions::Layers;
+  const bool together =
+      options_.layers == Layers::kAuto ? theta_.is_cuda() : options_.layers == Layers::kTogether;
+  return together ? stacks_of(factors) : single_stacks(factors);
 }
 
-void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, size_t g,
-                              const Tensor& image) {
+/// Calls `add(stack, its images)`.
+template <class Add>
+void for_stacks(const std::vector<GroupStack>& stacks, const Tensor& images, const Add& add) {
+  int64_t place = 0;
+  for (const GroupStack& stack : stacks) {
+    const auto count = static_cast<int64_t>(stack.size());
+    add(stack, images.defined() ? images.narrow(0, place, count) : Tensor());
+    place += count;
+  }
+}
+
+void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples,
+                              const GroupStack& stack, const Tensor& images) {
   const int64_t count = samples.count;
-  if (count == 1 || count * rows_of_a_sample(samples.factors, g) <= tiling_.whole_rows) {
-    add_product(cells, samples, samples, g, 1.0, slice_, image);
+  if (count == 1 ||
+      count * rows_of_a_sample(samples.factors, stack.front()) <= tiling_.whole_rows) {
+    add_products(cells, samples, samples, stack, 1.0, slice_, images);
     return;
   }
   const int64_t half = count / 2;
@@ -115,9 +131,9 @@ void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples, s
   const SampleRange first{samples.factors, samples.first, half};
   const SampleRange second{samples.factors, samples.first + half, rest};
   const Tensor upper = cells.narrow(0, 0, half);
-  add_symmetric(upper.narrow(2, 0, half), first, g, image);
-  add_product(upper.narrow(2, half, rest), first, second, g, 2.0, slice_, image);
-  add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, g, image);
+  add_symmetric(upper.narrow(2, 0, half), first, stack, images);
+  add_products(upper.narrow(2, half, rest), first, second, stack, 2.0, slice_, images);
+  add_symmetric(cells.narrow(0, half, rest).narrow(2, half, rest), second, stack, images);
 }
 
 Ntk Assembler::result(const std::vector<Tensor>& outputs) {
@@ -166,11 +182,11 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
     Factors a = source_.factors_of(x, blocks[i]);
     if (blocks[i].first_output == 0) outputs.push_back(a.outputs);
     Tensor images = images_of(a);
-    const size_t groups = a.groups.size();
-    for (size_t g = 0; g < groups; ++g) {
-      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, g, image_of(images, g));
-    }
-    source_.check(a, a, images);
+    const std::vector<GroupStack> stacks = stacks_for(a);
+    for_stacks(stacks, images, [&](const GroupStack& stack, const Tensor& of_stack) {
+      add_symmetric(cells(blocks[i], blocks[i]), {a, 0, a.samples}, stack, of_stack);
+    });
+    source_.check(a, a, by_group(images, stacks));
     if (total > 1) source_.settle();
     report(++done, total);
     for (size_t j = i + 1; j < blocks.size(); ++j) {
@@ -178,11 +194,10 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
       source_.require_same_groups(a, b);
       images = images_of(a);
       const Tensor found = cells(blocks[i], blocks[j]);
-      for (size_t g = 0; g < groups; ++g) {
-        add_product(found, {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    image_of(images, g));
-      }
-      source_.check(a, b, images);
+      for_stacks(stacks, images, [&](const GroupStack& stack, const Tensor& of_stack) {
+        add_products(found, {a, 0, a.samples}, {b, 0, b.samples}, stack, 1.0, slice_, of_stack);
+      });
+      source_.check(a, b, by_group(images, stacks));
       source_.settle();
       // Other outputs of the same samples: such a block lies on both sides of the diagonal.
       if (blocks[i].first == blocks[j].first) {
@@ -207,16 +222,17 @@ Ntk Assembler::rectangular(const Tensor& x, const Tensor& x_prime) {
   allocate(x.size(0), x_prime.size(0));
   for (const Block& row : rows) {
     const Factors a = source_.factors_of(x, row);
+    const std::vector<GroupStack> stacks = stacks_for(a);
     if (row.first_output == 0) outputs.push_back(a.outputs);
     for (const Block& column : columns) {
       const Factors b = source_.factors_of(x_prime, column);
       source_.require_same_groups(a, b);
       const Tensor images = images_of(a);
-      for (size_t g = 0; g < a.groups.size(); ++g) {
-        add_product(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, g, 1.0, slice_,
-                    image_of(images, g));
-      }
-      source_.check(a, b, images);
+      for_stacks(stacks, images, [&](const GroupStack& stack, const Tensor& of_stack) {
+        add_products(cells(row, column), {a, 0, a.samples}, {b, 0, b.samples}, stack, 1.0, slice_,
+                     of_stack);
+      });
+      source_.check(a, b, by_group(images, stacks));
       if (total > 1) source_.settle();
       report(++done, total);
     }

@@ -46,6 +46,12 @@ struct NtkOptions {
   enum class Replay { kNever, kChecked, kPromised };
   Replay replay = Replay::kNever;
 
+  /// Whether products of layers of equal widths are made as one, by factors that are stacked.
+  /// kAuto: on a GPU, where small products take longer to begin than to compute. Θ is the same to
+  /// rounding.
+  enum class Layers { kAuto, kOneByOne, kTogether };
+  Layers layers = Layers::kAuto;
+
   /// Called after each pair of blocks, with the pairs done and their number.
   std::function<void(int64_t done, int64_t total)> progress;
 };

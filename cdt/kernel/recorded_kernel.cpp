@@ -56,6 +56,7 @@ RecordedKernel::RecordedKernel(const Model& model, const Tensor& x, const NtkOpt
 bool RecordedKernel::fits(const Model& model, const Tensor& x, const NtkOptions& options) const {
   return key_of(model, x, options) == key_of(model_, x_, options_) &&
          options.seed == options_.seed && options.replay == options_.replay &&
+         options.layers == options_.layers &&
          std::ranges::equal(model.parameters(), parameters_, same_place);
 }
 

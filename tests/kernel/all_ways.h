@@ -1,4 +1,4 @@
-/// rules = Jacobian = operator = brute force, on one network.
+/// rules (layer by layer, and together) = Jacobian = operator = brute force, on one network.
 #pragma once
 
 #include <cdt/kernel/gram.h>
@@ -80,6 +80,14 @@ inline void expect_all_ways_agree(const Network& net, const torch::TensorOptions
     }
     // The self-check is a net to fall into, not a way to decide.
     EXPECT_THAT(parameter.reason, testing::Not(testing::HasSubstr("self-check")));
+  }
+
+  using Layers = kernel::NtkOptions::Layers;
+  for (const Layers layers : {Layers::kOneByOne, Layers::kTogether}) {
+    kernel::NtkOptions products;
+    products.layers = layers;
+    EXPECT_LE(relative_error(kernel::empirical_ntk(net.model(), x, products).theta, expected),
+              tolerance);
   }
 
   kernel::NtkOptions rows;

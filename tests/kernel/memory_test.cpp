@@ -21,7 +21,17 @@ TEST(Memory, StaysWithinItsBudget) {
   const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.1); };
   using P = const std::vector<Tensor>&;
   using X = const Tensor&;
+  std::vector<Tensor> many{p({1, 8})};
+  for (int k = 0; k < 40; ++k) many.push_back(test::parameter({8, 8}, options, 0.35));
   const std::vector<test::Network> nets{
+      {"many equal layers",
+       many,
+       [](P w, X x) {
+         Tensor h = x;
+         for (size_t k = 1; k < w.size(); ++k) h = torch::linear(h, w[k]).tanh();
+         return torch::linear(h, w[0]);
+       },
+       {8}},
       {"layers",
        {p({300, 30}), p({300}), p({300, 300}), p({300}), p({2, 300})},
        [](P w, X x) {
@@ -56,9 +66,14 @@ TEST(Memory, StaysWithinItsBudget) {
   for (const auto& net : nets) {
     const Tensor x = test::inputs(kSamples, net, options);
     const auto cost = kernel::cost_per_sample(net.model(), x, {});
-    for (const int64_t samples : {10, 100}) {
-      SCOPED_TRACE(testing::Message() << net.name << ", some " << samples << " samples at a time");
+    using Layers = kernel::NtkOptions::Layers;
+    for (const auto& [samples, layers] :
+         {std::pair(10, Layers::kOneByOne), std::pair(100, Layers::kOneByOne),
+          std::pair(10, Layers::kTogether), std::pair(100, Layers::kTogether)}) {
+      SCOPED_TRACE(testing::Message() << net.name << ", some " << samples << " samples at a time"
+                                      << (layers == Layers::kTogether ? ", layers together" : ""));
       kernel::NtkOptions limited;
+      limited.layers = layers;
       limited.memory_bytes = samples * cost.bytes(cost.outputs.size(1), 2);
       int64_t theta = 0;
       const int64_t peak = test::peak_of([&] {

@@ -59,6 +59,10 @@ TEST(Overhead, TheSecondKernelOfAShapeReadsItsChecksAloneAndRecordsNoSamplesForI
     EXPECT_EQ(passes, 2);
     EXPECT_EQ(reads, 0);  // the checks are read as one tensor
     EXPECT_TRUE(torch::equal(first, second));
+    kernel::NtkOptions together;
+    together.layers = kernel::NtkOptions::Layers::kTogether;
+    empirical_ntk(model, x, together);
+    EXPECT_EQ(reads, 0);
     x.sum().item<double>();
     EXPECT_EQ(reads, 1);
   }

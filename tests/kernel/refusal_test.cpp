@@ -174,13 +174,17 @@ TEST(Refusal, ARuleThatTheSelfCheckRefutesIsReplaced) {
   const auto net = hooked([](const Tensor& gradient) { return 3 * gradient; });
   const Tensor x = test::inputs(7, net, kDouble);
   const Tensor J = test::brute_force_jacobian(net, x);
-  const auto ntk = empirical_ntk(net.model(), x);
-  EXPECT_LE(relative_error(ntk.theta, J.mm(J.t())), test::tol::kKernel64);
-  EXPECT_EQ(ntk.coverage[0].coverage, Coverage::kJacobian);
-  EXPECT_THAT(ntk.coverage[0].reason, HasSubstr("failed the self-check"));
-  EXPECT_EQ(ntk.coverage[1].coverage, Coverage::kRule);
-  EXPECT_GE(ntk.self_check, 0);  // on some CPUs both sums round alike
-  EXPECT_LE(ntk.self_check, test::tol::kKernel64);
+  for (const auto layers : {NtkOptions::Layers::kOneByOne, NtkOptions::Layers::kTogether}) {
+    NtkOptions options;
+    options.layers = layers;
+    const auto ntk = empirical_ntk(net.model(), x, options);
+    EXPECT_LE(relative_error(ntk.theta, J.mm(J.t())), test::tol::kKernel64);
+    EXPECT_EQ(ntk.coverage[0].coverage, Coverage::kJacobian);
+    EXPECT_THAT(ntk.coverage[0].reason, HasSubstr("failed the self-check"));
+    EXPECT_EQ(ntk.coverage[1].coverage, Coverage::kRule);
+    EXPECT_GE(ntk.self_check, 0);  // on some CPUs both sums round alike
+    EXPECT_LE(ntk.self_check, test::tol::kKernel64);
+  }
 }
 
 TEST(Refusal, AKernelThatFailsItsSelfCheckIsAnError) {
