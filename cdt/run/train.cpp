@@ -318,9 +318,8 @@ class Session {
         fmt::format("a kernel of {} rows would take long at each step; ", problem.data.y.numel());
     if (study::takes_form(problem, training)) {
       training.most_modes = 0;
-      call(hooks_.on_note, words + fmt::format("steps are taken from all {} rows by a form "
-                                               "(--form)",
-                                               rows));
+      call(hooks_.on_note,
+           words + fmt::format("steps are taken from all {} rows, by a form", rows));
     } else {
       call(hooks_.on_note,
            words + fmt::format("training by batches of {} samples", training.batch));

@@ -187,7 +187,7 @@ TEST_F(Classes, EveryFormFitsThem) {
   write("many.csv", fruit(400));
   const Result large = train("--goal fit --steps 2 --memory 1 --out large", "many.csv");
   ASSERT_EQ(large.code, 0) << large.err;
-  EXPECT_THAT(large.err, HasSubstr("steps are taken from all 280 rows by a form"));
+  EXPECT_THAT(large.err, HasSubstr("steps are taken from all 280 rows, by a form"));
   EXPECT_EQ(result_of("large")["form"]["name"], "primal");
   EXPECT_THAT(result_of("large")["form"]["why"].get<std::string>(), HasSubstr("840 residuals"));
   EXPECT_EQ(cdt("train --resume large --steps 3").code, 0) << slurp("err.txt");
