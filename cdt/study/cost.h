@@ -21,8 +21,8 @@ KernelCost kernel_cost(const Problem& problem, int64_t samples);
 /// In words: "some 40 s and 1.6 GB".
 std::string to_text(const KernelCost& cost);
 
-/// Whether the kernel of all samples, if the method linearizes, takes at most 5 s at each step (30 s
-/// if there is but one), and no more memory than `training` allows.
+/// Whether the kernel of all samples, if the method linearizes, takes at most 5 s at each step (30
+/// s if there is but one), and no more memory than `training` allows.
 bool kernel_fits(const Problem& problem, const train::TrainOptions& training);
 
 /// Whether a run of the form auto solves its steps by another, since its kernel does not fit: on
