@@ -224,7 +224,8 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   add_columns(app, "--keep", data.keep,
               "columns to learn from, even if they look like identifiers or are constant");
   app.add_option("--sample-weights", data.sample_weights,
-                 "column with positive weights of the samples in the controller's Q; no feature. "
+                 "column with positive weights of the samples in the controller's Q, or in what "
+                 "a --form solves; no feature. "
                  "With --goal predict also in scales and validation, and 0 leaves a row out")
       ->type_name("COLUMN");
 }
@@ -345,18 +346,21 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
   add_named(
       app, "--form", training.form, train::parse_form,
       {"auto", "dual", "primal", "free", "sketch", "batch"},
-      "how a step is solved, of --goal predict and of guarded runs without a rate: by the "
-      "kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those "
+      "how a step is solved, of --goal predict and of guarded runs without a rate, for numbers "
+      "and classes, with weights or without: by the kernel of all rows, the Gram matrix of the "
+      "parameters, conjugate gradients, those "
       "steered by the kernel of some rows, or kernels of batches with a momentum (--batch); "
       "auto counts operations and memory, and takes one of the first four, or batches to predict "
-      "numbers of many rows on a CPU");
+      "numbers of many rows on a CPU; guarded runs on classes, or with weights, have a controller "
+      "instead while rows are few");
   app.add_option("--weight-decay", training.weight_decay, "adds ½·decay·‖θ‖² to the objective")
       ->check(non_negative())
       ->capture_default_str();
   app.add_option(
          "--batch", training.batch,
          "samples a step; 0 takes all (default: all where a linearization takes seconds, "
-         "else so many that it takes one; 500 outputs by --form batch, all by the other forms)")
+         "else so many that it takes one; 500 residuals by --form batch, all by the other forms, "
+         "of which guarded runs on many classes, or with weights, take one)")
       ->check(non_negative());
   app.add_flag("--reshuffle", training.reshuffle,
                "new batches each epoch; otherwise they recur, and their controllers are kept");

@@ -264,22 +264,7 @@ class Session {
       call(hooks_.on_note, note);
     }
     if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
-      run_.training.batch = study::usual_batch(problem, run_.training);
-      train::TrainOptions formless = run_.training;
-      formless.form = train::Form::kAuto;
-      const bool solved =
-          run_.training.form != train::Form::kAuto && run_.training.form != train::Form::kBatch;
-      if (solved && study::usual_batch(problem, formless) > 0) {
-        call(hooks_.on_note,
-             fmt::format("form {}: each step is taken from all {} rows (--batch decides)",
-                         train::to_string(run_.training.form), problem.data.x.size(0)));
-      }
-      if (run_.training.batch > 0 && run_.training.form != train::Form::kBatch) {
-        call(hooks_.on_note,
-             fmt::format("a kernel of {} rows would take long at each step; training by batches of "
-                         "{} samples (--batch decides)",
-                         problem.data.y.numel(), run_.training.batch));
-      }
+      choose_batch();
     }
     if (ends_on_a_plateau()) {
       const int64_t rows = problem.data.x.size(0), batch = run_.training.batch;
@@ -319,6 +304,33 @@ class Session {
     static_cast<void>(to_json(record));  // what it cannot hold shows before anything is written
     require_same_everywhere();
     run_.problem.data.ranks = options_.ranks;
+  }
+
+  /// Samples a step, or the form of steps from all of them.
+  void choose_batch() {
+    const study::Problem& problem = run_.problem;
+    train::TrainOptions& training = run_.training;
+    training.batch = study::usual_batch(problem, training);
+    if (training.form == train::Form::kBatch || study::kernel_fits(problem, training)) return;
+    const int64_t rows = problem.data.x.size(0);
+    if (training.form != train::Form::kAuto) {
+      call(hooks_.on_note,
+           fmt::format("form {}: each step is taken from all {} rows (--batch decides)",
+                       train::to_string(training.form), rows));
+      return;
+    }
+    const std::string words =
+        fmt::format("a kernel of {} rows would take long at each step; ", problem.data.y.numel());
+    if (study::takes_form(problem, training)) {
+      training.most_modes = 0;
+      call(hooks_.on_note,
+           words +
+               fmt::format("steps are taken from all {} rows, by a form (--batch decides)", rows));
+    } else {
+      call(hooks_.on_note,
+           words +
+               fmt::format("training by batches of {} samples (--batch decides)", training.batch));
+    }
   }
 
   /// A guarded run that finds its own rate takes steps as long as they can be: if some dozen of

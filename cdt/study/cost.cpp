@@ -1,6 +1,7 @@
 #include <cdt/core/format.h>
 #include <cdt/study/cost.h>
 #include <cdt/train/batches.h>
+#include <cdt/train/residuals.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,6 +45,23 @@ int64_t most_samples(const Problem& problem, const Fits& fits) {
   return low;
 }
 
+/// Numbers without weights.
+bool is_plain(const Problem& problem, const train::TrainOptions& training) {
+  return dynamics::is_quadratic(training.loss) && !problem.data.sample_weights.defined() &&
+         !problem.data.output_weights.defined();
+}
+
+/// Whether a kernel that costs this much is computed in its share of the time, and in the memory.
+bool fits(const KernelCost& cost, const Problem& problem, const train::TrainOptions& training,
+          double share) {
+  const bool guarded = training.method == train::Method::kGuarded;
+  const bool factors = guarded && !training.learning_rate && is_plain(problem, training);
+  const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;
+  const double seconds =
+      cost.kernel_seconds + (factors ? cost.factor_seconds : cost.spectrum_seconds);
+  return seconds <= share * limit && cost.bytes <= training.memory_bytes;
+}
+
 }  // namespace
 
 KernelCost kernel_cost(const Problem& problem, int64_t samples) {
@@ -75,22 +93,26 @@ std::string to_text(const KernelCost& cost) {
   return fmt::format("some {} and {:.2g} GB", time, static_cast<double>(cost.bytes) * 1e-9);
 }
 
+bool kernel_fits(const Problem& problem, const train::TrainOptions& training) {
+  return !train::is_controlled(training.method) ||
+         fits(kernel_cost(problem, problem.data.x.size(0)), problem, training, 1);
+}
+
+bool takes_form(const Problem& problem, const train::TrainOptions& training) {
+  return training.form == train::Form::kAuto && train::only_arrives(training) &&
+         !is_plain(problem, training) && !kernel_fits(problem, training);
+}
+
 int64_t usual_batch(const Problem& problem, const train::TrainOptions& training) {
-  if (!train::is_controlled(training.method)) return 0;
-  if (training.form == train::Form::kBatch) {
-    return train::batch_rows(0, problem.data.x.size(0), problem.data.y.size(1));
+  if (training.form == train::Form::kBatch && train::is_controlled(training.method)) {
+    const int64_t per_sample = train::residuals_per_sample(training.loss, problem.data.y.size(1));
+    return train::batch_rows(0, problem.data.x.size(0), per_sample);
   }
   if (training.form != train::Form::kAuto) return 0;  // of all rows, whatever they are solved by
-  const bool guarded = training.method == train::Method::kGuarded;
-  const bool factors = guarded && !training.learning_rate && dynamics::is_quadratic(training.loss);
-  const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;
-  const auto fits = [&](const KernelCost& cost, double share) {
-    const double seconds =
-        cost.kernel_seconds + (factors ? cost.factor_seconds : cost.spectrum_seconds);
-    return seconds <= share * limit && cost.bytes <= training.memory_bytes;
-  };
-  if (fits(kernel_cost(problem, problem.data.x.size(0)), 1)) return 0;
-  return most_samples(problem, [&](const KernelCost& cost) { return fits(cost, kShareOfABatch); });
+  if (kernel_fits(problem, training) || takes_form(problem, training)) return 0;
+  return most_samples(problem, [&](const KernelCost& cost) {
+    return fits(cost, problem, training, kShareOfABatch);
+  });
 }
 
 int64_t most_rows_to_analyze(const Problem& problem, int64_t memory_bytes) {

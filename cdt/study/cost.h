@@ -21,10 +21,17 @@ KernelCost kernel_cost(const Problem& problem, int64_t samples);
 /// In words: "some 40 s and 1.6 GB".
 std::string to_text(const KernelCost& cost);
 
-/// Samples a step where nobody has chosen: all (0), or so many that a linearization takes a second
-/// or so, if the method linearizes, and the kernel of all samples would take longer than 5 s at
-/// each step (30 s if there is but one), or more memory than `training` allows. By the form batch
-/// the usual number.
+/// Whether the kernel of all samples, if the method linearizes, takes at most 5 s at each step (30
+/// s if there is but one), and no more memory than `training` allows.
+bool kernel_fits(const Problem& problem, const train::TrainOptions& training);
+
+/// Whether a run of the form auto solves its steps by another, since its kernel does not fit: on
+/// classes, or with weights, by guarded steps that find their own rate.
+bool takes_form(const Problem& problem, const train::TrainOptions& training);
+
+/// Samples a step where nobody has chosen: all (0), or, where the kernel of all does not fit and no
+/// form is taken, so many that a linearization takes a second or so. By the form batch the usual
+/// number.
 int64_t usual_batch(const Problem& problem, const train::TrainOptions& training);
 
 /// The most training rows whose kernel and spectrum take half a minute at most, within the memory.

@@ -1,6 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/train/batches.h>
+#include <cdt/train/residuals.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -42,7 +43,8 @@ int64_t batch_rows(int64_t told, int64_t samples, int64_t per_sample) {
 Batches step_batches(const TrainOptions& options, int64_t samples, int64_t outputs) {
   if (options.method == Method::kPath) return {samples, 0, false, options.seed};
   if (options.form == Form::kBatch) {
-    return {samples, batch_rows(options.batch, samples, outputs), true, options.seed};
+    const int64_t per_sample = residuals_per_sample(options.loss, outputs);
+    return {samples, batch_rows(options.batch, samples, per_sample), true, options.seed};
   }
   return {samples, options.batch, options.reshuffle, options.seed};
 }

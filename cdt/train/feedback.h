@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cdt/dynamics/modes.h>
+#include <cdt/train/history.h>
 #include <cdt/train/saved_state.h>
 
 #include <functional>
@@ -18,8 +19,9 @@ struct Proposal {
   torch::Tensor seed;   ///< [n], float64, the rate included; undefined if delta is not
   torch::Tensor delta;  ///< [P]
   double shrink = 0;
-  torch::Tensor prediction;  ///< the state that the local model promises
-  double augment_norm = 0;   ///< ‖y_u‖
+  torch::Tensor prediction;   ///< the state that the local model promises, or
+  double promise = kUnknown;  ///< by how much the merit falls
+  double augment_norm = 0;    ///< ‖y_u‖
 };
 
 /// What the paper's method applies without asking: the gradient ∂L/∂ŷ, steered.

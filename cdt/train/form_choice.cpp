@@ -26,10 +26,8 @@ FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t sa
   FormSizes sizes;
   sizes.samples = samples;
   sizes.outputs = outputs;
-  const bool classes = loss == dynamics::Loss::kCrossEntropy;
-  const bool two = classes && sizes.outputs == 2;
-  sizes.per_sample = two ? 1 : sizes.outputs;
-  sizes.one_row_kernel = !classes || two;
+  sizes.per_sample = residuals_per_sample(loss, outputs);
+  sizes.one_row_kernel = loss != dynamics::Loss::kCrossEntropy || sizes.per_sample == 1;
   sizes.parameters = model.parameter_count();
   for (const torch::Tensor& p : model.parameters()) {
     if (p.dim() >= 2) sizes.width += p.size(0) + p.numel() / p.size(0);
@@ -44,6 +42,7 @@ FormSizes form_sizes(const Setup& setup, int64_t step) {
                                setup.options.memory_bytes);
   sizes.ranks = setup.data.ranks->size();
   sizes.batch = setup.options.batch;
+  sizes.path = setup.options.method == Method::kPath;
   return sizes;
 }
 
@@ -116,7 +115,7 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
     }
     return choice;
   }
-  if (!sizes.one_row_kernel) {
+  if (sizes.path && !sizes.one_row_kernel) {
     choice.form = Form::kFree;
     choice.why = fmt::format("{} classes: products with the kernel need no matrix of {} residuals",
                              sizes.outputs, n);

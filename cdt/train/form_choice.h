@@ -18,6 +18,7 @@ struct FormSizes {
   bool one_row_kernel = true;  ///< one D for all samples: K costs a row of Θ a residual
   int64_t memory_bytes = int64_t{2} << 30;
   int64_t ranks = 1;  ///< that share the samples
+  bool path = true;   ///< points of a path, not guarded steps
   int64_t batch = 0;  ///< samples of a batch, of the form of batches; 0: the usual number
 
   int64_t residuals() const { return samples * per_sample; }
@@ -50,7 +51,8 @@ struct FormChoice {
 
 /// `wanted`, or if that is kAuto: the kernel up to kMostDual residuals; else the Gram matrix of the
 /// parameters, if that takes at most kExactIsWorth times the operations of a sketch; else the
-/// sketch. Of several classes, where a sketch has few rows for its residuals, products alone.
+/// sketch. Of a path of several classes, where a sketch has few rows for its residuals, products
+/// alone; guarded steps of them take it, since a damping that is 10⁻⁵ of the norm wants too many.
 /// Matrices must fit the memory.
 /// kBatch is never chosen here: its steps promise nothing, and only whole epochs are judged.
 /// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual or

@@ -16,32 +16,39 @@ constexpr double kMoreDamping = 4;
 
 }  // namespace
 
-FormFeedback::FormFeedback(Make make, Tensor labels, dynamics::Loss loss, double q, double p,
-                           std::shared_ptr<const Ranks> ranks)
+FormFeedback::FormFeedback(Make make, Objective objective, Tensor labels, Tensor weights, double q,
+                           double p, std::shared_ptr<const Ranks> ranks)
     : make_(std::move(make)),
+      objective_(objective),
       labels_(std::move(labels)),
+      weights_(std::move(weights)),
       ranks_(std::move(ranks)),
-      gradient_factor_(dynamics::gradient_factor(
-          loss, static_cast<int64_t>(ranks_->sum(static_cast<double>(labels_.numel()))))),
+      square_factor_(objective_.square_factor(
+          static_cast<int64_t>(ranks_->sum(static_cast<double>(labels_.size(0)))),
+          labels_.size(1))),
       boost_(std::sqrt(1 + q / p)),
       form_(make_()) {
   const double largest = form_->largest_eigenvalue();  // while nobody has moved the parameters
-  unit_rate_ = largest > 0 ? 1 / (gradient_factor_ * largest) : 1;
+  unit_rate_ = largest > 0 ? 1 / (square_factor_ * largest) : 1;
 }
 
 void FormFeedback::design(double rate) { rate_ = rate; }
 
-Tensor FormFeedback::state(const Tensor& outputs) const { return outputs.reshape({-1}) - labels_; }
-
 RidgeStep FormFeedback::step_at(double rate) const {
   if (used_ && !form_->outlasts_writes()) form_ = make_();
   used_ = true;
-  for (double damping = 1 / (rate * gradient_factor_ * boost_);; damping *= kMoreDamping) {
+  for (double damping = 1 / (rate * square_factor_ * boost_);; damping *= kMoreDamping) {
     if (auto step = form_->step(0, damping)) return *std::move(step);
   }
 }
 
-Proposal FormFeedback::propose(const Tensor& error, double rate) const {
+double FormFeedback::promise(const Tensor& residuals) const {
+  const Tensor& e = form_->residuals();
+  return ranks_->sum(torch::dot(e, e).item<double>()) -
+         ranks_->sum(torch::dot(residuals, residuals).item<double>());
+}
+
+Proposal FormFeedback::propose(const Tensor&, double rate) const {
   const double share = rate / rate_;
   const RidgeStep step = step_at(rate_);
   complete_ = step.complete;
@@ -51,7 +58,8 @@ Proposal FormFeedback::propose(const Tensor& error, double rate) const {
   } else {
     proposal.seed = step.seed * share;
   }
-  proposal.prediction = error + share * (step.residuals - error);
+  const Tensor& e = form_->residuals();
+  proposal.promise = promise(e + share * (step.residuals - e));
   return proposal;
 }
 
@@ -59,16 +67,16 @@ Steered FormFeedback::steer(const Tensor&) {
   throw InvalidArgument("a step without a kernel cannot steer other outputs than its own");
 }
 
-double FormFeedback::merit(const Tensor& error) const {
-  return ranks_->sum(torch::dot(error, error).item<double>());
+double FormFeedback::merit(const Tensor& outputs) const {
+  return ranks_->sum(objective_.squares(outputs, labels_, weights_));
 }
 
-double FormFeedback::distance(const Tensor& error) const { return std::sqrt(merit(error)); }
+double FormFeedback::distance(const Tensor& outputs) const { return std::sqrt(merit(outputs)); }
 
-bool FormFeedback::settled(const Tensor& error, double rounding) const {
-  if (distance(error) <= rounding) return true;
+bool FormFeedback::settled(const Tensor& outputs, double rounding) const {
+  if (distance(outputs) <= rounding) return true;
   const RidgeStep step = step_at(start_rate(Method::kGuarded, unit_rate_));
-  return merit(error) - merit(step.residuals) <= tol::kUnreachableError * merit(error);
+  return promise(step.residuals) <= tol::kUnreachableError * merit(outputs);
 }
 
 }  // namespace cdt::train

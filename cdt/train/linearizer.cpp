@@ -19,6 +19,17 @@
 namespace cdt::train {
 using torch::Tensor;
 
+namespace {
+
+/// Of a form's step, beside that of the last one that was accepted.
+constexpr double kMoreRate = 2;
+/// Of classes: the share of the default rate to begin with, where Gauss-Newton steps at all of it
+/// were rejected three or four times; and of conjugate gradients, as for a path.
+constexpr double kFirstShareOfClasses = 0.01;
+constexpr double kLeastGainOfClasses = 0.003;
+
+}  // namespace
+
 Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options)
     : setup_(std::move(setup)),
       options_(options),
@@ -26,15 +37,23 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
           traits_of(setup_->options.method).guarded ? Relinearization::Kind::kGuard
                                                     : Relinearization::Kind::kNever})) {
   const TrainOptions& wanted = setup_->options;
-  CDT_REQUIRE(wanted.form == Form::kAuto || damps(),
-              "a form of guarded steps goes without weights of samples or outputs, which need all "
-              "modes of the kernel");
-  CDT_REQUIRE(!setup_->data.ranks->several() || damps(),
-              "workers share guarded steps that find their own rate, without weights, shaping or a "
-              "look at the local model");
-  if (!damps() || !dynamics::is_quadratic(wanted.loss)) return;
-  choice_ = choose_form(wanted.form, form_sizes(*setup_));
+  const bool several = setup_->data.ranks->several();
+  CDT_REQUIRE(!several || only_arrives(wanted),
+              "workers share guarded steps that find their own rate, without shaping or a look at "
+              "the local model");
+  if (!only_arrives(wanted)) return;
+  const bool classes = !dynamics::is_quadratic(wanted.loss);
+  const bool weighted = setup_->weights(0).defined();
+  plain_ = !classes && !weighted;
+  const FormSizes sizes = form_sizes(*setup_);
+  const int64_t modes = sizes.samples * (classes ? sizes.outputs - 1 : sizes.outputs);
+  // There is a controller of classes, and one of weights, for few modes; not of both.
+  const bool steers =
+      classes != weighted && wanted.form == Form::kAuto && !several && modes <= wanted.most_modes;
+  if (steers) return;
+  choice_ = choose_form(wanted.form, sizes);
   sketch_rows_ = choice_.sketch_rows;
+  if (classes) share_ = kFirstShareOfClasses / kMoreRate;
 }
 
 FormUsed Linearizer::form() const { return {choice_.form, choice_.why}; }
@@ -51,15 +70,6 @@ std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Mod
                                              std::move(options));
 }
 
-/// Whether the run only wants to arrive: no rate to keep to, no weights, nothing that watches the
-/// local model.
-bool Linearizer::damps() const {
-  const TrainOptions& options = setup_->options;
-  return options_.renews_rate && !options.learning_rate && options_.weight_decay == 0 &&
-         options.shape == 0 && !setup_->weights(0).defined() && !watches() &&
-         policy_.kind == Relinearization::Kind::kGuard;
-}
-
 std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) const {
   const TrainOptions& options = setup_->options;
   const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
@@ -69,22 +79,25 @@ std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) c
 }
 
 void Linearizer::accepted(const Plan& plan) {
+  if (!plan.feedback->lasts()) share_ = plan.guard.rate / plan.guard.start_rate;
   if (plan.feedback->complete()) return;
   const FormSizes sizes = form_sizes(*setup_, plan.step);
   sketch_rows_ = more_sketch_rows(sketch_rows_, sizes.samples, sizes.outputs);
 }
 
-std::shared_ptr<Feedback> Linearizer::without_kernel(int64_t step, const Pass& pass) const {
+std::shared_ptr<Feedback> Linearizer::by_form(int64_t step, const Pass& pass,
+                                              const Tensor& theta) const {
   RidgeOptions wanted;
   wanted.memory_bytes = setup_->options.memory_bytes;
   wanted.sketch_rows = sketch_rows_;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);
-  const Tensor labels = setup_->labels(step);
-  const auto make = [setup = setup_, form = choice_.form, wanted, labels, x = pass.x,
-                     residuals = residuals_of(setup_->objective, pass.values, labels, {})] {
-    return make_form(form, {setup->model, x, residuals, {}, setup->data.ranks}, wanted);
+  if (!dynamics::is_quadratic(setup_->options.loss)) wanted.least_gain = kLeastGainOfClasses;
+  const auto make = [setup = setup_, form = choice_.form, wanted, theta, x = pass.x,
+                     residuals =
+                         residuals_of(setup_->objective, pass.values, pass.labels, pass.weights)] {
+    return make_form(form, {setup->model, x, residuals, {}, setup->data.ranks, theta}, wanted);
   };
-  return std::make_shared<FormFeedback>(make, labels.reshape({-1}), setup_->options.loss,
+  return std::make_shared<FormFeedback>(make, setup_->objective, pass.labels, pass.weights,
                                         setup_->options.q, setup_->options.p, setup_->data.ranks);
 }
 
@@ -99,8 +112,8 @@ std::shared_ptr<Feedback> Linearizer::with_decay(int64_t step,
 std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pass) {
   const TrainOptions& options = setup_->options;
   // Of the parameters that the run began with, and only of those.
-  if (const auto modes = std::exchange(adopted_, std::nullopt); modes && takes_kernel()) {
-    if (damps()) {
+  if (const auto modes = std::exchange(adopted_, std::nullopt); modes && keeps_kernel()) {
+    if (solves()) {
       return ridge(step, (modes->vectors * modes->values).mm(modes->vectors.t()));
     }
     return with_decay(step, quadratic(step, *modes));
@@ -108,16 +121,16 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   // An engine with a way of its own to the kernel knows what its outputs are; forms without one do
   // not.
   Tensor theta = setup_->engine->kernel(pass.x);
-  if (!takes_kernel()) {
-    if (!theta.defined()) return without_kernel(step, pass);
+  if (solves() && theta.defined() && choice_.form != Form::kDual) {
     choice_.form = Form::kDual;
     choice_.why = "the engine of the steps has its own way to the kernel";
   }
+  if (!keeps_kernel()) return by_form(step, pass, theta);
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
   if (dynamics::is_quadratic(options.loss)) {
-    if (damps()) return ridge(step, theta);
+    if (solves()) return ridge(step, theta);
     const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
     return with_decay(step, quadratic(step, dynamics::decompose(theta, tolerance)));
   }
@@ -130,7 +143,7 @@ std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedSt
   const TrainOptions& options = setup_->options;
   const Tensor labels = setup_->labels(step);
   if (dynamics::is_quadratic(options.loss)) {
-    if (damps() && !ModalFeedback::is_saved(state)) {  // as older checkpoints have it
+    if (solves() && !ModalFeedback::is_saved(state)) {  // as older checkpoints have it
       return ridge(step, RidgeFeedback::saved_kernel(state, labels.numel(), labels.device()));
     }
     auto modes = ModalFeedback::saved_modes(state, labels.numel(), labels.device());
@@ -150,13 +163,14 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
   double rate = options.learning_rate.value_or(learning_rate_);
   const bool renewed = options_.renews_rate && !options.learning_rate;
   if (renewed || std::isnan(rate)) rate = start_rate(options.method, plan.feedback->unit_rate());
-  if (std::isnan(learning_rate_)) learning_rate_ = rate;
   plan.guard.rate = plan.guard.start_rate = rate;
+  if (!plan.feedback->lasts()) plan.guard.rate *= std::min(1.0, kMoreRate * share_);
+  if (std::isnan(learning_rate_)) learning_rate_ = plan.guard.rate;
   if (const auto old = plans_.find(pass.batch); old != plans_.end()) {
     plan.guard.failures = old->second.guard.failures;
     plan.guard.wary_steps = old->second.guard.wary_steps;
   }
-  plan.feedback->design(rate);
+  plan.feedback->design(plan.guard.rate);
   const double distance = plan.feedback->distance(plan.feedback->state(pass.values));
   plan.bound = {distance, distance};
   if (watches()) {
@@ -244,6 +258,7 @@ void Linearizer::save(SavedState& state) const {
   state.values["learning_rate"] = learning_rate_;
   state.values["linearizations"] = linearizations_;
   if (choice_.form == Form::kSketch) state.values["sketch_rows"] = sketch_rows_;
+  if (!keeps_kernel()) state.values["share"] = share_;
   auto& plans = state.lists["plans"];
   for (const auto& [batch, plan] : plans_) {
     if (!plan.feedback->lasts()) continue;  // the next step makes another
@@ -308,8 +323,10 @@ void Linearizer::restore(const SavedState& state) {
     plans.insert_or_assign(batch, saved_plan(saved));
   }
   const double learning_rate = saved_rate(state);
-  // Older checkpoints have none.
+  // Older checkpoints have neither.
+  const double share = state.values.contains("share") ? state.positive("share") : 1;
   if (state.values.contains("sketch_rows")) sketch_rows_ = state.count("sketch_rows");
+  share_ = share;
   linearizations_ = state.count("linearizations");
   learning_rate_ = learning_rate;
   plans_ = std::move(plans);

@@ -58,14 +58,15 @@ class Linearizer {
   /// How many steps from step k on the plan of a batch serves, whatever happens, with a feedback
   /// that steers blind.
   int64_t unwatched_steps(int64_t batch, int64_t step) const;
-  /// A step of the plan was accepted: if its products ran out, later sketches have more rows.
+  /// A step of the plan was accepted: the next ones go on from its damping, and if its products ran
+  /// out, with more rows of a sketch.
   void accepted(const Plan& plan);
   void replace(int64_t batch, const Plan& plan) { plans_.insert_or_assign(batch, plan); }
 
   const Relinearization& policy() const { return policy_; }
   double learning_rate() const { return learning_rate_; }  ///< α at the first step; NaN before
   int64_t linearizations() const { return linearizations_; }
-  /// How its steps are solved, if it only wants to arrive.
+  /// How its steps are solved, if they are.
   FormUsed form() const;
 
   void save(SavedState& state) const;
@@ -83,11 +84,14 @@ class Linearizer {
   Plan saved_plan(const SavedState& saved) const;
   std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
-  bool damps() const;
-  /// Whether its steps are solved by the kernel of all outputs.
-  bool takes_kernel() const { return choice_.form == Form::kAuto || choice_.form == Form::kDual; }
+  /// Whether steps are solved, by a form, and not steered by a controller.
+  bool solves() const { return choice_.form != Form::kAuto; }
+  /// Whether the kernel of all outputs serves for several steps.
+  bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && plain_); }
   std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
-  std::shared_ptr<Feedback> without_kernel(int64_t step, const Pass& pass) const;
+  /// Θ: if it is there.
+  std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
+                                    const torch::Tensor& theta) const;
   bool watches() const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
   static LocalState local_state(const Plan& plan, const Pass& pass);
@@ -96,8 +100,10 @@ class Linearizer {
   std::shared_ptr<const Setup> setup_;
   LinearizerOptions options_;
   Relinearization policy_;
-  FormChoice choice_;  ///< of the ridge
+  bool plain_ = true;  ///< numbers without weights: residuals are errors
+  FormChoice choice_;  ///< of steps that are solved
   int64_t sketch_rows_ = 0;
+  double share_ = 1;  ///< of the default rate that the last accepted step of a form had
   std::optional<dynamics::Modes> adopted_;
   std::map<int64_t, Plan> plans_;  ///< by batch
   double learning_rate_ = kUnknown;

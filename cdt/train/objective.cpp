@@ -80,4 +80,15 @@ double Objective::curvature(int64_t samples, int64_t outputs) const {
   }
 }
 
+double Objective::squares(const Tensor& outputs, const Tensor& labels,
+                          const Tensor& weights) const {
+  const std::vector<double> found = to_vector(sums(outputs, labels, weights));
+  return loss_ == Loss::kCrossEntropy ? 2 * found[1] : found.back();
+}
+
+double Objective::square_factor(int64_t samples, int64_t outputs) const {
+  if (loss_ == Loss::kCrossEntropy) return 1 / static_cast<double>(samples);
+  return curvature(samples, outputs);
+}
+
 }  // namespace cdt::train

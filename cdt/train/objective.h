@@ -34,6 +34,8 @@ class Objective {
                      const torch::Tensor& weights = {}) const;
   /// From those sums, of labels [samples, outputs].
   Assessment assessment(std::span<const double> sums, int64_t samples, int64_t outputs) const;
+  /// (1 − ε)y + ε/C, what the cross entropy is trained on.
+  torch::Tensor smoothed(const torch::Tensor& labels) const;
   /// ∂L/∂ŷ [b, n_L] of the smoothed loss, without weights. At a kink of the absolute error it is 0.
   torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& labels) const;
   /// The smoothed loss [] with the graph of `outputs`, which may have another dtype.
@@ -41,10 +43,14 @@ class Objective {
   /// No less than ‖∂²L/∂ŷ²‖ anywhere: c_L for quadratic losses, 1/(2b) for the cross entropy, 0 for
   /// the absolute error.
   double curvature(int64_t samples, int64_t outputs) const;
+  /// What squared residuals (residuals.h) are a model of, up to a constant: Σ w e², of the cross
+  /// entropy twice the sum of smoothed losses above their minima; and c, with which ½c of it is the
+  /// objective: c_L for quadratic losses, 1/b for the cross entropy.
+  double squares(const torch::Tensor& outputs, const torch::Tensor& labels,
+                 const torch::Tensor& weights = {}) const;
+  double square_factor(int64_t samples, int64_t outputs) const;
 
  private:
-  torch::Tensor smoothed(const torch::Tensor& labels) const;
-
   dynamics::Loss loss_;
   double smoothing_;
 };

@@ -93,6 +93,12 @@ std::string to_string(const Relinearization& policy) {
   throw InvalidArgument(c10::str("unknown policy ", static_cast<int>(policy.kind)));
 }
 
+bool only_arrives(const TrainOptions& options) {
+  return options.method == Method::kGuarded && !options.learning_rate &&
+         options.weight_decay == 0 && options.shape == 0 && !options.linearization_error &&
+         (!options.relinearize || options.relinearize->kind == Relinearization::Kind::kGuard);
+}
+
 double smoothing_of(const TrainOptions& options) {
   if (options.loss != dynamics::Loss::kCrossEntropy) return 0;
   return options.smoothing.value_or(is_controlled(options.method) ? control::kUsualSmoothing : 0);
@@ -135,11 +141,9 @@ void require_form(const TrainOptions& options) {
   if (options.form == Form::kAuto || options.method == Method::kPath) return;
   CDT_REQUIRE(options.method == Method::kGuarded, "form belongs to path and guarded; ",
               to_string(options.method), " solves nothing");
-  CDT_REQUIRE(!options.learning_rate && dynamics::is_quadratic(options.loss) &&
-                  options.weight_decay == 0 && options.shape == 0 && !options.linearization_error &&
-                  !options.relinearize,
-              "a form of guarded steps is for quadratic losses without lr, weight decay, shape, "
-              "relinearize or linearization error: those need all modes of the kernel");
+  CDT_REQUIRE(only_arrives(options) && !options.relinearize,
+              "a form of guarded steps goes without lr, weight decay, shape, relinearize or "
+              "linearization error: those need all modes of the kernel");
 }
 
 void require_path(const TrainOptions& options) {

@@ -122,6 +122,9 @@ struct TrainOptions {
   std::optional<Relinearization> relinearize;
   PathOptions path;         ///< of the method of this name
   Form form = Form::kAuto;  ///< of its steps, and of guarded ones at their own rate
+  /// Of classes, or with weights, the form auto begins where the kernel has more modes than this: a
+  /// controller needs all of them.
+  int64_t most_modes = 5000;
   double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective
   int64_t batch = 0;        ///< samples a step; 0 takes all, by the form batch the usual number
   bool reshuffle = false;  ///< new batches each epoch; otherwise they recur, with their controllers
@@ -144,6 +147,10 @@ struct TrainOptions {
 ///   policy `guard` without a guard, control of a method that has none, control of a loss without
 ///   curvature).
 void require_valid(const TrainOptions& options);
+
+/// Whether a guarded run only wants to arrive: no rate to keep to, no decay, nothing that needs all
+/// modes of the kernel or watches the local model. So its steps may be solved by a form.
+bool only_arrives(const TrainOptions& options);
 
 /// ε as it holds: 0 for losses that have none.
 double smoothing_of(const TrainOptions& options);

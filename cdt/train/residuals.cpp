@@ -77,10 +77,14 @@ Residuals Residuals::gathered(const Ranks& ranks) const {
   return all;
 }
 
+int64_t residuals_per_sample(dynamics::Loss loss, int64_t outputs) {
+  return loss == dynamics::Loss::kCrossEntropy && outputs == 2 ? 1 : outputs;
+}
+
 Residuals residuals_of(const Objective& objective, const Tensor& outputs, const Tensor& labels,
                        const Tensor& weights) {
   return objective.loss() == dynamics::Loss::kCrossEntropy
-             ? class_residuals(outputs, labels, weights)
+             ? class_residuals(outputs, objective.smoothed(labels), weights)
              : quadratic_residuals(outputs, labels, weights);
 }
 

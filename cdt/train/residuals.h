@@ -2,7 +2,8 @@
 ///
 /// Residuals are Sᵀŷ + …, one block S_i [n_L, k] a sample, such that the objective's model is
 /// ‖SᵀJδ + e‖² up to a constant: S = W^½ for quadratic losses with weights W; for the cross entropy
-/// its generalised Gauss-Newton form, S_i S_iᵀ = w_i(diag p − ppᵀ) and S_i e_i = w_i(p − y).
+/// its generalised Gauss-Newton form, S_i S_iᵀ = w_i(diag p − ppᵀ) and S_i e_i = w_i(p − y), y as
+/// smoothed.
 #pragma once
 
 #include <cdt/train/objective.h>
@@ -30,6 +31,9 @@ struct Residuals {
   /// Those of all ranks.
   Residuals gathered(const Ranks& ranks) const;
 };
+
+/// k: one of two classes, else n_L.
+int64_t residuals_per_sample(dynamics::Loss loss, int64_t outputs);
 
 /// Of outputs ŷ [r, n_L] and labels, float64; weights [r·n_L] or undefined.
 Residuals residuals_of(const Objective& objective, const torch::Tensor& outputs,

@@ -55,8 +55,7 @@ kernel::Model reduced(const kernel::Model& model, const Residuals& residuals) {
 /// K for Θ of what `reduced` gives.
 Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::ScalarType dtype) {
   if (!residuals.D.defined()) {
-    const Tensor half = dynamics::times_blocks(theta.to(torch::kFloat64), residuals.S);
-    return dynamics::times_blocks(half.t().contiguous(), residuals.S).to(dtype);
+    return residual_kernel(theta.to(torch::kFloat64), residuals).to(dtype);
   }
   Tensor K = theta.to(dtype);
   if (residuals.all_one) return K;
@@ -67,6 +66,11 @@ Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::S
 }
 
 }  // namespace
+
+Tensor residual_kernel(const Tensor& theta, const Residuals& residuals) {
+  const Tensor half = dynamics::times_blocks(theta, residuals.S);
+  return dynamics::times_blocks(half.t().contiguous(), residuals.S);
+}
 
 Tensor residual_kernel(const kernel::Model& model, const Tensor& x, const Residuals& residuals,
                        const RidgeOptions& options) {

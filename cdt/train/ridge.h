@@ -33,6 +33,7 @@ struct RidgeProblem {
   /// Who solves it together: x and the residuals are those of this rank, the step is the same on
   /// all. Not for kDual.
   std::shared_ptr<const Ranks> ranks = alone();
+  torch::Tensor theta = {};  ///< Θ [n, n], float64, if it is there; for kDual
 };
 
 /// The step, and what the linearization says of it.
@@ -114,7 +115,8 @@ std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const Rid
 /// Whether there are fewer residuals than outputs: J is then that of Dᵀŷ.
 bool reduces(const Residuals& residuals);
 
-/// K = SᵀΘS [r·k, r·k], float64.
+/// K = SᵀΘS [r·k, r·k], float64; from a Θ that is there, or of the model.
+torch::Tensor residual_kernel(const torch::Tensor& theta, const Residuals& residuals);
 torch::Tensor residual_kernel(const kernel::Model& model, const torch::Tensor& x,
                               const Residuals& residuals, const RidgeOptions& options);
 

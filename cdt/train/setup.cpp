@@ -56,9 +56,6 @@ void Setup::require_shareable() const {
     refuse("of method " + to_string(options.method));
   }
   if (options.loss == dynamics::Loss::kMae) refuse("of the mean absolute error");
-  if (options.method == Method::kGuarded && !dynamics::is_quadratic(options.loss)) {
-    refuse("of guarded training on classes");
-  }
   if (options.weight_decay > 0) refuse("with weight decay");
   if (!batches.all() || options.form == Form::kBatch) refuse("in batches");
 }

@@ -1,6 +1,8 @@
 /// Networks and their residuals, with the least squares problem of a step solved by brute force.
 #pragma once
 
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/step_engine.h>
 #include <cdt/train/ridge.h>
 
 #include <cmath>
@@ -78,6 +80,16 @@ struct FormProblem {
     if (step.delta.defined()) return step.delta;
     return -step.shrink * problem.displacement - jacobian().t().mv(step.seed);
   }
+};
+
+/// One with its own way to the kernel, as residuals of a closure have.
+class OwnKernelEngine : public kernel::GraphEngine {
+ public:
+  explicit OwnKernelEngine(const kernel::Model& model) : GraphEngine(model), model_(model) {}
+  Tensor kernel(const Tensor& x) override { return kernel::empirical_ntk(model_, x).theta; }
+
+ private:
+  kernel::Model model_;
 };
 
 struct FormCase {

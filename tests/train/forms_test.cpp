@@ -1,6 +1,5 @@
 // The forms of a step agree: with each other, and with the least squares problem that they solve.
 #include <cdt/core/error.h>
-#include <cdt/kernel/ntk.h>
 #include <cdt/train/form_choice.h>
 #include <cdt/train/ridge.h>
 #include <gmock/gmock.h>
@@ -219,23 +218,13 @@ TrainOptions guarded_by(Form form, int64_t steps) {
   return options;
 }
 
-/// One with its own way to the kernel, as residuals of a closure have.
-class OwnKernelEngine : public kernel::GraphEngine {
- public:
-  explicit OwnKernelEngine(const kernel::Model& model) : GraphEngine(model), model_(model) {}
-  Tensor kernel(const Tensor& x) override { return kernel::empirical_ntk(model_, x).theta; }
-
- private:
-  kernel::Model model_;
-};
-
 TEST(Forms, TheRecordNamesTheOneThatAnEngineLeft) {
   const TrainData data = test::smooth_data(40, 2, 3);
   for (const bool own : {false, true}) {
     nn::Mlp net = test::small_network(4, 2, 9, torch::kFloat64, 8);
     const kernel::Model model(net);
     std::shared_ptr<kernel::StepEngine> engine = std::make_shared<kernel::GraphEngine>(model);
-    if (own) engine = std::make_shared<OwnKernelEngine>(model);
+    if (own) engine = std::make_shared<test::OwnKernelEngine>(model);
     const TrainResult result = Trainer(model, data, guarded_by(Form::kPrimal, 2), engine).run();
     EXPECT_EQ(result.form, own ? "dual" : "primal");
     EXPECT_EQ(result.form_why.find("engine") != std::string::npos, own) << result.form_why;

@@ -12,7 +12,9 @@ class DualForm : public RidgeForm {
  public:
   DualForm(const RidgeProblem& problem, const RidgeOptions& options)
       : RidgeForm(problem),
-        kernel_(residual_kernel(problem.model, problem.x, residuals_, options)) {
+        kernel_(problem.theta.defined()
+                    ? residual_kernel(problem.theta, residuals_)
+                    : residual_kernel(problem.model, problem.x, residuals_, options)) {
     if (problem.displacement.defined()) {
       pushed_ = residuals_.to_residuals(
           kernel::jacobian_vector_product(problem.model, problem.x, problem.displacement));

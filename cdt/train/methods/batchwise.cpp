@@ -1,4 +1,3 @@
-#include <cdt/core/error.h>
 #include <cdt/train/batch_momentum.h>
 #include <cdt/train/form_choice.h>
 #include <cdt/train/methods/batchwise.h>
@@ -9,11 +8,7 @@ namespace {
 class Batchwise : public StepMethod {
  public:
   explicit Batchwise(std::shared_ptr<const Setup> setup)
-      : setup_(std::move(setup)), choice_(choose_form(Form::kBatch, form_sizes(*setup_))) {
-    CDT_REQUIRE(!setup_->data.sample_weights.defined() && !setup_->data.output_weights.defined(),
-                "a form of guarded steps goes without weights of samples or outputs, which need "
-                "all modes of the kernel");
-  }
+      : setup_(std::move(setup)), choice_(choose_form(Form::kBatch, form_sizes(*setup_))) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
     BatchRates rates = BatchRates().at(share_);

@@ -7,7 +7,6 @@
 namespace cdt::train {
 
 /// What make_guarded makes of the form kBatch.
-/// @throws InvalidArgument if samples or outputs have weights, which belong to the controller's Q.
 std::unique_ptr<StepMethod> make_batchwise(std::shared_ptr<const Setup> setup);
 
 }  // namespace cdt::train

@@ -101,7 +101,9 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
   take_step(pass, proposal);
   Pass next = setup_->forward(step);
   const double rest = feedback.parameter_merit();
-  const double promised = before - (feedback.merit(proposal.prediction) + rest);
+  const double promised = proposal.prediction.defined()
+                              ? before - (feedback.merit(proposal.prediction) + rest)
+                              : proposal.promise;
   const double gained = before - (feedback.merit(feedback.state(next.values)) + rest);
   // The objective may not rise, errors out of reach included, whatever the local model thinks.
   const bool rose = setup_->options.weight_decay > 0 ? next.objective > pass.objective
@@ -162,7 +164,9 @@ std::optional<Pass> Guarded::descend_plainly(int64_t step, const Pass& pass, con
                                              StepRecord& row) {
   const Tensor weights = setup_->weights(step);
   const double unit = plan.feedback->unit_rate();
-  if (!weights.defined() || plan.step != step || rate_of(plan) >= unit) return std::nullopt;
+  const bool steered = linearizer_.form().form == Form::kAuto;  // forms lower that sum themselves
+  if (!weights.defined() || !steered || plan.step != step || rate_of(plan) >= unit)
+    return std::nullopt;
   const Tensor seed = setup_->objective.gradient(pass.values, pass.labels).reshape({-1}) * weights;
   double rate = unit / weights.max().item<double>();
   for (int i = 0; i < kPlainTries; ++i, rate /= kPlainShrink) {

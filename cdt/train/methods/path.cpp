@@ -86,10 +86,7 @@ class DecayPath : public StepMethod {
   /// The objective is units()·F: ½c_L for quadratic losses; of the cross entropy 1/r, and its decay
   /// is ½τ‖d‖².
   double units() const {
-    if (setup_->options.loss == dynamics::Loss::kCrossEntropy) {
-      return 0.5 / static_cast<double>(setup_->samples);
-    }
-    return setup_->objective.curvature(setup_->samples, setup_->data.y.size(1)) / 2;
+    return setup_->objective.square_factor(setup_->samples, setup_->data.y.size(1)) / 2;
   }
   /// ‖θ − θ₀‖²
   double distance() const {
