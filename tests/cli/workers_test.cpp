@@ -116,13 +116,11 @@ TEST_F(Workers, StopTogether) {
 /// As on several machines: each process is told its place.
 class Ranked : public Workers {
  protected:
-  /// Rank 0 and rank 1, each with a file and a folder of its own, and started `by` a command each;
-  /// `before` and `after` are commands, too.
+  /// Rank 0 and rank 1, each with a file and a folder of its own, and started `by` a command each.
   struct Both {
     std::string file = "homes.csv", other = "homes.csv";
     std::string address = "127.0.0.1";
     std::string by = "", other_by = "";
-    std::string before = ":", after = ":";
   };
   std::pair<Result, Result> run_both(const Both& both) const {
     const auto rank = [&](int k, test::Text by, test::Text data, test::Text to) {
@@ -132,10 +130,10 @@ class Ranked : public Workers {
              " --target price --hidden 8 --threads 1 --ensemble 1 --form primal --steps 3 --out " +
              to;
     };
-    const Result first = shell(both.before + "; (" + rank(1, both.other_by, both.other, "second") +
-                               " >out1.txt 2>err1.txt; echo $? >code1.txt) & " +
-                               rank(0, both.by, both.file, "first") + "; code=$?; wait; " +
-                               both.after + "; exit $code");
+    const Result first =
+        shell("(" + rank(1, both.other_by, both.other, "second") +
+              " >out1.txt 2>err1.txt; echo $? >code1.txt) & " +
+              rank(0, both.by, both.file, "first") + "; code=$?; wait; exit $code");
     return {first, {std::stoi(slurp("code1.txt")), slurp("out1.txt"), slurp("err1.txt")}};
   }
 };
@@ -154,8 +152,18 @@ TEST_F(Ranked, MeetAtAnAddress) {
 TEST_F(Ranked, MeetAcrossANetwork) {
   const std::string names = "cdt" + std::to_string(::getpid());
   const std::string a = names + "a", b = names + "b";
-  if (shell("ip netns add " + a + " && ip netns add " + b).code != 0) {
-    GTEST_SKIP() << "no network can be made here (ip netns, of iproute2, as root)";
+  const std::string gone = "ip netns del " + a + "; ip netns del " + b;
+  const auto up = [](test::Text name, test::Text address) {
+    return " && ip -n " + name + " addr add " + address + "/24 dev " + name + " && ip -n " + name +
+           " link set lo up && ip -n " + name + " link set " + name + " up && ip netns exec " +
+           name + " unshare -m true";
+  };
+  const Result made =
+      shell("ip netns add " + a + " && ip netns add " + b + " && ip link add " + a + " netns " + a +
+            " type veth peer name " + b + " netns " + b + up(a, "10.9.0.1") + up(b, "10.9.0.2"));
+  if (made.code != 0) {
+    shell(gone);
+    GTEST_SKIP() << "no network can be made here (ip netns, of iproute2, as root): " << made.err;
   }
   write("hosts", "127.0.0.1 localhost\n127.0.1.1 head\n");
   write("other-hosts", "127.0.0.1 localhost\n10.9.0.1 head\n");
@@ -164,15 +172,8 @@ TEST_F(Ranked, MeetAcrossANetwork) {
            " /etc/hosts && exec \"$@\"' sh";
   };
   const auto [first, second] =
-      run_both({.address = "head",
-                .by = inside(a, "hosts"),
-                .other_by = inside(b, "other-hosts"),
-                .before = "ip link add " + a + " netns " + a + " type veth peer name " + b +
-                          " netns " + b + "; ip -n " + a + " addr add 10.9.0.1/24 dev " + a +
-                          "; ip -n " + b + " addr add 10.9.0.2/24 dev " + b + "; ip -n " + a +
-                          " link set lo up; ip -n " + b + " link set lo up; ip -n " + a +
-                          " link set " + a + " up; ip -n " + b + " link set " + b + " up",
-                .after = "ip netns del " + a + "; ip netns del " + b});
+      run_both({.address = "head", .by = inside(a, "hosts"), .other_by = inside(b, "other-hosts")});
+  shell(gone);
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(second.code, 0) << second.err;
   EXPECT_TRUE(exists("first/model.safetensors"));

@@ -165,8 +165,9 @@ std::optional<Pass> Guarded::descend_plainly(int64_t step, const Pass& pass, con
   const Tensor weights = setup_->weights(step);
   const double unit = plan.feedback->unit_rate();
   const bool steered = linearizer_.form().form == Form::kAuto;  // forms lower that sum themselves
-  if (!weights.defined() || !steered || plan.step != step || rate_of(plan) >= unit)
+  if (!weights.defined() || !steered || plan.step != step || rate_of(plan) >= unit) {
     return std::nullopt;
+  }
   const Tensor seed = setup_->objective.gradient(pass.values, pass.labels).reshape({-1}) * weights;
   double rate = unit / weights.max().item<double>();
   for (int i = 0; i < kPlainTries; ++i, rate /= kPlainShrink) {
