@@ -151,9 +151,17 @@ BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_
     adopt(*known, samples);
     return plan_;
   }
-  const FactorCost cost = cost_per_sample(model_, x, factor_options_);
+  FactorCost cost = cost_per_sample(model_, x, factor_options_);
   seen_[{x.unsafeGetTensorImpl(), 0}] = cost.outputs;
   width_ = cost.outputs.size(1);
+  if (samples > options_.memory_bytes / std::max<int64_t>(1, cost.bytes(width_, 1))) {
+    // Blocks are made again for each other one: a quarter less room spares half of that.
+    factor_options_.lean = true;
+    const FactorCost lean = cost_per_sample(model_, x, factor_options_);
+    factor_options_.lean =
+        4 * lean.bytes(width_, blocks_at_a_time) <= 3 * cost.bytes(width_, blocks_at_a_time);
+    if (factor_options_.lean) cost = lean;
+  }
   plan_ = plan_blocks(cost, samples, options_.memory_bytes, blocks_at_a_time);
   plan_bytes_ = plan_.samples * cost.bytes(plan_.outputs, 1);
   return plan_;
@@ -165,11 +173,13 @@ void CheckedFactors::adopt(const KnownPlan& known, int64_t samples) {
   plan_known_ = true;
   width_ = known.width;
   factor_options_.sample_dimensions = known.sample_dimensions;
+  factor_options_.lean = known.lean;
 }
 
 void CheckedFactors::remember_plan() const {
   if (plan_known_ || !sample_dimensions_ || !plan_is_usual()) return;
-  model_.plans().keep(plan_key_, {plan_, plan_bytes_, width_, *sample_dimensions_});
+  model_.plans().keep(plan_key_,
+                      {plan_, plan_bytes_, width_, *sample_dimensions_, factor_options_.lean});
 }
 
 void CheckedFactors::require_same_width(const Tensor& x) {

@@ -29,18 +29,23 @@ constexpr size_t kPasses = 5;
 /// A pass over a product of two positions takes as long as so many of its multiply-adds.
 constexpr double kPassOverPair = 64;
 
-/// Whether per-sample gradients and one Gram product take fewer multiply-adds than all pairs of
-/// positions, for a weight [out, in] that meets so many positions a sample, over all samples b.
-bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& weight) {
+/// Whether J of a weight [out, in] that meets so many positions a sample is kept as rows, over all
+/// samples b: where per-sample gradients and one Gram product take fewer multiply-adds than all
+/// pairs of positions. Lean: where rows need more than twice the room of outer products, they must
+/// save half of the multiply-adds.
+bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& weight, bool lean) {
   const auto b = static_cast<double>(samples);
-  const auto n = b * static_cast<double>(outputs);
+  const auto c = static_cast<double>(outputs);
+  const double n = b * c;
   const auto t = static_cast<double>(weight.positions);
   const auto out = static_cast<double>(weight.out);
   const auto weights = static_cast<double>(weight.in) * out;
   const double of_a_pair = weight.one_hot ? 1 : static_cast<double>(weight.in);
   const double pairwise =
       t * t * (n * n * out + b * b * of_a_pair) + (t * t - 1) * n * n * kPassOverPair;
-  return n * t * weights + n * n * weights < pairwise;
+  const bool rows_are_large = c * weights > 2 * t * (of_a_pair + c * out);
+  const double worth = lean && rows_are_large ? 2 : 1;
+  return worth * (n * t * weights + n * n * weights) < pairwise;
 }
 
 class Factorizer {
@@ -185,7 +190,8 @@ std::set<size_t> Factorizer::weights_as_rows() const {
   }
   std::set<size_t> as_rows;
   for (const auto& [parameter, weight] : weights) {
-    if (weight.rows_only || rows_are_cheaper(options_.samples, all_outputs_, weight)) {
+    if (weight.rows_only ||
+        rows_are_cheaper(options_.samples, all_outputs_, weight, options_.lean)) {
       as_rows.insert(parameter);
     }
   }
@@ -448,9 +454,9 @@ FactorCost Factorizer::cost() const {
     // The probe's gradient, and pieces that are widened.
     cost.graph_bytes += needs.shared * (bytes + wide);
     cost.working_bytes += needs.per_output * (bytes + wide);
-    // A gradient for each output, the probe's, and their weighted sum.
-    cost.graph_bytes += needs.passing * bytes;
-    cost.working_bytes += needs.passing * 2 * bytes;
+    // A gradient for each output; then the probe's, and the others' weighted sum.
+    cost.working_bytes += needs.passing * bytes;
+    cost.probe_bytes += needs.passing * 2 * bytes;
     for (const SiteCost::Term& term : needs.terms) {
       const size_t p = term.use.parameter;
       if (!as_rows.count(p)) {
@@ -495,8 +501,8 @@ FactorCost cost_per_sample(const Model& model, const Tensor& x, const FactorOpti
     PendingChecks checks;
     FactorCost cost = Factorizer(model, few, options, checks).cost();
     checks.settle();
-    for (int64_t* bytes :
-         {&cost.shared_bytes, &cost.output_bytes, &cost.graph_bytes, &cost.working_bytes}) {
+    for (int64_t* bytes : {&cost.shared_bytes, &cost.output_bytes, &cost.graph_bytes,
+                           &cost.working_bytes, &cost.probe_bytes}) {
       *bytes /= few.size(0);
     }
     return cost;

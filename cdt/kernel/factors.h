@@ -9,6 +9,7 @@
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/pending_checks.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -60,6 +61,8 @@ struct FactorOptions {
   torch::Tensor probe;               ///< undefined: made from the seed
   /// As an earlier factorization has found them; none: the probe tells, and is waited for.
   std::optional<std::vector<int64_t>> sample_dimensions;
+  /// Factors that need less room, at up to twice the operations.
+  bool lean = false;
   /// Nothing for a self-check, where sample_dimensions are known.
   bool trusted = false;
   /// On a GPU the network's passes have a stream of their own: that of the self-check, which no
@@ -87,13 +90,18 @@ struct FactorCost {
   int64_t output_bytes = 0;   ///< kept for each output of the block
   int64_t graph_bytes = 0;    ///< while factorize() runs, whatever the number of outputs
   int64_t working_bytes = 0;  ///< while factorize() runs, for each output of the block
+  int64_t probe_bytes = 0;    ///< until it makes what is kept, whatever the number of outputs
   bool by_rules = true;   ///< as far as the recording tells, no parameter needs the Jacobian path
   torch::Tensor outputs;  ///< ŷ of the samples that were recorded, without the others
 
+  int64_t kept_bytes(int64_t block_outputs) const {
+    return shared_bytes + block_outputs * output_bytes;
+  }
   /// Of a sample in `blocks` blocks of so many outputs, one of which is being made.
   int64_t bytes(int64_t block_outputs, int64_t blocks) const {
-    return blocks * (shared_bytes + block_outputs * output_bytes) + graph_bytes +
-           block_outputs * working_bytes;
+    const int64_t kept = kept_bytes(block_outputs);
+    return blocks * kept + graph_bytes + block_outputs * working_bytes +
+           std::max<int64_t>(0, probe_bytes - kept);
   }
 };
 /// @throws InvalidArgument as record() does, or if the model does not run on so few samples.

@@ -107,8 +107,7 @@ std::optional<KnownPlan> NtkOperator::plan_that_fits(const NtkOptions& options) 
   const int64_t making = cost.bytes(width, 1) + 1;
   int64_t at_a_time = samples;
   if (samples > room / making) {
-    const int64_t kept = cost.shared_bytes + width * cost.output_bytes;
-    at_a_time = std::min(kStreamBytes, room - samples * kept) / making;
+    at_a_time = std::min(kStreamBytes, room - samples * cost.kept_bytes(width)) / making;
     if (at_a_time < kFewSamples) return std::nullopt;
   }
   return KnownPlan{{at_a_time, width}, at_a_time * making, width, {}};

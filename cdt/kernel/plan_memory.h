@@ -37,6 +37,7 @@ struct KnownPlan {
   int64_t bytes = 0;                       ///< of the largest block, as planned
   int64_t width = 0;                       ///< n_L
   std::vector<int64_t> sample_dimensions;  ///< of h, layer by layer
+  bool lean = false;                       ///< FactorOptions::lean
 };
 
 /// The model's layers or outputs are not as they were when it was planned for.

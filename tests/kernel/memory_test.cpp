@@ -1,6 +1,7 @@
 // The memory budget against what LibTorch's allocator hands out.
 #include "support/memory.h"
 
+#include <cdt/kernel/factors.h>
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
@@ -86,6 +87,45 @@ TEST(Memory, StaysWithinItsBudget) {
       EXPECT_LE(peak - theta, share * limited.memory_bytes + besides);
       EXPECT_GT(peak - theta, limited.memory_bytes / 4) << "blocks could be larger";
     }
+  }
+}
+
+/// J of a convolution at four positions is as well kept as rows or as outer products; the latter
+/// take a fifth of the room.
+TEST(Memory, SmallerFactorsSpareBlocks) {
+  constexpr int64_t kSamples = 60;
+  torch::manual_seed(6);
+  const torch::TensorOptions options = torch::TensorOptions().dtype(torch::kFloat32);
+  const auto p = [&](torch::IntArrayRef shape) { return test::parameter(shape, options, 0.1); };
+  const test::Network net{"a convolution at four positions",
+                          {p({24, 12, 3, 3}), p({1, 96})},
+                          [](const std::vector<Tensor>& w, const Tensor& x) {
+                            const Tensor h =
+                                torch::conv2d(x, w[0], {}, /*stride=*/1, /*padding=*/1).tanh();
+                            return torch::linear(h.flatten(1), w[1]);
+                          },
+                          {12, 2, 2}};
+  const Tensor x = test::inputs(kSamples, net, options);
+  kernel::FactorOptions factors;
+  factors.samples = kSamples;
+  const int64_t usual = kernel::cost_per_sample(net.model(), x, factors).bytes(1, 1);
+  factors.lean = true;
+  const int64_t lean = kernel::cost_per_sample(net.model(), x, factors).bytes(1, 1);
+  ASSERT_LT(2 * lean, usual);
+
+  kernel::NtkOptions rows;
+  rows.path = kernel::NtkOptions::Path::kJacobian;
+  const Tensor expected = empirical_ntk(net.model(), x, rows).theta;
+  for (const int64_t room : {kSamples * lean, kSamples * usual}) {
+    kernel::NtkOptions given;
+    given.memory_bytes = room;
+    int64_t blocks = 0;
+    given.progress = [&](int64_t, int64_t total) { blocks = total; };
+    const kernel::Model model = net.model();
+    const Tensor theta = empirical_ntk(model, x, given).theta;
+    EXPECT_EQ(blocks, 1);
+    EXPECT_LE(test::relative_error(theta, expected), test::tol::kKernel32);
+    EXPECT_TRUE(torch::equal(empirical_ntk(model, x, given).theta, theta)) << "by the plan it kept";
   }
 }
 
