@@ -251,8 +251,9 @@ template <class After>
 void read_through(const std::string& file, Reader& reader, const CsvOptions& options,
                   const After& after) {
   const auto refuse = [&] {
-    throw InvalidArgument(
-        c10::str("cannot read ", file, ": ", std::generic_category().message(errno)));
+    throw InvalidArgument(c10::str("cannot read ", file, ": ",
+                                   std::generic_category().message(errno),
+                                   file == "-" ? "; standard input is called /dev/stdin" : ""));
   };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"),
                                                                &std::fclose);

@@ -351,13 +351,13 @@ TEST_F(Csv, RefusesWhatIsMalformed) {
 }
 
 TEST_F(Csv, RefusesWhatCannotBeRead) {
-  EXPECT_THROW(read_csv(folder_ / "absent.csv"), InvalidArgument);
-  EXPECT_THROW(read_csv(folder_.path()), InvalidArgument);
-  try {
-    read_csv(folder_ / "absent.csv");
-  } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("absent.csv"), HasSubstr("No such file")));
-  }
+  const auto expect = [](const std::string& file, const std::string& part) {
+    EXPECT_THAT([&] { read_csv(file); },
+                ThrowsMessage<InvalidArgument>(AllOf(HasSubstr(file), HasSubstr(part))));
+  };
+  expect(folder_ / "absent.csv", "No such file");
+  expect(folder_.path(), "directory");
+  expect("-", "/dev/stdin");
 }
 
 TEST_F(Csv, AnEmptyNameGetsANumber) {
