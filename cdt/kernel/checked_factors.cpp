@@ -154,8 +154,9 @@ BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_
   FactorCost cost = cost_per_sample(model_, x, factor_options_);
   seen_[{x.unsafeGetTensorImpl(), 0}] = cost.outputs;
   width_ = cost.outputs.size(1);
-  if (samples > options_.memory_bytes / std::max<int64_t>(1, cost.bytes(width_, 1))) {
-    // Blocks are made again for each other one: a quarter less room spares half of that.
+  if (blocks_at_a_time == kBlocksOfAKernel &&
+      samples > options_.memory_bytes / std::max<int64_t>(1, cost.bytes(width_, 1))) {
+    // A kernel's blocks are made again for each other one: a quarter less room spares half of that.
     factor_options_.lean = true;
     const FactorCost lean = cost_per_sample(model_, x, factor_options_);
     factor_options_.lean =
