@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The league: the program's defaults beside scikit-learn on tables that everybody knows, same 70/30 splits for all.
+"""The league: the program's defaults beside scikit-learn on every table of a folder, same 70/30 splits for all.
 
-usage: tables.py PROGRAM FOLDER [--ames AmesHousing.csv] [--seeds 5] [--tables A,B] [--cache peers.json] [--json FILE]
+usage: tables.py PROGRAM FOLDER [AmesHousing.csv] [--target FILE=COLUMN] [--seeds 5] [--tables A,B] [--json FILE]
 
-FOLDER holds the CSV files. Ours is `cdt train --goal predict` on the training rows, then `cdt predict` on the test
+FOLDER holds the CSV files. What is learned is known of some tables that everybody knows, else the last column unless
+--target names another; text is a class, and so is what --target calls COLUMN:class. Files of more than 10 000 rows are
+taken only where --tables names them. Ours is `cdt train --goal predict` on the training rows, then `cdt predict` on the test
 rows. The program's Adam comes twice: `adam`, one network with the same encoding, a split and a refit
 (`--adam-options`), and `adams`, with the folds and the averaging of ours too. Peers get one-hot categories, medians for
 missing numbers, standardised features (and a standardised target for the network), and their default settings.
@@ -24,28 +26,57 @@ import time
 import numpy
 import pandas
 
-# name: (file, target, columns to leave out, is it a class?)
-TABLES = {
-    "boston": ("BostonHousing.csv", "medv", [], False),
-    "concrete": ("concrete.csv", "compressive_strength", [], False),
-    "cars": ("car_prices.csv", "Price", [], False),
-    "biomass": ("biomass.csv", "HHV", ["sample"], False),
-    "sacramento": ("Sacramento.csv", "price", [], False),
-    "ozone": ("Ozone.csv", "V4", [], False),
-    "ames": ("AmesHousing.csv", "SalePrice", ["Order", "PID"], False),
-    "credit": ("credit_data.csv", "Status", [], True),
-    "pima": ("PimaIndiansDiabetes2.csv", "diabetes", [], True),
+# targets of tables that everybody knows, and columns that are left out
+KNOWN = {
+    "BostonHousing.csv": ("medv", []),
+    "concrete.csv": ("compressive_strength", []),
+    "car_prices.csv": ("Price", []),
+    "biomass.csv": ("HHV", ["sample"]),
+    "Sacramento.csv": ("price", []),
+    "Ozone.csv": ("V4", []),
+    "AmesHousing.csv": ("SalePrice", ["Order", "PID"]),
+    "credit_data.csv": ("Status", []),
+    "PimaIndiansDiabetes2.csv": ("diabetes", []),
+    "diamonds.csv": ("price", []),
 }
+MOST_ROWS = 10_000  # of a table that is not named
 PEERS = ["mlp", "boosting", "forest"]
 ONE_ADAM = "--goal predict --method adam --ensemble 1"
 FLOOR = 1e-6  # of probabilities in the log loss
 
 
-def load(name, folder, ames):
-    file, target, drop, _ = TABLES[name]
-    path = pathlib.Path(ames) if name == "ames" and ames else pathlib.Path(folder) / file
-    table = pandas.read_csv(path, encoding="utf-8-sig").drop(columns=drop)
-    return table[table[target].notna()].reset_index(drop=True)
+class Table:
+    """a CSV file, what is learned of it, and whether that is a class"""
+
+    def __init__(self, path, targets):
+        target, drop = KNOWN.get(path.name, (None, []))
+        target = targets.get(path.name, target)
+        self.rows = pandas.read_csv(path, encoding="utf-8-sig").drop(columns=drop)
+        target = target or self.rows.columns[-1]
+        self.target = target.removesuffix(":class")
+        if self.target not in self.rows:
+            raise SystemExit(f"{path} has no column {self.target}")
+        self.rows = self.rows[self.rows[self.target].notna()].reset_index(drop=True)
+        self.is_class = target.endswith(":class") or not pandas.api.types.is_numeric_dtype(self.rows[self.target])
+        if self.is_class:
+            self.rows[self.target] = self.rows[self.target].astype(str)
+
+
+def find_tables(folder, ames, targets, names):
+    """the tables of the folder by name, which is that of the file"""
+    paths = sorted(pathlib.Path(folder).glob("*.csv")) + ([pathlib.Path(ames)] if ames else [])
+    paths = {path.stem: path for path in paths}
+    for name in names or []:
+        if name not in paths:
+            raise SystemExit(f"no table {name}; there are {', '.join(paths)}")
+    for file in targets:
+        if file.removesuffix(".csv") not in paths:
+            raise SystemExit(f"--target {file}: no such file; there are {', '.join(paths)}")
+    tables = {name: Table(paths[name], targets) for name in names or paths}
+    large = [name for name, table in tables.items() if len(table.rows) > MOST_ROWS and not names]
+    if large:
+        print(f"left out, more than {MOST_ROWS} rows: {', '.join(large)} (--tables takes them)", flush=True)
+    return {name: table for name, table in tables.items() if name not in large}
 
 
 def split(table, seed):
@@ -59,8 +90,8 @@ def score(truth, answer, classes=None):
     if classes is None:
         truth = truth.to_numpy(float)
         return {"error": float(numpy.mean((answer - truth) ** 2) / numpy.var(truth))}
-    index = truth.map({name: i for i, name in enumerate(classes)}).to_numpy()
-    own = answer[numpy.arange(len(index)), index]
+    index = truth.map({name: i for i, name in enumerate(classes)}).fillna(-1).to_numpy(int)  # -1: not seen in training
+    own = numpy.where(index >= 0, answer[numpy.arange(len(index)), index], 0)
     return {"error": float(numpy.mean(answer.argmax(1) != index)),
             "log_loss": float(-numpy.log(numpy.clip(own, FLOOR, 1)).mean())}
 
@@ -104,6 +135,8 @@ def ours(program, options, train, test, target, is_class, seed):
         path = pathlib.Path(folder)
         train.to_csv(path / "train.csv", index=False, na_rep="NA")
         test.drop(columns=target).to_csv(path / "test.csv", index=False, na_rep="NA")
+        if is_class:
+            options = [*options, "--loss", "cross-entropy"]
         start, before = time.perf_counter(), processor_seconds()
         subprocess.run([program, "train", path / "train.csv", "--target", target, "--out", path / "run",
                         "--seed", str(seed), "--json", "-", *options], check=True, stdout=subprocess.DEVNULL)
@@ -130,9 +163,10 @@ def mean(results, key):
 
 
 def log_ratio(ours, theirs, key):
-    """log of ours over theirs, means over splits, and its standard error by leaving out a split in turn"""
+    """log of ours over theirs, means over splits, and its standard error by leaving out a split in turn; NaN if unknown"""
     def of(some):
-        return math.log(mean([ours[i] for i in some], key) / mean([theirs[i] for i in some], key))
+        above, below = mean([ours[i] for i in some], key), mean([theirs[i] for i in some], key)
+        return math.log(above / below) if above > 0 and below > 0 else math.nan
 
     everything = range(len(ours))
     value, count = of(everything), len(ours)
@@ -143,9 +177,12 @@ def log_ratio(ours, theirs, key):
     return value, math.sqrt((count - 1) / count * sum((x - centre) ** 2 for x in left))
 
 
-def ratios(league, is_class, key):
+def ratios(league, tables, key):
     """ours over each other learner: the geometric mean over tables, and over the best of the others the worst table"""
-    tables = [t for t in league if TABLES[t][3] == is_class]
+    nothing = [t for t in tables if any(mean(results, key) == 0 for results in league[t].values())]
+    if nothing:
+        print(f"not in the ratios of the {key}, where somebody has none: {', '.join(nothing)}")
+    tables = [t for t in tables if t not in nothing]
     others = [o for o in league[tables[0]] if o != "cdt"] if tables else []
     if not others or "cdt" not in league[tables[0]]:
         return {}
@@ -162,9 +199,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", help="path of cdt; - runs the peers only")
     parser.add_argument("folder", help="where the CSV files are")
-    parser.add_argument("--ames", help="AmesHousing.csv, if it is elsewhere")
+    parser.add_argument("ames", nargs="?", help="AmesHousing.csv, if it is elsewhere")
+    parser.add_argument("--target", action="append", default=[], metavar="FILE=COLUMN", help="what is learned of a file; COLUMN:class takes numbers for classes")
     parser.add_argument("--seeds", type=int, default=5, help="splits 0, 1, ...")
-    parser.add_argument("--tables", default=",".join(TABLES), help="with commas between: " + ",".join(TABLES))
+    parser.add_argument("--tables", help="names of files without .csv, with commas between (default: all)")
     parser.add_argument("--options", default="--goal predict", help="of cdt train")
     parser.add_argument("--adam-options", default=ONE_ADAM, help="of its single Adam network")
     parser.add_argument("--no-adam", action="store_true", help="leave out the program's Adam")
@@ -174,13 +212,14 @@ def main():
 
     cache_file = pathlib.Path(arguments.cache) if arguments.cache else None
     cache = json.loads(cache_file.read_text()) if cache_file and cache_file.exists() else {}
+    targets = dict(given.split("=", 1) for given in arguments.target)
+    tables = find_tables(arguments.folder, arguments.ames, targets, arguments.tables and arguments.tables.split(","))
     league = {}
-    for name in arguments.tables.split(","):
-        _, target, _, is_class = TABLES[name]
-        table = load(name, arguments.folder, arguments.ames)
+    for name, table in tables.items():
+        target, is_class = table.target, table.is_class
         league[name] = {}
         for seed in range(arguments.seeds):
-            train, test = split(table, seed)
+            train, test = split(table.rows, seed)
             run = {}
             if arguments.program != "-":
                 options = shlex.split(arguments.options)
@@ -188,8 +227,12 @@ def main():
                 if not arguments.no_adam:
                     learners["adam"] = shlex.split(arguments.adam_options)
                     learners["adams"] = options + ["--method", "adam"]
-                for learner, chosen in learners.items():
-                    run[learner] = ours(arguments.program, chosen, train, test, target, is_class, seed)
+                try:
+                    for learner, chosen in learners.items():
+                        run[learner] = ours(arguments.program, chosen, train, test, target, is_class, seed)
+                except subprocess.CalledProcessError:
+                    print(f"{name}: split {seed} left out, since the program refused its rows", flush=True)
+                    continue
             for learner in PEERS:
                 key = f"{name}/{seed}/{learner}"
                 if key not in cache:
@@ -199,16 +242,21 @@ def main():
                 run[learner] = cache[key]
             for learner, result in run.items():
                 league[name].setdefault(learner, []).append(result)
+        if not league[name]:
+            del league[name]
+            continue
         shown = []
         for learner, results in league[name].items():
             loss, seconds, cpu, coverage = (mean(results, key) for key in ["log_loss", "seconds", "cpu_seconds", "coverage"])
             shown.append(f"{learner} {mean(results, 'error'):.4f}" + (f"/{loss:.4f}" if loss is not None else "")
                          + (f" ({seconds:.1f} s, {cpu:.1f} s of processors" + (f", {coverage:.0%} covered" if coverage is not None else "") + ")"
                             if seconds is not None else ""))
-        print(f"{name:<11} {len(table):>5} rows  " + "  ".join(shown), flush=True)
+        print(f"{name} {target}, {len(table.rows)} rows  " + "  ".join(shown), flush=True)
 
-    summary = {"numbers": ratios(league, False, "error"), "classes": ratios(league, True, "error"),
-               "classes_log_loss": ratios(league, True, "log_loss")}
+    classes = [name for name in league if tables[name].is_class]
+    numbers = [name for name in league if name not in classes]
+    summary = {"numbers": ratios(league, numbers, "error"), "classes": ratios(league, classes, "error"),
+               "classes_log_loss": ratios(league, classes, "log_loss")}
     for kind, values in summary.items():
         if values:
             print(f"ours over theirs, {kind}: " + "  ".join(f"{o} {v['ratio']:.3f} ± {v['error']:.3f}" for o, v in values["over"].items())

@@ -190,15 +190,16 @@ int run_predict(const PredictCommand& options) {
   std::string text = fmt::format("{}: predictions for {}\n", options.out,
                                  count_of(found.rows, pictures ? "picture" : "row"));
   for (const data::UnknownTexts& unknown : found.unknown) {
-    warn(
-        fmt::format("{}:{}: {} of column {} with what training did not know, {} first; taken for "
-                    "missing",
-                    options.file, unknown.line, count_of(unknown.rows, "row"),
-                    data::in_quotes(unknown.column), data::in_quotes(unknown.first)));
+    warn(fmt::format(
+        "{}:{}: {} of column {} with what training did not know, {} first; taken for "
+        "{}",
+        options.file, unknown.line, count_of(unknown.rows, "row"), data::in_quotes(unknown.column),
+        data::in_quotes(unknown.first), unknown.taken_for));
     json["unknown"].push_back({{"column", unknown.column},
                                {"rows", unknown.rows},
                                {"line", unknown.line},
-                               {"first", unknown.first}});
+                               {"first", unknown.first},
+                               {"taken_for", unknown.taken_for}});
   }
   if (!found.unmeasured.empty()) {
     warn("errors were not measured: " + found.unmeasured);

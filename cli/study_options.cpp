@@ -199,7 +199,8 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
              "what stands for a missing number; missing text is a category of its own");
   add_choice(app, "--unknown", data.unknown_category, data::parse_unknown_category,
              {"error", "missing"}, usual.unknown_category,
-             "a category in new data that the file did not have: refuse it, or take it as missing");
+             "a category in new data that the file did not have: refuse it, or take it as the rare "
+             "ones that have a feature together, as missing if there are none");
   add_optional(app, "--quantiles", data.quantiles,
                "numbers also piece by piece between so many of their quantiles, 3 or more; 0: not")
       ->check(non_negative())

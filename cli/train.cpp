@@ -1,11 +1,11 @@
 // cdt train: from a CSV file, arrays or pictures to a trained network and its run folder.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/format.h>
 #include <cdt/kernel/precision_scope.h>
 #include <cdt/run/train.h>
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 
@@ -75,7 +75,7 @@ void warn_of_conflicts(const study::Problem& problem) {
   for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
     const study::ConflictingRows& rows = problem.conflicts[i];
     warn(fmt::format("{}: {} {} are equal in every {}, but {}", problem.table.source,
-                     problem.table.pictures ? "pictures" : "lines", fmt::join(rows.lines, ", "),
+                     problem.table.pictures ? "pictures" : "lines", list_rows(rows.lines),
                      problem.table.pictures ? "pixel" : "feature", rows.difference));
   }
   if (problem.conflicts.size() > kShown) {

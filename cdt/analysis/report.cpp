@@ -204,15 +204,6 @@ void Page::verdict(std::string_view subject, std::string_view word, const std::s
   verdicts += verdict_line(subject, word, detail);
 }
 
-std::string list_rows(const std::vector<int64_t>& rows) {
-  constexpr size_t kShown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
-    text += fmt::format("{}{}", i ? ", " : "", rows[i]);
-  if (rows.size() > kShown) text += fmt::format(" and {} more", rows.size() - kShown);
-  return text;
-}
-
 std::string to_text(const Preflight& p, const SampleOrigin& origin) {
   Page page;
   describe_descent(p, page);

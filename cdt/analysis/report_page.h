@@ -21,9 +21,6 @@ struct Page {
   void verdict(std::string_view subject, std::string_view word, const std::string& detail);
 };
 
-/// "3, 17, 40" with an end for long lists.
-std::string list_rows(const std::vector<int64_t>& rows);
-
 void describe_findings(const Preflight& preflight, Page& page);
 void add_findings(const Preflight& preflight, nlohmann::ordered_json& json);
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -15,6 +17,15 @@ namespace cdt {
 /// "3 rows" or "1 row".
 inline std::string count_of(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// "3, 17, 40" with an end for long lists.
+inline std::string list_rows(const std::vector<int64_t>& rows) {
+  constexpr size_t kShown = 8;
+  const size_t shown = std::min(rows.size(), kShown);
+  std::string text = fmt::format("{}", fmt::join(rows.begin(), rows.begin() + shown, ", "));
+  if (rows.size() > shown) text += fmt::format(" and {} more", rows.size() - shown);
+  return text;
 }
 
 /// So many digits, whole numbers below ten millions in full: for people, who do not read 2.3e+04.

@@ -110,7 +110,8 @@ void ColumnBuilder::add(std::string_view text, int64_t line) {
   if (!marks_.contains(text) && !parse_plain(text, value)) {
     if (!parse_number(text, value)) {
       CDT_REQUIRE(!forced_, file_, ":", line, ": expected a number in column ",
-                  in_quotes(column_.name), ", but came ", in_quotes(text));
+                  in_quotes(column_.name), ", but came ", in_quotes(text),
+                  " (a missing value is an empty cell or NA)");
       become_text(text, line);
       return add_text(text, line);
     }

@@ -108,15 +108,6 @@ Conflict find_conflict(const std::vector<const Column*>& targets, const std::vec
   return conflict;
 }
 
-std::string list(const std::vector<int64_t>& items) {
-  constexpr size_t kShown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(items.size(), kShown); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : "", items[i]);
-  if (items.size() > kShown) text += fmt::format(" and {} more", items.size() - kShown);
-  return text;
-}
-
 std::string class_line(const std::string& target,
                        const std::vector<std::pair<std::string, int64_t>>& counts) {
   constexpr size_t kShown = 20;
@@ -278,7 +269,8 @@ std::string to_text(const Description& d) {
       gaps += fmt::format("{}{}", t > 0 ? ", " : "", printable_name(d.targets[t]));
       if (!words) gaps += fmt::format(" up to {:g} apart", conflict.gaps[t]);
     }
-    text += fmt::format("Conflict: lines {} are the same but for {}\n", list(conflict.lines), gaps);
+    text += fmt::format("Conflict: lines {} are the same but for {}\n", list_rows(conflict.lines),
+                        gaps);
   }
   if (d.conflicts.size() > kShown)
     text += fmt::format("… and {} more conflicts\n", d.conflicts.size() - kShown);

@@ -85,13 +85,13 @@ void require_known(const FeatureColumn& feature, const Table& table, const Colum
   for (const int64_t row : rows) {
     const int32_t code = column.codes[static_cast<size_t>(row)];
     if (code < 0 || !unknown[static_cast<size_t>(code)]) continue;
-    throw InvalidArgument(
-        c10::str(table.source, ":", table.lines[static_cast<size_t>(row)], ": expected a ",
-                 feature.part ? "date" : "known category", " in column ", in_quotes(feature.name),
-                 ", but came ", in_quotes(column.categories[static_cast<size_t>(code)]),
-                 feature.part ? "" : "; known are " + list_names(feature.categories),
-                 "; in training, --unknown missing takes what is new for missing, and --drop ",
-                 printable_name(feature.name), " leaves the column out"));
+    throw InvalidArgument(c10::str(
+        table.source, ":", table.lines[static_cast<size_t>(row)], ": expected a ",
+        feature.part ? "date" : "known category", " in column ", in_quotes(feature.name),
+        ", but came ", in_quotes(column.categories[static_cast<size_t>(code)]),
+        feature.part ? "" : "; known are " + list_names(feature.categories),
+        "; in training, --unknown missing takes what is new for rare or missing, and --drop ",
+        printable_name(feature.name), " leaves the column out"));
   }
 }
 
@@ -138,8 +138,11 @@ void write_category(const FeatureColumn& feature, Encoding encoding, int32_t ind
   const size_t levels = feature.categories.size();
   const size_t others = feature.other_feature ? 1 : 0;
   std::fill(cell, cell + width_of(feature, encoding), 0.0);
-  // Those without a feature of their own leave all of them zero.
-  if (index < 0) {
+  // Those without a feature of their own leave all of them zero. What is unknown is as rare as can
+  // be.
+  if (index == kUnknownText && feature.other_feature) {
+    cell[levels] = 1;
+  } else if (index < 0) {
     if (feature.missing_seen) cell[levels + others] = 1;
   } else if (static_cast<size_t>(index) < levels + others) {
     cell[index] = 1;
@@ -377,7 +380,7 @@ void encode(const Preprocess& preprocess, const FeatureColumn& feature, const Ta
 }
 
 UnknownTexts unknown_texts_of(const FeatureColumn& feature, const Table& table) {
-  UnknownTexts found{feature.name, 0, "", 0};
+  UnknownTexts found{feature.name, 0, "", 0, feature.other_feature ? "rare" : "missing"};
   if (feature.type != ColumnType::kText) return found;
   const Column& column = column_of(feature, table);
   const std::vector<bool> unknown = unknown_of(column, feature);

@@ -34,7 +34,8 @@ enum class MissingNumber { kZero, kMedian };
 /// empty text would sort); or as one feature per category, 1 where it applies, missing last and
 /// only if the table had missing values.
 enum class Encoding { kIndex, kOneHot };
-/// A category in new data that the table did not have: refused, or taken for missing.
+/// A category in new data that the table did not have: refused, or taken for one of the rare ones,
+/// for missing if these have no feature.
 enum class UnknownCategory { kError, kMissing };
 /// What is learned of a target: itself, its logarithm, or what wants_log says.
 enum class TargetTransform { kAuto, kNone, kLog };
@@ -123,8 +124,9 @@ struct TargetColumn {
 struct UnknownTexts {
   std::string column;
   int64_t rows = 0;
-  std::string first;  ///< of them, in the order of the file
-  int64_t line = 0;   ///< where that stands
+  std::string first;      ///< of them, in the order of the file
+  int64_t line = 0;       ///< where that stands
+  std::string taken_for;  ///< what stands for them: "rare", as categories of few rows, or "missing"
 };
 
 /// A fitted preprocessing. Everything it does follows from its members, which are also what

@@ -1,7 +1,6 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/format.h>
 #include <cdt/study/findings.h>
-#include <fmt/ranges.h>
 
 namespace cdt::study {
 namespace {
@@ -49,7 +48,7 @@ std::vector<std::string> class_advice(const ClassFindings& classes, const std::s
   std::vector<std::string> advice = classes.warnings;
   for (const ConflictingRows& rows : classes.conflicts) {
     advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
-                                 fmt::join(rows.lines, ", "), source, rows.difference));
+                                 list_rows(rows.lines), source, rows.difference));
     constexpr size_t kMost = 8;
     if (advice.size() < kMost) continue;
     advice.emplace_back("… and more such rows.");

@@ -1,6 +1,5 @@
 #include <cdt/core/format.h>
 #include <cdt/study/large.h>
-#include <fmt/ranges.h>
 
 namespace cdt::study {
 namespace {
@@ -60,7 +59,7 @@ std::vector<std::string> large_advice(const LargeFindings& found) {
       break;
     }
     advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
-                                 fmt::join(rows.lines, ", "), found.source, rows.difference));
+                                 list_rows(rows.lines), found.source, rows.difference));
   }
   return advice;
 }

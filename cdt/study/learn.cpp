@@ -223,10 +223,16 @@ void Learner::State::look(StepRecord& row) {
     sum[walk.kind] += count * losses[w];
     rows[walk.kind] += count;
   }
+  const double least_gain = options.training.method == train::Method::kPath ? kLeastGain : 0;
   for (size_t k = 0; k < kinds(); ++k) {
     const double loss = sum[k] / rows[k];  // NaN where walks are fewer than kinds
     if (std::isnan(loss) || (best[k].point >= 0 && loss >= best[k].loss)) continue;
-    best[k] = {point, loss};
+    best[k].point = point;
+    best[k].loss = loss;
+    if (best[k].gain_point < 0 || loss < (1 - least_gain) * best[k].gain_loss) {
+      best[k].gain_point = point;
+      best[k].gain_loss = loss;
+    }
     for (size_t w = 0; w < walks.size(); ++w) {
       if (walks[w].kind != k) continue;
       kept[w] = {outputs[w].cpu(), {}};
@@ -243,7 +249,7 @@ void Learner::State::look(StepRecord& row) {
 bool Learner::State::patience_ended() const {
   const int64_t patience = options.training.patience;
   return patience > 0 && std::all_of(best.begin(), best.end(), [&](const Best& each) {
-           return each.point < 0 || point - each.point >= patience;
+           return each.point < 0 || point - each.gain_point >= patience;
          });
 }
 

@@ -42,6 +42,9 @@ inline constexpr int64_t kLeastFolds = 4;
 inline constexpr int64_t kMostPoints = 40;
 inline constexpr int64_t kPathPatience = 5;
 inline constexpr int64_t kBatchPatience = 3;  ///< by epochs of batches, each dear
+/// The share of its loss that a path must gain within its patience: on tables of categories a path
+/// creeps for dozens of points without leaving the noise of the rows held out.
+inline constexpr double kLeastGain = 0.005;
 /// σ_w of networks that a path starts from: larger ones have kernels that learn no features.
 inline constexpr double kPathSigma = 0.5;
 /// An ensemble has no more: beyond some ten there is nothing to gain.

@@ -8,7 +8,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr const char* kLearnerFormat = "cdt-learner-1";
+constexpr const char* kLearnerFormat = "cdt-learner-2";
 
 void put_tensors(SafeTensors& content, const std::string& name,
                  const std::vector<Tensor>& tensors) {
@@ -51,7 +51,10 @@ SafeTensors Learner::checkpoint() const {
   nlohmann::ordered_json state{
       {"stage", refit ? 1 : 0}, {"point", s.point}, {"seconds", s.seconds()}};
   for (const State::Best& each : s.best) {
-    state["best"].push_back({{"point", each.point}, {"loss", each.loss}});
+    state["best"].push_back({{"point", each.point},
+                             {"loss", each.loss},
+                             {"gain_point", each.gain_point},
+                             {"gain_loss", each.gain_loss}});
   }
   for (size_t w = 0; w < s.walks.size(); ++w) {
     const Walk& walk = s.walks[w];
@@ -98,9 +101,9 @@ void Learner::restore(const SafeTensors& content) {
   CDT_REQUIRE(best.size() == s.best.size(), "the checkpoint is of ", best.size(),
               " activations, not ", s.best.size());
   for (size_t k = 0; k < best.size(); ++k) {
-    const auto last = static_cast<int64_t>(s.history.size()) - 1;
-    s.best[k] = {best[k]["point"].whole(-1, std::max<int64_t>(last, -1)),
-                 best[k]["loss"].number_or_nan()};
+    const int64_t last = std::max<int64_t>(static_cast<int64_t>(s.history.size()) - 1, -1);
+    s.best[k] = {best[k]["point"].whole(-1, last), best[k]["loss"].number_or_nan(),
+                 best[k]["gain_point"].whole(-1, last), best[k]["gain_loss"].number_or_nan()};
   }
   if (refit) {
     CDT_REQUIRE(s.best[0].point >= 0, "the checkpoint has no best point");

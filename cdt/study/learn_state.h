@@ -37,6 +37,10 @@ struct Learner::State {
   struct Best {
     int64_t point = -1;
     double loss = train::kUnknown;
+    /// The last point that was worth waiting for, and its loss: of a path the losses since are
+    /// within kLeastGain of that.
+    int64_t gain_point = -1;
+    double gain_loss = train::kUnknown;
   };
   /// A walk at the best point of its kind.
   struct Kept {

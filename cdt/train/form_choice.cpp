@@ -88,6 +88,13 @@ int most_threads(Form form, const FormSizes& sizes) {
              : 0;
 }
 
+int most_threads_of_a_gradient(const FormSizes& sizes) {
+  constexpr double kOfOneThread = 5e7;
+  constexpr double kForwardAndBackward = 6;  // operations a weight and sample
+  const auto weights = static_cast<double>(sizes.samples) * static_cast<double>(sizes.parameters);
+  return kForwardAndBackward * weights < kOfOneThread ? 1 : 0;
+}
+
 int64_t more_sketch_rows(int64_t rows, int64_t samples, int64_t outputs) {
   const int64_t most = std::min(samples, std::max<int64_t>(1, kMostSketchResiduals / outputs));
   return std::max(rows, std::min(2 * rows, most));

@@ -42,6 +42,9 @@ FormCost form_cost(Form form, const FormSizes& sizes);
 /// takes one thread some milliseconds, others would mostly wait.
 int most_threads(Form form, const FormSizes& sizes);
 
+/// The same of an optimizer's steps with dense layers, whose batches are smaller still.
+int most_threads_of_a_gradient(const FormSizes& sizes);
+
 struct FormChoice {
   Form form = Form::kAuto;
   int64_t sketch_rows = 0;  ///< to begin with

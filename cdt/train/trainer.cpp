@@ -268,7 +268,11 @@ void Trainer::pause() {
 
 int Trainer::most_threads() const {
   if (!setup_->model.device().is_cpu()) return 0;
-  return train::most_threads(method_->form().form, form_sizes(*setup_));
+  const FormSizes sizes = form_sizes(*setup_);
+  if (!is_optimizer(setup_->options.method))
+    return train::most_threads(method_->form().form, sizes);
+  // Of pictures, whose layers use a weight many times, parameters do not tell.
+  return setup_->data.x.dim() == 2 ? most_threads_of_a_gradient(sizes) : 0;
 }
 
 double Trainer::seconds() const {

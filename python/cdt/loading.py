@@ -134,8 +134,8 @@ class Run:
         for name, text in self._trained.columns:
             if name in names:  # the library says which are missing
                 add_column(table, name, column_of(frame, names.index(name)), text, "the frame")
-        for column, rows, first in self._trained.unknown(table):
-            warnings.warn(f"{rows} rows of column {column!r} have what training did not know, {first!r} first; taken for missing", stacklevel=4)
+        for column, rows, first, taken_for in self._trained.unknown(table):
+            warnings.warn(f"{rows} rows of column {column!r} have what training did not know, {first!r} first; taken for {taken_for}", stacklevel=4)
         return table
 
 

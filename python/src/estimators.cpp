@@ -256,7 +256,7 @@ py::list members_of(const Trained& trained) {
 py::list unknown_of(const Trained& trained, const data::Table& table) {
   py::list found;
   for (const data::UnknownTexts& each : trained.model.preprocess.unknown_texts(table)) {
-    found.append(py::make_tuple(each.column, each.rows, each.first));
+    found.append(py::make_tuple(each.column, each.rows, each.first, each.taken_for));
   }
   return found;
 }

@@ -194,7 +194,7 @@ TEST(Encoding, RareCategoriesGoTogether) {
   EXPECT_THAT(preprocess.feature_names(), ElementsAre("t=a", "t=b", "t=(others)", "t="));
   const Table fresh = parsed("t\nb\nd\nzz\nNA\n", preprocess.csv_options());
   expect_close(preprocess.transform(fresh),
-               rows_of({{0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}, {0, 0, 0, 1}}));
+               rows_of({{0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}));
   EXPECT_THAT(preprocess.notes, ElementsAre(HasSubstr("t: 2 of 5 categories have features")));
   const auto unknown = preprocess.unknown_texts(fresh);
   ASSERT_EQ(unknown.size(), 1U);
@@ -202,12 +202,14 @@ TEST(Encoding, RareCategoriesGoTogether) {
   EXPECT_EQ(unknown[0].rows, 1);
   EXPECT_EQ(unknown[0].first, "zz");
   EXPECT_EQ(unknown[0].line, 4);
+  EXPECT_EQ(unknown[0].taken_for, "rare");
   EXPECT_TRUE(preprocess.unknown_texts(table).empty());
   // Counted in the rows fitted on: what those lack is new. One rare row is not worth a feature.
   preprocess = fit_preprocess(table, {0, 1, 3, 4, 7}, options);
   EXPECT_THAT(preprocess.feature_names(), ElementsAre("t=a", "t=b"));
   EXPECT_THAT(preprocess.features[0].others, ElementsAre("d"));
   EXPECT_EQ(preprocess.unknown_texts(table).at(0).rows, 3);
+  EXPECT_EQ(preprocess.unknown_texts(table).at(0).taken_for, "missing");
   expect_close(preprocess.transform(table, {3, 7, 8}), rows_of({{0, 1}, {0, 0}, {0, 0}}));
   // Where unknown ones are refused, the whole table is known.
   options.unknown_category = UnknownCategory::kError;

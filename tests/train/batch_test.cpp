@@ -146,6 +146,23 @@ TEST(BatchForm, TakesThreadsByWhatABatchIsWorth) {
   EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
 }
 
+TEST(Optimizers, TakeThreadsByWhatABatchIsWorth) {
+  const auto threads = [](int64_t batch, int64_t parameters) {
+    const Tensor w = torch::zeros({4, parameters / 4}).requires_grad_();
+    TrainData data;
+    data.x = torch::rand({600, 4});
+    data.y = torch::rand({600, 1});
+    TrainOptions options;
+    options.method = Method::kAdam;
+    options.batch = batch;
+    const kernel::Model model([&](const Tensor& x) { return x.mm(w).sum(1, true); }, {w});
+    return Trainer(model, data, options).most_threads();
+  };
+  EXPECT_EQ(threads(32, 100'000), 1);
+  EXPECT_EQ(threads(0, 100'000), 0);
+  EXPECT_EQ(threads(32, 1'000'000), 0);
+}
+
 TEST(BatchMomentum, TakesItsRateAlongTheDirection) {
   const FormProblem all(Loss::kMse, 20, 1, 1, false, 6);
   const Tensor before = kernel::flatten(all.model, parameters_of(all.net));
