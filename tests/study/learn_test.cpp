@@ -104,6 +104,25 @@ TEST(Learner, PicksThePointOfTheLowestHeldOutLoss) {
   }
 }
 
+// Of few categories the means are found soon, and then held-out losses creep.
+TEST(Learner, EndsAPathThatOnlyCreeps) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Problem problem = noisy_problem(160, 0, seed);
+    for (auto [x, y] : {std::pair(&problem.data.x, &problem.data.y),
+                        std::pair(&problem.data.x_val, &problem.data.y_val)}) {
+      *x = x->sign();
+      *y = 0.5 * torch::randn_like(*y) + x->sum(1, true) + x->prod(1, true);
+    }
+    const Learned learned = Learner(problem, usual(1)).run();
+    EXPECT_EQ(learned.result.outcome, train::Outcome::kEarlyStopping);
+    EXPECT_LT(learned.result.history.size(), 25U) << seed;
+    // Whatever was gained on the way is taken.
+    for (const train::StepRecord& row : learned.result.history) {
+      EXPECT_GE(row.val_loss, learned.result.best_val_loss) << seed;
+    }
+  }
+}
+
 TEST(Learner, HoldsEachRowOutOnce) {
   const Problem problem = noisy_problem(40, 0.3, 3);
   const Learned learned = Learner(problem, usual(4)).run();
