@@ -110,11 +110,13 @@ void note_risks(const data::Table& table, const DataOptions& options, Problem& p
     const std::string name = printable_name(feature.name);
     const std::string drop = fmt::format("--drop {} leaves it out", name);
     const std::string unknown = refused ? ", --unknown missing takes new ones for missing" : "";
+    const char* fate = refused                 ? "refused"
+                       : feature.other_feature ? "taken for rare"
+                                               : "taken for missing";
     if (!feature.part && data::holds_dates(column)) {
       problem.notes.push_back(fmt::format(
           "{}: dates, taken as {} categories, and days that are not among them will be {} ({}{})",
-          name, feature.categories.size(), refused ? "refused" : "taken for missing", drop,
-          unknown));
+          name, feature.categories.size(), fate, drop, unknown));
       continue;
     }
     const auto reason = data::identifier_reason(table, column);
