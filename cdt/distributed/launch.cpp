@@ -30,16 +30,20 @@ constexpr std::array kHandedOn{SIGINT, SIGTERM, SIGHUP};
 std::atomic<const std::vector<std::atomic<pid_t>>*> running{nullptr};
 
 /// What comes from the terminal goes to its children by itself; what another process has sent comes
-/// here alone.
+/// here alone. One rank that is asked stops all: another one, asked later, may have stopped
+/// already, and would die of it.
 void hand_on(int signal, siginfo_t* info, void*) {
   const auto* children = running.load();
   if (children == nullptr || info->si_code > 0) return;
   for (const auto& child : *children) {
-    if (const pid_t process = child.load(); process > 0) ::kill(process, signal);
+    if (const pid_t process = child.load(); process > 0) {
+      ::kill(process, signal);
+      return;
+    }
   }
 }
 
-/// While it lives, these processes get the signals that this one gets.
+/// While it lives, the first of these processes gets the signals that this one gets.
 class HandOn {
  public:
   explicit HandOn(const std::vector<std::atomic<pid_t>>& children) {
