@@ -5,6 +5,7 @@
 #
 # writes them to DIR, of large ones 2860 rows (70 % are 2002), and prints the options that name their targets.
 folder <- commandArgs(trailingOnly = TRUE)[1]
+if (is.na(folder)) stop("usage: Rscript bench/tables.R DIR")
 dir.create(folder, showWarnings = FALSE, recursive = TRUE)
 wanted <- list(
   mlbench = c(Vowel = "Class", Sonar = "Class", Ionosphere = "Class", Satellite = "classes", LetterRecognition = "lettr", Glass = "Type",

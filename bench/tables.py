@@ -212,6 +212,9 @@ def main():
 
     cache_file = pathlib.Path(arguments.cache) if arguments.cache else None
     cache = json.loads(cache_file.read_text()) if cache_file and cache_file.exists() else {}
+    for given in arguments.target:
+        if "=" not in given:
+            parser.error(f"--target wants FILE=COLUMN, not {given}")
     targets = dict(given.split("=", 1) for given in arguments.target)
     tables = find_tables(arguments.folder, arguments.ames, targets, arguments.tables and arguments.tables.split(","))
     league = {}

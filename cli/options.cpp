@@ -137,7 +137,8 @@ void MachineOptions::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--threads", threads,
-                 "CPU threads; 0 takes all cores, and one for small batches of --form batch")
+                 "CPU threads; 0 takes all cores, and one for small batches of --form batch or of an "
+                 "optimizer")
       ->check(thread_count())
       ->capture_default_str();
 }
