@@ -17,7 +17,8 @@ __attribute__((constructor)) void register_counters() {
 }  // namespace
 
 // libFuzzer has an empty one of its own: the linker's --wrap puts this in its place.
-extern "C" __attribute__((no_sanitize_coverage)) void __wrap___sanitizer_cov_trace_pc() {
+extern "C" __attribute__((no_sanitize_coverage, no_sanitize("address,undefined"))) void
+__wrap___sanitizer_cov_trace_pc() {
   auto place = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   place ^= place >> 16;
   ++counters.data()[place % counters.size()];

@@ -16,6 +16,7 @@
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/page.h>
 #include <cdt/run/page_input.h>
+#include <cdt/study/learn.h>
 #include <cdt/study/trained_model.h>
 #include <cdt/train/trainer.h>
 
@@ -194,6 +195,48 @@ void read_checkpoint(std::string_view bytes) {
   throw InvalidArgument(refused);
 }
 
+study::Problem small_problem() {
+  study::Problem problem;
+  problem.data.x = torch::linspace(-1, 1, 12).reshape({6, 2});
+  problem.data.y = torch::linspace(0, 1, 6, torch::kFloat64).square().reshape({6, 1});
+  problem.data.x_val = torch::linspace(-0.5, 0.7, 4).reshape({2, 2});
+  problem.data.y_val = torch::linspace(0, 1, 2, torch::kFloat64).reshape({2, 1});
+  return problem;
+}
+
+/// Restores it into learners by a path and by an optimizer, takes a point with what came, and
+/// what is saved then must be read.
+void read_learner(std::string_view bytes) {
+  const SafeTensors content = parse_safetensors(bytes, kFile);
+  static const study::Problem problem = small_problem();
+  std::string refused;
+  for (const train::Method method : {train::Method::kPath, train::Method::kAdam}) {
+    study::LearnOptions options;
+    options.training.method = method;
+    options.training.steps = 6;
+    options.training.patience = 3;
+    options.network.hidden = {2};
+    options.members = method == train::Method::kPath ? 2 : 1;
+    options.intervals = method == train::Method::kPath;
+    study::Learner learner(problem, options);
+    try {
+      learner.restore(content);
+    } catch (const InvalidArgument& error) {
+      refused = error.what();
+      continue;
+    }
+    int64_t seen = 0;
+    study::LearnHooks hooks;
+    hooks.on_point = [&](study::LearnStage, const train::StepRecord&, int64_t) { ++seen; };
+    hooks.stop_requested = [&] { return seen > 0; };
+    learner.run(hooks);
+    const std::string saved = dump_safetensors(learner.checkpoint(), kFile);
+    read_again([&] { learner.restore(parse_safetensors(saved, kFile)); });
+    return;
+  }
+  throw InvalidArgument(refused);
+}
+
 }  // namespace
 
 const std::vector<Target>& targets() {
@@ -205,6 +248,7 @@ const std::vector<Target>& targets() {
       {"history", Shape::kBytes, read_history},
       {"idx", Shape::kBytes, read_idx},
       {"image", Shape::kBytes, read_image},
+      {"learner", Shape::kSafetensors, read_learner},
       {"model", Shape::kSafetensors, read_model},
       {"npy", Shape::kBytes, read_npy},
       {"npz", Shape::kBytes, read_npz},
