@@ -172,7 +172,11 @@ void warn(const std::string& text);
 /// Refuses whole numbers that do not fit their options, of all commands.
 void check_whole_numbers(CLI::App& app);
 
-/// While it lives, the first Ctrl-C, SIGTERM or SIGHUP asks to stop; the second one kills, and so
+/// From now on Ctrl-C, SIGTERM and SIGHUP (unless it is ignored, as by nohup) end the program at
+/// once, with the exit code of an interruption.
+void end_on_signals();
+
+/// While it lives, the first of these signals asks to stop; the second one ends the program, and so
 /// do 1.5 seconds in which neither this scope ends nor anybody acknowledges.
 class InterruptScope {
  public:

@@ -1,5 +1,6 @@
-// Ctrl-C, SIGTERM or a terminal that goes away ask once, then kill; so does a question that nobody
-// answers in time, because a kernel or an eigendecomposition takes longer.
+// Ctrl-C, SIGTERM or a terminal that goes away end the program. Where there is something to save
+// they ask first, once; a question that nobody answers in time, because a kernel or an
+// eigendecomposition takes longer, ends it, too.
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -18,43 +19,48 @@ static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it
 /// Whether SIGHUP was ignored before, as by nohup; then it stays so.
 bool hangup_ignored = false;
 
-void restore_signals() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-  if (!hangup_ignored) std::signal(SIGHUP, SIG_DFL);
+void on_signals(void (*handler)(int)) {
+  std::signal(SIGINT, handler);
+  std::signal(SIGTERM, handler);
+  if (!hangup_ignored) std::signal(SIGHUP, handler);
 }
+
+/// Files are written under other names first, so nothing is left in halves; a resumed run goes on
+/// from the last checkpoint.
+[[noreturn]] void end_with(std::string_view text) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(kInterrupted);
+}
+
+void on_end(int) { end_with("cdt: interrupted\n"); }
 
 /// Seconds are too coarse for alarm(2).
 constexpr itimerval kPatience{{0, 0}, {1, 500000}};
 constexpr itimerval kNoTimer{};
 
-/// Files are written under other names first, so nothing is left in halves; a resumed run goes on
-/// from the last checkpoint.
-void on_timeout(int) {
-  constexpr std::string_view kText = "cdt: interrupted in the middle of a long computation\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::_exit(kInterrupted);
-}
+void on_timeout(int) { end_with("cdt: interrupted in the middle of a long computation\n"); }
 
 void on_interrupt(int) {
   interrupted = 1;
-  restore_signals();
+  on_signals(on_end);
   std::signal(SIGALRM, on_timeout);
   ::setitimer(ITIMER_REAL, &kPatience, nullptr);
 }
 
 }  // namespace
 
+void end_on_signals() {
+  hangup_ignored = std::signal(SIGHUP, SIG_IGN) == SIG_IGN;
+  on_signals(on_end);
+}
+
 InterruptScope::InterruptScope() {
   interrupted = 0;
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
-  hangup_ignored = std::signal(SIGHUP, on_interrupt) == SIG_IGN;
-  if (hangup_ignored) std::signal(SIGHUP, SIG_IGN);
+  on_signals(on_interrupt);
 }
 
 InterruptScope::~InterruptScope() {
-  restore_signals();
+  on_signals(on_end);
   acknowledge();
 }
 

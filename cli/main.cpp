@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') wait_without_spinning(argv);
   keep_freed_memory();
   let_writes_fail();
+  end_on_signals();
   CLI::App app{
       "Controlled Descent Training: analyse a network's training before it starts, and steer it.",
       "cdt"};

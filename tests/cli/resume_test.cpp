@@ -101,6 +101,21 @@ TEST_P(Interrupting, LosesNothing) {
   expect_same_run("whole", "run");
 }
 
+/// A pipe that stays empty keeps it reading.
+TEST_P(Interrupting, EndsWhatHasNothingToSave) {
+  for (const std::string command : {"analyze", "train"}) {
+    const Result result = shell(
+        "rm -f pipe; mkfifo pipe; sleep 60 > pipe & writer=$!; "
+        "env --default-signal=HUP " CDT_PROGRAM " " +
+        command +
+        " pipe --target price & pid=$!; until ls -l /proc/$pid/fd | grep -q '/pipe$' || ! kill -0 "
+        "$pid; do sleep 0.02; done; sleep 0.2; kill -" +
+        GetParam() + " $pid; wait $pid; code=$?; kill $writer; exit $code");
+    EXPECT_EQ(result.code, 130) << command << ": " << result.err;
+    EXPECT_EQ(result.err, "cdt: interrupted\n") << command;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupting, testing::Values("INT", "TERM", "HUP"));
 
 }  // namespace
