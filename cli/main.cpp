@@ -14,6 +14,7 @@
 #include <iostream>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 
@@ -77,6 +78,24 @@ int written(int code) {
   return code == 0 ? kFailed : code;
 }
 
+/// The program, its command, and the one within that, if there is one: cdt, data, make.
+std::vector<const CLI::App*> chosen_commands(const CLI::App& app) {
+  std::vector<const CLI::App*> commands{&app};
+  while (!commands.back()->get_subcommands().empty()) {
+    commands.push_back(commands.back()->get_subcommands().front());
+  }
+  return commands;
+}
+
+/// What no option takes, in the order of the command line; CLI11's own words have it backwards.
+std::string unexpected(const CLI::App& app) {
+  std::string text = "not expected:";
+  for (const std::string& argument : app.remaining(/*recurse=*/true)) text += " " + argument;
+  text += "\n";
+  for (const CLI::App* command : chosen_commands(app)) text += command->get_name() + " ";
+  return text + "--help lists the options";
+}
+
 /// LibTorch's "… you tried to allocate 40000000000 bytes. …" for people.
 std::string memory_words(const std::string& text) {
   constexpr std::string_view kBefore = "tried to allocate ";
@@ -123,10 +142,11 @@ int main(int argc, char** argv) {
     auto arguments = expand_arguments(app, {argv + std::min(argc, 1), argv + argc});
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(arguments);
-    const CLI::App* command = &app;
-    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-    require_distinct_files(*command);
+    require_distinct_files(*chosen_commands(app).back());
     return written(chosen());
+  } catch (const CLI::ExtrasError&) {
+    complain(unexpected(app));
+    return kWrongUsage;
   } catch (const CLI::ParseError& error) {
     std::ostringstream help, complaint;
     const int code = app.exit(error, help, complaint);

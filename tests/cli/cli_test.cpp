@@ -234,6 +234,8 @@ TEST_F(Program, SaysWhatIsWrong) {
   save("good.npy", good);
   expect_wrong_usage("", "subcommand");
   expect_wrong_usage("tune", "tune");
+  expect_wrong_usage("data make homes.csv --grow 3 --row 9",
+                     "not expected: --grow 3 --row 9\ncdt data make --help lists the options");
   expect_wrong_usage("analyze", "a CSV file, arrays (--inputs, --labels), a kernel file");
   expect_wrong_usage("design --kernel good.npy --out k.npy", "--lr");
   expect_wrong_usage("analyze --lr 0.1", "--kernel");
