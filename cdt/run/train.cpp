@@ -5,9 +5,9 @@
 #include <cdt/core/safetensors.h>
 #include <cdt/core/threads.h>
 #include <cdt/core/version.h>
-#include <cdt/data/arrays.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
+#include <cdt/run/claim.h>
 #include <cdt/run/train.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/pictures.h>
@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -64,7 +63,8 @@ class Session {
   Session(const Options& options, const Hooks& hooks)
       : options_(resolved(know_data(options))),
         hooks_(hooks),
-        run_{RunFolder(options.folder), {}, {}, options_.training, {}, {}} {
+        claim_(options_),
+        run_{claim_.folder(), {}, {}, options_.training, {}, {}} {
     if (predicts() && !options_.ranks->several()) {
       rehearsal_.emplace(options_.device, options_.training, options_.network);
     }
@@ -73,7 +73,7 @@ class Session {
   TrainedRun run() {
     require_fitting(options_);
     const bool helps = options_.ranks->rank() > 0;
-    if (!helps) lock_known_folder();
+    if (!helps) claim_.lock_known_folder();
     load();
     std::optional<train::Trainer> trainer;
     std::optional<study::Learner> learner;
@@ -95,10 +95,11 @@ class Session {
     }
     if (helps) return help(learner, trainer);
     try {
-      if (!lock_) claim_folder();
-      if (anew) begin();
+      claim_.take();
+      run_.folder = claim_.folder();
+      if (anew) claim_.begin(run_.record, run_.problem.preprocess);
     } catch (...) {
-      leave_no_empty_folder();
+      claim_.give_back();
       throw;
     }
     call(hooks_.on_problem, run_.problem);
@@ -144,105 +145,6 @@ class Session {
       }
     }
     ranks.require_same("setting", settings);
-  }
-
-  void require_free() const {
-    CDT_REQUIRE(options_.overwrite || !run_.folder.holds_run(), run_.folder.path().string(),
-                ": holds a run already; resume it, overwrite it, or choose another folder");
-  }
-
-  /// Before anything is read: nobody else may change what is to go on or to be replaced.
-  void lock_known_folder() {
-    const RunFolder& folder = run_.folder;
-    CDT_REQUIRE(!options_.resume || !options_.folder.empty(), "resume needs the folder of the run");
-    if (options_.data.is_pictures) {
-      require_outside(options_.folder.empty() ? "." : options_.folder);
-    }
-    if (options_.folder.empty()) return;
-    for (const std::string* file : {&options_.data.file, &options_.data.labels}) {
-      folder.require_apart(data::archive_of(*file));
-    }
-    if (options_.resume) {
-      CDT_REQUIRE(folder.holds_run(), folder.path().string(),
-                  ": expected the folder of a run, but it has no run.json");
-    } else {
-      require_free();
-    }
-    if (folder.holds_run()) lock_.emplace(folder.path());
-  }
-
-  /// A run among the folders of pictures would be a class the next time.
-  void require_outside(const std::filesystem::path& folder) const {
-    const auto whole = [](const std::filesystem::path& path) {
-      return std::filesystem::weakly_canonical(path.empty() ? "." : path);
-    };
-    const std::filesystem::path pictures = whole(options_.data.file), place = whole(folder);
-    const auto [end, rest] =
-        std::mismatch(pictures.begin(), pictures.end(), place.begin(), place.end());
-    CDT_REQUIRE(end != pictures.end() || !folder_exists(pictures), options_.data.file,
-                ": the run would lie among the pictures, as if it were a class; choose a folder "
-                "outside (--out)");
-  }
-
-  void claim_folder() {
-    if (options_.folder.empty()) {
-      run_.folder = RunFolder(make_free_folder());
-      made_folder_ = true;
-    } else {
-      const bool there = folder_exists(run_.folder.path());
-      make_folders(run_.folder.path());
-      made_folder_ = !there;
-    }
-    lock_.emplace(run_.folder.path());
-    require_free();  // another process may have been faster
-  }
-
-  /// Writes files together with the run.json that knows them. A run that the folder holds stays
-  /// until the new one has something to show: then it wants to `commit`.
-  void update(bool commit, const std::function<void(const RunFolder&, RunRecord&)>& write) {
-    if (!update_) update_.emplace(*lock_);
-    const RunFolder staged(update_->path());
-    RunRecord next = run_.record;
-    try {
-      write(staged, next);
-      for (const std::string& name : RunFolder::file_names()) {
-        if (staged.path() / name == staged.run() || !path_exists(staged.path() / name)) continue;
-        next.files[name] = checksum_of_file(staged.path() / name);
-      }
-      staged.write_record(next);
-      if (commit) update_->commit();
-    } catch (...) {
-      if (update_->committed()) {
-        run_.record = next;
-        replaces_ = false;
-      }
-      if (!replaces_) update_.reset();
-      throw;
-    }
-    run_.record = std::move(next);
-    if (!commit) return;
-    update_.reset();
-    replaces_ = false;
-  }
-
-  void begin() {
-    replaces_ = run_.folder.holds_run();
-    update(!replaces_, [&](const RunFolder& staged, RunRecord& record) {
-      record.files.clear();
-      staged.write_preprocess(run_.problem.preprocess);
-      // run.json is replaced, never gone: by it a folder is known to hold a run.
-      for (const std::string& name : RunFolder::file_names()) {
-        if (run_.folder.path() / name != run_.folder.run()) update_->remove(name);
-      }
-      update_->remove(run_.folder.report().filename());
-    });
-  }
-
-  void leave_no_empty_folder() {
-    update_.reset();
-    lock_.reset();
-    // Of folders that are empty alone: where the path is a file, no folder was made.
-    if (made_folder_) ::rmdir(run_.folder.path().c_str());
   }
 
   void load() {
@@ -405,7 +307,7 @@ class Session {
       make(trainer);
     }
     if (!findings.classes) trainer->adopt(findings.modes, findings.kernel_seconds);
-    update(!replaces_, [&](const RunFolder& staged, RunRecord& record) {
+    claim_.add(run_.record, [&](const RunFolder& staged, RunRecord& record) {
       if (!findings.classes) staged.write_spectrum(findings);
       record.analysis = study::to_json(findings);
       record.analysis_text = study::to_text(findings);
@@ -416,7 +318,7 @@ class Session {
 
   void save(const SafeTensors& checkpoint) {
     try {
-      update(true, [&](const RunFolder& staged, RunRecord&) {
+      claim_.show(run_.record, [&](const RunFolder& staged, RunRecord&) {
         save_safetensors(staged.checkpoint(), checkpoint);
       });
     } catch (const std::exception& error) {
@@ -456,12 +358,12 @@ class Session {
     run_.record.seconds->training = run_.result.seconds;
     call(hooks_.on_phase, Phase::kWriting);
     const bool ended = run_.result.outcome != train::Outcome::kInterrupted;
-    update(true, [&](const RunFolder& staged, RunRecord& record) {
+    claim_.show(run_.record, [&](const RunFolder& staged, RunRecord& record) {
       describe(record);
       record.prediction.reset();
       staged.write_history(run_.result.history);
       staged.write_preprocess(run_.problem.preprocess);
-      update_->remove(run_.folder.report().filename());
+      claim_.drop_report();
       if (ended) write_predictor(staged, record, learned);
     });
     report();
@@ -527,11 +429,11 @@ class Session {
       describe(run_.record);
       return;
     }
-    update(true, [&](const RunFolder& staged, RunRecord& record) {
+    claim_.show(run_.record, [&](const RunFolder& staged, RunRecord& record) {
       describe(record);
       staged.write_history(run_.result.history);
       staged.write_preprocess(run_.problem.preprocess);
-      update_->remove(run_.folder.report().filename());
+      claim_.drop_report();
       if (run_.result.diverged()) return;
       nn::save_model(staged.model(), run_.problem.model);
       const auto predictions = predict_splits(run_.problem);
@@ -546,13 +448,9 @@ class Session {
   Options options_;
   const Hooks& hooks_;
   const Clock::time_point start_ = Clock::now();
+  Claim claim_;
   TrainedRun run_;
   std::optional<study::Rehearsal> rehearsal_;  ///< of a path on a GPU, until it begins
-  std::optional<FolderLock> lock_;
-  std::optional<FolderUpdate>
-      update_;  ///< lives longer than a call while there is a run to replace
-  bool replaces_ = false;
-  bool made_folder_ = false;
 };
 
 }  // namespace

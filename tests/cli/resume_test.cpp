@@ -108,7 +108,8 @@ TEST_P(Interrupting, EndsWhatHasNothingToSave) {
         "rm -f pipe; mkfifo pipe; sleep 60 > pipe & writer=$!; "
         "env --default-signal=HUP " CDT_PROGRAM " " +
         command +
-        " pipe --target price & pid=$!; until ls -l /proc/$pid/fd | grep -q '/pipe$' || ! kill -0 "
+        " pipe --target price & pid=$!; until ls -l /proc/$pid/fd 2>&- | grep -q '/pipe$' || ! "
+        "kill -0 "
         "$pid; do sleep 0.02; done; sleep 0.2; kill -" +
         GetParam() + " $pid; wait $pid; code=$?; kill $writer; exit $code");
     EXPECT_EQ(result.code, 130) << command << ": " << result.err;
