@@ -66,23 +66,27 @@ std::vector<Slot> decode_all(const ImageFolder& folder, const std::vector<int64_
   std::mutex mutex;
   int64_t done = 0;
   std::exception_ptr failure;
+  const auto fill = [&](Slot& slot, const fs::path& path) {
+    try {
+      const std::string bytes = read_regular_file(path, kLongestFile);
+      slot.pixels = to_tensor(decode(bytes, printable(path.string()), options.channels),
+                              options.height, options.width);
+    } catch (const InvalidArgument& error) {
+      slot.reason = error.what();
+    }
+  };
   const auto work = [&] {
     for (size_t i = next++; i < rows.size(); i = next++) {
-      const fs::path& path = folder.files[static_cast<size_t>(rows[i])].path;
       try {
-        const std::string bytes = read_regular_file(path, kLongestFile);
-        slots[i].pixels = to_tensor(decode(bytes, printable(path.string()), options.channels),
-                                    options.height, options.width);
-      } catch (const InvalidArgument& error) {
-        slots[i].reason = error.what();
+        fill(slots[i], folder.files[static_cast<size_t>(rows[i])].path);
+        const std::lock_guard lock(mutex);
+        ++done;
+        if (options.progress) options.progress(done, static_cast<int64_t>(rows.size()));
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
         next = rows.size();
       }
-      const std::lock_guard lock(mutex);
-      ++done;
-      if (options.progress) options.progress(done, static_cast<int64_t>(rows.size()));
     }
   };
   std::vector<std::thread> threads;

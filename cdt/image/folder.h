@@ -38,7 +38,8 @@ struct LoadOptions {
   /// Where decoded pictures are kept for the next time; empty: nowhere. They are found again as
   /// long as neither sizes nor times of the files have changed.
   std::filesystem::path cache;
-  std::function<void(int64_t done, int64_t total)> progress;  ///< called by one thread at a time
+  /// Called by one thread at a time; what it throws ends the loading.
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 struct SkippedFile {

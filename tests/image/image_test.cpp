@@ -252,6 +252,26 @@ TEST_F(Folders, AreClassesAndTheirFiles) {
   EXPECT_TRUE(one.equal(four));
 }
 
+TEST_F(Folders, SeveralThreadsDecodeWhatOneDoes) {
+  const ImageFolder found = list_images(folder_ / "set");
+  const std::vector<int64_t> rows{7, 0, 3, 5, 1, 6, 2, 4};
+  const int before = at::get_num_threads();
+  const LoadedImages one = load_images(found, rows, options_);
+  at::set_num_threads(3);
+  std::vector<int64_t> seen;
+  options_.progress = [&](int64_t done, int64_t total) {
+    seen.push_back(done);
+    EXPECT_EQ(total, 8);
+  };
+  const LoadedImages several = load_images(found, rows, options_);
+  EXPECT_TRUE(several.x.equal(one.x));
+  EXPECT_TRUE(several.y.equal(one.y));
+  EXPECT_THAT(seen, testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  options_.progress = [](int64_t, int64_t) { throw std::runtime_error("enough"); };
+  EXPECT_THROW(load_images(found, rows, options_), std::runtime_error);
+  at::set_num_threads(before);
+}
+
 TEST_F(Folders, ForeignFilesAreNamedOrSkipped) {
   write_file_atomically(folder_ / "set/dog/readme.md", {"no picture"});
   const ImageFolder found = list_images(folder_ / "set");

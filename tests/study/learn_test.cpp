@@ -68,6 +68,33 @@ TEST(Learner, TakesOneThreadForSmallBatches) {
   at::set_num_threads(before);
 }
 
+/// Each walk has a thread of its own then, and the bits of one that goes alone.
+TEST(Learner, WalksSideBySideAreTheWalksInTurn) {
+  const Problem problem = noisy_problem(40, 0.1, 1);
+  const int before = at::get_num_threads();
+  for (const auto method : {train::Method::kPath, train::Method::kAdam}) {
+    LearnOptions options = usual(2);
+    options.training.method = method;
+    options.training.steps = 4;
+    std::vector<Learned> learned;
+    for (const int threads : {1, 2}) {
+      at::set_num_threads(threads);
+      learned.push_back(Learner(problem, options).run());
+    }
+    ASSERT_EQ(learned[0].networks.size(), learned[1].networks.size());
+    for (size_t m = 0; m < learned[0].networks.size(); ++m) {
+      const auto outputs = [&](size_t k) {
+        return learned[k].networks[m]->forward(problem.data.x);
+      };
+      EXPECT_TRUE(torch::equal(outputs(0), outputs(1))) << to_string(method) << ", " << m;
+    }
+    EXPECT_TRUE(
+        torch::equal(learned[0].held_out.nan_to_num(1e9), learned[1].held_out.nan_to_num(1e9)))
+        << to_string(method);
+  }
+  at::set_num_threads(before);
+}
+
 TEST(Learner, RefitEqualsARunThatWasToldThePoint) {
   const Problem problem = noisy_problem(160, 0.1, 1);
   const LearnOptions options = usual(1);
