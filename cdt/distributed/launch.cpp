@@ -26,13 +26,18 @@ constexpr std::chrono::milliseconds kLook{20};
 constexpr std::chrono::seconds kAfterTheFirst{5};
 constexpr std::array kHandedOn{SIGINT, SIGTERM, SIGHUP};
 
+/// As shells have it.
+constexpr int kInterruptedCode = 128 + SIGINT;
+
 /// For the signal handler, which can be told nothing.
 std::atomic<const std::vector<std::atomic<pid_t>>*> running{nullptr};
+std::atomic<int> asked{0};  ///< the last signal
 
 /// What comes from the terminal goes to its children by itself; what another process has sent comes
 /// here alone. One rank that is asked stops all: another one, asked later, may have stopped
 /// already, and would die of it.
 void hand_on(int signal, siginfo_t* info, void*) {
+  asked = signal;
   const auto* children = running.load();
   if (children == nullptr || info->si_code > 0) return;
   for (const auto& child : *children) {
@@ -48,6 +53,7 @@ class HandOn {
  public:
   explicit HandOn(const std::vector<std::atomic<pid_t>>& children) {
     running = &children;
+    asked = 0;
     struct sigaction action {};
     action.sa_sigaction = hand_on;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -147,6 +153,7 @@ int launch(const LaunchOptions& options) {
     kill_all();
     throw;
   }
+  if (asked != 0) ::kill(children[0], asked);  // it may have come before there was a child
   int code = 1;
   std::optional<Clock::time_point> deadline;
   const auto at_most = [&](std::chrono::milliseconds left) {
@@ -159,13 +166,15 @@ int launch(const LaunchOptions& options) {
       if (process == 0 || ::waitpid(process, &status, WNOHANG) != process) continue;
       children[k] = 0;
       --left;
-      if (WIFSIGNALED(status)) {
+      // It was still being loaded, and could not be asked: so the others were not, either.
+      const bool died_of_it = WIFSIGNALED(status) && WTERMSIG(status) == asked;
+      if (WIFSIGNALED(status) && !died_of_it) {
         options.complain(c10::str("rank ", k, " was killed by signal ", WTERMSIG(status), " (",
                                   ::strsignal(WTERMSIG(status)), ")"));
       }
       if (k == 0) {
-        code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-        at_most(kAfterTheFirst);
+        code = WIFEXITED(status) ? WEXITSTATUS(status) : died_of_it ? kInterruptedCode : 1;
+        at_most(died_of_it ? std::chrono::seconds(0) : kAfterTheFirst);
       } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         at_most(options.grace);
       }

@@ -19,7 +19,8 @@ struct LaunchOptions {
 /// Starts this program once more for each worker, with the same arguments and a place in the
 /// environment (place.h), and waits for all of them. Rank 0 has this process's input and output,
 /// the others are quiet. Signals that ask to stop are handed on.
-/// @returns the exit code of rank 0; 1 if it was killed.
+/// @returns the exit code of rank 0; 130 if a signal that this process got ended it, else 1 if it
+/// was killed.
 /// @throws IoError if a process cannot be started.
 int launch(const LaunchOptions& options);
 

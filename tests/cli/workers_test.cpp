@@ -113,6 +113,17 @@ TEST_F(Workers, StopTogether) {
   EXPECT_TRUE(exists("run/model.safetensors"));
 }
 
+/// Ranks that are still being loaded know no signals.
+TEST_F(Workers, StopWhileTheyAreLoaded) {
+  const Result result = shell(CDT_PROGRAM
+                              " train homes.csv --target price --workers 2 --out run & pid=$!; "
+                              "until read first rest < /proc/$pid/task/$pid/children; [ -n "
+                              "\"$first\" ] || ! kill -0 $pid; do sleep 0.01; done; "
+                              "kill -TERM $pid; wait $pid");
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_FALSE(exists("run"));
+}
+
 /// As on several machines: each process is told its place.
 class Ranked : public Workers {
  protected:
