@@ -136,9 +136,10 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--threads", threads,
-                 "CPU threads; 0 takes all cores, and one for small batches of --form batch or of an "
-                 "optimizer")
+  app.add_option(
+         "--threads", threads,
+         "CPU threads; 0 takes all cores, and one for small batches of --form batch or of an "
+         "optimizer")
       ->check(thread_count())
       ->capture_default_str();
 }
