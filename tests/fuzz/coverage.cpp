@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the compiler and libFuzzer have given these names.
 extern "C" void __sanitizer_cov_8bit_counters_init(uint8_t* start, uint8_t* stop);
 
 namespace {
@@ -27,3 +28,4 @@ __wrap___sanitizer_cov_trace_pc() {
 // Comparisons of floating-point numbers, which libFuzzer does not follow.
 extern "C" void __sanitizer_cov_trace_cmpf(float, float) {}
 extern "C" void __sanitizer_cov_trace_cmpd(double, double) {}
+// NOLINTEND(bugprone-reserved-identifier)

@@ -135,7 +135,7 @@ TEST(Picture, PngsComeInEveryFlavour) {
   const std::vector<uint8_t> clear{10, 20, 30, 0, 40, 50, 60, 255};
   EXPECT_EQ(decode(png_of(2, 1, PNG_FORMAT_RGBA, clear.data()), "c.png").pixels,
             (std::vector<uint8_t>{255, 255, 255, 40, 50, 60}));
-  const std::vector<uint16_t> deep(2 * 2, 65535);
+  const std::vector<uint16_t> deep(4, 65535);
   EXPECT_EQ(decode(png_of(2, 2, PNG_FORMAT_LINEAR_Y, deep.data()), "d.png", 1).pixels,
             (std::vector<uint8_t>(4, 255)));
 }
@@ -387,7 +387,7 @@ TEST(Idx, HoldsBytesOfAShape) {
 }
 
 TEST(Idx, HeadersThatLieAreRefused) {
-  for (const auto& [bytes, why] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& lie : std::vector<std::pair<std::string, std::string>>{
            {"", "two zero bytes"},
            {"PK..", "two zero bytes"},
            {idx_of({3}, 3, 0x0d), "unsigned bytes"},
@@ -399,7 +399,7 @@ TEST(Idx, HeadersThatLieAreRefused) {
            {idx_of({4000000000U, 4000000000U, 4000000000U}, 0), "4 GiB"},
            {gzipped(idx_of({30}, 30)).substr(0, 25), "cut short"},
            {gzipped(gzipped(idx_of({3}, 3))), "gzipped twice"}}) {
-    EXPECT_THAT(refusal([&] { parse_idx(bytes, "d.idx"); }), HasSubstr(why));
+    EXPECT_THAT(refusal([&] { parse_idx(lie.first, "d.idx"); }), HasSubstr(lie.second));
   }
 }
 
