@@ -77,7 +77,8 @@ run::FolderCheck verify_sweep(const fs::path& folder) {
   for (const std::string& name : run_names(folder)) {
     found.files.push_back(check_sweep_file(name, [&] { return require_intact(folder, name); }));
   }
-  found.add_notes(folder);
+  const bool ended = path_exists(folder / "results.json");
+  found.add_notes(folder, ended ? "" : "it has not ended: the command that began it goes on");
   return found;
 }
 

@@ -79,12 +79,16 @@ bool FolderCheck::sound() const {
   });
 }
 
-void FolderCheck::add_notes(const fs::path& folder) {
+void FolderCheck::add_notes(const fs::path& folder, const std::string& not_ended) {
   if (!version.empty() && version != kVersion) {
     notes.push_back(fmt::format("written by cdt {}; this is cdt {}", version, kVersion));
   }
   const std::string holder = lock_holder(folder);
-  if (!holder.empty()) notes.push_back(fmt::format("{} is writing to it", holder));
+  if (!holder.empty()) {
+    notes.push_back(fmt::format("{} is writing to it", holder));
+  } else if (!not_ended.empty()) {
+    notes.push_back(not_ended);
+  }
 }
 
 FolderCheck verify_run(const fs::path& path) {
@@ -94,11 +98,15 @@ FolderCheck verify_run(const fs::path& path) {
   CDT_REQUIRE(folder.holds_run(), path.string(),
               ": expected the folder of a run, but it has no run.json");
   RunRecord record;
+  std::string not_ended;
   try {
     record = folder.read_record();
     found.version = record.version;
     found.revision = record.revision;
     found.files.push_back({"run.json", State::kIntact, ""});
+    if (!record.result || record.result->outcome == train::Outcome::kInterrupted) {
+      not_ended = "its training has not ended: cdt train --resume goes on";
+    }
   } catch (const InvalidArgument& error) {
     found.files.push_back({"run.json", State::kDamaged, error.what()});
   }
@@ -111,7 +119,7 @@ FolderCheck verify_run(const fs::path& path) {
       found.files.push_back({name, State::kMissing, ""});
     }
   }
-  found.add_notes(path);
+  found.add_notes(path, not_ended);
   return found;
 }
 

@@ -26,12 +26,13 @@ struct FolderCheck {
   std::string version;   ///< of the program that wrote it, if that can be read
   std::string revision;  ///< its commit
   std::vector<FileCheck> files;
-  std::vector<std::string> notes;  ///< another version, a process at work
+  std::vector<std::string> notes;  ///< another version, a process at work, no end yet
 
   /// Nothing is damaged or missing.
   bool sound() const;
-  /// Notes a version other than this program's, and who is writing to the folder.
-  void add_notes(const std::filesystem::path& folder);
+  /// Notes a version other than this program's, and who is writing to the folder; where nobody
+  /// does, how that goes on which has not ended (empty: it has).
+  void add_notes(const std::filesystem::path& folder, const std::string& not_ended);
 };
 
 /// Reads all files of a run and compares their checksums with run.json; those without one must be

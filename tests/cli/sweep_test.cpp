@@ -517,6 +517,8 @@ TEST_F(Sweeping, KeepsItsFilesAndKnowsThemAgain) {
   EXPECT_FALSE(parse("v.json")["intact"]);
   ASSERT_EQ(cdt(compare).code, 0) << "what is damaged is made again";
   EXPECT_EQ(cdt("verify a").code, 0);
+  fs::remove(folder_ / "a/results.json");
+  EXPECT_THAT(cdt("verify a").out, HasSubstr("has not ended"));
 }
 
 }  // namespace

@@ -222,6 +222,25 @@ TEST_F(KeptRun, IsVerifiedFileByFile) {
   EXPECT_THROW(run::verify_run(folder_.path()), InvalidArgument);
 }
 
+TEST_F(KeptRun, IsVerifiedWithHowItGoesOn) {
+  run::Hooks hooks;
+  hooks.on_step = [&](const train::StepRecord& row, int64_t) {
+    if (row.step != 2) return;
+    EXPECT_THAT(run::verify_run(options_.folder).notes,
+                testing::ElementsAre(HasSubstr("is writing to it")));
+    throw NumericalError("as if killed");
+  };
+  EXPECT_THROW(run::train(options_, hooks), NumericalError);
+  EXPECT_THAT(run::verify_run(options_.folder).notes, testing::ElementsAre(HasSubstr("--resume")));
+  options_.resume = true;
+  hooks.on_step = nullptr;
+  hooks.stop_requested = [] { return true; };
+  run::train(options_, hooks);
+  EXPECT_THAT(run::verify_run(options_.folder).notes, testing::ElementsAre(HasSubstr("--resume")));
+  run::train(options_);
+  EXPECT_THAT(run::verify_run(options_.folder).notes, testing::IsEmpty());
+}
+
 TEST_F(KeptRun, LeavesAFileAloneThatIsNoFolder) {
   for (const std::string name : {"houses.csv", "notes.txt"}) {
     const fs::path file = folder_ / name;
