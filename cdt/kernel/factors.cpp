@@ -3,6 +3,7 @@
 #include <cdt/core/interrupt.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/backward.h>
+#include <cdt/kernel/factor_cost.h>
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/group_builder.h>
 #include <cdt/kernel/jacobian.h>
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -25,28 +25,6 @@ using torch::autograd::Edge;
 
 /// Of the streams (core/streams.h).
 constexpr size_t kPasses = 5;
-
-/// A pass over a product of two positions takes as long as so many of its multiply-adds.
-constexpr double kPassOverPair = 64;
-
-/// Whether J of a weight [out, in] that meets so many positions a sample is kept as rows, over all
-/// samples b: where per-sample gradients and one Gram product take fewer multiply-adds than all
-/// pairs of positions. Lean: where rows need more than twice the room of outer products, they must
-/// save half of the multiply-adds.
-bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& weight, bool lean) {
-  const auto b = static_cast<double>(samples);
-  const auto c = static_cast<double>(outputs);
-  const double n = b * c;
-  const auto t = static_cast<double>(weight.positions);
-  const auto out = static_cast<double>(weight.out);
-  const auto weights = static_cast<double>(weight.in) * out;
-  const double of_a_pair = weight.one_hot ? 1 : static_cast<double>(weight.in);
-  const double pairwise =
-      t * t * (n * n * out + b * b * of_a_pair) + (t * t - 1) * n * n * kPassOverPair;
-  const bool rows_are_large = c * weights > 2 * t * (of_a_pair + c * out);
-  const double worth = lean && rows_are_large ? 2 : 1;
-  return worth * (n * t * weights + n * n * weights) < pairwise;
-}
 
 class Factorizer {
  public:
@@ -71,19 +49,14 @@ class Factorizer {
   }
 
   Factors run();
-  FactorCost cost() const;
 
  private:
   void decide_coverage();
   void send_to_jacobian(const Site& site, const std::string& reason);
   void send_to_jacobian(size_t parameter, const std::string& reason);
   bool by_rule(size_t p) const;
-  /// Parameters of the model behind a computed operand; none behind a parameter itself.
-  const std::vector<size_t>& made_from(size_t p) const;
-  int64_t entries_of(size_t p) const;
   bool needed(const Site& site) const;
 
-  std::set<size_t> weights_as_rows() const;
   void differentiate_sites();
   void probe();
   void find_samples(const std::vector<Tensor>& gradients, const Tensor& excess);
@@ -109,21 +82,9 @@ class Factorizer {
   std::vector<Tensor> pulled_back_squares_;
 };
 
-const std::vector<size_t>& Factorizer::made_from(size_t p) const {
-  static const std::vector<size_t> none;
-  const size_t parameters = model_.parameters().size();
-  return p < parameters ? none : recording_.computed[p - parameters].parameters;
-}
-
-int64_t Factorizer::entries_of(size_t p) const {
-  const size_t parameters = model_.parameters().size();
-  return (p < parameters ? model_.parameters()[p] : recording_.computed[p - parameters].value)
-      .numel();
-}
-
 bool Factorizer::by_rule(size_t p) const {
   if (coverage_[p].coverage != Coverage::kRule) return false;
-  const std::vector<size_t>& behind = made_from(p);
+  const std::span<const size_t> behind = recording_.made_from(p);
   return p < model_.parameters().size() ||
          std::any_of(behind.begin(), behind.end(), [&](size_t each) { return by_rule(each); });
 }
@@ -131,7 +92,7 @@ bool Factorizer::by_rule(size_t p) const {
 void Factorizer::send_to_jacobian(size_t parameter, const std::string& reason) {
   if (coverage_[parameter].coverage != Coverage::kRule) return;
   coverage_[parameter] = {Coverage::kJacobian, reason};
-  for (const size_t p : made_from(parameter)) send_to_jacobian(p, reason);
+  for (const size_t p : recording_.made_from(parameter)) send_to_jacobian(p, reason);
 }
 
 void Factorizer::send_to_jacobian(const Site& site, const std::string& reason) {
@@ -172,37 +133,6 @@ void Factorizer::decide_coverage() {
       if (!objection.empty()) send_to_jacobian(use.parameter, objection);
     }
   }
-}
-
-/// Weights whose J is cheaper as rows, by the positions of all their uses; those that meet
-/// themselves in other shapes; and all that has to do with computed operands.
-std::set<size_t> Factorizer::weights_as_rows() const {
-  std::map<size_t, SiteCost::Term> weights;
-  for (const auto& site : recording_.sites) {
-    for (const SiteCost::Term& term : site->cost(samples_).terms) {
-      const auto [it, is_new] = weights.try_emplace(term.use.parameter, term);
-      SiteCost::Term& all = it->second;
-      all.rows_only = all.rows_only || term.rows_only ||
-                      !lies_in_rows(term.use, entries_of(term.use.parameter)) ||
-                      columns_of(term.use) != columns_of(all.use) || term.one_hot != all.one_hot;
-      if (!is_new) all.positions += term.positions;
-    }
-  }
-  std::set<size_t> as_rows;
-  for (const auto& [parameter, weight] : weights) {
-    if (weight.rows_only ||
-        rows_are_cheaper(options_.samples, all_outputs_, weight, options_.lean)) {
-      as_rows.insert(parameter);
-    }
-  }
-  for (const auto& site : recording_.sites) {
-    for (const ParameterUse& use : site->uses) {
-      const std::vector<size_t>& behind = made_from(use.parameter);
-      if (!behind.empty()) as_rows.insert(use.parameter);
-      as_rows.insert(behind.begin(), behind.end());
-    }
-  }
-  return as_rows;
 }
 
 /// G at every site, one backward pass per output.
@@ -344,14 +274,14 @@ void Factorizer::chain_computed(GroupBuilder& build) const {
 }
 
 std::vector<FactorGroup> Factorizer::rule_groups() {
-  const std::set<size_t> as_rows = weights_as_rows();
+  const std::set<size_t> as_rows = weights_as_rows(model_, recording_, options_);
   std::vector<GroupBuilder::Info> parameters(coverage_.size());
   for (size_t p = 0; p < parameters.size(); ++p) {
-    parameters[p] = {entries_of(p), by_rule(p), as_rows.count(p) > 0, 0};
+    parameters[p] = {recording_.entries_of(p, model_), by_rule(p), as_rows.count(p) > 0, 0};
   }
   for (const LiveSite& live : live_) {
     for (const ParameterUse& use : live.site->uses) {
-      const std::vector<size_t>& behind = made_from(use.parameter);
+      const std::span<const size_t> behind = recording_.made_from(use.parameter);
       constexpr int64_t kNeverOnce = 2;  // no bias joins what becomes rows of something else
       parameters[use.parameter].uses += behind.empty() ? 1 : kNeverOnce;
       for (const size_t p : behind) parameters[p].uses += kNeverOnce;
@@ -439,47 +369,6 @@ Factors Factorizer::run() {
   return factors;
 }
 
-FactorCost Factorizer::cost() const {
-  const auto bytes = static_cast<int64_t>(c10::elementSize(model_.dtype()));
-  const auto wide = static_cast<int64_t>(c10::elementSize(options_.accumulate));
-  FactorCost cost;
-  cost.outputs = recording_.outputs.detach();
-  cost.graph_bytes = recording_.activation_bytes;
-  const std::set<size_t> as_rows = weights_as_rows();
-  std::set<size_t> counted;
-  for (const auto& site : recording_.sites) {
-    const SiteCost needs = site->cost(samples_);
-    cost.shared_bytes += needs.shared * bytes;
-    cost.output_bytes += needs.per_output * bytes;
-    // The probe's gradient, and pieces that are widened.
-    cost.graph_bytes += needs.shared * (bytes + wide);
-    cost.working_bytes += needs.per_output * (bytes + wide);
-    // A gradient for each output; then the probe's, and the others' weighted sum.
-    cost.working_bytes += needs.passing * bytes;
-    cost.probe_bytes += needs.passing * 2 * bytes;
-    for (const SiteCost::Term& term : needs.terms) {
-      const size_t p = term.use.parameter;
-      if (!as_rows.count(p)) {
-        cost.shared_bytes += term.kept * bytes;
-        cost.output_bytes += term.kept_per_output * bytes;
-      } else if (counted.insert(p).second) {
-        cost.output_bytes += samples_ * entries_of(p) * bytes;
-      }
-    }
-  }
-  for (const size_t p : as_rows) {  // what no term has counted: behind computed operands
-    if (counted.insert(p).second) cost.output_bytes += samples_ * entries_of(p) * bytes;
-  }
-  for (size_t p = 0; p < model_.parameters().size(); ++p) {
-    if (!recording_.used[p]) continue;
-    if (options_.all_by_jacobian || options_.by_jacobian.count(p) || !recording_.covered[p]) {
-      cost.by_rules = false;
-      cost.output_bytes += samples_ * static_cast<int64_t>(model_.parameters()[p].nbytes());
-    }
-  }
-  return cost;
-}
-
 }  // namespace
 
 /// Sizes differ as well as signs: samples of equal weight could be taken for each other unseen.
@@ -494,19 +383,6 @@ Tensor make_probe(uint64_t seed, int64_t samples, int64_t outputs,
 Factors factorize(const Model& model, const Tensor& x, const FactorOptions& options,
                   PendingChecks& checks) {
   return Factorizer(model, x, options, checks).run();
-}
-
-FactorCost cost_per_sample(const Model& model, const Tensor& x, const FactorOptions& options) {
-  return on_few_samples(x, [&](const Tensor& few) {
-    PendingChecks checks;
-    FactorCost cost = Factorizer(model, few, options, checks).cost();
-    checks.settle();
-    for (int64_t* bytes : {&cost.shared_bytes, &cost.output_bytes, &cost.graph_bytes,
-                           &cost.working_bytes, &cost.probe_bytes}) {
-      *bytes /= few.size(0);
-    }
-    return cost;
-  });
 }
 
 }  // namespace cdt::kernel

@@ -9,6 +9,7 @@
 #include <cdt/kernel/rule.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace cdt::kernel {
@@ -29,6 +30,17 @@ struct Recording {
   std::vector<Computed> computed;
   int64_t activation_bytes = 0;  ///< of all operator outputs: what the graph may hold. Without
                                  ///< views, and without what parameters alone make.
+
+  /// Parameters of the model behind a computed operand; none behind a parameter itself.
+  std::span<const size_t> made_from(size_t operand) const {
+    if (operand < used.size()) return {};
+    return computed[operand - used.size()].parameters;
+  }
+  int64_t entries_of(size_t operand, const Model& model) const {
+    return (operand < used.size() ? model.parameters()[operand]
+                                  : computed[operand - used.size()].value)
+        .numel();
+  }
 };
 
 /// Runs the model once and records it.
