@@ -27,6 +27,10 @@ constexpr double kMoreRate = 2;
 /// were rejected three or four times; and of conjugate gradients, as for a path.
 constexpr double kFirstShareOfClasses = 0.01;
 constexpr double kLeastGainOfClasses = 0.003;
+/// Of a rate at which no controller could be designed: from the default one of guarded training
+/// that leads to 10⁻⁴ of the rate at which plain descent does not oscillate.
+constexpr double kLowerRate = 10;
+constexpr int64_t kMostRefusals = 9;
 
 }  // namespace
 
@@ -165,12 +169,12 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
   if (renewed || std::isnan(rate)) rate = start_rate(options.method, plan.feedback->unit_rate());
   plan.guard.rate = plan.guard.start_rate = rate;
   if (!plan.feedback->lasts()) plan.guard.rate *= std::min(1.0, kMoreRate * share_);
-  if (std::isnan(learning_rate_)) learning_rate_ = plan.guard.rate;
   if (const auto old = plans_.find(pass.batch); old != plans_.end()) {
     plan.guard.failures = old->second.guard.failures;
     plan.guard.wary_steps = old->second.guard.wary_steps;
   }
-  plan.feedback->design(plan.guard.rate);
+  design(plan);
+  if (std::isnan(learning_rate_)) learning_rate_ = plan.guard.rate;
   const double distance = plan.feedback->distance(plan.feedback->state(pass.values));
   plan.bound = {distance, distance};
   if (watches()) {
@@ -186,6 +190,24 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
   ++row.refreshed;
   forget_old_plans();
   return plans_.insert_or_assign(pass.batch, std::move(plan)).first->second;
+}
+
+/// The equation of weighted errors loses its digits where steps lie too far apart. At the default
+/// rate they do all that they can but for the slowest.
+void Linearizer::design(Plan& plan, double damping) const {
+  const Method method = setup_->options.method;
+  const int64_t most_refusals = traits_of(method).guarded ? kMostRefusals : 0;
+  for (int64_t refusals = 0;; ++refusals) {
+    try {
+      plan.feedback->design(damping * plan.guard.rate);
+      return;
+    } catch (const NumericalError&) {
+      if (refusals == most_refusals) throw;
+      plan.guard.rate =
+          std::min(plan.guard.rate / kLowerRate, start_rate(method, plan.feedback->unit_rate()));
+      plan.guard.start_rate = plan.guard.rate;
+    }
+  }
 }
 
 /// Whether the local model itself is of interest, beside the network.

@@ -53,6 +53,10 @@ class Linearizer {
   /// A new one.
   /// @throws NumericalError if the kernel cannot be computed.
   Plan& renew(int64_t step, const Pass& pass, StepRecord& row);
+  /// Designs for `damping` times the plan's rate. Under a guard a rate at which the numbers refuse
+  /// is lowered, to the default one at most.
+  /// @throws NumericalError if they refuse without a guard, or at ever lower rates.
+  void design(Plan& plan, double damping = 1) const;
   Plan& plan_of(int64_t batch) { return plans_.at(batch); }
   const Plan& plan_of(int64_t batch) const { return plans_.at(batch); }
   /// How many steps from step k on the plan of a batch serves, whatever happens, with a feedback

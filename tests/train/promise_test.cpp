@@ -123,6 +123,31 @@ TEST(Promise, TheObjectiveNeverEndsHigherThanItBegan) {
   }
 }
 
+TEST(Promise, HoldsWithWeightsWhateverTheRate) {
+  // More labels than parameters, and smooth: steps of modes lie so far apart that the solver of
+  // weighted errors refuses high rates. The guard has lower ones.
+  nn::MlpOptions shape;
+  shape.inputs = 4;
+  shape.hidden = {5, 5};
+  shape.outputs = 2;
+  shape.activation = nn::Activation::kSoftplus;
+  for (const double rate : {1e-3, 1.0, 1e4, 1e7, 1e9, 1e12, 1e15, 1e18}) {
+    for (const uint64_t seed : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << "rate " << rate << ", seed " << seed);
+      TrainData data = test::smooth_data(40, 2, seed, torch::kFloat32);
+      data.sample_weights = torch::linspace(1, 10, 40, torch::kFloat64);
+      nn::Mlp net(shape, seed, torch::kFloat32);
+      TrainOptions options;
+      options.learning_rate = rate;
+      options.steps = 3;
+      const double began = objective_of(net, data, options);
+      const auto result = Trainer(net, data, options).run();
+      EXPECT_LE(result.learning_rate, rate);
+      EXPECT_LT(objective_of(net, data, options), began);
+    }
+  }
+}
+
 TEST(Promise, HoldsForARunThatIsInterruptedOrStopsEarly) {
   for (Promise promise : promises()) {
     if (promise.batch == 0 || promise.activation != nn::Activation::kGelu) continue;

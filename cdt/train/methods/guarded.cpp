@@ -131,7 +131,7 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
   for (;;) {
     Plan& plan = linearizer_.plan_for(step, pass, row);
     Feedback& feedback = *plan.feedback;
-    if (feedback.rate() != rate_of(plan)) feedback.design(rate_of(plan));
+    if (feedback.rate() != rate_of(plan)) linearizer_.design(plan, damping_);
     const Tensor state = feedback.state(pass.values);
     const double before = feedback.merit(state) + feedback.parameter_merit();
     if (before == 0) return {.end = Outcome::kFloor, .next = {}};
