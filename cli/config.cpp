@@ -96,6 +96,7 @@ Settings read_run(const std::filesystem::path& path) {
         std::any_of(known.begin(), known.end(),
                     [&, &name = name](const run::Setting& each) { return each.name == name; }),
         folder.run().string(), ": settings.", name, ": there is no such setting of a run");
+    if (name == "cache") continue;  // a place that is written to
     settings[name] = values.empty() ? nlohmann::ordered_json(true) : nlohmann::ordered_json(values);
   }
   return settings;

@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/json.h>
+#include <cdt/core/own_file.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/run/page_input.h>
 #include <fmt/format.h>
@@ -40,7 +41,11 @@ int run_report(const ReportCommand& options) {
   const report::Page page = page_of(folders);
   const fs::path browser = options.png ? find_browser() : fs::path();
   const std::string html = report::to_html(page);
-  write_file_atomically(out, {html});
+  if (options.out.empty()) {
+    write_own_file(out, {html});
+  } else {
+    write_file_atomically(out, {html});
+  }
   options.output.text(fmt::format("{}: {} kB\n", out.string(), (html.size() + 1023) / 1024));
   nlohmann::ordered_json json{{"report", out.string()},
                               {"pictures", nlohmann::ordered_json::array()}};

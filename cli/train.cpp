@@ -3,9 +3,11 @@
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/kernel/precision_scope.h>
+#include <cdt/run/settings.h>
 #include <cdt/run/train.h>
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -212,6 +214,18 @@ int run_train_by_workers(TrainCommand& command) {
   }
 }
 
+/// Where the goals differ, the help shows both: that of predict, which is the usual one, first.
+void show_defaults_by_goal(CLI::App& app) {
+  const run::Options predict = run::usual_options(study::Goal::kPredict, train::Method::kPath);
+  const run::Options fit = run::usual_options(study::Goal::kFit, train::Method::kGuarded);
+  for (const run::Setting& setting : run::all_settings()) {
+    CLI::Option* option = app.get_option_no_throw("--" + setting.name);
+    const auto usual = setting.get(predict), other = setting.get(fit);
+    if (option == nullptr || setting.name == "goal" || !usual || !other || usual == other) continue;
+    option->default_str(fmt::format("{}; fit: {}", fmt::join(*usual, ","), fmt::join(*other, ",")));
+  }
+}
+
 }  // namespace
 
 std::function<int()> setup_train(CLI::App& app) {
@@ -267,6 +281,7 @@ std::function<int()> setup_train(CLI::App& app) {
   command->machine.add_to(app);
   command->workers.add_to(app);
   command->output.add_to(app);
+  show_defaults_by_goal(app);
   app.footer(
       "Examples:\n"
       "  cdt train houses.csv --target price --out run1\n"

@@ -91,8 +91,10 @@ std::string read_holder(int descriptor) {
   return length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : "another process";
 }
 
-/// For people alone, so a full disk does not matter.
+/// For people alone, so a full disk does not matter. What is a file elsewhere, too, is left alone.
 void write_holder(int descriptor) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || status.st_nlink != 1) return;
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const std::string text = c10::str("process ", ::getpid(), " on ", host.data());
@@ -174,6 +176,7 @@ FolderUpdate::~FolderUpdate() {
 void FolderUpdate::remove(const std::string& name) const {
   struct stat status {};
   if (::lstat((folder_ / name).c_str(), &status) != 0 && errno == ENOENT) return;
+  if (S_ISDIR(status.st_mode)) throw_file_error("remove", folder_ / name, EISDIR);
   write_file_atomically(staged_ / (name + std::string(kGone)), {});
 }
 
@@ -181,6 +184,8 @@ void FolderUpdate::commit() {
   for (const std::string& name : files_in(staged_)) {
     struct stat status {};
     const fs::path old = folder_ / name;
+    // Beyond the rename that commits there is no way back.
+    if (is_real_folder(old)) throw_file_error("write", old, EISDIR);
     if (::stat(old.c_str(), &status) != 0) continue;
     // As write_file_atomically: a rename asks the folder for permission, never the file.
     if (::faccessat(AT_FDCWD, old.c_str(), W_OK, AT_EACCESS) != 0 ||

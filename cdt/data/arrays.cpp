@@ -12,6 +12,7 @@
 
 #include "cdt/core/error.h"
 #include "cdt/data/column_builder.h"
+#include "cdt/data/csv_rows.h"
 #include "cdt/data/npz.h"
 
 namespace cdt::data {
@@ -52,6 +53,9 @@ Matrix to_matrix(Bytes bytes, const std::string& file, const char* wanted) {
   matrix.columns = shape.size() == 2 ? shape[1] : 1;
   CDT_REQUIRE(matrix.rows > 0 && matrix.columns > 0, file, ": expected ", wanted,
               " with entries, but came shape ", c10::IntArrayRef(shape));
+  CDT_REQUIRE(matrix.columns <= static_cast<int64_t>(CsvRows::kMostFields), file,
+              ": expected at most ", CsvRows::kMostFields, " columns, but came shape ",
+              c10::IntArrayRef(shape));
   return matrix;
 }
 

@@ -241,6 +241,20 @@ bool looks_like_formula(const std::string& text) {
   return stop != end || error == std::errc::invalid_argument;
 }
 
+/// With an apostrophe before each part that a spreadsheet would run: the text, and what stands
+/// behind a character at which some of them, by country, begin a new cell.
+std::string without_formulas(const std::string& text) {
+  constexpr std::string_view kSeparators = ";|\t\r\n";
+  std::string safe = looks_like_formula(text) ? "'" : "";
+  for (size_t i = 0; i < text.size(); ++i) {
+    safe += text[i];
+    if (kSeparators.find(text[i]) == std::string_view::npos) continue;
+    const size_t end = text.find_first_of(kSeparators, i + 1);
+    if (looks_like_formula(text.substr(i + 1, end - i - 1))) safe += '\'';
+  }
+  return safe;
+}
+
 }  // namespace
 
 namespace {
@@ -322,7 +336,7 @@ Table parse_csv(std::string_view bytes, const std::string& source, const CsvOpti
 }
 
 std::string csv_field(const std::string& text, bool for_spreadsheets) {
-  if (for_spreadsheets && looks_like_formula(text)) return csv_field("'" + text);
+  if (for_spreadsheets) return csv_field(without_formulas(text));
   if (text.find_first_of(",\"\r\n\t ") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

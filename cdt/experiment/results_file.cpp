@@ -2,6 +2,7 @@
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
 #include <cdt/core/format.h>
+#include <cdt/core/seal.h>
 #include <cdt/core/version.h>
 #include <cdt/experiment/figures.h>
 #include <cdt/experiment/results_file.h>
@@ -214,7 +215,7 @@ std::string write_results(const fs::path& folder, const Results& results) {
       {"figures.json", report::to_json(record.figures) + "\n"}};
   std::map<std::string, std::string> checksums;
   for (const auto& [name, text] : texts) checksums[name] = cdt::checksum(text);
-  std::string json = to_json(results, checksums);
+  std::string json = sealed(to_json(results, checksums));
   const FolderLock lock(folder);
   FolderUpdate update(lock);
   for (const auto& [name, text] : texts) write_file_atomically(update / name, {text});

@@ -1,8 +1,9 @@
-#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
+#include <cdt/core/own_file.h>
+#include <cdt/core/seal.h>
 #include <cdt/experiment/store.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -211,25 +212,9 @@ JsonValue read_sweep(const fs::path& path) {
   return content;
 }
 
-/// The last member of a run's file: the checksum of all that stands before it.
-constexpr std::string_view kSeal = ",\"checksum\":\"";
-
-std::string add_seal(std::string text) {
-  text.pop_back();  // the brace
-  const std::string sum = cdt::checksum(text);
-  return text.append(kSeal).append(sum).append("\"}");
-}
-
-/// Whether there is one; files of earlier versions have none.
-/// @throws InvalidArgument, naming the file, if it is of another text.
-bool require_seal(const std::string& text, const fs::path& file) {
-  const size_t end = text.rfind(kSeal);
-  if (end == std::string::npos) return false;
-  const std::string expected = text.substr(end + kSeal.size(), 16);
-  const std::string came = cdt::checksum(std::string_view(text).substr(0, end));
-  CDT_REQUIRE(came == expected, file.string(), ": is damaged: expected the checksum ", expected,
-              ", but came ", came);
-  return true;
+void write_sweep(const fs::path& path, ordered_json content) {
+  content.erase("checksum");  // of what it was
+  write_own_file(path, {sealed(dump_exactly(content, path.string(), 2)), "\n"});
 }
 
 fs::path run_file(const fs::path& folder, const Case& what) {
@@ -251,6 +236,10 @@ bool holds_sweep(const fs::path& folder) {
 
 Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
     : folder_(std::move(folder)) {
+  for (const std::string& name : sweep_files()) {
+    CDT_REQUIRE(holds_sweep(folder_) || !path_exists(folder_ / name), folder_.string(), ": has a ",
+                name, ", and is no sweep that would write it; choose another folder");
+  }
   make_folders(folder_ / "runs");
   remove_leftovers(folder_ / "runs");
   const ordered_json settings = shared_settings(plan, checksum);
@@ -262,7 +251,7 @@ Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
     content = saved.raw();
   }
   content["settings"].update(settings);
-  write_file_atomically(path, {dump_exactly(content, path.string(), 2), "\n"});
+  write_sweep(path, content);
 }
 
 std::optional<CaseRun> Store::load(const Case& what) const {
@@ -270,7 +259,7 @@ std::optional<CaseRun> Store::load(const Case& what) const {
   if (!path_exists(path)) return std::nullopt;
   try {
     const std::string text = read_regular_file(path, kLongestJson);
-    require_seal(text, path);
+    require_seal(text, path.string());
     CaseRun run = parse_run(text, path.string());
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||
         (what.traces && !run.what.traces)) {
@@ -294,19 +283,18 @@ std::vector<Session> parse_sweep(std::string_view json, const std::string& sourc
 }
 
 void Store::save(const CaseRun& run) const {
-  const fs::path path = run_file(folder_, run.what);
-  std::error_code unknown;
-  if (fs::is_other(path, unknown)) remove_file(path);  // a pipe would be fed, not replaced
-  write_file_atomically(path, {add_seal(dump_readably(to_json(run), -1)), "\n"});
+  write_own_file(run_file(folder_, run.what), {sealed(dump_readably(to_json(run), -1)), "\n"});
 }
 
 bool require_intact(const fs::path& folder, const std::string& name) {
   const fs::path path = folder / name;
-  if (path == sweep_file(folder)) return read_sweep(path).exists();
   const std::string text = read_regular_file(path, kLongestJson);
-  const bool sealed = require_seal(text, path);
-  parse_run(text, path.string());
-  return sealed;
+  if (path == sweep_file(folder)) {
+    parse_sweep(text, path.string());
+  } else {
+    parse_run(text, path.string());
+  }
+  return require_seal(text, path.string());
 }
 
 std::vector<Session> Store::add(const Session& session) const {
@@ -317,7 +305,7 @@ std::vector<Session> Store::add(const Session& session) const {
   sessions.push_back(session);
   ordered_json content = saved.raw();
   content["sessions"].push_back(to_json(session));
-  write_file_atomically(path, {dump_exactly(content, path.string(), 2), "\n"});
+  write_sweep(path, content);
   return sessions;
 }
 

@@ -1,6 +1,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
+#include <cdt/core/json.h>
+#include <cdt/core/seal.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/verify.h>
 
@@ -43,21 +45,22 @@ run::FolderCheck verify_sweep(const fs::path& folder) {
   run::FolderCheck found;
   found.kind = "sweep";
   if (path_exists(folder / "sweep.json")) {
-    found.files.push_back(check_sweep_file("sweep.json", [&] {
-      require_intact(folder, "sweep.json");
-      return true;
-    }));
+    found.files.push_back(
+        check_sweep_file("sweep.json", [&] { return require_intact(folder, "sweep.json"); }));
   } else {
     found.files.push_back({"sweep.json", FileState::kMissing, ""});
   }
   std::map<std::string, std::string> checksums;
+  bool ended = false;
   if (path_exists(folder / "results.json")) {
     found.files.push_back(check_sweep_file("results.json", [&] {
       const report::SweepRecord record = read_results(folder);
       found.version = record.version;
       found.revision = record.revision;
+      ended = record.complete;
       checksums = read_checksums(folder);
-      return !checksums.empty();
+      const fs::path results = folder / "results.json";
+      return require_seal(read_regular_file(results, kLongestJson), results.string());
     }));
   }
   for (const std::string& name : sweep_files()) {
@@ -77,7 +80,6 @@ run::FolderCheck verify_sweep(const fs::path& folder) {
   for (const std::string& name : run_names(folder)) {
     found.files.push_back(check_sweep_file(name, [&] { return require_intact(folder, name); }));
   }
-  const bool ended = path_exists(folder / "results.json");
   found.add_notes(folder, ended ? "" : "it has not ended: the command that began it goes on");
   return found;
 }

@@ -273,9 +273,13 @@ std::string to_html(const Page& page) {
       kVersion, kRevision, digits.value);
 
   // Bytes that are no UTF-8 are replaced; "<" could end the script or open a comment in it.
-  std::string data = figures.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) {
-    data.replace(at, 1, "\\u003c");
+  std::string data;
+  for (const char c : figures.dump(-1, ' ', false, ordered_json::error_handler_t::replace)) {
+    if (c == '<') {
+      data += "\\u003c";
+    } else {
+      data += c;
+    }
   }
 
   const std::string nonce = nonce_of(body + data);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace cdt::run {
 
@@ -39,7 +40,9 @@ void Claim::lock_known_folder() {
   } else {
     require_free();
   }
-  if (folder_.holds_run()) lock_.emplace(folder_.path());
+  if (!folder_.holds_run()) return;
+  lock_.emplace(folder_.path());
+  require_own_files();
 }
 
 void Claim::take() {
@@ -54,6 +57,24 @@ void Claim::take() {
   }
   lock_.emplace(folder_.path());
   require_free();  // another process may have been faster
+  require_own_files();
+}
+
+/// What training would write over, or could not write to, shows before it begins.
+void Claim::require_own_files() const {
+  std::vector<std::string> names = RunFolder::file_names();
+  names.push_back(folder_.report().filename());
+  for (const std::string& name : names) {
+    std::error_code unknown;
+    const auto kind = std::filesystem::symlink_status(folder_.path() / name, unknown).type();
+    CDT_REQUIRE(kind != std::filesystem::file_type::directory, (folder_.path() / name).string(),
+                ": expected a file, or none, but it is a folder");
+    const bool there = !unknown && kind != std::filesystem::file_type::not_found;
+    CDT_REQUIRE(!there || folder_.holds_run() || options_.overwrite, folder_.path().string(),
+                ": has a ", name,
+                ", which training would replace, and no run that it could be of; ",
+                "choose another folder, or overwrite it");
+  }
 }
 
 void Claim::give_back() {

@@ -24,7 +24,8 @@ class Claim {
 
   /// Makes the folder, where none was named the first free one of run1, run2, …, and locks it,
   /// unless it is locked.
-  /// @throws InvalidArgument if another process was faster; also as FolderLock does.
+  /// @throws InvalidArgument if another process was faster, or the folder has files of these names
+  ///   that are of no run, and shall not be replaced, or folders; also as FolderLock does.
   void take();
 
   /// Gives back what was not begun: a folder that was made and is empty goes.
@@ -47,6 +48,7 @@ class Claim {
 
  private:
   void require_free() const;
+  void require_own_files() const;
   void require_outside_of_pictures() const;
   void update(RunRecord& record, bool commit, const Write& write);
 

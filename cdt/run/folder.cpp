@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/json.h>
+#include <cdt/core/own_file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/run_page.h>
@@ -225,7 +226,7 @@ void RunFolder::write_spectrum(const study::Findings& findings) const {
 }
 
 void RunFolder::write_report() const {
-  write_file_atomically(report(), {report::to_html(report::run_page(read_records({path_})))});
+  write_own_file(report(), {report::to_html(report::run_page(read_records({path_})))});
 }
 
 TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool intervals) {

@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
+#include <cdt/core/seal.h>
 #include <cdt/run/record.h>
 
 #include <cmath>
@@ -318,7 +319,7 @@ std::string to_json(const RunRecord& record) {
   if (!record.analysis_text.empty()) json["analysis_text"] = record.analysis_text;
   json["files"] = record.files;
   json["result"] = nullptr;
-  if (!record.result) return dump_exactly(json, "run.json", 2);
+  if (!record.result) return sealed(dump_exactly(json, "run.json", 2));
   json["result"] = result_json(*record.result, record.in_words);
   if (record.prediction) json["prediction"] = prediction_json(*record.prediction);
   json["errors"] = nullptr;
@@ -335,7 +336,7 @@ std::string to_json(const RunRecord& record) {
                        {"training", record.seconds->training},
                        {"total", record.seconds->total}};
   }
-  return dump_exactly(json, "run.json", 2);
+  return sealed(dump_exactly(json, "run.json", 2));
 }
 
 RunRecord parse_record(const std::string& text, const std::string& file) {

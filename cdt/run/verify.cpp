@@ -1,6 +1,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/json.h>
 #include <cdt/core/safetensors.h>
+#include <cdt/core/seal.h>
 #include <cdt/core/version.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/folder.h>
@@ -17,9 +19,7 @@ using State = FileCheck::State;
 
 /// @throws std::exception if the file cannot be what its name says.
 void read_by_name(const RunFolder& folder, const fs::path& file) {
-  if (file == folder.run()) {
-    folder.read_record();
-  } else if (file == folder.preprocess()) {
+  if (file == folder.preprocess()) {
     folder.read_preprocess();
   } else if (file.filename().string().starts_with("model")) {
     nn::load_model(file);
@@ -103,7 +103,8 @@ FolderCheck verify_run(const fs::path& path) {
     record = folder.read_record();
     found.version = record.version;
     found.revision = record.revision;
-    found.files.push_back({"run.json", State::kIntact, ""});
+    const bool sealed = require_seal(read_regular_file(folder.run(), kLongestJson), folder.run());
+    found.files.push_back({"run.json", sealed ? State::kIntact : State::kUnchecked, ""});
     if (!record.result || record.result->outcome == train::Outcome::kInterrupted) {
       not_ended = "its training has not ended: cdt train --resume goes on";
     }

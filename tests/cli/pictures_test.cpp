@@ -63,6 +63,13 @@ TEST_F(PictureProgram, AreAnalysedTrainedOnAndPredicted) {
   const Result more = cdt("train --resume run --stop-loss 1e-5");
   EXPECT_EQ(more.code, 0) << more.err;
   EXPECT_LE(parse("run/run.json")["result"]["train_loss"], 1e-5);
+
+  // A folder from elsewhere does not choose where is written.
+  auto evil = parse("run/run.json");
+  evil["settings"]["cache"] = (folder_ / "evil/place").string();
+  write("run/run.json", evil.dump());
+  EXPECT_EQ(cdt("train --resume run --stop-loss 1e-6").code, 0);
+  EXPECT_FALSE(exists("evil"));
 }
 
 TEST_F(PictureProgram, SayWhatIsWrong) {

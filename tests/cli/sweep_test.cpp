@@ -517,6 +517,15 @@ TEST_F(Sweeping, KeepsItsFilesAndKnowsThemAgain) {
   EXPECT_FALSE(parse("v.json")["intact"]);
   ASSERT_EQ(cdt(compare).code, 0) << "what is damaged is made again";
   EXPECT_EQ(cdt("verify a").code, 0);
+  for (const std::string file : {"a/sweep.json", "a/results.json"}) {
+    const std::string whole = slurp(file);
+    std::string other = whole;
+    other[other.find("seconds\": ") + 10] ^= 1;  // another digit
+    write(file, other);
+    EXPECT_EQ(cdt("verify a").code, 1) << file;
+    write(file, whole);
+  }
+  EXPECT_THAT(cdt("verify a").out, testing::Not(HasSubstr("has not ended")));
   fs::remove(folder_ / "a/results.json");
   EXPECT_THAT(cdt("verify a").out, HasSubstr("has not ended"));
 }

@@ -192,6 +192,30 @@ TEST(FolderUpdate, FollowsNoLinks) {
   EXPECT_EQ(cdt::lock_holder(folder.path()), "") << "and it does not wait";
 }
 
+TEST(FolderLock, WritesToNoFileOfAnotherName) {
+  const TempFolder folder;
+  put(folder / "mine", "precious");
+  ASSERT_EQ(::link((folder / "mine").c_str(), (folder / ".cdt-lock").c_str()), 0);
+  { const FolderLock lock(folder.path()); }
+  EXPECT_EQ(cdt::read_file(folder / "mine"), "precious");
+}
+
+TEST(FolderUpdate, CommitsNothingThatAFolderIsInTheWayOf) {
+  const TempFolder folder;
+  put(folder / "a", "old");
+  fs::create_directory(folder / "b");
+  const FolderLock lock(folder.path());
+  {
+    FolderUpdate update(lock);
+    put(update / "a", "new");
+    put(update / "b", "new");
+    EXPECT_THROW(update.commit(), InvalidArgument);
+    EXPECT_THROW(update.remove("b"), InvalidArgument);
+  }
+  EXPECT_EQ(cdt::read_file(folder / "a"), "old");
+  EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("a", "b", ".cdt-lock"));
+}
+
 TEST(FolderUpdate, RespectsPermissions) {
   const TempFolder folder;
   const FolderLock lock(folder.path());

@@ -160,6 +160,11 @@ TEST_F(Arrays, NanIsMissingAndInfinityRefused) {
   expect_refused(file("x.npy"), "", "came -inf in row 2, column 3");
 }
 
+TEST_F(Arrays, HaveNoMoreColumnsThanTables) {
+  put("x.npy", npy_of("|b1", "(1, 1000001)", std::string(1'000'001, '\0')));
+  expect_refused(file("x.npy"), "", "expected at most 1000000 columns");
+}
+
 TEST_F(Arrays, WhatIsNoTableIsRefused) {
   const std::string good = put("x.npy", npy_of("<f8", "(2, 1)", bytes_of<double>({1, 2})));
   const auto refused = [&](const std::string& bytes, const std::string& part) {

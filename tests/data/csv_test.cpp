@@ -293,13 +293,19 @@ TEST_F(Csv, ListsOfNamesMayHaveCommas) {
 
 TEST(CsvField, GuardsFormulasForSpreadsheets) {
   for (const std::string formula :
-       {"=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"}) {
+       {"=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t1", "\r1"}) {
     const std::string guarded = csv_field(formula, true);
     EXPECT_EQ(guarded[guarded[0] == '"' ? 1 : 0], '\'') << formula;
     EXPECT_THAT(csv_list(guarded, ""), ElementsAre("'" + formula));
     EXPECT_THAT(csv_list(csv_field(formula), ""), ElementsAre(formula)) << "unless told";
   }
-  for (const std::string harmless : {"a=1", "-1", "+2.5", "-3e4", "7", "", "x@y"}) {
+  // Where a semicolon, a tab, a bar or a line's end begins another cell.
+  for (const char separator : {';', '|', '\t', '\r', '\n'}) {
+    const std::string front = std::string("x") + separator;
+    EXPECT_THAT(csv_list(csv_field(front + "=1+1;y", true), ""), ElementsAre(front + "'=1+1;y"));
+  }
+  EXPECT_THAT(csv_list(csv_field("\t=1", true), ""), ElementsAre("'\t'=1"));
+  for (const std::string harmless : {"a=1", "-1", "+2.5", "-3e4", "7", "", "x@y", "a;b=1;-2"}) {
     EXPECT_EQ(csv_field(harmless, true), csv_field(harmless));
   }
 }

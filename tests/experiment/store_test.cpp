@@ -178,6 +178,37 @@ TEST_F(StoreTest, ArchitecturesNameFilesOfTheFolderAlone) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x-cdt-lr0.1-p0.1-seed1-steps6.json"));
 }
 
+TEST_F(StoreTest, WritesThroughNoLinkAndOverNoFileOfAnother) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder());
+  const fs::path mine = folder() / "results.csv";
+  write_file_atomically(mine, {"mine"});
+  expect_refused(sample_plan(), "12", "has a results.csv");
+  EXPECT_EQ(read_file(mine), "mine");
+  fs::remove(mine);
+  const fs::path elsewhere = folder_ / "elsewhere";
+  write_file_atomically(elsewhere, {"precious"});
+  const Store store(folder(), sample_plan(), "12");
+  const CaseRun run = made_up({"small", "cdt", 0.1, 0.1, 3, 6}, 0.125);
+  store.save(run);
+  const fs::path saved = fs::directory_iterator(folder() / "runs")->path();
+  for (const fs::path& file : {saved, folder() / "sweep.json"}) {
+    const std::string text = read_file(file);
+    write_file_atomically(folder_ / "copy", {text});
+    fs::remove(file);
+    fs::create_symlink(folder_ / "copy", file);
+    store.save(run);
+    const Store again(folder(), sample_plan(), "12");
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file))) << file;
+    fs::remove(file);
+    fs::create_symlink(elsewhere, file);
+    store.save(run);
+    EXPECT_EQ(read_file(elsewhere), "precious") << file;
+    fs::remove(file);
+    write_file_atomically(file, {text});
+  }
+}
+
 TEST_F(StoreTest, SettingsAreUtf8) {
   Plan plan = sample_plan();
   plan.settings.push_back({"drop", "caf\xe9", "given", ""});

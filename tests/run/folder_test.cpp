@@ -205,14 +205,20 @@ TEST_F(KeptRun, IsVerifiedFileByFile) {
     } else {
       write_file_atomically(path, {before.at(name).substr(0, 100)});
       EXPECT_EQ(state_of(name), State::kDamaged);
+      std::string other = before.at(name);
+      other.replace(other.find("\"steps\": 6"), 10, "\"steps\": 7");  // still a run
+      write_file_atomically(path, {other});
+      EXPECT_EQ(state_of(name), State::kDamaged);
     }
     write_file_atomically(path, {before.at(name)});
   }
   // As earlier versions wrote it.
   auto old = nlohmann::ordered_json::parse(before.at("run.json"));
   old.erase("files");
+  old.erase("checksum");
   old["version"] = "0.0.1";
   write_file_atomically(kept().run(), {old.dump()});
+  EXPECT_EQ(state_of("run.json"), State::kUnchecked);
   EXPECT_EQ(state_of("model.safetensors"), State::kUnchecked);
   const run::FolderCheck found = run::verify_run(options_.folder);
   EXPECT_TRUE(found.sound());
@@ -220,6 +226,47 @@ TEST_F(KeptRun, IsVerifiedFileByFile) {
   write_file_atomically(kept().model(), {"{}"});
   EXPECT_EQ(state_of("model.safetensors"), State::kDamaged);
   EXPECT_THROW(run::verify_run(folder_.path()), InvalidArgument);
+}
+
+TEST_F(KeptRun, TakesNothingThatIsNotOfARun) {
+  fs::create_directory(options_.folder);
+  const fs::path mine = kept().predictions();
+  write_file_atomically(mine, {"mine"});
+  expect_refused(options_, "has a predictions.csv");
+  EXPECT_EQ(read_file(mine), "mine");
+  EXPECT_EQ(files().size(), 1U);
+  options_.overwrite = true;
+  run::train(options_);
+  EXPECT_NE(read_file(mine), "mine");
+  // A folder where a file is to be shows before training, not when it is to be written.
+  fs::create_directory(kept().model(2));
+  const std::string model = read_file(kept().model());
+  run::Hooks hooks;
+  hooks.on_step = [](const train::StepRecord&, int64_t) { ADD_FAILURE() << "too late"; };
+  for (const bool resume : {true, false}) {
+    options_.resume = resume;
+    options_.overwrite = !resume;
+    options_.training.steps = 9;
+    EXPECT_THAT([&] { run::train(options_, hooks); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("but it is a folder")));
+    EXPECT_EQ(read_file(kept().model()), model);
+  }
+}
+
+TEST_F(KeptRun, WritesThroughNoLinkOfItsFolder) {
+  run::train(options_);
+  const fs::path elsewhere = folder_ / "elsewhere";
+  write_file_atomically(elsewhere, {"precious"});
+  for (const fs::path& file : {kept().report(), kept().history(), kept().predictions()}) {
+    fs::remove(file);
+    fs::create_symlink(elsewhere, file);
+  }
+  options_.resume = true;
+  options_.training.steps = 9;
+  run::train(options_);
+  EXPECT_EQ(read_file(elsewhere), "precious");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(kept().report())));
+  EXPECT_TRUE(run::verify_run(options_.folder).sound());
 }
 
 TEST_F(KeptRun, IsVerifiedWithHowItGoesOn) {
