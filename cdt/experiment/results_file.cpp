@@ -202,7 +202,7 @@ std::string to_json(const Results& results, const std::map<std::string, std::str
                        {"preflight", describe_preflight(plan, sweep.runs)}};
   if (plan.loss == dynamics::Loss::kCrossEntropy) content["loss"] = kCrossEntropy;
   if (!files.empty()) content["files"] = files;
-  return dump_readably(content);
+  return sealed(dump_readably(content));
 }
 
 std::string write_results(const fs::path& folder, const Results& results) {
@@ -215,7 +215,7 @@ std::string write_results(const fs::path& folder, const Results& results) {
       {"figures.json", report::to_json(record.figures) + "\n"}};
   std::map<std::string, std::string> checksums;
   for (const auto& [name, text] : texts) checksums[name] = cdt::checksum(text);
-  std::string json = sealed(to_json(results, checksums));
+  std::string json = to_json(results, checksums);
   const FolderLock lock(folder);
   FolderUpdate update(lock);
   for (const auto& [name, text] : texts) write_file_atomically(update / name, {text});
