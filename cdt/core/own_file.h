@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cdt/core/file.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace cdt {
@@ -15,9 +15,9 @@ namespace cdt {
 /// @throws InvalidArgument, IoError likewise.
 inline void write_own_file(const std::filesystem::path& path,
                            const std::vector<std::string_view>& pieces) {
-  struct stat status {};
-  const bool there = ::lstat(path.c_str(), &status) == 0;
-  if (there && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) remove_file(path);
+  std::error_code unknown;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, unknown);
+  if (std::filesystem::is_symlink(status) || std::filesystem::is_other(status)) remove_file(path);
   write_file_atomically(path, pieces);
 }
 
