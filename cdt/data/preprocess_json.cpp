@@ -99,6 +99,9 @@ void parse_category_column(const JsonValue& json, FeatureColumn& feature) {
   if (!json["others"].exists()) return;
   feature.others = json["others"].texts();
   feature.other_feature = json["other_feature"].flag();
+  if (feature.other_feature && feature.others.empty()) {
+    json["other_feature"].refuse("false, where no others are listed");
+  }
   require_sorted(json, feature.others, feature);
   for (const std::string& other : feature.others) {
     CDT_REQUIRE(!std::binary_search(feature.categories.begin(), feature.categories.end(), other),
