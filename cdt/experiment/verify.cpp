@@ -51,7 +51,7 @@ run::FolderCheck verify_sweep(const fs::path& folder) {
     found.files.push_back({"sweep.json", FileState::kMissing, ""});
   }
   std::map<std::string, std::string> checksums;
-  bool ended = false;
+  bool ended = path_exists(folder / "results.json");  // a damaged one does not say
   if (path_exists(folder / "results.json")) {
     found.files.push_back(check_sweep_file("results.json", [&] {
       const report::SweepRecord record = read_results(folder);
