@@ -134,6 +134,10 @@ pid_t start(const Place& place) {
 
 int launch(const LaunchOptions& options) {
   const Meeting meeting;
+  if (!meeting.keeps_others_out()) {
+    options.complain(c10::str("other machines can reach port ", meeting.port(),
+                              ", where workers meet: this system does not close it to them"));
+  }
   std::vector<std::atomic<pid_t>> children(static_cast<size_t>(options.workers));
   const HandOn hand_on_signals(children);
   const auto kill_all = [&] {

@@ -1,9 +1,12 @@
 #include <cdt/core/error.h>
 #include <cdt/distributed/place.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace cdt::distributed {
@@ -21,6 +24,31 @@ int64_t number_in(const char* name, int64_t least, int64_t most) {
   CDT_REQUIRE(error == std::errc() && rest == end && value >= least && value <= most, name,
               " must be a whole number from ", least, " to ", most, ", not '", text, "'");
   return value;
+}
+
+/// Of a socket of IPv4 or IPv6; 0 of anything else.
+int port_of(int descriptor) {
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) != 0) return 0;
+  if (own.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(own).sin_port);
+  if (own.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(own).sin6_port);
+  return 0;
+}
+
+/// c10d's store listens on every network, and serves whoever comes. From now on nobody comes but
+/// from this machine; false if the system does not let that be (Linux before 5.7).
+bool keep_others_out(int port) {
+  constexpr std::string_view kOwnNetwork = "lo";
+  bool kept = true;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename());
+    if (port_of(descriptor) != port) continue;
+    kept = ::setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, kOwnNetwork.data(),
+                        static_cast<socklen_t>(kOwnNetwork.size())) == 0 &&
+           kept;
+  }
+  return kept;
 }
 
 }  // namespace
@@ -57,6 +85,7 @@ int64_t gpu_of(const Place& place, int64_t gpus) {
 
 struct Meeting::State {
   c10::intrusive_ptr<c10d::TCPStore> store;
+  bool own = false;
 };
 
 Meeting::Meeting() : state_(std::make_unique<State>()) {
@@ -65,10 +94,13 @@ Meeting::Meeting() : state_(std::make_unique<State>()) {
   options.isServer = true;
   options.waitWorkers = false;
   state_->store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  state_->own = keep_others_out(port());
 }
 
 Meeting::~Meeting() = default;
 
 int Meeting::port() const { return state_->store->getPort(); }
+
+bool Meeting::keeps_others_out() const { return state_->own; }
 
 }  // namespace cdt::distributed

@@ -37,13 +37,15 @@ std::optional<Place> place_in_environment();
 /// network; 127.0.0.1 without one, or where ranks meet there.
 std::string own_address(const std::string& meeting);
 
-/// The store by which ranks find each other, kept by this process on a free port of 127.0.0.1 as
-/// long as it lives.
+/// The store by which ranks on this machine find each other, kept by this process on a free port
+/// as long as it lives.
 class Meeting {
  public:
   Meeting();
   ~Meeting();
   int port() const;
+  /// Whether other machines cannot reach it, as it should be; not on Linux before 5.7.
+  bool keeps_others_out() const;
 
  private:
   struct State;

@@ -12,52 +12,57 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t{1} << 32;
 constexpr unsigned char kUnsignedBytes = 0x08;
 constexpr size_t kMostDimensions = 8;
-/// At a time, of what is inflated.
+constexpr size_t kLongestHeader = 4 + 4 * kMostDimensions;
+/// At a time, of what is unpacked.
 constexpr size_t kPiece = size_t{1} << 16;
+/// Bytes that one of a gzip file can stand for, at most.
+constexpr uint64_t kMostOfOne = 1032;
 
 bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 
-/// The whole, if it is no longer than `kMostBytes`.
-std::string inflate_gzip(std::string_view bytes, const std::string& source) {
-  z_stream stream{};
-  constexpr int kGzip = 16 + MAX_WBITS;
-  CDT_REQUIRE(inflateInit2(&stream, kGzip) == Z_OK, source, ": zlib could not be started");
-  const struct Closer {
-    z_stream& stream;
-    ~Closer() { inflateEnd(&stream); }
-  } closer{stream};
-  std::string whole;
-  size_t taken = 0;
-  for (int status = Z_OK; status != Z_STREAM_END;) {
-    if (stream.avail_in == 0) {
-      const size_t piece = std::min(kPiece, bytes.size() - taken);
-      stream.next_in =
-          reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data() + taken));  // it reads
-      stream.avail_in = static_cast<unsigned int>(piece);
-      taken += piece;
+/// The bytes of a gzip file, one after the other: no more of them is unpacked than is asked for.
+class Unpacker {
+ public:
+  Unpacker(std::string_view packed, const std::string& source) : packed_(packed), source_(source) {
+    constexpr int kGzip = 16 + MAX_WBITS;
+    CDT_REQUIRE(inflateInit2(&stream_, kGzip) == Z_OK, source, ": zlib could not be started");
+  }
+  ~Unpacker() { inflateEnd(&stream_); }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+
+  /// How many came: fewer than asked for where the file ends.
+  size_t read(char* to, size_t count) {
+    size_t got = 0;
+    while (got < count && !ended_) {
+      if (stream_.avail_in == 0) {
+        const size_t piece = std::min(kPiece, packed_.size());
+        stream_.next_in =
+            reinterpret_cast<unsigned char*>(const_cast<char*>(packed_.data()));  // it reads
+        stream_.avail_in = static_cast<unsigned int>(piece);
+        packed_.remove_prefix(piece);
+      }
+      const size_t wanted = std::min(kPiece, count - got);
+      stream_.next_out = reinterpret_cast<unsigned char*>(to + got);
+      stream_.avail_out = static_cast<unsigned int>(wanted);
+      const int status = inflate(&stream_, Z_NO_FLUSH);
+      CDT_REQUIRE(status == Z_OK || status == Z_STREAM_END, source_,
+                  ": expected a whole gzip file, but it is damaged or cut short");
+      got += wanted - stream_.avail_out;
+      ended_ = status == Z_STREAM_END;
     }
-    const size_t before = whole.size();
-    whole.resize(before + kPiece);
-    stream.next_out = reinterpret_cast<unsigned char*>(whole.data() + before);
-    stream.avail_out = kPiece;
-    status = inflate(&stream, Z_NO_FLUSH);
-    whole.resize(before + kPiece - stream.avail_out);
-    const bool goes_on = status == Z_OK || status == Z_STREAM_END;
-    CDT_REQUIRE(goes_on, source, ": expected a whole gzip file, but it is damaged or cut short");
-    CDT_REQUIRE(whole.size() <= kMostBytes, source, ": expected at most 4 GiB, but it unpacks to ",
-                "more");
+    return got;
   }
-  return whole;
-}
 
-}  // namespace
+ private:
+  z_stream stream_{};
+  std::string_view packed_;  ///< what zlib has not been given
+  const std::string& source_;
+  bool ended_ = false;
+};
 
-torch::Tensor parse_idx(std::string_view bytes, const std::string& source) {
-  if (is_gzip(bytes)) {
-    const std::string whole = inflate_gzip(bytes, source);
-    CDT_REQUIRE(!is_gzip(whole), source, ": expected an IDX file, but came one gzipped twice");
-    return parse_idx(whole, source);
-  }
+/// Of a file that begins so.
+std::vector<int64_t> parse_shape(std::string_view bytes, const std::string& source) {
   CDT_REQUIRE(bytes.size() >= 4 && bytes[0] == 0 && bytes[1] == 0, source,
               ": expected an IDX file, which begins with two zero bytes");
   const auto kind = static_cast<unsigned char>(bytes[2]);
@@ -66,8 +71,8 @@ torch::Tensor parse_idx(std::string_view bytes, const std::string& source) {
               "came the kind ", int{kind});
   CDT_REQUIRE(dimensions >= 1 && dimensions <= kMostDimensions, source,
               ": expected 1 to 8 dimensions, but came ", int{dimensions});
-  const size_t header = 4 + 4 * size_t{dimensions};
-  CDT_REQUIRE(bytes.size() >= header, source, ": the file ends within its header");
+  CDT_REQUIRE(bytes.size() >= 4 + 4 * size_t{dimensions}, source,
+              ": the file ends within its header");
   std::vector<int64_t> shape;
   uint64_t count = 1;
   for (size_t d = 0; d < dimensions; ++d) {
@@ -81,11 +86,43 @@ torch::Tensor parse_idx(std::string_view bytes, const std::string& source) {
     count *= size;
     shape.push_back(static_cast<int64_t>(size));
   }
-  CDT_REQUIRE(bytes.size() - header == count, source, ": its header says ", count,
-              " bytes, but there are ", bytes.size() - header);
+  return shape;
+}
+
+/// Of a file that begins so and goes on with what `read` gives, `most` bytes in all.
+template <class Read>
+torch::Tensor parse_values(std::string_view begin, uint64_t most, const std::string& source,
+                           const Read& read) {
+  const std::vector<int64_t> shape = parse_shape(begin, source);
+  begin.remove_prefix(4 + 4 * shape.size());
+  const auto count = static_cast<size_t>(c10::multiply_integers(shape));
+  const auto require_all = [&](bool all, const auto& came) {
+    CDT_REQUIRE(all, source, ": its header says ", count, " bytes, but there are ", came);
+  };
+  require_all(count <= most, "fewer");
   torch::Tensor values = torch::empty(shape, torch::kUInt8);
-  std::memcpy(values.data_ptr<uint8_t>(), bytes.data() + header, count);
+  auto* to = reinterpret_cast<char*>(values.data_ptr<uint8_t>());
+  const size_t first = std::min(begin.size(), count);
+  std::memcpy(to, begin.data(), first);
+  const size_t got = first + read(to + first, count - first);
+  require_all(got == count, got);
+  char beyond = 0;
+  require_all(begin.size() == first && read(&beyond, 1) == 0, "more");
   return values;
+}
+
+}  // namespace
+
+torch::Tensor parse_idx(std::string_view bytes, const std::string& source) {
+  if (!is_gzip(bytes)) {
+    return parse_values(bytes, bytes.size(), source, [](char*, size_t) { return size_t{0}; });
+  }
+  Unpacker unpacker(bytes, source);
+  char begin[kLongestHeader];
+  const std::string_view first(begin, unpacker.read(begin, sizeof begin));
+  CDT_REQUIRE(!is_gzip(first), source, ": expected an IDX file, but came one gzipped twice");
+  return parse_values(first, bytes.size() * kMostOfOne, source,
+                      [&](char* to, size_t count) { return unpacker.read(to, count); });
 }
 
 torch::Tensor read_idx(const std::filesystem::path& path) {

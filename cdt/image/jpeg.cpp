@@ -9,6 +9,10 @@
 namespace cdt::image {
 namespace {
 
+/// Files have some ten. Each goes over the whole picture, and takes a few bytes: more would be a way
+/// to keep a reader busy.
+constexpr int kMostScans = 500;
+
 struct JpegErrors {
   jpeg_error_mgr base;  ///< first: libjpeg knows this one
   std::jmp_buf leave;
@@ -26,14 +30,24 @@ void warn_of_jpeg(j_common_ptr info, int level) {
   if (level < 0) leave_jpeg(info);
 }
 
+void count_scans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  std::snprintf(errors->message, sizeof errors->message, "it has more than %d scans", kMostScans);
+  std::longjmp(errors->leave, 1);
+}
+
 /// Where the reader is, between two calls that may fail.
 struct JpegReader {
   jpeg_decompress_struct info;
   JpegErrors errors;
+  jpeg_progress_mgr progress;
 
   bool begin(std::string_view bytes) {
     if (setjmp(errors.leave) != 0) return false;
     jpeg_create_decompress(&info);
+    progress.progress_monitor = count_scans;
+    info.progress = &progress;
     jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     jpeg_read_header(&info, TRUE);
     return true;

@@ -26,13 +26,15 @@ torch::Tensor to_tensor(const Picture& picture, int64_t height, int64_t width) {
   const torch::Tensor bytes =
       torch::from_blob(const_cast<uint8_t*>(picture.pixels.data()),
                        {picture.height, picture.width, picture.channels}, torch::kUInt8);
-  const torch::Tensor pixels =
-      bytes.permute({2, 0, 1}).unsqueeze(0).to(torch::kFloat32).contiguous().div_(255);
   const torch::NoGradGuard no_graph;
-  return at::_upsample_bilinear2d_aa(pixels, {height, width}, /*align_corners=*/false, c10::nullopt,
-                                     c10::nullopt)
-      .squeeze(0)
-      .clamp_(0, 1);
+  torch::Tensor small = torch::empty({picture.channels, height, width}, torch::kFloat32);
+  for (int64_t c = 0; c < picture.channels; ++c) {  // one by one: pictures may be large
+    const torch::Tensor pixels =
+        bytes.select(2, c).to(torch::kFloat32).contiguous().div_(255).unsqueeze(0).unsqueeze(0);
+    small[c].copy_(at::_upsample_bilinear2d_aa(pixels, {height, width}, /*align_corners=*/false,
+                                               c10::nullopt, c10::nullopt)[0][0]);
+  }
+  return small.clamp_(0, 1);
 }
 
 }  // namespace cdt::image

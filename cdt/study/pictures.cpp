@@ -73,12 +73,13 @@ class FolderPictures : public data::Pictures {
     for (size_t i = 0; i < loaded.rows.size(); ++i) {
       kept_[loaded.rows[i]].pixels = loaded.x[static_cast<int64_t>(i)];
     }
+    std::map<fs::path, std::string> reasons;
     for (const image::SkippedFile& skipped : loaded.skipped) {
-      for (const int64_t row : fresh) {
-        if (folder_.files[static_cast<size_t>(row)].path == skipped.path) {
-          kept_[row].reason = skipped.reason;
-        }
-      }
+      reasons.emplace(skipped.path, skipped.reason);
+    }
+    for (const int64_t row : fresh) {
+      const auto found = reasons.find(folder_.files[static_cast<size_t>(row)].path);
+      if (found != reasons.end()) kept_[row].reason = found->second;
     }
   }
 

@@ -1,7 +1,11 @@
 // Sums and gathered rows of a group, and ranks that fail, stay away or do not go on.
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "distributed/on_ranks.h"
 
@@ -17,6 +21,36 @@ using torch::Tensor;
 Tensor drawn(uint64_t seed, at::IntArrayRef shape) {
   torch::manual_seed(seed);
   return torch::randn(shape, torch::kFloat64);
+}
+
+/// Of this process's sockets that listen on a port, the networks from which they can be reached;
+/// "" is any.
+std::vector<std::string> networks_of(int port) {
+  std::vector<std::string> networks;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename());
+    int listens = 0;
+    socklen_t length = sizeof listens;
+    sockaddr_in6 own{};  // the port is where sockaddr_in has it
+    socklen_t own_length = sizeof own;
+    if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 ||
+        listens == 0 ||
+        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
+        ntohs(own.sin6_port) != port) {
+      continue;
+    }
+    char name[64] = "";
+    length = sizeof name;
+    ::getsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, name, &length);
+    networks.emplace_back(name);
+  }
+  return networks;
+}
+
+TEST(Meeting, IsOfThisMachineAlone) {
+  const Meeting meeting;
+  if (!meeting.keeps_others_out()) GTEST_SKIP() << "this system does not close ports to others";
+  EXPECT_THAT(networks_of(meeting.port()), testing::ElementsAre("lo"));
 }
 
 TEST(Group, SumsAreTheSameBitsEverywhereAndEveryTime) {

@@ -47,7 +47,19 @@ std::vector<uint8_t> smooth_pixels(int64_t width, int64_t height, int64_t channe
   return pixels;
 }
 
-std::string jpeg_of(int width, int height, int channels, J_COLOR_SPACE colours) {
+/// A first scan of grey, and one of a bit of a frequency each: so many bits of 63 frequencies.
+std::vector<jpeg_scan_info> scans_of_single_bits(int bits) {
+  std::vector<jpeg_scan_info> scans{{1, {0}, 0, 0, 0, 0}};
+  for (int frequency = 1; frequency < 64; ++frequency) {
+    for (int bit = bits - 1; bit >= 0; --bit) {
+      scans.push_back({1, {0}, frequency, frequency, bit == bits - 1 ? 0 : bit + 1, bit});
+    }
+  }
+  return scans;
+}
+
+std::string jpeg_of(int width, int height, int channels, J_COLOR_SPACE colours,
+                    const std::vector<jpeg_scan_info>& scans = {}) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -61,6 +73,10 @@ std::string jpeg_of(int width, int height, int channels, J_COLOR_SPACE colours) 
   info.in_color_space = colours;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, 98, TRUE);
+  if (!scans.empty()) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&info, TRUE);
   auto pixels = smooth_pixels(width, height, channels);
   while (info.next_scanline < info.image_height) {
@@ -145,6 +161,12 @@ TEST(Picture, WhatIsNoPictureIsRefusedByName) {
               HasSubstr("e.jpg: expected a picture, but the"));
   EXPECT_THAT(refusal([] { decode("GIF89a...", "x.jpg"); }),
               HasSubstr("x.jpg: expected a JPEG or"));
+  const auto in_scans = [](int bits) {
+    return jpeg_of(40, 30, 1, JCS_GRAYSCALE, scans_of_single_bits(bits));
+  };
+  EXPECT_EQ(decode(in_scans(7), "s.jpg", 1).pixels,  // 442
+            decode(jpeg_of(40, 30, 1, JCS_GRAYSCALE), "b.jpg", 1).pixels);
+  EXPECT_THAT(refusal([&] { decode(in_scans(8), "s.jpg"); }), HasSubstr("more than 500 scans"));
   EXPECT_THAT(refusal([] { decode(jpeg_of(8, 8, 4, JCS_CMYK), "p.jpg"); }), HasSubstr("CMYK"));
   const std::string jpeg = jpeg_of(64, 64, 3, JCS_RGB);
   const auto pixels = smooth_pixels(64, 64, 3);
@@ -381,6 +403,8 @@ TEST(Idx, HoldsBytesOfAShape) {
   EXPECT_EQ(values.sizes(), (c10::IntArrayRef{2, 3, 4}));
   EXPECT_EQ(values[1][2][3].item<int>(), 23);
   EXPECT_TRUE(parse_idx(gzipped(bytes), "d.idx.gz").equal(values));
+  const std::string large = idx_of({300, 1000}, 300'000);
+  EXPECT_TRUE(parse_idx(gzipped(large), "d.idx.gz").equal(parse_idx(large, "d.idx")));
   const test::TempFolder folder;
   write_file_atomically(folder / "d.idx", {bytes});
   EXPECT_TRUE(read_idx(folder / "d.idx").equal(values));
@@ -394,10 +418,14 @@ TEST(Idx, HeadersThatLieAreRefused) {
            {idx_of({}, 0), "1 to 8 dimensions"},
            {idx_of({3}, 3).substr(0, 6), "ends within its header"},
            {idx_of({3}, 2), "says 3 bytes, but there are 2"},
-           {idx_of({3}, 4), "says 3 bytes, but there are 4"},
+           {idx_of({3}, 4), "says 3 bytes, but there are more"},
            {idx_of({0}, 0), "the size 0"},
            {idx_of({4000000000U, 4000000000U, 4000000000U}, 0), "4 GiB"},
            {gzipped(idx_of({30}, 30)).substr(0, 25), "cut short"},
+           {gzipped(idx_of({100}, 99)), "says 100 bytes, but there are 99"},
+           {gzipped(idx_of({3}, 4)), "says 3 bytes, but there are more"},
+           {gzipped(idx_of({100}, 101)), "says 100 bytes, but there are more"},
+           {gzipped(idx_of({65535, 65535}, 100)), "says 4294836225 bytes, but there are fewer"},
            {gzipped(gzipped(idx_of({3}, 3))), "gzipped twice"}}) {
     EXPECT_THAT(refusal([&] { parse_idx(lie.first, "d.idx"); }), HasSubstr(lie.second));
   }
