@@ -79,8 +79,6 @@ experiment::Architecture parse_architecture(const std::string& text) {
 
 int run_compare(CompareCommand& options) {
   experiment::Plan& plan = options.plan;
-  CDT_REQUIRE(plan.data.sample_weights.empty(),
-              "--sample-weights: a comparison takes all samples alike; cdt train has weights");
   if (plan.schedule.kind == train::Schedule::Kind::kStep && options.app->count("--decay") == 0) {
     plan.schedule.decay = 0.5;
   }
@@ -126,7 +124,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.methods = {"gd", "cdt", "guarded", "adam"};
   plan.seeds = 3;
   plan.steps = 300;
-  add_data_options(app, plan.data, /*required=*/true);
+  add_table_options(app, plan.data, /*required=*/true);
   app.add_option("--archs", options->archs,
                  "hidden layers, with an x between widths and commas between networks: "
                  "1500,500x500")

@@ -154,15 +154,9 @@ std::set<std::string> given_settings(const CLI::App& app) {
   return names;
 }
 
-void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
+void add_table_options(CLI::App& app, study::DataOptions& data, bool required) {
   add_csv_options(app, data.file, data.csv, required);
-  app.get_option("FILE")->description(
-      "a CSV file; arrays of NumPy, as --inputs; or pictures: a folder with a folder a class, or "
-      "an IDX file (…images-idx3…) with its labels beside it");
-  add_columns(app, "--target", data.targets,
-              "columns to learn, with commas between; of pictures it is the class, of arrays all "
-              "labels unless some are named");
-  add_picture_options(app, data.pictures);
+  add_columns(app, "--target", data.targets, "columns to learn, with commas between");
   add_choice(app, "--missing-target", data.missing_target, study::parse_missing_target,
              {"drop", "error"}, study::missing_target_of(data),
              "a row without a target: leave it out, or refuse the file");
@@ -224,6 +218,19 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
       "fit the scaling on training rows, on those and validation rows, or on the whole file");
   add_columns(app, "--keep", data.keep,
               "columns to learn from, even if they look like identifiers or are constant");
+}
+
+void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
+  add_table_options(app, data, required);
+  app.get_option("FILE")->description(
+      "a CSV file; arrays of NumPy, as --inputs; or pictures: a folder with a folder a class, or "
+      "an IDX file (…images-idx3…) with its labels beside it");
+  app.get_option("--target")
+      ->description(
+          "columns to learn, with commas between; of pictures it is the class, of arrays all "
+          "labels "
+          "unless some are named");
+  add_picture_options(app, data.pictures);
   app.add_option("--sample-weights", data.sample_weights,
                  "column with positive weights of the samples in the controller's Q, or in what "
                  "a --form solves; no feature. "

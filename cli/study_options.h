@@ -34,7 +34,10 @@ std::set<std::string> given_settings(const CLI::App& app);
 /// @throws InvalidArgument if a table has no target; pictures have theirs.
 void require_target(const study::DataOptions& data);
 
-/// Those, --target, --size, --rows, --train-fraction, --categories, --scale, …
+/// Those, --target, --rows, --train-fraction, --categories, --scale, …
+void add_table_options(CLI::App& app, study::DataOptions& data, bool required);
+
+/// Those, and what pictures and weights of samples need: --size, --sample-weights, …
 void add_data_options(CLI::App& app, study::DataOptions& data, bool required);
 
 /// --arch, --hidden, --activation, --parametrization, --sigma-w, --sigma-b, --width-factor,

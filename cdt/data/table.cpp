@@ -19,9 +19,14 @@ bool has_number_with_comma(std::string_view text) {
 }  // namespace
 
 const Column* Table::find(std::string_view name) const {
-  const auto it = std::find_if(columns.begin(), columns.end(),
-                               [&](const Column& column) { return column.name == name; });
-  return it == columns.end() ? nullptr : &*it;
+  const size_t first = std::min(next.get(), columns.size());
+  for (size_t k = 0; k < columns.size(); ++k) {
+    const size_t i = first + k < columns.size() ? first + k : first + k - columns.size();
+    if (columns[i].name != name) continue;
+    next.set(i + 1);
+    return &columns[i];
+  }
+  return nullptr;
 }
 
 const Column& Table::at(std::string_view name) const {

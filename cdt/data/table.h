@@ -3,6 +3,7 @@
 
 #include <cdt/data/numbers.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +43,19 @@ struct Column {
 
 class Pictures;
 
+/// Where a search may begin. It is right or wrong by chance: copies and threads need not agree.
+class Hint {
+ public:
+  Hint() = default;
+  Hint(const Hint&) {}
+  Hint& operator=(const Hint&) { return *this; }
+  size_t get() const { return place_.load(std::memory_order_relaxed); }
+  void set(size_t place) { place_.store(place, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<size_t> place_{0};
+};
+
 struct Table {
   std::string source;    ///< the file, for messages
   std::string checksum;  ///< of all its bytes (cdt/core/checksum.h)
@@ -51,6 +65,8 @@ struct Table {
   int64_t inputs = 0;          ///< columns of an array of inputs, with those left out; else 0
   /// Of the rows, if pictures are what is to be learned from; columns then say what each is.
   std::shared_ptr<const Pictures> pictures;
+  /// Behind the column that was found last: mostly they are asked for one after the other.
+  mutable Hint next = {};
 
   int64_t rows() const { return static_cast<int64_t>(lines.size()); }
   /// The column of this name, or nullptr.

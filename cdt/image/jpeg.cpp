@@ -9,8 +9,8 @@
 namespace cdt::image {
 namespace {
 
-/// Files have some ten. Each goes over the whole picture, and takes a few bytes: more would be a way
-/// to keep a reader busy.
+/// Files have some ten. Each goes over the whole picture, and takes a few bytes: more would be a
+/// way to keep a reader busy.
 constexpr int kMostScans = 500;
 
 struct JpegErrors {

@@ -81,9 +81,11 @@ const CdtData = (() => {
     return {columns, rows: (series[0] ? series[0].x : []).map((x, i) => [x, ...lists.map((list) => list[i])])};
   }
 
+  // A text that a spreadsheet would run as a formula has an apostrophe in front, as cdt train --csv-safe writes it.
+  const guarded = (text) => text.replace(/(^|[;|\t\r\n])(?=[=+@\t\r-])/g, "$1'");
   function csv(spec) {
     const cell = (value) => {
-      const text = value === null || value === undefined ? '' : String(value);
+      const text = value === null || value === undefined ? '' : typeof value === 'string' ? guarded(value) : String(value);
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     const {columns, rows} = table(spec);
