@@ -32,10 +32,10 @@ int run_verify(const VerifyCommand& options) {
       ++runs;
       continue;
     }
-    text += fmt::format("  {:<24}{}\n", each.file, to_string(each.state));
+    text += fmt::format("  {:<22}  {}\n", each.file, to_string(each.state));
     if (!each.note.empty()) text += fmt::format("    {}\n", each.note);
   }
-  if (runs > 0) text += fmt::format("  {:<24}{} intact\n", "runs/", runs);
+  if (runs > 0) text += fmt::format("  {:<22}  {} intact\n", "runs/", runs);
   for (const std::string& note : found.notes) text += fmt::format("  • {}\n", note);
   options.output.text(text);
   options.output.write_json(dump_readably({{"folder", options.folder},

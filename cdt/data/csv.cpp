@@ -272,9 +272,10 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"),
                                                                &std::fclose);
   if (!stream) refuse();
-  // A row that is not complete stays in front of what is read next; the window grows for long ones.
+  // A row that is not complete stays in front of what is read next; the window grows for long ones,
+  // which are looked at again when they are twice as long: a pipe gives a few bytes at a time.
   std::string window(kChunk, '\0');
-  size_t left = 0;
+  size_t left = 0, known = 0, awaited = 0;
   int64_t total = 0, done = 0;
   std::error_code none;
   const bool regular = std::filesystem::is_regular_file(file, none);
@@ -288,11 +289,15 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
     if (count < 0) refuse();
     last = count == 0;
     const std::string_view bytes(window.data(), left + static_cast<size_t>(count));
-    const size_t used = reader.take(bytes, left, last);
-    left = bytes.size() - used;
+    left = bytes.size();
+    done += count;
+    if (!last && left < awaited) continue;
+    const size_t used = reader.take(bytes, known, last);
+    left -= used;
+    known = left;
+    awaited = left > kChunk ? std::min<size_t>(2 * left, kLongestCsvRow) : 0;
     std::memmove(window.data(), window.data() + used, left);
     after(used, total);
-    done += count;
     if (options.progress && total > 0) options.progress(std::min(done, total), total);
   }
 }

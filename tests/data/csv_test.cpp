@@ -395,13 +395,17 @@ TEST_F(Csv, LargeFilesAndLongFields) {
 TEST_F(Csv, AFifoIsReadInOnePass) {
   std::string text = "n,t\n";
   for (int row = 0; row < 40'000; ++row) text += std::to_string(row) + ",some text\n";
+  const std::string longest(3'000'000, 'x');  // of which a pipe gives some 60 kB at a time
+  text += "1,\"" + longest + "\"\n2,a\n3," + longest;
   const auto path = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   std::thread writer([&] { std::ofstream(path, std::ios::binary) << text; });
   const Table table = read_csv(path);
   writer.join();
-  EXPECT_EQ(table.rows(), 40'000);
+  EXPECT_EQ(table.rows(), 40'003);
   EXPECT_EQ(table.checksum, checksum(text));
+  EXPECT_THAT(table.columns[1].categories, ElementsAre("a", "some text", longest));
+  EXPECT_EQ(table.columns[0].numbers[40'002], 3);
 }
 
 TEST_F(Csv, BytesInMemoryAreAsGoodAsAFile) {
