@@ -11,21 +11,6 @@ namespace {
 using torch::Tensor;
 namespace functorch = at::functorch;
 
-/// LibTorch warns of each operator that it calls one by one; that is for us to hear, and nobody
-/// else.
-class Listener : public c10::WarningHandler {
- public:
-#if TORCH_VERSION_MAJOR >= 2
-  void process(const c10::Warning& /*warning*/) override { heard = true; }
-#else
-  void process(const c10::SourceLocation& /*where*/, const std::string& /*message*/,
-               const bool /*verbatim*/) override {
-    heard = true;
-  }
-#endif
-  bool heard = false;
-};
-
 #if TORCH_VERSION_MAJOR >= 2
 using WarningGuard = c10::WarningUtils::WarningHandlerGuard;
 #else
@@ -37,6 +22,21 @@ using WarningGuard = c10::Warning::WarningHandlerGuard;
 /// The stack of layers is this thread's. It is set as a whole: what pushes a layer in LibTorch 1.13
 /// keeps a list of all threads' layers, too, and takes no lock.
 struct BatchingScope::State {
+  /// LibTorch warns of each operator that it calls one by one; that is for us to hear, and nobody
+  /// else.
+  class Listener : public c10::WarningHandler {
+   public:
+#if TORCH_VERSION_MAJOR >= 2
+    void process(const c10::Warning& /*warning*/) override { heard = true; }
+#else
+    void process(const c10::SourceLocation& /*where*/, const std::string& /*message*/,
+                 const bool /*verbatim*/) override {
+      heard = true;
+    }
+#endif
+    bool heard = false;
+  };
+
   explicit State(int64_t count_)
       : count(count_),
         before(functorch::getDynamicLayerStack()),
