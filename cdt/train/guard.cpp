@@ -13,7 +13,7 @@ constexpr int64_t kMostFailures = 4;  // that double the wary steps
 constexpr int64_t kGoodStepsToGrow = 2;
 constexpr double kShrink = 4;
 constexpr double kGrow = 2;
-/// 4²⁰ ≈ 10¹²: from the default rate that is far below the one at which gradient descent is stable.
+/// 4²⁰ ≈ 10¹²: from the usual rate that is far below the one at which gradient descent is stable.
 constexpr int64_t kMaxShrinks = 20;
 
 }  // namespace
@@ -25,7 +25,8 @@ Verdict judge(GuardState& state, double eta, bool fresh) {
       state.wary_steps = int64_t{1} << std::min(state.failures++, kMostFailures);
       return Verdict::kRejectAndRefresh;
     }
-    if (++state.shrinks > kMaxShrinks) return Verdict::kFloor;
+    const bool counts = !(state.rate > state.usual_rate);
+    if (counts && ++state.shrinks > kMaxShrinks) return Verdict::kFloor;
     state.rate /= kShrink;
     return Verdict::kRejectAndShrink;
   }

@@ -164,9 +164,10 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
   Plan plan;
   plan.feedback = feedback_here(step, pass);
   plan.step = step;
+  plan.guard.usual_rate = start_rate(options.method, plan.feedback->unit_rate());
   double rate = options.learning_rate.value_or(learning_rate_);
   const bool renewed = options_.renews_rate && !options.learning_rate;
-  if (renewed || std::isnan(rate)) rate = start_rate(options.method, plan.feedback->unit_rate());
+  if (renewed || std::isnan(rate)) rate = plan.guard.usual_rate;
   plan.guard.rate = plan.guard.start_rate = rate;
   if (!plan.feedback->lasts()) plan.guard.rate *= std::min(1.0, kMoreRate * share_);
   if (const auto old = plans_.find(pass.batch); old != plans_.end()) {
@@ -195,16 +196,14 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
 /// The equation of weighted errors loses its digits where steps lie too far apart. At the default
 /// rate they do all that they can but for the slowest.
 void Linearizer::design(Plan& plan, double damping) const {
-  const Method method = setup_->options.method;
-  const int64_t most_refusals = traits_of(method).guarded ? kMostRefusals : 0;
+  const int64_t most_refusals = traits_of(setup_->options.method).guarded ? kMostRefusals : 0;
   for (int64_t refusals = 0;; ++refusals) {
     try {
       plan.feedback->design(damping * plan.guard.rate);
       return;
     } catch (const NumericalError&) {
       if (refusals == most_refusals) throw;
-      plan.guard.rate =
-          std::min(plan.guard.rate / kLowerRate, start_rate(method, plan.feedback->unit_rate()));
+      plan.guard.rate = std::min(plan.guard.rate / kLowerRate, plan.guard.usual_rate);
       plan.guard.start_rate = plan.guard.rate;
     }
   }
@@ -314,6 +313,7 @@ Plan Linearizer::saved_plan(const SavedState& saved) const {
   plan.feedback = saved_feedback(plan.step, saved);
   plan.guard.rate = saved.positive("rate");
   plan.guard.start_rate = saved.positive("start_rate");
+  plan.guard.usual_rate = start_rate(setup_->options.method, plan.feedback->unit_rate());
   plan.guard.good_steps = saved.count("good_steps");
   plan.guard.shrinks = saved.count("shrinks");
   plan.guard.failures = saved.count("failures");

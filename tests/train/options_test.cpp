@@ -222,6 +222,11 @@ TEST(Guard, RecognisesTheFloor) {
   for (int k = 0; k < 20; ++k) judge(state, 0, true);
   judge(state, 0.5, true);
   EXPECT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
+  // A rate that was given may be far above the usual one: that is no floor.
+  state = {0x1p200, 0x1p200, 1};
+  for (int k = 0; k < 120; ++k) ASSERT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
+  EXPECT_EQ(state.rate, 0x1p-40);
+  EXPECT_EQ(judge(state, 0, true), Verdict::kFloor);
 }
 
 TEST(History, SurvivesItsFile) {

@@ -213,7 +213,7 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
       Pass landed = take(next, rate);
       if (!(landed.found.misfit < pass.found.misfit * (1 - kEscapeGain))) continue;
       row.learning_rate = rate;
-      next.guard = {next.guard.start_rate, next.guard.start_rate};
+      next.guard = {next.guard.start_rate, next.guard.start_rate, next.guard.usual_rate};
       next.stale = true;
       trial.keep();
       return landed;
