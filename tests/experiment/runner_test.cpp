@@ -168,24 +168,21 @@ TEST_F(Runner, AGroupThatIsCutShortLeavesNothingAndTheNextCallMakesItAnew) {
   options.jobs = 1;
   options.together = 4;
   const Sweep whole = run(wanted, folder_ / "whole", options);
-  const auto files = [&] {
-    return std::distance(std::filesystem::directory_iterator(folder_ / "sweep/runs"), {});
-  };
   // Stopped while the second group trains, however far it has come: at the last two, some of its
   // runs have ended.
   for (const int64_t further : {1, 3, 8, 12, 18, 19}) {
     SCOPED_TRACE(further);
-    std::filesystem::remove_all(folder_ / "sweep");
+    const auto folder = folder_ / ("sweep" + std::to_string(further));
     int64_t done = 0, asked = 0;
     options.progress = [&](int64_t count, int64_t, const std::string&) { done = count; };
     options.stop = [&] { return done > 0 && ++asked > further; };
-    const Sweep part = run(wanted, folder_ / "sweep", options);
+    const Sweep part = run(wanted, folder, options);
     EXPECT_FALSE(part.complete);
     EXPECT_EQ(part.made, part.runs.front().together);
-    EXPECT_EQ(files(), part.made);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "runs"), {}), part.made);
     for (const CaseRun& made : part.runs) EXPECT_EQ(made.together, part.made);
     options.stop = {};
-    const Sweep rest = run(wanted, folder_ / "sweep", options);
+    const Sweep rest = run(wanted, folder, options);
     EXPECT_TRUE(rest.complete);
     ASSERT_EQ(rest.runs.size(), whole.runs.size());
     for (size_t i = 0; i < whole.runs.size(); ++i) {
