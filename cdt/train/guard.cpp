@@ -1,6 +1,7 @@
 #include <cdt/train/guard.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace cdt::train {
 namespace {
@@ -25,8 +26,12 @@ Verdict judge(GuardState& state, double eta, bool fresh) {
       state.wary_steps = int64_t{1} << std::min(state.failures++, kMostFailures);
       return Verdict::kRejectAndRefresh;
     }
-    const bool counts = !(state.rate > state.usual_rate);
-    if (counts && ++state.shrinks > kMaxShrinks) return Verdict::kFloor;
+    if (state.rate > state.usual_rate) {  // half of the way there, in powers of ten
+      const double halfway = std::sqrt(state.rate) * std::sqrt(state.usual_rate);
+      state.rate = std::min(state.rate / kShrink, halfway);
+      return Verdict::kRejectAndShrink;
+    }
+    if (++state.shrinks > kMaxShrinks) return Verdict::kFloor;
     state.rate /= kShrink;
     return Verdict::kRejectAndShrink;
   }

@@ -223,9 +223,12 @@ TEST(Guard, RecognisesTheFloor) {
   judge(state, 0.5, true);
   EXPECT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
   // A rate that was given may be far above the usual one: that is no floor.
-  state = {0x1p200, 0x1p200, 1};
-  for (int k = 0; k < 120; ++k) ASSERT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
-  EXPECT_EQ(state.rate, 0x1p-40);
+  state = {0x1p64, 0x1p64, 1};
+  for (const double rate : {0x1p32, 0x1p16, 0x1p8, 0x1p4, 0x1p2, 1.0}) {
+    ASSERT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
+    EXPECT_DOUBLE_EQ(state.rate, rate);
+  }
+  for (int k = 0; k < 20; ++k) ASSERT_EQ(judge(state, 0, true), Verdict::kRejectAndShrink);
   EXPECT_EQ(judge(state, 0, true), Verdict::kFloor);
 }
 
