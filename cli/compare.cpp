@@ -79,6 +79,8 @@ experiment::Architecture parse_architecture(const std::string& text) {
 
 int run_compare(CompareCommand& options) {
   experiment::Plan& plan = options.plan;
+  CDT_REQUIRE(options.app->count("--sample-weights") == 0,
+              "--sample-weights: a comparison takes all samples alike; cdt train has weights");
   if (plan.schedule.kind == train::Schedule::Kind::kStep && options.app->count("--decay") == 0) {
     plan.schedule.decay = 0.5;
   }
@@ -125,6 +127,8 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.seeds = 3;
   plan.steps = 300;
   add_table_options(app, plan.data, /*required=*/true);
+  // Not in the help, but known: a file of options that cdt train shares may have it.
+  app.add_option("--sample-weights", plan.data.sample_weights)->group("");
   app.add_option("--archs", options->archs,
                  "hidden layers, with an x between widths and commas between networks: "
                  "1500,500x500")

@@ -273,7 +273,8 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
                                                                &std::fclose);
   if (!stream) refuse();
   // A row that is not complete stays in front of what is read next; the window grows for long ones,
-  // which are looked at again when they are twice as long: a pipe gives a few bytes at a time.
+  // which are looked at again where a line ends, or when they are twice as long: a pipe gives a few
+  // bytes at a time.
   std::string window(kChunk, '\0');
   size_t left = 0, known = 0, awaited = 0;
   int64_t total = 0, done = 0;
@@ -291,7 +292,7 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
     const std::string_view bytes(window.data(), left + static_cast<size_t>(count));
     left = bytes.size();
     done += count;
-    if (!last && left < awaited) continue;
+    if (!last && left < awaited && bytes.back() != '\n') continue;
     const size_t used = reader.take(bytes, known, last);
     left -= used;
     known = left;

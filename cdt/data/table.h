@@ -47,8 +47,8 @@ class Pictures;
 class Hint {
  public:
   Hint() = default;
-  Hint(const Hint&) {}
-  Hint& operator=(const Hint&) { return *this; }
+  Hint(const Hint&) noexcept {}
+  Hint& operator=(const Hint&) noexcept { return *this; }
   size_t get() const { return place_.load(std::memory_order_relaxed); }
   void set(size_t place) { place_.store(place, std::memory_order_relaxed); }
 

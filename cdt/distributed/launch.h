@@ -12,8 +12,8 @@ struct LaunchOptions {
   int64_t workers = 2;
   /// What ranks have to end by themselves once one has failed; then they are killed.
   std::chrono::milliseconds grace{75000};
-  /// What there is to say of a rank that could not say it itself.
-  std::function<void(const std::string&)> complain;
+  /// What there is to say of the place where ranks meet, or of one that could not say it itself.
+  std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
 /// Starts this program once more for each worker, with the same arguments and a place in the

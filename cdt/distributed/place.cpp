@@ -12,6 +12,8 @@
 namespace cdt::distributed {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int64_t kMostRanks = 100000;
 constexpr int64_t kMostPort = 65535;
 
@@ -26,8 +28,12 @@ int64_t number_in(const char* name, int64_t least, int64_t most) {
   return value;
 }
 
-/// Of a socket of IPv4 or IPv6; 0 of anything else.
-int port_of(int descriptor) {
+/// At which a socket of IPv4 or IPv6 listens; 0 of anything else.
+int listens_at(int descriptor) {
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0) return 0;
+  if (listens == 0) return 0;
   sockaddr_storage own{};
   socklen_t length = sizeof own;
   if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) != 0) return 0;
@@ -40,15 +46,19 @@ int port_of(int descriptor) {
 /// from this machine; false if the system does not let that be (Linux before 5.7).
 bool keep_others_out(int port) {
   constexpr std::string_view kOwnNetwork = "lo";
-  bool kept = true;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const int descriptor = std::stoi(entry.path().filename());
-    if (port_of(descriptor) != port) continue;
-    kept = ::setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, kOwnNetwork.data(),
-                        static_cast<socklen_t>(kOwnNetwork.size())) == 0 &&
-           kept;
+  int64_t closed = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const int descriptor = std::stoi(entry->path().filename());
+    if (listens_at(descriptor) != port) continue;
+    if (::setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, kOwnNetwork.data(),
+                     static_cast<socklen_t>(kOwnNetwork.size())) != 0) {
+      return false;
+    }
+    ++closed;
   }
-  return kept;
+  return !error && closed > 0;
 }
 
 }  // namespace

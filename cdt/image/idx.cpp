@@ -89,40 +89,48 @@ std::vector<int64_t> parse_shape(std::string_view bytes, const std::string& sour
   return shape;
 }
 
-/// Of a file that begins so and goes on with what `read` gives, `most` bytes in all.
-template <class Read>
-torch::Tensor parse_values(std::string_view begin, uint64_t most, const std::string& source,
-                           const Read& read) {
-  const std::vector<int64_t> shape = parse_shape(begin, source);
-  begin.remove_prefix(4 + 4 * shape.size());
+size_t header_of(const std::vector<int64_t>& shape) { return 4 + 4 * shape.size(); }
+
+template <class Came>
+void require_count(bool all, size_t count, const Came& came, const std::string& source) {
+  CDT_REQUIRE(all, source, ": its header says ", count, " bytes, but there are ", came);
+}
+
+torch::Tensor parse_plain(std::string_view bytes, const std::string& source) {
+  const std::vector<int64_t> shape = parse_shape(bytes, source);
+  bytes.remove_prefix(header_of(shape));
   const auto count = static_cast<size_t>(c10::multiply_integers(shape));
-  const auto require_all = [&](bool all, const auto& came) {
-    CDT_REQUIRE(all, source, ": its header says ", count, " bytes, but there are ", came);
-  };
-  require_all(count <= most, "fewer");
+  require_count(bytes.size() == count, count, bytes.size(), source);
+  torch::Tensor values = torch::empty(shape, torch::kUInt8);
+  std::memcpy(values.data_ptr<uint8_t>(), bytes.data(), count);
+  return values;
+}
+
+/// Unpacks no more than the header says.
+torch::Tensor parse_gzip(std::string_view packed, const std::string& source) {
+  Unpacker unpacker(packed, source);
+  char begin[kLongestHeader];
+  std::string_view first(begin, unpacker.read(begin, sizeof begin));
+  CDT_REQUIRE(!is_gzip(first), source, ": expected an IDX file, but came one gzipped twice");
+  const std::vector<int64_t> shape = parse_shape(first, source);
+  first.remove_prefix(header_of(shape));
+  const auto count = static_cast<size_t>(c10::multiply_integers(shape));
+  require_count(count <= packed.size() * kMostOfOne, count, "fewer", source);
+  require_count(first.size() <= count, count, "more", source);
   torch::Tensor values = torch::empty(shape, torch::kUInt8);
   auto* to = reinterpret_cast<char*>(values.data_ptr<uint8_t>());
-  const size_t first = std::min(begin.size(), count);
-  std::memcpy(to, begin.data(), first);
-  const size_t got = first + read(to + first, count - first);
-  require_all(got == count, got);
+  std::memcpy(to, first.data(), first.size());
+  const size_t got = first.size() + unpacker.read(to + first.size(), count - first.size());
+  require_count(got == count, count, got, source);
   char beyond = 0;
-  require_all(begin.size() == first && read(&beyond, 1) == 0, "more");
+  require_count(unpacker.read(&beyond, 1) == 0, count, "more", source);
   return values;
 }
 
 }  // namespace
 
 torch::Tensor parse_idx(std::string_view bytes, const std::string& source) {
-  if (!is_gzip(bytes)) {
-    return parse_values(bytes, bytes.size(), source, [](char*, size_t) { return size_t{0}; });
-  }
-  Unpacker unpacker(bytes, source);
-  char begin[kLongestHeader];
-  const std::string_view first(begin, unpacker.read(begin, sizeof begin));
-  CDT_REQUIRE(!is_gzip(first), source, ": expected an IDX file, but came one gzipped twice");
-  return parse_values(first, bytes.size() * kMostOfOne, source,
-                      [&](char* to, size_t count) { return unpacker.read(to, count); });
+  return is_gzip(bytes) ? parse_gzip(bytes, source) : parse_plain(bytes, source);
 }
 
 torch::Tensor read_idx(const std::filesystem::path& path) {

@@ -16,6 +16,7 @@ constexpr int kMostScans = 500;
 struct JpegErrors {
   jpeg_error_mgr base;  ///< first: libjpeg knows this one
   std::jmp_buf leave;
+  const char* kind = "it is damaged: ";  ///< what the message is about
   char message[JMSG_LENGTH_MAX];
 };
 
@@ -33,6 +34,7 @@ void warn_of_jpeg(j_common_ptr info, int level) {
 void count_scans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
   auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  errors->kind = "";
   std::snprintf(errors->message, sizeof errors->message, "it has more than %d scans", kMostScans);
   std::longjmp(errors->leave, 1);
 }
@@ -80,7 +82,7 @@ Picture decode_jpeg(std::string_view bytes, const std::string& source, int64_t c
     ~Closer() { jpeg_destroy_decompress(&reader.info); }
   } closer{reader};
   const auto refuse = [&] {
-    throw InvalidArgument(c10::str(source, ": expected a whole JPEG file, but it is damaged: ",
+    throw InvalidArgument(c10::str(source, ": expected a whole JPEG file, but ", reader.errors.kind,
                                    static_cast<const char*>(reader.errors.message)));
   };
   if (!reader.begin(bytes)) refuse();

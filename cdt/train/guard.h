@@ -28,11 +28,12 @@ enum class Verdict {
 
 /// Judges a step by η = (descent that came) / (descent that the local model promised), and moves
 /// the rate: down fourfold after a bad step on a fresh linearization, faster from far above the
-/// usual rate; up twofold, to at most start_rate, after two good ones. No descent at 10⁻¹² of the
-/// usual rate is the floor. `fresh`: the kernel is of the parameters that the step started from. η
-/// may be NaN. Less than half of the promise asks for a new kernel. Once a step on an older kernel
-/// has failed, the next one asks with less than nearly all of the promise; after each further
-/// failure twice as many do, up to 16, until a step on an older kernel succeeds.
+/// usual rate; up twofold, to at most start_rate, after two good ones. Twenty reductions in a row
+/// from the usual rate, or from a lower one, are the floor. `fresh`: the kernel is of the
+/// parameters that the step started from. η may be NaN. Less than half of the promise asks for a
+/// new kernel. Once a step on an older kernel has failed, the next one asks with less than nearly
+/// all of the promise; after each further failure twice as many do, up to 16, until a step on an
+/// older kernel succeeds.
 Verdict judge(GuardState& state, double eta, bool fresh);
 
 }  // namespace cdt::train

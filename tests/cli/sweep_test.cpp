@@ -384,7 +384,7 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
   expect_refused(reproduce("--lrs 0.1,0.1"), "learning rates: expected each one once");
   const std::string compare = "compare homes.csv --target price --archs 8 --seeds 1 --steps 5 ";
   expect_refused(cdt(compare + "--train-fraction 1"), "no rows are left to validate on");
-  expect_refused(cdt(compare + "--sample-weights area"), "not expected: --sample-weights area");
+  expect_refused(cdt(compare + "--sample-weights area"), "a comparison takes all samples alike");
   EXPECT_EQ(cdt(compare + "--device gpu").code, 2);
   EXPECT_EQ(cdt("reproduce ames --data homes.csv --methods sgd").code, 2);
   EXPECT_FALSE(fs::exists(folder_ / "ames"));

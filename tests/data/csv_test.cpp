@@ -408,6 +408,25 @@ TEST_F(Csv, AFifoIsReadInOnePass) {
   EXPECT_EQ(table.columns[0].numbers[40'002], 3);
 }
 
+// However long: whoever writes may wait for what is made of it.
+TEST_F(Csv, ARowOfAPipeIsTakenWhenItIsThere) {
+  const auto path = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::promise<void> seen;
+  std::thread writer([&] {
+    std::ofstream pipe(path, std::ios::binary);
+    pipe << "n,t\n1," << std::string(400'000, 'x') << "\n" << std::flush;
+    EXPECT_EQ(seen.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  });
+  int64_t rows = 0;
+  read_csv_in_parts(path, {}, [&](const Table& part) {
+    rows += part.rows();
+    seen.set_value();
+  });
+  writer.join();
+  EXPECT_EQ(rows, 1);
+}
+
 TEST_F(Csv, BytesInMemoryAreAsGoodAsAFile) {
   const std::string text = "\xef\xbb\xbfn,\"t\"\r\n1,\"a \"\"b\"\"\"\r\n\r\n2,\"c\nd\"";
   const Table table = parse_csv(text, "here");

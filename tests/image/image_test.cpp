@@ -166,7 +166,7 @@ TEST(Picture, WhatIsNoPictureIsRefusedByName) {
   };
   EXPECT_EQ(decode(in_scans(7), "s.jpg", 1).pixels,  // 442
             decode(jpeg_of(40, 30, 1, JCS_GRAYSCALE), "b.jpg", 1).pixels);
-  EXPECT_THAT(refusal([&] { decode(in_scans(8), "s.jpg"); }), HasSubstr("more than 500 scans"));
+  EXPECT_THAT(refusal([&] { decode(in_scans(8), "s.jpg"); }), HasSubstr("but it has more than 500 scans"));
   EXPECT_THAT(refusal([] { decode(jpeg_of(8, 8, 4, JCS_CMYK), "p.jpg"); }), HasSubstr("CMYK"));
   const std::string jpeg = jpeg_of(64, 64, 3, JCS_RGB);
   const auto pixels = smooth_pixels(64, 64, 3);
@@ -418,7 +418,7 @@ TEST(Idx, HeadersThatLieAreRefused) {
            {idx_of({}, 0), "1 to 8 dimensions"},
            {idx_of({3}, 3).substr(0, 6), "ends within its header"},
            {idx_of({3}, 2), "says 3 bytes, but there are 2"},
-           {idx_of({3}, 4), "says 3 bytes, but there are more"},
+           {idx_of({3}, 4), "says 3 bytes, but there are 4"},
            {idx_of({0}, 0), "the size 0"},
            {idx_of({4000000000U, 4000000000U, 4000000000U}, 0), "4 GiB"},
            {gzipped(idx_of({30}, 30)).substr(0, 25), "cut short"},

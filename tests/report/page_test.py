@@ -376,7 +376,7 @@ class PageTest(unittest.TestCase):
         mixed = self.download("mixed")
         self.assertEqual(mixed[0], ["series", "rate", "count"])
         self.assertIn(['points, "quoted"', "0.002", "-1.5"], mixed)
-        self.assertIn(["'=right;'-x", "0.1", "0.9"], mixed)
+        self.assertIn(["'\t'=right;'-x|-1", "0.1", "0.9"], mixed)
 
     def test_download_repeats_the_history(self):
         self.open("run")

@@ -31,7 +31,7 @@ def sweep_figures():
                     "y": {"label": "count"}, "y2": {"label": "share"},
                     "series": [{"name": "bars", "style": "bars", "x": [0.001, 0.01, 0.1], "y": [1, 5, 2]},
                                {"name": "points, \"quoted\"", "style": "points", "x": [0.05, 0.002], "y": [3.25, -1.5]},
-                               {"name": "=right;-x", "style": "line", "x": [0.001, 0.1], "y": [0.1, 0.9], "second_axis": True}]})
+                               {"name": "\t=right;-x|-1", "style": "line", "x": [0.001, 0.1], "y": [0.1, 0.9], "second_axis": True}]})
     return {"format": "cdt-figures-1", "figures": figures}
 
 

@@ -82,7 +82,9 @@ const CdtData = (() => {
   }
 
   // A text that a spreadsheet would run as a formula has an apostrophe in front, as cdt train --csv-safe writes it.
-  const guarded = (text) => text.replace(/(^|[;|\t\r\n])(?=[=+@\t\r-])/g, "$1'");
+  const is_formula = (text) => /^[=+@-]/.test(text) && (text.length === 1 || Number.isNaN(Number(text)));
+  const guarded = (text) => (/^[\t\r]/.test(text) ? "'" : '')
+    + text.split(/([;|\t\r\n])/).map((part, i) => i % 2 === 0 && is_formula(part) ? `'${part}` : part).join('');
   function csv(spec) {
     const cell = (value) => {
       const text = value === null || value === undefined ? '' : typeof value === 'string' ? guarded(value) : String(value);
