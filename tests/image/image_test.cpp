@@ -166,7 +166,8 @@ TEST(Picture, WhatIsNoPictureIsRefusedByName) {
   };
   EXPECT_EQ(decode(in_scans(7), "s.jpg", 1).pixels,  // 442
             decode(jpeg_of(40, 30, 1, JCS_GRAYSCALE), "b.jpg", 1).pixels);
-  EXPECT_THAT(refusal([&] { decode(in_scans(8), "s.jpg"); }), HasSubstr("but it has more than 500 scans"));
+  EXPECT_THAT(refusal([&] { decode(in_scans(8), "s.jpg"); }),
+              HasSubstr("but it has more than 500 scans"));
   EXPECT_THAT(refusal([] { decode(jpeg_of(8, 8, 4, JCS_CMYK), "p.jpg"); }), HasSubstr("CMYK"));
   const std::string jpeg = jpeg_of(64, 64, 3, JCS_RGB);
   const auto pixels = smooth_pixels(64, 64, 3);
