@@ -228,8 +228,7 @@ void add_data_options(CLI::App& app, study::DataOptions& data, bool required) {
   app.get_option("--target")
       ->description(
           "columns to learn, with commas between; of pictures it is the class, of arrays all "
-          "labels "
-          "unless some are named");
+          "labels unless some are named");
   add_picture_options(app, data.pictures);
   app.add_option("--sample-weights", data.sample_weights,
                  "column with positive weights of the samples in the controller's Q, or in what "
