@@ -25,7 +25,7 @@ ALLOWED = {
 # The modules of cdt::cdt, and those of their headers that are details
 UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")
 DETAILS = {
-    "core": {"byte_count", "format", "json", "memory", "names", "numbers", "own_file", "seal", "speed", "streams", "text", "threads"},
+    "core": {"byte_count", "format", "inflate", "json", "memory", "names", "numbers", "own_file", "seal", "speed", "streams", "text", "threads"},
     "control": {"doubling"},
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "batching", "block_product", "blocks", "checked_factors", "factor_cost", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",

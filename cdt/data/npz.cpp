@@ -9,6 +9,7 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
+#include "cdt/core/inflate.h"
 #include "cdt/data/table.h"
 
 namespace cdt::data {
@@ -20,8 +21,7 @@ constexpr size_t kLocalSize = 30, kEntrySize = 46, kEndSize = 22, kEnd64Size = 5
                  kLocator64Size = 20;
 constexpr uint64_t kIn64 = 0xffffffff;  // the true value is in a field of 64 bits
 constexpr unsigned kStored = 0, kDeflated = 8, kEncrypted = 1;
-/// What deflate can do: a byte for 1032, and some for nothing.
-constexpr uint64_t kMostInflation = 1032, kInflationOfNothing = 64;
+constexpr uint64_t kInflationOfNothing = 64;
 constexpr std::string_view kSuffix = ".npy";
 
 uint64_t little_endian(std::string_view bytes, size_t at, size_t width) {
@@ -171,27 +171,12 @@ Bytes Npz::inflate(const Entry& entry, std::string_view packed) const {
   if (entry.size / kMostInflation > packed.size() + kInflationOfNothing) {
     refuse(c10::str(packed.size(), " bytes cannot unpack to ", entry.size));
   }
+  Inflater inflater(packed, Inflater::Packing::kDeflate,
+                    c10::str(file_, ": array ", in_quotes(entry.name)));
   const auto memory = std::make_shared<std::vector<char>>(entry.size);
-  z_stream stream{};
-  CDT_REQUIRE(inflateInit2(&stream, -MAX_WBITS) == Z_OK, "zlib cannot start to inflate");
-  char* out = memory->data();
-  char* const end = out + entry.size;
-  int state = Z_OK;
-  in_pieces(packed, [&](std::string_view piece) {
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
-    stream.avail_in = static_cast<uInt>(piece.size());
-    while (state == Z_OK && stream.avail_in > 0) {
-      const auto room = static_cast<uInt>(std::min<ptrdiff_t>(end - out, 1 << 30));
-      stream.next_out = reinterpret_cast<Bytef*>(out);
-      stream.avail_out = room;
-      state = ::inflate(&stream, Z_NO_FLUSH);
-      out += room - stream.avail_out;
-    }
-  });
-  inflateEnd(&stream);
-  if (state != Z_STREAM_END || out != end) {
-    refuse(c10::str("it unpacks to ", state == Z_BUF_ERROR ? "more or fewer" : "other", " than ",
-                    entry.size, " bytes"));
+  char beyond = 0;
+  if (inflater.read(memory->data(), entry.size) < entry.size || inflater.read(&beyond, 1) > 0) {
+    refuse(c10::str("it unpacks to more or fewer than ", entry.size, " bytes"));
   }
   return {memory, {memory->data(), memory->size()}};
 }

@@ -1,85 +1,51 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/inflate.h>
 #include <cdt/image/idx.h>
-#include <zlib.h>
 
+#include <array>
+#include <cerrno>
 #include <cstring>
-#include <vector>
+#include <fstream>
+#include <memory>
 
 namespace cdt::image {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 32;
-constexpr unsigned char kUnsignedBytes = 0x08;
-constexpr size_t kMostDimensions = 8;
-constexpr size_t kLongestHeader = 4 + 4 * kMostDimensions;
-/// At a time, of what is unpacked.
-constexpr size_t kPiece = size_t{1} << 16;
-/// Bytes that one of a gzip file can stand for, at most.
-constexpr uint64_t kMostOfOne = 1032;
+constexpr char kUnsignedBytes = 0x08;
+constexpr int kMostDimensions = 8;
+/// At a time, of what is packed or passed over.
+constexpr size_t kPart = size_t{1} << 16;
 
-bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+template <class Came>
+void require_size(bool all, size_t size, const Came& came, const std::string& source) {
+  CDT_REQUIRE(all, source, ": its header says ", size, " bytes, but there are ", came);
+}
 
-/// The bytes of a gzip file, one after the other: no more of them is unpacked than is asked for.
-class Unpacker {
- public:
-  Unpacker(std::string_view packed, const std::string& source) : packed_(packed), source_(source) {
-    constexpr int kGzip = 16 + MAX_WBITS;
-    CDT_REQUIRE(inflateInit2(&stream_, kGzip) == Z_OK, source, ": zlib could not be started");
-  }
-  ~Unpacker() { inflateEnd(&stream_); }
-  Unpacker(const Unpacker&) = delete;
-  Unpacker& operator=(const Unpacker&) = delete;
-
-  /// How many came: fewer than asked for where the file ends.
-  size_t read(char* to, size_t count) {
-    size_t got = 0;
-    while (got < count && !ended_) {
-      if (stream_.avail_in == 0) {
-        const size_t piece = std::min(kPiece, packed_.size());
-        stream_.next_in =
-            reinterpret_cast<unsigned char*>(const_cast<char*>(packed_.data()));  // it reads
-        stream_.avail_in = static_cast<unsigned int>(piece);
-        packed_.remove_prefix(piece);
-      }
-      const size_t wanted = std::min(kPiece, count - got);
-      stream_.next_out = reinterpret_cast<unsigned char*>(to + got);
-      stream_.avail_out = static_cast<unsigned int>(wanted);
-      const int status = inflate(&stream_, Z_NO_FLUSH);
-      CDT_REQUIRE(status == Z_OK || status == Z_STREAM_END, source_,
-                  ": expected a whole gzip file, but it is damaged or cut short");
-      got += wanted - stream_.avail_out;
-      ended_ = status == Z_STREAM_END;
-    }
-    return got;
-  }
-
- private:
-  z_stream stream_{};
-  std::string_view packed_;  ///< what zlib has not been given
-  const std::string& source_;
-  bool ended_ = false;
-};
-
-/// Of a file that begins so.
-std::vector<int64_t> parse_shape(std::string_view bytes, const std::string& source) {
-  CDT_REQUIRE(bytes.size() >= 4 && bytes[0] == 0 && bytes[1] == 0, source,
+/// What lies before the values.
+template <class Bytes>
+std::vector<int64_t> read_shape(const Bytes& bytes, const std::string& source) {
+  std::array<unsigned char, 4> word{};
+  const auto read_word = [&] {
+    return bytes(reinterpret_cast<char*>(word.data()), word.size()) == word.size();
+  };
+  const bool whole = read_word();
+  CDT_REQUIRE(word[0] != 0x1f || word[1] != 0x8b, source,
+              ": expected an IDX file, but came one gzipped twice");
+  CDT_REQUIRE(whole && word[0] == 0 && word[1] == 0, source,
               ": expected an IDX file, which begins with two zero bytes");
-  const auto kind = static_cast<unsigned char>(bytes[2]);
-  const auto dimensions = static_cast<unsigned char>(bytes[3]);
+  const int kind = word[2], dimensions = word[3];
   CDT_REQUIRE(kind == kUnsignedBytes, source, ": expected an IDX file of unsigned bytes (8), but ",
-              "came the kind ", int{kind});
+              "came the kind ", kind);
   CDT_REQUIRE(dimensions >= 1 && dimensions <= kMostDimensions, source,
-              ": expected 1 to 8 dimensions, but came ", int{dimensions});
-  CDT_REQUIRE(bytes.size() >= 4 + 4 * size_t{dimensions}, source,
-              ": the file ends within its header");
+              ": expected 1 to 8 dimensions, but came ", dimensions);
   std::vector<int64_t> shape;
   uint64_t count = 1;
-  for (size_t d = 0; d < dimensions; ++d) {
+  for (int d = 0; d < dimensions; ++d) {
+    CDT_REQUIRE(read_word(), source, ": the file ends within its header");
     uint64_t size = 0;
-    for (size_t b = 0; b < 4; ++b) {
-      size = size << 8 | static_cast<unsigned char>(bytes[4 + 4 * d + b]);
-    }
+    for (const unsigned char byte : word) size = size << 8 | byte;
     CDT_REQUIRE(size > 0 && size <= kMostBytes / count, source,
                 ": expected sizes from 1 and 4 GiB ", "in all, but dimension ", d + 1,
                 " has the size ", size);
@@ -89,52 +55,129 @@ std::vector<int64_t> parse_shape(std::string_view bytes, const std::string& sour
   return shape;
 }
 
-size_t header_of(const std::vector<int64_t>& shape) { return 4 + 4 * shape.size(); }
+/// The open file; it stays the one that it was, whatever takes its name.
+struct File {
+  explicit File(const std::filesystem::path& path) : name(path.string()) {
+    std::error_code none;
+    CDT_REQUIRE(std::filesystem::is_regular_file(path, none), name, ": expected an IDX file, but ",
+                path_exists(path) ? "it is none" : "there is none");
+    stream.open(path, std::ios::binary);
+    if (!stream) throw_file_error("read", name, errno != 0 ? errno : EIO);
+  }
 
-template <class Came>
-void require_count(bool all, size_t count, const Came& came, const std::string& source) {
-  CDT_REQUIRE(all, source, ": its header says ", count, " bytes, but there are ", came);
-}
+  size_t read(char* to, size_t count) {
+    stream.read(to, static_cast<std::streamsize>(count));
+    if (stream.bad()) throw_file_error("read", name, EIO);
+    return static_cast<size_t>(stream.gcount());
+  }
+  void rewind() {
+    stream.clear();
+    stream.seekg(0);
+  }
+  size_t size() {
+    stream.seekg(0, std::ios::end);
+    const auto end = stream.tellg();
+    rewind();
+    return static_cast<size_t>(end);
+  }
 
-torch::Tensor parse_plain(std::string_view bytes, const std::string& source) {
-  const std::vector<int64_t> shape = parse_shape(bytes, source);
-  bytes.remove_prefix(header_of(shape));
-  const auto count = static_cast<size_t>(c10::multiply_integers(shape));
-  require_count(bytes.size() == count, count, bytes.size(), source);
-  torch::Tensor values = torch::empty(shape, torch::kUInt8);
-  std::memcpy(values.data_ptr<uint8_t>(), bytes.data(), count);
-  return values;
-}
-
-/// Unpacks no more than the header says.
-torch::Tensor parse_gzip(std::string_view packed, const std::string& source) {
-  Unpacker unpacker(packed, source);
-  char begin[kLongestHeader];
-  std::string_view first(begin, unpacker.read(begin, sizeof begin));
-  CDT_REQUIRE(!is_gzip(first), source, ": expected an IDX file, but came one gzipped twice");
-  const std::vector<int64_t> shape = parse_shape(first, source);
-  first.remove_prefix(header_of(shape));
-  const auto count = static_cast<size_t>(c10::multiply_integers(shape));
-  require_count(count <= packed.size() * kMostOfOne, count, "fewer", source);
-  require_count(first.size() <= count, count, "more", source);
-  torch::Tensor values = torch::empty(shape, torch::kUInt8);
-  auto* to = reinterpret_cast<char*>(values.data_ptr<uint8_t>());
-  std::memcpy(to, first.data(), first.size());
-  const size_t got = first.size() + unpacker.read(to + first.size(), count - first.size());
-  require_count(got == count, count, got, source);
-  char beyond = 0;
-  require_count(unpacker.read(&beyond, 1) == 0, count, "more", source);
-  return values;
-}
+  std::string name;
+  std::ifstream stream;
+  std::array<char, kPart> part{};
+};
 
 }  // namespace
 
+IdxReader::IdxReader(const std::filesystem::path& path)
+    : IdxReader(origin_of(path), path.string()) {}
+
+IdxReader::IdxReader(std::string_view bytes, std::string source)
+    : IdxReader(origin_of(bytes, source), source) {}
+
+IdxReader::IdxReader(Origin origin, std::string source)
+    : origin_(std::move(origin)), source_(std::move(source)) {
+  rewind();
+}
+
+IdxReader::Origin IdxReader::origin_of(std::string_view bytes, const std::string& source) {
+  const auto unpack = [bytes, source]() -> Bytes {
+    const auto inflater = std::make_shared<Inflater>(bytes, Inflater::Packing::kGzip, source);
+    return [inflater](char* to, size_t count) { return inflater->read(to, count); };
+  };
+  const auto copy = [bytes]() -> Bytes {
+    return [rest = bytes](char* to, size_t count) mutable {
+      const size_t copied = rest.copy(to, count);
+      rest.remove_prefix(copied);
+      return copied;
+    };
+  };
+  if (is_gzip(bytes)) return {unpack, bytes.size(), true};
+  return {copy, bytes.size(), false};
+}
+
+IdxReader::Origin IdxReader::origin_of(const std::filesystem::path& path) {
+  const auto file = std::make_shared<File>(path);
+  const auto unpack = [file]() -> Bytes {
+    file->rewind();
+    const auto part = [file]() -> std::string_view {
+      return {file->part.data(), file->read(file->part.data(), file->part.size())};
+    };
+    const auto inflater = std::make_shared<Inflater>(part, Inflater::Packing::kGzip, file->name);
+    return [inflater](char* to, size_t count) { return inflater->read(to, count); };
+  };
+  const auto copy = [file]() -> Bytes {
+    file->rewind();
+    return [file](char* to, size_t count) { return file->read(to, count); };
+  };
+  const size_t size = file->size();
+  if (is_gzip({file->part.data(), file->read(file->part.data(), 2)})) return {unpack, size, true};
+  return {copy, size, false};
+}
+
+void IdxReader::rewind() {
+  bytes_ = origin_.open();
+  shape_ = read_shape(bytes_, source_);
+  size_ = static_cast<size_t>(c10::multiply_integers(shape_));
+  place_ = 0;
+  if (origin_.packed) {
+    require_size(size_ / kMostInflation <= origin_.stored, size_, "fewer", source_);
+  } else {
+    const size_t values = origin_.stored - 4 - 4 * shape_.size();
+    require_size(values == size_, size_, values, source_);
+  }
+}
+
+void IdxReader::read(char* to, size_t count) {
+  CDT_REQUIRE(count <= size_ - place_, source_, ": expected to read at most ", size_ - place_,
+              " values, but came ", count);
+  const size_t got = bytes_(to, count);
+  place_ += got;
+  require_size(got == count, size_, place_, source_);
+  char beyond = 0;
+  require_size(place_ < size_ || bytes_(&beyond, 1) == 0, size_, "more", source_);
+}
+
+void IdxReader::skip(size_t count) {
+  std::vector<char> passed(std::min(count, kPart));
+  for (; count > 0; count -= std::min(count, passed.size())) {
+    read(passed.data(), std::min(count, passed.size()));
+  }
+}
+
+torch::Tensor read_all(IdxReader& reader) {
+  torch::Tensor values = torch::empty(reader.shape(), torch::kUInt8);
+  reader.read(reinterpret_cast<char*>(values.data_ptr<uint8_t>()), reader.size() - reader.place());
+  return values;
+}
+
 torch::Tensor parse_idx(std::string_view bytes, const std::string& source) {
-  return is_gzip(bytes) ? parse_gzip(bytes, source) : parse_plain(bytes, source);
+  IdxReader reader(bytes, source);
+  return read_all(reader);
 }
 
 torch::Tensor read_idx(const std::filesystem::path& path) {
-  return parse_idx(read_file(path, kMostBytes), path.string());
+  IdxReader reader(path);
+  return read_all(reader);
 }
 
 }  // namespace cdt::image
