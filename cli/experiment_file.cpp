@@ -93,6 +93,7 @@ experiment::Plan read_plan(const JsonValue& experiment) {
   plan.kind = "reproduce";
   plan.title = experiment["title"].text();
   const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
+  plan.data.equal_rows_together = false;  // the paper's splits are by row
   plan.data.is_pictures = setting("size").exists();
   if (!plan.data.is_pictures) plan.data.targets = {setting("target").text()};
   plan.data.rows = setting("rows").count();

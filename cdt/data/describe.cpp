@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -14,29 +13,13 @@
 #include "cdt/core/json.h"
 #include "cdt/core/text.h"
 #include "cdt/data/dates.h"
+#include "cdt/data/equal_rows.h"
 #include "cdt/data/identifiers.h"
 
 namespace cdt::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// A cell as bits that are equal for equal cells: one pattern for missing, one for both zeros.
-uint64_t cell_bits(const Column& column, int64_t row) {
-  const auto i = static_cast<size_t>(row);
-  if (column.type == ColumnType::kText) return static_cast<uint64_t>(column.codes[i]);
-  const double value = column.numbers[i];
-  if (std::isnan(value)) return std::numeric_limits<uint64_t>::max();
-  return std::bit_cast<uint64_t>(value == 0 ? 0.0 : value);
-}
-
-/// Mixes a cell into a hash (the finaliser of SplitMix64).
-uint64_t mix(uint64_t hash, uint64_t bits) {
-  uint64_t x = (hash ^ bits) + 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 ColumnDescription describe_column(const Column& column) {
   ColumnDescription out;
@@ -71,14 +54,6 @@ ColumnDescription describe_column(const Column& column) {
   }
   out.constant = out.distinct == 0 || (out.distinct == 1 && out.missing == 0);
   return out;
-}
-
-bool equal_columns(const Column& a, const Column& b) {
-  if (a.type != b.type || a.categories != b.categories) return false;
-  for (int64_t row = 0; row < a.rows(); ++row) {
-    if (cell_bits(a, row) != cell_bits(b, row)) return false;
-  }
-  return true;
 }
 
 /// The rows of the group that have all targets, and how far these lie apart.
@@ -192,38 +167,14 @@ Description describe(const Table& table, const std::vector<std::string>& targets
       features.push_back(&column);
   }
 
-  const auto column_hash = [&](int64_t i) {
-    const Column& column = table.columns[static_cast<size_t>(i)];
-    uint64_t hash = 0;
-    for (int64_t row = 0; row < out.rows; ++row) hash = mix(hash, cell_bits(column, row));
-    return hash;
-  };
-  const auto same_column = [&](int64_t a, int64_t b) {
-    return equal_columns(table.columns[static_cast<size_t>(a)],
-                         table.columns[static_cast<size_t>(b)]);
-  };
-  for (const auto& members :
-       group_equal(static_cast<int64_t>(table.columns.size()), column_hash, same_column)) {
+  for (const auto& members : equal_columns(table.columns)) {
     auto& names = out.duplicate_columns.emplace_back();
     for (const int64_t i : members) names.push_back(table.columns[static_cast<size_t>(i)].name);
   }
 
-  if (features.empty()) return out;
-  // Column by column: that is how they lie in memory.
-  std::vector<uint64_t> hashes(static_cast<size_t>(out.rows), 0);
-  for (const Column* column : features) {
-    for (int64_t row = 0; row < out.rows; ++row) {
-      uint64_t& hash = hashes[static_cast<size_t>(row)];
-      hash = mix(hash, cell_bits(*column, row));
-    }
-  }
-  const auto same_row = [&](int64_t a, int64_t b) {
-    return std::all_of(features.begin(), features.end(), [&](const Column* column) {
-      return cell_bits(*column, a) == cell_bits(*column, b);
-    });
-  };
-  for (const auto& members : group_equal(
-           out.rows, [&](int64_t row) { return hashes[static_cast<size_t>(row)]; }, same_row)) {
+  std::vector<int64_t> rows(static_cast<size_t>(out.rows));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  for (const auto& members : equal_rows(features, rows)) {
     out.duplicate_rows += static_cast<int64_t>(members.size()) - 1;
     Conflict conflict = find_conflict(target_columns, members, table);
     if (std::any_of(conflict.gaps.begin(), conflict.gaps.end(), [](double gap) { return gap > 0; }))

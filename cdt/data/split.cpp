@@ -93,7 +93,7 @@ Split split_blocks(const SplitRules& rules, const std::vector<int64_t>& drawn, u
   const int64_t validates = validation > 0 ? 1 : 0;
   const auto sides = static_cast<size_t>(1 + validates + (rules.test > 0 ? 1 : 0));
   CDT_REQUIRE(blocks.size() >= sides, "expected rows of ", sides, " different ",
-              rules.by_time ? "times" : "groups",
+              rules.by_time ? "times" : rules.blocks_are,
               " or more, for the parts of the split to have one each, but there are ",
               blocks.size());
   std::vector<size_t> order;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace cdt::data {
@@ -39,6 +40,7 @@ struct SplitRules {
   /// Blocks of larger numbers are later: the latest test, those before them validate, and nothing
   /// is left to chance but which rows are drawn.
   bool by_time = false;
+  std::string blocks_are = "groups";  ///< for messages
 };
 
 /// Without blocks, the first `test` rows drawn test, and the next `train` train. Rows come in the

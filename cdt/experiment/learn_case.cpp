@@ -61,6 +61,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   options.data.rows = options.data.train_rows = 0;  // the split has seen to it
   options.data.train_fraction.reset();
   options.data.test_fraction = 0;
+  options.data.equal_rows_together = true;
   options.device = device;
   options.network = network_of(plan, what.architecture);
   options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;

@@ -173,6 +173,7 @@ ordered_json prediction_json(const RunPrediction& prediction) {
   }
   for (const study::Expectation& e : prediction.expected) {
     ordered_json each{{"target", e.target}, {"rows", e.rows}};
+    if (e.different > 0 && e.different < e.rows) each["different_rows"] = e.different;
     if (std::isnan(e.majority_wrong)) {
       each["rmse"] = estimate_json(e.rmse);
       each["r2"] = number_or_null(e.r2);
@@ -221,6 +222,7 @@ RunPrediction parse_prediction(const JsonValue& json) {
     study::Expectation e;
     e.target = each["target"].text();
     e.rows = each["rows"].count();
+    e.different = each["different_rows"].count_or(e.rows);
     if (each["rmse"].exists()) {
       e.rmse = parse_estimate(each["rmse"]);
       e.r2 = each["r2"].number_or_nan();
@@ -304,6 +306,7 @@ std::string to_json(const RunRecord& record) {
                   {"train", record.data.train}, {"validation", record.data.validation}};
   if (record.data.columns > 0) json["data"]["columns"] = record.data.columns;
   if (record.data.skipped > 0) json["data"]["skipped"] = record.data.skipped;
+  if (record.data.repeated > 0) json["data"]["repeated"] = record.data.repeated;
   json["network"] = {{"shape", record.network.shape}, {"parameters", record.network.parameters}};
   json["machine"] = {{"device", record.machine.device},
                      {"threads", record.machine.threads},
@@ -349,10 +352,10 @@ RunRecord parse_record(const std::string& text, const std::string& file) {
   if (json["defaults"].exists()) record.defaults = parse_settings(json["defaults"]);
   if (json["seed"].exists()) record.seed = json["seed"].seed();
   const JsonValue data = json["data"];
-  record.data = {data["file"].text_or(""),    data["checksum"].text_or(""),
-                 data["rows"].count_or(0),    data["features"].count_or(0),
-                 data["train"].count_or(0),   data["validation"].count_or(0),
-                 data["columns"].count_or(0), data["skipped"].count_or(0)};
+  record.data = {
+      data["file"].text_or(""),     data["checksum"].text_or(""), data["rows"].count_or(0),
+      data["features"].count_or(0), data["train"].count_or(0),    data["validation"].count_or(0),
+      data["columns"].count_or(0),  data["skipped"].count_or(0),  data["repeated"].count_or(0)};
   const JsonValue network = json["network"];
   record.network = {network["shape"].text_or(""), network["parameters"].count_or(0)};
   const JsonValue machine = json["machine"];

@@ -57,8 +57,9 @@ struct RunRecord {
     int64_t features = 0;
     int64_t train = 0;
     int64_t validation = 0;
-    int64_t columns = 0;  ///< of an array of inputs; of a table not counted
-    int64_t skipped = 0;  ///< pictures left out because they could not be read
+    int64_t columns = 0;   ///< of an array of inputs; of a table not counted
+    int64_t skipped = 0;   ///< pictures left out because they could not be read
+    int64_t repeated = 0;  ///< training and validation rows that repeat another in every feature
   };
   struct Network {
     std::string shape;

@@ -46,6 +46,13 @@ void take_advice(const study::Tuning& advice, const Options& options,
   if (!is_decided(options, "steps")) training.steps = advice.steps;
 }
 
+/// Training and validation rows that repeat another.
+int64_t count_repeated(const study::Problem& problem) {
+  const std::vector<int64_t>& rows = problem.different;
+  if (rows.empty()) return 0;
+  return static_cast<int64_t>(rows.size()) - 1 - *std::max_element(rows.begin(), rows.end());
+}
+
 /// Looks at what the file is, and takes a network for pictures where nobody has chosen one.
 Options know_data(Options options) {
   options.data.is_pictures = study::holds_pictures(options.data.file);
@@ -198,7 +205,8 @@ class Session {
                    static_cast<int64_t>(problem.split.train.size()),
                    static_cast<int64_t>(problem.split.validation.size()),
                    problem.table.inputs,
-                   static_cast<int64_t>(problem.skipped.size())};
+                   static_cast<int64_t>(problem.skipped.size()),
+                   count_repeated(problem)};
     record.network = {problem.model->describe(), problem.model->parameter_count()};
     record.machine = {options_.device.str(), torch::get_num_threads(), TORCH_VERSION};
     record.machine.workers = options_.ranks->size();

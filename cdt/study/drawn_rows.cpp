@@ -1,13 +1,16 @@
 #include <cdt/core/error.h>
 #include <cdt/core/text.h>
 #include <cdt/data/blocks.h>
+#include <cdt/data/equal_rows.h>
+#include <cdt/data/identifiers.h>
 #include <cdt/study/drawn_rows.h>
 #include <cdt/study/weights.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <numeric>
+#include <unordered_map>
 
 namespace cdt::study {
 namespace {
@@ -105,6 +108,106 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
   return rules;
 }
 
+/// Sets of the drawn rows that are equal in every feature. Columns that will be left out since they
+/// name rows, weigh them or say which belong together are none.
+std::vector<std::vector<int64_t>> find_repeats(const data::Table& table, const DataOptions& options,
+                                               const std::vector<int64_t>& rows) {
+  if (table.pictures) return data::equal_pictures(*table.pictures, rows);
+  const data::PreprocessOptions wanted = preprocess_options(options);
+  std::vector<const data::Column*> features;
+  for (const data::Column& column : table.columns) {
+    if (data::contains(options.targets, column.name) || data::contains(wanted.drop, column.name) ||
+        (wanted.select && !data::contains(wanted.keep, column.name) &&
+         data::identifier_reason(table, column))) {
+      continue;
+    }
+    features.push_back(&column);
+  }
+  return data::equal_rows(features, rows);
+}
+
+/// Blocks such that rows of a set are in one, and rows that were in one still are: the union of
+/// both relations. Each keeps the least of the numbers that came together, so that without sets
+/// nothing changes.
+void join_blocks(const std::vector<std::vector<int64_t>>& sets, std::vector<int64_t>& blocks) {
+  std::unordered_map<int64_t, int64_t> parent;
+  const auto root = [&](int64_t block) {
+    int64_t top = block;
+    for (auto up = parent.find(top); up != parent.end(); up = parent.find(top)) top = up->second;
+    while (block != top) block = std::exchange(parent[block], top);  // a short way the next time
+    return top;
+  };
+  for (const auto& rows : sets) {
+    for (const int64_t row : rows) {
+      const int64_t a = root(blocks[static_cast<size_t>(rows[0])]);
+      const int64_t b = root(blocks[static_cast<size_t>(row)]);
+      if (a != b) parent[std::max(a, b)] = std::min(a, b);
+    }
+  }
+  for (int64_t& block : blocks) block = root(block);
+}
+
+/// In time, rows that are equal go where the latest of them goes: whoever learns from the past has
+/// not seen them.
+void join_times(const std::vector<std::vector<int64_t>>& sets, std::vector<int64_t>& times) {
+  for (const auto& rows : sets) {
+    int64_t latest = times[static_cast<size_t>(rows[0])];
+    for (const int64_t row : rows) latest = std::max(latest, times[static_cast<size_t>(row)]);
+    for (const int64_t row : rows) times[static_cast<size_t>(row)] = latest;
+  }
+}
+
+std::vector<int64_t> all_of(const data::Split& split) {
+  std::vector<int64_t> rows = split.train;
+  rows.insert(rows.end(), split.validation.begin(), split.validation.end());
+  rows.insert(rows.end(), split.test.begin(), split.test.end());
+  return rows;
+}
+
+/// Splits anew where rows repeat: the same rows, equal ones on one side.
+void keep_equal_together(const data::Table& table, const DataOptions& options, uint64_t seed,
+                         DrawnRows& drawn) {
+  std::vector<int64_t> rows = all_of(drawn.split);
+  std::sort(rows.begin(), rows.end());
+  const auto sets = find_repeats(table, options, rows);
+  if (sets.empty()) return;
+  std::vector<int64_t> own(static_cast<size_t>(table.rows()));
+  std::iota(own.begin(), own.end(), int64_t{0});
+  drawn.first = own;
+  auto different = static_cast<int64_t>(rows.size());
+  for (const auto& members : sets) {
+    different -= static_cast<int64_t>(members.size()) - 1;
+    for (const int64_t row : members) drawn.first[static_cast<size_t>(row)] = members[0];
+  }
+  const char* kind = table.pictures ? "picture" : "row";
+  std::string note = fmt::format("{} of {} {}s repeat another in every {}: {} different ones",
+                                 rows.size() - different, rows.size(), kind,
+                                 table.pictures ? "pixel" : "feature", different);
+  data::SplitRules& rules = drawn.rules;
+  if (rules.by_time) {
+    data::SplitRules apart = rules;
+    join_times(sets, apart.blocks);
+    const data::Split split = data::split_rows(apart, seed);
+    // Where what is seen comes back all the time, nothing would be left to learn from.
+    if (2 * static_cast<int64_t>(split.train.size()) < rules.train) {
+      drawn.notes.push_back(note +
+                            ". Many of the latest repeat earlier ones, which train: what is "
+                            "expected of new rows holds if those repeat as often");
+      return;
+    }
+    rules = std::move(apart);
+    drawn.split = split;
+  } else {
+    if (rules.blocks.empty()) {
+      rules.blocks = std::move(own);
+      rules.blocks_are = fmt::format("{}s that differ", kind);
+    }
+    join_blocks(sets, rules.blocks);
+    drawn.split = data::split_rows(rules, seed);
+  }
+  drawn.notes.push_back(note + ". Equal ones are on one side of each split, and count once for ±");
+}
+
 }  // namespace
 
 DrawnRows draw_rows(const data::Table& table, std::vector<int64_t> among,
@@ -115,30 +218,24 @@ DrawnRows draw_rows(const data::Table& table, std::vector<int64_t> among,
     drawn.notes.clear();
     drawn.rules = split_rules(table, among, options, drawn.notes);
     drawn.split = data::split_rows(drawn.rules, seed);
-    if (!table.pictures || !options.pictures.skip_bad) return drawn;
-    const auto& [train, validation, test] = drawn.split;
-    std::vector<int64_t> rows = train;
-    rows.insert(rows.end(), validation.begin(), validation.end());
-    rows.insert(rows.end(), test.begin(), test.end());
-    const auto bad = table.pictures->unreadable(rows);
-    if (bad.empty()) return drawn;
+    if (!table.pictures || !options.pictures.skip_bad) break;
+    const auto bad = table.pictures->unreadable(all_of(drawn.split));
+    if (bad.empty()) break;
     drawn.skipped.insert(drawn.skipped.end(), bad.begin(), bad.end());
     for (const auto& each : bad) std::erase(among, each.row);
     CDT_REQUIRE(!among.empty(), table.source, ": none of ", drawn.skipped.size(),
                 " files is a picture; the first: ", bad.front().reason);
   }
+  if (options.equal_rows_together) keep_equal_together(table, options, seed, drawn);
+  return drawn;
 }
 
-std::vector<int64_t> number_groups(const DrawnRows& drawn) {
-  std::map<int64_t, int64_t> numbers;
-  std::vector<int64_t> groups;
-  for (const auto* rows : {&drawn.split.train, &drawn.split.validation}) {
-    for (const int64_t row : *rows) {
-      const int64_t block = drawn.rules.blocks[static_cast<size_t>(row)];
-      groups.push_back(numbers.emplace(block, static_cast<int64_t>(numbers.size())).first->second);
-    }
+std::vector<int64_t> numbers_of(const data::Split& split, const std::vector<int64_t>& names) {
+  std::vector<int64_t> found;
+  for (const auto* rows : {&split.train, &split.validation}) {
+    for (const int64_t row : *rows) found.push_back(names[static_cast<size_t>(row)]);
   }
-  return groups;
+  return data::numbered(found);
 }
 
 }  // namespace cdt::study

@@ -10,7 +10,11 @@ namespace cdt::study {
 struct DrawnRows {
   data::SplitRules rules;
   data::Split split;
-  std::vector<std::string> notes;  ///< which rows are left out and why
+  /// By row of the table: the first of the drawn rows that it equals in every feature, mostly
+  /// itself. Empty: no row repeats. Equal ones are on one side of the split, whatever their
+  /// targets.
+  std::vector<int64_t> first;
+  std::vector<std::string> notes;  ///< which rows are left out and why, and how many repeat
   std::vector<data::Pictures::Unreadable> skipped;
 };
 
@@ -20,7 +24,8 @@ struct DrawnRows {
 DrawnRows draw_rows(const data::Table& table, std::vector<int64_t> among,
                     const DataOptions& options, uint64_t seed);
 
-/// The groups of rows that train, then of those that validate, numbered from 0.
-std::vector<int64_t> number_groups(const DrawnRows& drawn);
+/// Of rows that train, then of those that validate, what `names` has for these rows of the table,
+/// numbered from 0.
+std::vector<int64_t> numbers_of(const data::Split& split, const std::vector<int64_t>& names);
 
 }  // namespace cdt::study

@@ -54,6 +54,27 @@ Tensor deviation(const Tensor& v, double median, double share) {
   return (1 - share + share / median * v).sqrt();
 }
 
+Tensor weights_of(const std::vector<int64_t>& different) {
+  const Tensor of = torch::tensor(different, torch::kInt64);
+  return of.bincount().to(torch::kFloat64).reciprocal().index_select(0, of);
+}
+
+Tensor sorted_by_row(const Tensor& values, const std::vector<int64_t>& different) {
+  const auto [sorted, order] = values.sort(0);
+  if (different.empty()) return sorted;
+  const Tensor weights = weights_of(different);
+  const int64_t count = std::get<0>(at::_unique(torch::tensor(different, torch::kInt64))).numel();
+  // Sums of weights come a little below the whole numbers that they are.
+  const Tensor ranks = torch::arange(1, count + 1, torch::kFloat64) - 1e-6;
+  std::vector<Tensor> columns;
+  for (int64_t t = 0; t < values.size(1); ++t) {
+    const Tensor mass = weights.index_select(0, order.select(1, t)).cumsum(0);
+    const Tensor at = torch::searchsorted(mass, ranks).clamp_max(values.size(0) - 1);
+    columns.push_back(sorted.select(1, t).index_select(0, at));
+  }
+  return torch::stack(columns, 1);
+}
+
 double half_width(const Tensor& residuals, double coverage) {
   CDT_REQUIRE(coverage > 0 && coverage < 1, "an interval covers a share between 0 and 1, not ",
               coverage);

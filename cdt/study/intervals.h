@@ -34,6 +34,14 @@ struct Intervals {
 /// s of rows with these v.
 torch::Tensor deviation(const torch::Tensor& v, double median, double share);
 
+/// 1 over how often each row comes: rows that repeat weigh 1 together.
+torch::Tensor weights_of(const std::vector<int64_t>& different);
+
+/// Ascending values [G, t] of rows [h, t] that are G different ones: of each rank k the least value
+/// that rows of weight k have in all, each different row weighing 1 whoever repeats it. `different`
+/// says which each row is; empty: none repeats, and the values are sorted.
+torch::Tensor sorted_by_row(const torch::Tensor& values, const std::vector<int64_t>& different);
+
 /// Of |residual|/s [h] the ⌈(h + 1)·coverage⌉-th smallest: half the width, scaled units, of the
 /// interval of a row with s = 1. Beyond the largest there is no more to know: infinite.
 /// @throws InvalidArgument unless 0 < coverage < 1.

@@ -115,6 +115,7 @@ void Learner::State::check() const {
   CDT_REQUIRE(options.training.steps >= 0, "points must be 0 or more, not ",
               options.training.steps);
   CDT_REQUIRE(folds() == 0 || r >= 2, "there must be two rows to hold one out, not ", r);
+  CDT_REQUIRE(folds() != 1, "there must be two different rows, or groups of them, to hold one out");
   CDT_REQUIRE(folds() > 0 || problem.data.x_val.defined(),
               "no row was left to validate with: a train fraction below 1, or folds, choose when "
               "to stop");

@@ -66,8 +66,11 @@ struct DataOptions {
   std::optional<double> train_fraction;         ///< of them, the others validate: 0.7; predict 0.8
   int64_t train_rows = 0;                       ///< instead of the share; 0: by the share
   double test_fraction = 0;  ///< of the rows, that nobody sees until the end; drawn first
-  std::string group;         ///< a column: rows that are equal in it stay on one side
-  std::string time;          ///< a column, numbers or dates: the latest rows validate and test
+  /// Rows that are equal in every feature stay on one side, whatever their targets. (The paper's
+  /// experiments draw rows as they come.)
+  bool equal_rows_together = true;
+  std::string group;  ///< a column: rows that are equal in it stay on one side
+  std::string time;   ///< a column, numbers or dates: the latest rows validate and test
   std::optional<data::Encoding> encoding;                 ///< index; predict onehot
   std::optional<data::MissingNumber> missing_number;      ///< zero; predict median
   std::optional<data::UnknownCategory> unknown_category;  ///< error; predict missing

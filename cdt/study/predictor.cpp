@@ -1,9 +1,11 @@
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
 #include <cdt/core/text.h>
+#include <cdt/data/equal_rows.h>
 #include <cdt/study/predictor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -27,10 +29,36 @@ constexpr double kWidestTemperature = 2;
 /// uncertain.
 constexpr double kSpreadOfTemperature = 0.25;
 
-Estimate mean_of(const Tensor& values) {
+/// Sums [G, …] of values [r, …] over the G different rows.
+Tensor sum_by(const Tensor& values, const std::vector<int64_t>& different) {
+  const Tensor of = torch::tensor(data::numbered(different), torch::kInt64);
+  std::vector<int64_t> shape = values.sizes().vec();
+  shape[0] = of.max().item<int64_t>() + 1;
+  return torch::zeros(shape, torch::kFloat64).index_add_(0, of, values);
+}
+
+/// Of the rows that were held out: which of the different rows each is.
+std::vector<int64_t> different_of(const Problem& problem, const Tensor& rows) {
+  std::vector<int64_t> found;
+  for (int64_t i = 0; !problem.different.empty() && i < rows.numel(); ++i) {
+    found.push_back(problem.different[static_cast<size_t>(rows[i].item<int64_t>())]);
+  }
+  return data::numbered(found);
+}
+
+/// The mean over rows, and its standard error. Rows that repeat go together: the error is that of
+/// sums over different rows.
+Estimate mean_of(const Tensor& values, const std::vector<int64_t>& different) {
   const auto r = static_cast<double>(values.numel());
-  const double spread = r > 1 ? values.var().item<double>() : 0;
-  return {values.mean().item<double>(), std::sqrt(spread / r)};
+  const double mean = values.mean().item<double>();
+  if (different.empty()) {
+    const double spread = r > 1 ? values.var().item<double>() : 0;
+    return {mean, std::sqrt(spread / r)};
+  }
+  const Tensor sums = sum_by(values - mean, different);
+  const auto count = static_cast<double>(sums.numel());
+  if (count < 2) return {mean, 0};
+  return {mean, std::sqrt(sums.square().sum().item<double>() * count / (count - 1)) / r};
 }
 
 /// The least of a function with one minimum, by golden sections.
@@ -104,10 +132,12 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
   const Tensor wanted = y.index_select(0, rows);
   if (preprocess.has_classes()) {
     if (rows.numel() == 0) return predictor;
+    const auto different = different_of(problem, rows);
+    const Tensor labels = different.empty() ? wanted : wanted * weights_of(different).unsqueeze(1);
     const double best = least(
         [&](double t) {
           const double doubt = 0.5 * std::pow(t / kSpreadOfTemperature, 2);
-          return doubt - (wanted * torch::log_softmax(held / std::exp(t), 1)).sum().item<double>();
+          return doubt - (labels * torch::log_softmax(held / std::exp(t), 1)).sum().item<double>();
         },
         -kWidestTemperature, kWidestTemperature);
     predictor.temperature = std::exp(best);
@@ -131,6 +161,7 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
   Tensor residuals =
       (bounded(predictor, learned.held_out) - all.y.to(torch::kCPU, torch::kFloat64)).abs();
   residuals = residuals.index_select(0, rows);
+  const auto different = different_of(problem, rows);
   if (learned.held_variance.defined() && learned.decay > 0) {
     const Tensor v = learned.held_variance.index_select(0, rows);
     intervals.median = v.median().item<double>();
@@ -138,7 +169,7 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
     double shortest = std::numeric_limits<double>::infinity();
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
       const Tensor s = deviation(v, intervals.median, share);
-      const Tensor scaled = std::get<0>((residuals / s).sort(0));
+      const Tensor scaled = sorted_by_row(residuals / s, different);
       double width = 0;
       for (int64_t t = 0; t < scaled.size(1); ++t) {
         width += half_width(scaled.select(1, t), kCoverageOfChoice) *
@@ -152,7 +183,7 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
     intervals.x = all.x.cpu();
     intervals.tau = learned.decay;
   }
-  intervals.residuals = std::get<0>(residuals.sort(0));
+  intervals.residuals = sorted_by_row(residuals, different);
   return intervals;
 }
 
@@ -166,7 +197,7 @@ Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Pre
   return bounds_around(intervals, predictor, problem.preprocess, outputs, s, coverage);
 }
 
-double linear_error(const Tensor& x, const Tensor& y) {
+double linear_error(const Tensor& x, const Tensor& y, const std::vector<int64_t>& different) {
   const int64_t r = x.size(0);
   const auto rows = static_cast<double>(r);
   const Tensor e = y - y.mean();
@@ -215,41 +246,67 @@ double linear_error(const Tensor& x, const Tensor& y) {
   }
   const Tensor h = torch::stack(kept_shares, 1);
   const Tensor squares = torch::zeros({h.size(1)}, torch::kFloat64);
-  for_blocks([&](int64_t first, int64_t count) {
+  // Of a block of rows: what is left of their targets, and how much of it is their own doing.
+  const auto fit = [&](int64_t first, int64_t count) {
     const Tensor q = Q(first, count);
-    const Tensor residual = e.narrow(0, first, count).unsqueeze(1) - q.mm(h * c.unsqueeze(1));
-    const Tensor leverage = q.square().mm(h) + 1 / rows;
-    squares.add_((residual / (1 - leverage).clamp_min(1e-9)).square().sum(0));
+    return std::pair{e.narrow(0, first, count).unsqueeze(1) - q.mm(h * c.unsqueeze(1)),
+                     q.square().mm(h) + 1 / rows};
+  };
+  Tensor of, sums, sizes;  // over different rows, which are left out together
+  if (!different.empty()) {
+    of = torch::tensor(data::numbered(different), torch::kInt64);
+    sizes = of.bincount().to(torch::kFloat64);
+    sums = torch::zeros({sizes.size(0), h.size(1)}, torch::kFloat64);
+    for_blocks([&](int64_t first, int64_t count) {
+      sums.index_add_(0, of.narrow(0, first, count), fit(first, count).first);
+    });
+  }
+  for_blocks([&](int64_t first, int64_t count) {
+    const auto [residual, leverage] = fit(first, count);
+    if (different.empty()) {
+      squares.add_((residual / (1 - leverage).clamp_min(1e-9)).square().sum(0));
+      return;
+    }
+    // Equal rows have one leverage l: (I − l·11ᵀ)⁻¹ = I + l/(1 − ml)·11ᵀ.
+    const Tensor own = of.narrow(0, first, count);
+    const Tensor all = sizes.index_select(0, own).unsqueeze(1) * leverage;
+    const Tensor shared = leverage / (1 - all).clamp_min(1e-9) * sums.index_select(0, own);
+    squares.add_((residual + shared).square().sum(0));
   });
   return std::sqrt(squares.min().item<double>() / rows);
 }
 
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor& predicted,
-                                const Tensor& wanted, const Tensor& x) {
+                                const Tensor& wanted, const Tensor& x,
+                                const std::vector<int64_t>& different) {
   std::vector<Expectation> found;
   const int64_t r = predicted.size(0);
+  const int64_t count =
+      different.empty() ? r : 1 + *std::max_element(different.begin(), different.end());
   if (preprocess.has_classes()) {
     Expectation e;
     e.target = preprocess.targets[0].name;
     e.rows = r;
-    e.wrong = mean_of(predicted.argmax(1).ne(wanted.argmax(1)).to(torch::kFloat64));
-    e.log_loss = mean_of(-(predicted * wanted).sum(1).clamp_min(1e-300).log());
+    e.different = count;
+    e.wrong = mean_of(predicted.argmax(1).ne(wanted.argmax(1)).to(torch::kFloat64), different);
+    e.log_loss = mean_of(-(predicted * wanted).sum(1).clamp_min(1e-300).log(), different);
     e.majority_wrong = 1 - wanted.mean(0).max().item<double>();
     return {e};
   }
   for (size_t t = 0; t < preprocess.targets.size(); ++t) {
     const auto column = static_cast<int64_t>(t);
     const Tensor y = wanted.select(1, column);
-    const Estimate square = mean_of((predicted.select(1, column) - y).square());
+    const Estimate square = mean_of((predicted.select(1, column) - y).square(), different);
     Expectation e;
     e.target = preprocess.targets[t].name;
     e.rows = r;
+    e.different = count;
     e.rmse.value = std::sqrt(square.value);
     e.rmse.error = square.value > 0 ? square.error / (2 * e.rmse.value) : 0;
     const double variance = y.var(false).item<double>();
     if (variance > 0) e.r2 = 1 - square.value / variance;
     e.mean_rmse = std::sqrt(variance);
-    if (r >= 3) e.linear_rmse = linear_error(x, y);
+    if (r >= 3) e.linear_rmse = linear_error(x, y, different);
     found.push_back(e);
   }
   return found;
@@ -261,9 +318,9 @@ std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
   if (rows.numel() == 0) return {};
   const train::TrainData all = all_rows(problem);
   const auto of_rows = [&](const Tensor& values) { return values.cpu().index_select(0, rows); };
-  return expect(problem.preprocess,
-                in_units(predictor, problem.preprocess, of_rows(learned.held_out)),
-                problem.preprocess.to_original(of_rows(all.y)), of_rows(all.x));
+  return expect(
+      problem.preprocess, in_units(predictor, problem.preprocess, of_rows(learned.held_out)),
+      problem.preprocess.to_original(of_rows(all.y)), of_rows(all.x), different_of(problem, rows));
 }
 
 std::string what_limits(const Expectation& e, double fitted) {

@@ -27,7 +27,8 @@ struct Estimate {
 /// What to expect of new rows, by target; in units of the file.
 struct Expectation {
   std::string target;
-  int64_t rows = 0;  ///< that were held out
+  int64_t rows = 0;       ///< that were held out
+  int64_t different = 0;  ///< of these, counting rows that are equal in every feature once
   // Of a number.
   Estimate rmse;
   double r2 = train::kUnknown;           ///< 1 − MSE/variance
@@ -41,9 +42,12 @@ struct Expectation {
 
 /// Of the rows that were held out: `predicted` and `wanted` in units of the file [r, t] (of
 /// classes probabilities and labels [r, C]), rows without a prediction left out by the caller.
-/// `x` [r, F] are their features, for the linear model.
+/// `x` [r, F] are their features, for the linear model. `different` says, numbered from 0, which of
+/// the different rows each is, where some repeat: they count once in standard errors, and the
+/// linear model leaves them out together.
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const torch::Tensor& predicted,
-                                const torch::Tensor& wanted, const torch::Tensor& x);
+                                const torch::Tensor& wanted, const torch::Tensor& x,
+                                const std::vector<int64_t>& different = {});
 
 /// Of the rows that walks have held out; none if there are none.
 std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
@@ -57,8 +61,10 @@ std::string to_text(const Expectation& expectation);
 /// expectation is no better than the mean, which says so itself.
 std::string what_limits(const Expectation& expectation, double fitted);
 
-/// The error of ridge regression of y [r] on x [r, F], leaving each row out in turn, at the best of
-/// a grid of ridges: root of the mean square.
-double linear_error(const torch::Tensor& x, const torch::Tensor& y);
+/// The error of ridge regression of y [r] on x [r, F], leaving each row out in turn (with those
+/// that are equal, if `different` numbers them), at the best of a grid of ridges: root of the mean
+/// square.
+double linear_error(const torch::Tensor& x, const torch::Tensor& y,
+                    const std::vector<int64_t>& different = {});
 
 }  // namespace cdt::study

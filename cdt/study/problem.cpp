@@ -219,7 +219,10 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
   problem.skipped = drawn.skipped;
   problem.checksum = checksum_of(table, problem.split);
   problem.fixed_split = drawn.rules.by_time;
-  if (!drawn.rules.by_time && !drawn.rules.blocks.empty()) problem.groups = number_groups(drawn);
+  if (!drawn.rules.by_time && !drawn.rules.blocks.empty()) {
+    problem.groups = numbers_of(drawn.split, drawn.rules.blocks);
+  }
+  if (!drawn.first.empty()) problem.different = numbers_of(drawn.split, drawn.first);
   const bool flat = network.architecture == nn::NetworkOptions().architecture;
   problem.preprocess = fit(table, options, drawn, flat);
   if (!problem.skipped.empty()) {

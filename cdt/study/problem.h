@@ -28,6 +28,9 @@ struct Problem {
   /// Of training rows, then validation rows: the group that each belongs to, numbered from 0, if
   /// groups must stay together; else empty.
   std::vector<int64_t> groups;
+  /// Likewise of rows that repeat: which of the different rows each is, equal in every feature.
+  /// Empty: none repeats. What is said of new rows counts different ones.
+  std::vector<int64_t> different;
   /// Whether validation rows are what they must be, the latest, and no others may be drawn.
   bool fixed_split = false;
   /// Pictures that were drawn, could not be read and were left out, and why.

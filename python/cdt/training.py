@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -88,7 +88,7 @@ def fit(
     """Trains a module in place, to the end.
 
     goal      "fit": the training samples, as well as they can be (method "guarded"); "predict": new samples. Then a fifth of the rows (or x_val, y_val)
-              is held out, a path of falling decay (method "path") ends where they are predicted best, and with refit the walk is taken again on all
+              is held out (equal rows together), a path of falling decay (method "path") ends where they are predicted best, and with refit the walk is taken again on all
               rows, to that point.
     method    "guarded", "path", "cdt", "gd", "gd-matched", "adam", "momentum" or "lbfgs"
     callback  called after each step with its row of the history, a dict; a true answer ends the training (outcome "stopped"; of goal="predict" without the walk
@@ -140,9 +140,27 @@ class _Samples:
             raise ValueError(f'goal="predict" holds a fifth of the rows out, and there are only {len(self.x)}; give x_val and y_val')
         order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(seed)).to(self.x.device)
         count = max(1, round(len(self.x) * _HELD_OUT))
-        held, kept = order[:count], order[count:]
+        held, kept = _apart(self.x, order, count)
         weight = None if self.sample_weight is None else self.sample_weight[kept]
         return _Samples(self.x[kept], self.y[kept], self.x[held], self.y[held], weight, self.output_weight)
+
+
+def _apart(x: torch.Tensor, order: torch.Tensor, count: int) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The first `count` rows in this order, and the others. Rows that are equal stay on one side: with the first of them."""
+    _, which = torch.unique(x.reshape(len(x), -1), dim=0, return_inverse=True)
+    sizes = torch.bincount(which)
+    if len(sizes) == len(x):
+        return order[:count], order[count:]
+    if len(sizes) < 2:
+        raise ValueError(f'goal="predict" holds rows out, and all {len(x)} are equal; give x_val and y_val')
+    first = which[order].sort(stable=True).indices[sizes.cumsum(0) - sizes]  # the place of the first of each
+    by_place = first.argsort()
+    before = sizes[by_place].cumsum(0) - sizes[by_place]  # rows of those that come earlier
+    held = torch.zeros_like(sizes, dtype=torch.bool)
+    held[by_place] = before < count
+    if held.all():
+        held[by_place[-1]] = False
+    return order[held[which[order]]], order[~held[which[order]]]
 
 
 def _fit_to_predict(

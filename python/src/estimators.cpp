@@ -265,6 +265,7 @@ py::dict expectation_of(const study::Expectation& e) {
   py::dict found;
   found["target"] = e.target;
   found["rows"] = e.rows;
+  found["different_rows"] = e.different;
   found["text"] = study::to_text(e);
   if (std::isnan(e.majority_wrong)) {
     found["rmse"] = e.rmse.value;

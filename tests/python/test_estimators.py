@@ -55,6 +55,20 @@ def test_predicts_new_rows():
     assert expected["linear_rmse"] > 3 * expected["rmse"]
 
 
+def test_rows_that_repeat_are_no_new_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), rng.normal(size=60)
+    fresh, truth = rng.normal(size=(400, 4)), rng.normal(size=400)
+    for times in (1, 3):  # targets of copies may differ a little: the features decide
+        shaken = np.tile(y, times) + 0.01 * (times > 1) * rng.normal(size=60 * times)
+        model = cdt.CDTRegressor(hidden=(32,), ensemble=4, random_state=1).fit(np.tile(X, (times, 1)), shaken)
+        (expected,) = model.expected_
+        assert expected["r2"] < 0.3 and expected["different_rows"] == 60
+        assert any("repeat another" in note for note in model.notes_) == (times > 1)
+        low, high = model.predict_interval(fresh, 0.9).T
+        assert np.mean((low <= truth) & (truth <= high)) > 0.8
+
+
 def test_intervals_and_deviations():
     noise = 0.3
     model = cdt.CDTRegressor(**SMALL).fit(*waves(400, noise))

@@ -77,6 +77,44 @@ TEST(Learn, KnowsIdentifiersByTheOrderThatCame) {
   EXPECT_EQ(kept.model.preprocess.features[0].name, "n");
 }
 
+/// Noise that comes three times: nothing is learned of it by heart, and nothing is promised.
+TEST(Learn, RowsThatRepeatAreNoNewOnes) {
+  torch::manual_seed(1);
+  const auto table_of = [](const Tensor& x, const Tensor& y) {
+    data::Table table;
+    table.source = "noise";
+    for (int64_t i = 0; i < y.size(0); ++i) table.lines.push_back(i + 1);
+    for (int64_t j = 0; j <= 3; ++j) {
+      const Tensor values = (j < 3 ? x.select(1, j) : y).contiguous();
+      const auto* first = values.data_ptr<double>();
+      data::Column& column = table.columns.emplace_back();
+      column.name = j < 3 ? c10::str("x", j) : "y";
+      column.numbers = std::vector<double>(first, first + values.numel());
+    }
+    return table;
+  };
+  const auto noise = [](auto... sizes) { return torch::randn({sizes...}, torch::kFloat64); };
+  const Tensor x = noise(60, 3), y = noise(60);
+  Options options = small();
+  options.network.hidden = {64};
+  options.ensemble = 4;
+  const LearnedTable learned = learn(table_of(x.repeat({3, 1}), y.repeat({3})), options);
+  EXPECT_LT(learned.expected.at(0).r2, 0.3);  // 0.9 where copies are on both sides
+  EXPECT_EQ(learned.expected.at(0).different, 60);
+  EXPECT_NE(learned.notes.at(0).find("120 of 180 rows repeat"), std::string::npos);
+  const Tensor fresh = noise(400, 3), truth = noise(400);
+  const data::Table table = table_of(fresh, truth);
+  const double rmse =
+      (predictions(learned.model, table).squeeze(1) - truth).square().mean().sqrt().item<double>();
+  const study::Estimate& expected = learned.expected[0].rmse;
+  EXPECT_LT(std::abs(rmse - expected.value), 4 * expected.error);
+  const auto bounds =
+      study::bounds_of(*learned.model.intervals, learned.model.predictor, learned.model.preprocess,
+                       learned.model.preprocess.transform(table), 0.9);
+  const Tensor held = (bounds.low.squeeze(1) <= truth).logical_and(truth <= bounds.high.squeeze(1));
+  EXPECT_GT(held.to(torch::kFloat64).mean().item<double>(), 0.8);  // 0.0 with copies
+}
+
 TEST(Learn, StopsWhenAsked) {
   study::LearnHooks hooks;
   hooks.stop_requested = [] { return true; };

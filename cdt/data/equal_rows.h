@@ -1,0 +1,29 @@
+/// Rows that repeat: equal in everything that a model may learn from, as joins and oversampling
+/// make them.
+#pragma once
+
+#include <cdt/data/pictures.h>
+#include <cdt/data/table.h>
+
+#include <functional>
+
+namespace cdt::data {
+
+/// Sets of two and more of `rows` that are equal in these columns; missing values are equal, and so
+/// are both zeros. Each set is in the order of `rows`, and sets are in the order of their first.
+std::vector<std::vector<int64_t>> equal_rows(const std::vector<const Column*>& columns,
+                                             const std::vector<int64_t>& rows);
+
+/// The same of pictures that are equal in every pixel.
+/// @throws InvalidArgument if one cannot be read.
+std::vector<std::vector<int64_t>> equal_pictures(const Pictures& pictures,
+                                                 const std::vector<int64_t>& rows);
+
+/// The same of columns: of `count` whole columns, by number.
+std::vector<std::vector<int64_t>> equal_columns(const std::vector<Column>& columns);
+
+/// Numbers from 0 of the things that the first, second, … is one of, in the order in which they
+/// appear.
+std::vector<int64_t> numbered(const std::vector<int64_t>& names);
+
+}  // namespace cdt::data
