@@ -4,6 +4,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/format.h>
 #include <cdt/data/arrays.h>
+#include <cdt/run/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
@@ -68,7 +69,10 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   run::Options as_run;
   as_run.data = data;
   as_run.given = given_settings(*options.app);
+  as_run.training.loss = options.design.loss;
   run::require_fitting(as_run);
+  // What a configuration file says for other commands may stand.
+  if (options.output.config.empty()) run::require_read(as_run);
   if (data.is_pictures && !as_run.given.contains("arch")) {
     network.choose(study::kUsualPictureNetwork);
     if (as_run.given.contains("hidden")) network.hidden = options.network.hidden;

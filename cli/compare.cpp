@@ -1,5 +1,6 @@
 // cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
+#include <cdt/run/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,6 +60,42 @@ void choose_runs(CompareCommand& options) {
   }
 }
 
+/// Flags of data that none of the goals would read, and of control that none of the methods would.
+void require_readers(const CompareCommand& options) {
+  const experiment::Plan& plan = options.plan;
+  run::Options as_run;
+  as_run.data = plan.data;
+  as_run.training.schedule = plan.schedule;
+  for (const std::string& name : given_settings(*options.app)) {
+    std::optional<run::Unread> unread;
+    bool read = false;
+    const auto look = [&](study::Goal goal, train::Method method) {
+      as_run.data.goal = goal;
+      as_run.training.method = method;
+      const auto found = run::find_unread(as_run, {name});
+      read = read || !found;
+      if (found) unread = found;
+    };
+    for (const auto* methods : {&plan.methods, &plan.own_rate}) {
+      for (const std::string& method : *methods) {
+        const bool adam = method == experiment::kPredictAdam;
+        if (experiment::predicts(method)) {
+          look(study::Goal::kPredict, adam ? train::Method::kAdam : train::Method::kPath);
+          continue;
+        }
+        const train::Method known =
+            method == experiment::kGdBest ? train::Method::kGd : train::parse_method(method);
+        // The guarded method adapts its rate here.
+        const bool own_rate = name == "schedule" || name == "decay";
+        if (own_rate && known == train::Method::kGuarded) continue;
+        look(study::Goal::kFit, known);
+      }
+    }
+    CDT_REQUIRE(read || !unread, "--", name, ": no method of this comparison reads it (",
+                unread->reason, ")");
+  }
+}
+
 /// "500x500x500": the widths of the hidden layers.
 experiment::Architecture parse_architecture(const std::string& text) {
   experiment::Architecture architecture{text, {}};
@@ -92,6 +129,7 @@ int run_compare(CompareCommand& options) {
     plan.architectures.push_back(parse_architecture(text));
   }
   choose_runs(options);
+  require_readers(options);
   plan.samples.architecture = plan.architectures.front().name;
   plan.samples.lr = plan.lrs[plan.lrs.size() / 2];
   for (const CLI::Option* option : options.app->get_options()) {

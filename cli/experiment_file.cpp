@@ -3,6 +3,8 @@
 #include <cdt/core/file.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 namespace cdt::cli {
@@ -88,6 +90,27 @@ experiment::Architecture read_architecture(const JsonValue& each) {
   return architecture;
 }
 
+/// What an experiment of tables, or of pictures, has besides what both have.
+constexpr std::array kOfBoth{
+    "rows",    "scale", "fit",   "activation", "parametrization", "sigma-w",
+    "sigma-b", "dtype", "loss",  "schedule",   "decay",           "q",
+    "p",       "steps", "seeds", "lrs",        "methods",         "validate-every"};
+constexpr std::array kOfTables{"target",          "drop",        "train-rows", "categories",
+                               "missing-numbers", "target-scale"};
+constexpr std::array kOfPictures{"size", "train-fraction"};
+
+/// A setting that nothing reads would stand in the report as if it had been followed.
+void require_known(const JsonValue& settings, bool pictures) {
+  for (const auto& [name, each] : settings.members()) {
+    const auto among = [&, &name = name](const auto& names) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    CDT_REQUIRE(among(kOfBoth) || (pictures ? among(kOfPictures) : among(kOfTables)), each.where(),
+                ": an experiment on ", pictures ? "pictures" : "a table",
+                " does not read it; leave it out");
+  }
+}
+
 experiment::Plan read_plan(const JsonValue& experiment) {
   experiment::Plan plan;
   plan.kind = "reproduce";
@@ -95,6 +118,7 @@ experiment::Plan read_plan(const JsonValue& experiment) {
   const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
   plan.data.equal_rows_together = false;  // the paper's splits are by row
   plan.data.is_pictures = setting("size").exists();
+  require_known(experiment["settings"], plan.data.is_pictures);
   if (!plan.data.is_pictures) plan.data.targets = {setting("target").text()};
   plan.data.rows = setting("rows").count();
   plan.data.scaling = setting("scale").name(data::parse_scaling);

@@ -164,7 +164,8 @@ void add_table_options(CLI::App& app, study::DataOptions& data, bool required) {
       ->check(non_negative())
       ->capture_default_str();
   add_optional(app, "--train-fraction", data.train_fraction,
-               "share of them to train on; the others validate")
+               "share of them to train on; the others validate. predict: share to learn from; the "
+               "others are test rows; default: all")
       ->check(CLI::Range(0.0, 1.0))
       ->default_str(fmt::format("{}", study::train_fraction_of(data)));
   app.add_option("--train-rows", data.train_rows, "rows to train on, instead of the share")

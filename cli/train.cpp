@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
-
 #include "cli/study_options.h"
 #include "cli/train_summary.h"
 #include "cli/workers.h"
@@ -29,46 +27,12 @@ struct TrainCommand {
   const CLI::App* app = nullptr;
 };
 
-/// Of the form of batches it is part of the form, which both goals have.
-constexpr std::string_view kBatchFlag = "--batch";
-/// Flags that say how training rows are to be fitted: whoever gives one means the goal fit.
-constexpr std::array kFlagsOfFit{
-    "--stop-loss",
-    "--lr",
-    "--weight-decay",
-    "--tune",
-    "--p",
-    "--q",
-    "--shape",
-    "--relinearize",
-    "--schedule",
-    "--decay",
-    "--decay-period",
-    "--smoothing",
-    "--batch",
-    "--reshuffle",
-    "--plateau",
-    "--output-weights",
-    "--validate-every",
-    "--linearization-error",
-    "--no-analysis",
-};
-
-/// The goal of this call, and in words why it is fit although nobody has said so.
-study::Goal choose_goal(const TrainCommand& command, std::string& why) {
+/// The goal of this call: what was asked for, or the usual one of the data.
+study::Goal choose_goal(const TrainCommand& command) {
   const CLI::App& app = *command.app;
   if (app.count("--goal") > 0) return command.run.data.goal;
-  if (app.count("--resume") > 0) return study::Goal::kFit;  // runs of before there were goals
-  if (command.run.data.is_pictures) return study::Goal::kFit;
-  for (const char* flag : kFlagsOfFit) {
-    const bool of_form = command.run.training.form == train::Form::kBatch && flag == kBatchFlag;
-    if (app.count(flag) > 0 && !of_form) why = flag;
-  }
-  const train::Method method = command.run.training.method;
-  if (method != train::Method::kGuarded && method != train::Method::kPath) {
-    why = "--method " + train::to_string(method);
-  }
-  return why.empty() ? study::Goal::kPredict : study::Goal::kFit;
+  const bool older = app.count("--resume") > 0;  // of before there were goals
+  return older || command.run.data.is_pictures ? study::Goal::kFit : study::Goal::kPredict;
 }
 
 /// The analysis names them, too: for runs without one.
@@ -169,14 +133,7 @@ int run_train(TrainCommand& command) {
   show_reading(options.data.csv, command.output.quiet);
   options.data.is_pictures = study::holds_pictures(options.data.file);
   require_target(options.data);
-  std::string why;
-  options.data.goal = choose_goal(command, why);
-  if (!why.empty() && !command.output.quiet) {
-    complain(
-        fmt::format("{} is about fitting the training rows, so --goal fit; --goal predict "
-                    "learns to predict new ones",
-                    why));
-  }
+  options.data.goal = choose_goal(command);
   const std::filesystem::path json(command.output.json);
   CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
                   folder_exists(json.parent_path()),
@@ -238,7 +195,7 @@ std::function<int()> setup_train(CLI::App& app) {
   add_training_options(app, options.training, options.data);
   add_named(app, "--goal", options.data.goal, study::parse_goal, {"predict", "fit"},
             "what to train for: small errors on new rows, or on the training rows. Default: "
-            "predict, unless an option is about fitting")
+            "predict, of pictures fit")
       ->default_str("predict");
   app.add_option_function<int64_t>(
          "--ensemble", [&options](int64_t members) { options.ensemble = members; },
@@ -286,7 +243,8 @@ std::function<int()> setup_train(CLI::App& app) {
       "Examples:\n"
       "  cdt train houses.csv --target price --out run1\n"
       "  cdt train houses.csv --target price --goal fit --stop-loss 1e-6\n"
-      "  cdt train houses.csv --target price --method gd --lr 0.1 --steps 2000 --patience 50\n"
+      "  cdt train houses.csv --target price --goal fit --method gd --lr 0.1 --steps 2000 "
+      "--patience 50\n"
       "  cdt train houses.csv --target district --loss cross-entropy --patience 20\n"
       "  cdt train --inputs x.npy --labels y.npy --out run3\n"
       "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"

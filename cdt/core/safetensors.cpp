@@ -69,7 +69,8 @@ Record read_record(const std::string& name, const JsonValue& value, const std::s
               excerpt(value.raw()));
   Record record{name, {}, {}, 0, 0};
 
-  const auto& dtype = value["dtype"].raw();
+  const JsonValue named = value["dtype"];
+  const auto& dtype = named.raw();
   const auto known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& candidate) {
     return dtype.is_string() && dtype.get_ref<const std::string&>() == candidate.name;
   });

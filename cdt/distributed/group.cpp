@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/distributed/group.h>
+#include <cdt/distributed/store.h>
 #include <cdt/distributed/watch.h>
 #include <cdt/distributed/wire.h>
 
@@ -22,18 +23,39 @@ std::string first_line(const std::exception& error) {
 
 std::string where(const Place& place) { return c10::str(place.address, ":", place.port); }
 
-intrusive_ptr<c10d::Store> open_store(const Place& place, const GroupOptions& options, bool keeps) {
-  c10d::TCPStoreOptions wanted;
+/// torchrun's own, without libuv, which newer versions of LibTorch ask for and Debian's is built
+/// without.
+template <class Options = c10d::TCPStoreOptions>
+intrusive_ptr<c10d::Store> open_store_of_torch(const Place& place, const GroupOptions& options) {
+  Options wanted;
   wanted.port = static_cast<uint16_t>(place.port);
-  wanted.isServer = keeps;
+  wanted.isServer = false;
   wanted.waitWorkers = false;
   wanted.timeout = options.arrival;
+  if constexpr (requires { wanted.useLibUV; }) wanted.useLibUV = false;
+  return c10::make_intrusive<c10d::TCPStore>(place.address, wanted);
+}
+
+intrusive_ptr<c10d::Store> open_store(const Place& place, const GroupOptions& options) {
   try {
-    return c10::make_intrusive<c10d::TCPStore>(place.address, wanted);
+    if (place.by_torch) return open_store_of_torch(place, options);
+    return c10::make_intrusive<RemoteStore>(place.address, place.port, place.secret,
+                                            options.arrival);
   } catch (const std::exception& error) {
-    throw IoError(c10::str("rank ", place.rank,
-                           keeps ? " cannot open " : " cannot reach rank 0 at ", where(place), ": ",
-                           first_line(error)));
+    throw IoError(c10::str("rank ", place.rank, " cannot reach ",
+                           place.kept_elsewhere ? "the store" : "rank 0", " at ", where(place),
+                           ": ", first_line(error)));
+  }
+}
+
+/// Of rank 0, where nobody else keeps the store.
+std::unique_ptr<StoreServer> keep_store(const Place& place) {
+  if (place.rank != 0 || place.kept_elsewhere) return nullptr;
+  try {
+    return std::make_unique<StoreServer>(place.port, place.address.starts_with("127."),
+                                         place.secret);
+  } catch (const IoError& error) {
+    throw IoError(c10::str("rank 0 cannot open ", where(place), ": ", error.what()));
   }
 }
 
@@ -80,12 +102,13 @@ std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options
 
 struct Group::State {
   Place place;
+  std::unique_ptr<StoreServer> server;  ///< outlives those who ask it
   intrusive_ptr<c10d::Store> store;
   std::shared_ptr<Watch> watch;
   std::unique_ptr<Wire> wire;
   bool waits = false;  ///< for an exchange that has no end
 
-  bool keeps() const { return place.rank == 0 && !place.kept_elsewhere; }
+  bool keeps() const { return server != nullptr; }
 
   /// Starts an exchange and waits for its end, as long as all ranks are well.
   template <class Start>
@@ -118,10 +141,11 @@ bool has_nccl() {
 Group::Group(const Place& place, const GroupOptions& options) : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.place = place;
-  s.store = open_store(place, options, s.keeps());
+  s.server = keep_store(place);
+  s.store = open_store(place, options);
   wait_for_all(*s.store, place, options);
   s.watch = Watch::start(
-      open_store(place, options, false),
+      open_store(place, options),
       {place.rank, place.size, options.silence,
        place.kept_elsewhere ? c10::str("the process that has started the ranks, at ", where(place))
                             : c10::str("rank 0, at ", where(place), ",")});

@@ -91,7 +91,9 @@ std::vector<std::string> environment_of(const Place& place) {
       {"LOCAL_RANK", std::to_string(place.rank)},
       {"MASTER_ADDR", place.address},
       {"MASTER_PORT", std::to_string(place.port)},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+      {kStoreVariable, kStoreOfLauncher},
+      {kSecretVariable, place.secret}};
   std::vector<std::string> all;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -134,10 +136,6 @@ pid_t start(const Place& place) {
 
 int launch(const LaunchOptions& options) {
   const Meeting meeting;
-  if (!meeting.keeps_others_out()) {
-    options.complain(c10::str("other machines can reach port ", meeting.port(),
-                              ", where workers meet: this system does not close it to them"));
-  }
   std::vector<std::atomic<pid_t>> children(static_cast<size_t>(options.workers));
   const HandOn hand_on_signals(children);
   const auto kill_all = [&] {
@@ -150,8 +148,8 @@ int launch(const LaunchOptions& options) {
   };
   try {
     for (int64_t k = 0; k < options.workers; ++k) {
-      children[static_cast<size_t>(k)] =
-          start({k, options.workers, "127.0.0.1", meeting.port(), true, options.workers, k});
+      children[static_cast<size_t>(k)] = start({k, options.workers, "127.0.0.1", meeting.port(),
+                                                true, options.workers, k, meeting.secret()});
     }
   } catch (...) {
     kill_all();

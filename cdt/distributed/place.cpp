@@ -1,18 +1,16 @@
 #include <cdt/core/error.h>
+#include <cdt/core/text.h>
 #include <cdt/distributed/place.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <cdt/distributed/store.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace cdt::distributed {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kMostRanks = 100000;
 constexpr int64_t kMostPort = 65535;
@@ -28,37 +26,19 @@ int64_t number_in(const char* name, int64_t least, int64_t most) {
   return value;
 }
 
-/// At which a socket of IPv4 or IPv6 listens; 0 of anything else.
-int listens_at(int descriptor) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0) return 0;
-  if (listens == 0) return 0;
-  sockaddr_storage own{};
-  socklen_t length = sizeof own;
-  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) != 0) return 0;
-  if (own.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(own).sin_port);
-  if (own.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(own).sin6_port);
-  return 0;
+/// LibTorch's log shows it to a terminal as it is.
+bool names_a_machine(std::string_view text) {
+  constexpr size_t kLongestName = 255;
+  const auto fits = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._-:%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, fits);
 }
 
-/// c10d's store listens on every network, and serves whoever comes. From now on nobody comes but
-/// from this machine; false if the system does not let that be (Linux before 5.7).
-bool keep_others_out(int port) {
-  constexpr std::string_view kOwnNetwork = "lo";
-  int64_t closed = 0;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const int descriptor = std::stoi(entry->path().filename());
-    if (listens_at(descriptor) != port) continue;
-    if (::setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, kOwnNetwork.data(),
-                     static_cast<socklen_t>(kOwnNetwork.size())) != 0) {
-      return false;
-    }
-    ++closed;
-  }
-  return !error && closed > 0;
+bool is_set_to(const char* name, std::string_view value) {
+  const char* text = std::getenv(name);
+  return text != nullptr && text == value;
 }
 
 }  // namespace
@@ -72,9 +52,13 @@ std::optional<Place> place_in_environment() {
   place.port = static_cast<int>(number_in("MASTER_PORT", 1, kMostPort));
   const char* address = std::getenv("MASTER_ADDR");
   CDT_REQUIRE(address != nullptr, "RANK and WORLD_SIZE are set, so MASTER_ADDR must be, too");
+  CDT_REQUIRE(names_a_machine(address),
+              "MASTER_ADDR: expected the name or the address of a machine, but came '",
+              printable_name(std::string_view(address).substr(0, 80)), "'");
   place.address = address;
-  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  place.kept_elsewhere = agent != nullptr && std::string_view(agent) == "True";
+  place.by_torch = is_set_to("TORCHELASTIC_USE_AGENT_STORE", "True");
+  place.kept_elsewhere = place.by_torch || is_set_to(kStoreVariable, kStoreOfLauncher);
+  if (const char* secret = std::getenv(kSecretVariable)) place.secret = secret;
   if (std::getenv("LOCAL_WORLD_SIZE") != nullptr) {
     place.local_size = number_in("LOCAL_WORLD_SIZE", 1, place.size);
   }
@@ -94,23 +78,16 @@ int64_t gpu_of(const Place& place, int64_t gpus) {
 }
 
 struct Meeting::State {
-  c10::intrusive_ptr<c10d::TCPStore> store;
-  bool own = false;
+  std::string secret = make_secret();
+  StoreServer server{0, /*alone=*/true, secret};
 };
 
-Meeting::Meeting() : state_(std::make_unique<State>()) {
-  c10d::TCPStoreOptions options;
-  options.port = 0;
-  options.isServer = true;
-  options.waitWorkers = false;
-  state_->store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  state_->own = keep_others_out(port());
-}
+Meeting::Meeting() : state_(std::make_unique<State>()) {}
 
 Meeting::~Meeting() = default;
 
-int Meeting::port() const { return state_->store->getPort(); }
+int Meeting::port() const { return state_->server.port(); }
 
-bool Meeting::keeps_others_out() const { return state_->own; }
+const std::string& Meeting::secret() const { return state_->secret; }
 
 }  // namespace cdt::distributed

@@ -2,6 +2,7 @@
 #include <cdt/data/identifiers.h>
 #include <cdt/data/rows.h>
 #include <cdt/run/learn.h>
+#include <cdt/run/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/train/form_choice.h>
 
@@ -72,6 +73,7 @@ LearnedTable learn(const data::Table& table, const Options& given, const study::
               "learning a table is for the goal predict, but came ",
               study::to_string(given.data.goal));
   Options options = resolved(given);
+  require_read(options);
   LearnedTable found;
   const data::Table ordered = in_order(table, options, found.notes);
   options.data.classes = options.training.loss == dynamics::Loss::kCrossEntropy;

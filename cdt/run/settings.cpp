@@ -128,6 +128,8 @@ void require_same_run(const Options& now, const Settings& decided, const Setting
   for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
   // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
   apply_in_order(usual, saved);
+  // Earlier versions named the share here by which one network chooses its point.
+  if (now.data.goal == study::Goal::kPredict) saved.data.train_fraction.reset();
   apply_in_order(decided, saved);
   const bool cosine = saved.training.schedule.kind == train::Schedule::Kind::kCosine;
   for (const Setting& setting : all_settings()) {

@@ -251,6 +251,19 @@ Setting decay() {
           }};
 }
 
+/// Under predict all rows are learned from unless it is told.
+Setting train_fraction() {
+  return {"train-fraction",
+          [](const Options& o) -> std::optional<Values> {
+            if (o.data.goal == study::Goal::kPredict && !o.data.train_fraction) return std::nullopt;
+            return Values{fmt::format("{}", study::train_fraction_of(o.data))};
+          },
+          [](Options& o, const Values& values) {
+            o.data.train_fraction =
+                parse_number<double>(single(values, "train-fraction"), "train-fraction");
+          }};
+}
+
 Setting relinearize() {
   return {"relinearize",
           [](const Options& o) -> std::optional<Values> {
@@ -343,8 +356,7 @@ std::vector<Setting> make_settings() {
       of_pictures(toggle("skip-bad", FIELD(data.pictures.skip_bad))),
       of_pictures(may_change(text("cache", FIELD(data.pictures.cache)))),
       number("rows", FIELD(data.rows)),
-      by_goal("train-fraction", FIELD(data.train_fraction), number_of<double>("train-fraction"),
-              [](const Options& o) { return study::train_fraction_of(o.data); }),
+      train_fraction(),
       unlisted(number("train-rows", FIELD(data.train_rows))),
       number("test-fraction", FIELD(data.test_fraction)),
       of_tables(text("group", FIELD(data.group))),

@@ -8,6 +8,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/claim.h>
+#include <cdt/run/scope.h>
 #include <cdt/run/train.h>
 #include <cdt/study/cost.h>
 #include <cdt/study/pictures.h>
@@ -79,6 +80,7 @@ class Session {
 
   TrainedRun run() {
     require_fitting(options_);
+    if (!options_.resume) require_read(options_);
     const bool helps = options_.ranks->rank() > 0;
     if (!helps) claim_.lock_known_folder();
     load();
@@ -175,6 +177,10 @@ class Session {
     if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
       choose_batch();
     }
+    CDT_REQUIRE(options_.resume || predicts() || !is_decided(options_, "reshuffle") ||
+                    run_.training.batch > 0,
+                "reshuffle: it would do nothing here: every step takes all rows, and it needs "
+                "batches of them (--batch)");
     if (ends_on_a_plateau()) {
       const int64_t rows = problem.data.x.size(0), batch = run_.training.batch;
       run_.training.plateau = kPlateau * (batch > 0 ? (rows + batch - 1) / batch : 1);
@@ -263,6 +269,9 @@ class Session {
 
   void compare_with_saved(bool anew) {
     const RunRecord saved = run_.folder.read_record();
+    std::vector<std::string> own;  // of before they were refused
+    for (const SettingValue& setting : saved.settings) own.push_back(setting.name);
+    require_read(options_, own);
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
     CDT_REQUIRE(saved.data.checksum == run_.problem.checksum, options_.data.file, ": the ",
                 options_.data.is_pictures ? "pictures have" : "file has",

@@ -93,6 +93,12 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
   CDT_REQUIRE(rules.train >= 1, "a train fraction of ", fraction, " of ", left,
               " rows leaves none to train on");
   CDT_REQUIRE(rules.train <= left, "train rows asks for ", rules.train, " of ", left, " rows");
+  const bool told = options.train_rows > 0 || options.train_fraction;
+  if (options.goal == Goal::kPredict && told) {
+    // All of those are learned from in the end, so what is not to be is held back from the start.
+    rules.test = rules.count - rules.train;
+    rules.train = std::max<int64_t>(1, share_of(rules.train, kSelectionShare));
+  }
   if (!options.group.empty()) {
     rules.blocks = data::group_numbers(table, options.group);
     if (!data::contains(options.keep, options.group)) {

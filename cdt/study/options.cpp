@@ -66,7 +66,7 @@ Fit fit_of(const DataOptions& options) {
 }
 
 double train_fraction_of(const DataOptions& options) {
-  return options.train_fraction.value_or(options.goal == Goal::kPredict ? 0.8 : 0.7);
+  return options.train_fraction.value_or(options.goal == Goal::kPredict ? kSelectionShare : 0.7);
 }
 
 MissingTarget missing_target_of(const DataOptions& options) {

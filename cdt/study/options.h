@@ -63,8 +63,10 @@ struct DataOptions {
   bool classes = false;  ///< whether the target, then a single one, is a class
   std::optional<MissingTarget> missing_target;  ///< error; predict drop
   int64_t rows = 0;                             ///< to draw without replacement; 0 takes all
-  std::optional<double> train_fraction;         ///< of them, the others validate: 0.7; predict 0.8
-  int64_t train_rows = 0;                       ///< instead of the share; 0: by the share
+  /// Of them, the others validate: 0.7. Of predict all: rows to learn from, where they are told;
+  /// the others are test rows.
+  std::optional<double> train_fraction;
+  int64_t train_rows = 0;    ///< instead of the share; 0: by the share
   double test_fraction = 0;  ///< of the rows, that nobody sees until the end; drawn first
   /// Rows that are equal in every feature stay on one side, whatever their targets. (The paper's
   /// experiments draw rows as they come.)
@@ -94,6 +96,9 @@ struct DataOptions {
 };
 
 /// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.
+/// Of rows to learn from, those that train while the others choose the point, where one network
+/// does.
+inline constexpr double kSelectionShare = 0.8;
 inline constexpr int64_t kUsualQuantiles = 13;
 inline constexpr double kUsualClip = 3;
 inline constexpr int64_t kUsualLevels = 64;

@@ -21,6 +21,8 @@ _MOST_POINTS = 40
 def train_options(**settings: Any) -> _core.TrainOptions:
     """The library's options; None leaves its default."""
     options = _core.TrainOptions()
+    if settings.get("decay") is not None and settings.get("schedule") is None:
+        settings["schedule"] = "inverse"  # as in the program
     known = {name for name in dir(options) if not name.startswith("_") and name != "require_valid"}
     for name, value in settings.items():
         if name not in known:
@@ -32,6 +34,25 @@ def train_options(**settings: Any) -> _core.TrainOptions:
             except TypeError:
                 raise TypeError(f"{name} cannot be {value!r}") from None
     return options
+
+
+# Settings whose names are others in the program.
+_TABLE_NAMES = {"batch_size": "batch", "period": "decay-period"}
+
+
+def _require_read(options: _core.TrainOptions, given: Dict[str, Any]) -> None:
+    """Refuses a setting that training by this method would not read."""
+    if given.get("reshuffle") and not given.get("batch_size"):
+        raise ValueError("reshuffle needs batches (batch_size); each step takes all samples, so it would do nothing")
+    names = {_TABLE_NAMES.get(name, name.replace("_", "-")): name for name, value in given.items() if value is not None}
+    unread = options.unread(list(names))
+    if unread is None:
+        return
+    name, needs, methods = unread
+    if needs:
+        raise ValueError(f"{names[name]} would do nothing here: it needs {needs}")
+    readers = ", ".join(f'"{method}"' for method in methods)
+    raise ValueError(f'method "{options.method}" does not read {names[name]}; leave it out, or choose one that does: {readers}')
 
 
 @dataclass
@@ -80,7 +101,7 @@ def fit(
     output_weight: Any = None,
     callback: Optional[Callable[[Dict[str, Any]], Any]] = None,
     progress: Optional[bool] = None,
-    refit: bool = True,
+    refit: Optional[bool] = None,
     params: Optional[Params] = None,
     seed: int = 1,
     **settings: Any,
@@ -95,7 +116,7 @@ def fit(
               on all rows)
     progress  a bar (tqdm, if installed); default: where a terminal or a notebook is
     settings  loss ("mse"), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize, memory,
-              as `cdt train --help` explains them
+              as `cdt train --help` explains them; one that the method would not read is refused
 
     Ctrl-C ends the training: the module then has the parameters of the last step that was kept, and the outcome is "interrupted".
 
@@ -117,12 +138,16 @@ def fit(
         if_given(sample_weight, made, "sample_weight"),
         if_given(output_weight, made, "output_weight"),
     )
+    if refit is not None and (goal == "fit" or x_val is not None):
+        raise ValueError('refit is for goal="predict" without x_val: with held-out rows of its own the training rows are all that is learned from')
+    given = settings
     settings = {"method": "guarded" if goal == "fit" else "path", "seed": seed, **settings}
     if method is not None:
         settings["method"] = method
+    _require_read(train_options(**settings), given)
     if goal == "fit":
         return _run(made, samples, settings, callback, progress)
-    return _fit_to_predict(made, samples, {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}, callback, progress, refit)
+    return _fit_to_predict(made, samples, {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}, callback, progress, refit is not False)
 
 
 @dataclass

@@ -5,6 +5,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/backward.h>
+#include <cdt/run/scope.h>
 #include <cdt/train/trainer.h>
 
 #include "model.h"
@@ -161,6 +162,20 @@ void restore(Trainer& trainer, std::map<std::string, Tensor> tensors,
   trainer.restore({std::move(tensors), std::move(metadata)});
 }
 
+/// The first of these settings that a training by these options would not read: its name, what it
+/// needs ("" if it is another method), and the methods that read it.
+std::optional<std::tuple<std::string, std::string, std::vector<std::string>>> unread_of(
+    const TrainOptions& training, const std::vector<std::string>& names) {
+  run::Options options;
+  options.training = training;
+  const auto found = run::find_unread(options, names);
+  if (!found) return std::nullopt;
+  std::vector<std::string> methods;
+  for (const train::Method method : found->methods) methods.push_back(train::to_string(method));
+  const std::string needs = methods.empty() ? run::scope_of(found->name).needs : "";
+  return std::make_tuple(found->name, needs, methods);
+}
+
 /// Of values, shape and dtype, to recognise data again.
 std::string checksum_of(const Tensor& tensor) {
   const Tensor plain = tensor.detach().cpu().contiguous();
@@ -218,7 +233,8 @@ void bind_train(py::module_& module) {
       .def_readwrite("validate_every", &TrainOptions::validate_every)
       .def_readwrite("linearization_error", &TrainOptions::linearization_error)
       .def_readwrite("memory", &TrainOptions::memory_bytes)
-      .def("require_valid", &train::require_valid);
+      .def("require_valid", &train::require_valid)
+      .def("unread", &unread_of, py::arg("names"));
 
   py::class_<train::TrainResult>(module, "TrainResult")
       .def_property_readonly(

@@ -52,7 +52,7 @@ class Classes : public test::Program {
     EXPECT_FALSE(std::filesystem::exists(folder_ / "refused"));
   }
   static constexpr const char* kTrain =
-      " --target kind --drop price --loss cross-entropy --hidden 16 --no-analysis ";
+      " --target kind --drop price --goal fit --loss cross-entropy --hidden 16 --no-analysis ";
 };
 
 TEST_F(Classes, ARunTellsProbabilitiesAccuracyAndConfusion) {
@@ -147,7 +147,8 @@ TEST_F(Classes, EveryMethodTrains) {
     const json history = parse("run/run.json");
     EXPECT_LT(history["result"]["train_loss"], std::log(3.0)) << method;
   }
-  EXPECT_EQ(cdt("train fruit.csv --target price --drop kind --loss mae --method adam --steps 5 "
+  EXPECT_EQ(cdt("train fruit.csv --target price --drop kind --goal fit --loss mae --method adam "
+                "--steps 5 "
                 "--hidden 8 --out m")
                 .code,
             0);
@@ -157,7 +158,7 @@ TEST_F(Classes, EveryFormFitsThem) {
   const auto result_of = [&](const std::string& run) { return parse(run + "/run.json")["result"]; };
   for (const std::string name : {"dual", "primal", "free", "sketch", "batch"}) {
     SCOPED_TRACE(name);
-    const std::string flags = "--goal fit --form " + name + " --steps ";
+    const std::string flags = "--form " + name + " --steps ";
     const Result whole = train(flags + "8 --out " + name);
     ASSERT_EQ(whole.code, 0) << whole.err;
     EXPECT_EQ(result_of(name)["form"]["name"], name);
@@ -168,7 +169,7 @@ TEST_F(Classes, EveryFormFitsThem) {
     ASSERT_EQ(cdt("train --resume parts --steps 8").code, 0);
     EXPECT_TRUE(slurp(name + "/model.safetensors") == slurp("parts/model.safetensors"));
   }
-  expect_refused("--goal fit --form free --lr 3", "a form of guarded steps goes without lr");
+  expect_refused("--form free --lr 3", "a form of guarded steps goes without lr");
   // Weights have no controller of classes: a form solves the steps.
   std::string weights = "weight,redness,kind,price,mass\n";
   std::istringstream lines(fruit(60));
@@ -176,17 +177,16 @@ TEST_F(Classes, EveryFormFitsThem) {
   std::getline(lines, line);
   for (int i = 0; std::getline(lines, line); ++i) weights += line + (i % 2 ? ",1\n" : ",4\n");
   write("weights.csv", weights);
-  const Result weighted =
-      train("--goal fit --sample-weights mass --steps 2 --out mass", "weights.csv");
+  const Result weighted = train("--sample-weights mass --steps 2 --out mass", "weights.csv");
   ASSERT_EQ(weighted.code, 0) << weighted.err;
   EXPECT_EQ(result_of("mass")["form"]["name"], "dual");
   EXPECT_THAT(result_of("mass")["form"]["why"].get<std::string>(), HasSubstr("126 residuals"));
   // By itself a small table has its controller, and a kernel that does not fit gives way to a form.
-  const Result small = train("--goal fit --steps 2 --out small");
+  const Result small = train("--steps 2 --out small");
   ASSERT_EQ(small.code, 0) << small.err;
   EXPECT_FALSE(result_of("small").contains("form"));
   write("many.csv", fruit(400));
-  const Result large = train("--goal fit --steps 2 --memory 1 --out large", "many.csv");
+  const Result large = train("--steps 2 --memory 1 --out large", "many.csv");
   ASSERT_EQ(large.code, 0) << large.err;
   EXPECT_THAT(large.err, HasSubstr("steps are taken from all 280 rows, by a form"));
   EXPECT_EQ(result_of("large")["form"]["name"], "primal");

@@ -71,7 +71,7 @@ class Goal : public test::Program {
   }
 };
 
-TEST_F(Goal, LearnsToPredictUnlessAnOptionIsAboutFitting) {
+TEST_F(Goal, IsToPredictUnlessFittingIsAskedFor) {
   const Result result = train("--out run");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("price: expect to be off by"));
@@ -90,14 +90,18 @@ TEST_F(Goal, LearnsToPredictUnlessAnOptionIsAboutFitting) {
   EXPECT_THAT(slurp("run/history.csv"), HasSubstr(",objective,decay,freedom\n"));
   EXPECT_EQ(cdt("verify run").code, 0);
 
-  for (const char* flag : {"--lr 0.1", "--stop-loss 1e-3", "--weight-decay 1e-4", "--tune",
-                           "--method gd", "--batch 20"}) {
-    const Result fit = train(std::string("--steps 3 --overwrite --out fit ") + flag);
+  // Options of the other goal are refused, and change no goal.
+  for (const char* flag : {"--lr 0.1", "--stop-loss 1e-3", "--weight-decay 1e-4", "--tune"}) {
+    const Result refused = train(std::string("--steps 3 --out fit ") + flag);
+    EXPECT_EQ(refused.code, 2) << flag;
+    EXPECT_THAT(refused.err, HasSubstr("--goal fit")) << flag;
+    EXPECT_FALSE(exists("fit")) << flag;
+    const Result fit = train(std::string("--goal fit --steps 3 --overwrite --out done ") + flag);
     ASSERT_EQ(fit.code, 0) << flag << fit.err;
-    EXPECT_THAT(fit.err, HasSubstr("--goal fit")) << flag;
-    EXPECT_FALSE(record("fit")["settings"].contains("goal")) << flag;
-    EXPECT_FALSE(record("fit").contains("prediction")) << flag;
+    EXPECT_FALSE(record("done").contains("prediction")) << flag;
   }
+  ASSERT_EQ(train("--no-analysis --ensemble 1 --steps 3 --out plain").code, 0);
+  EXPECT_TRUE(record("plain").contains("prediction"));
   const Result adam = train("--goal predict --method adam --ensemble 1 --out adam");
   ASSERT_EQ(adam.code, 0) << adam.err;
   EXPECT_EQ(record("adam")["prediction"]["decay"], nullptr);
@@ -242,13 +246,13 @@ TEST_F(Goal, RefusesWhatContradictsIt) {
     EXPECT_THAT(result.err, HasSubstr(message)) << flags;
     EXPECT_FALSE(exists("no"));
   };
-  refused("--goal predict --tune", "goal fit");
-  refused("--goal predict --lr 0.1", "no learning rate");
-  refused("--goal predict --weight-decay 0.1", "weight decay");
+  refused("--goal predict --tune", "--goal fit");
+  refused("--lr 0.1", "lr: the method path does not read it under the goal predict");
+  refused("--goal predict --weight-decay 0.1", "weight-decay: the method path");
   refused("--ensemble 0", "--ensemble");
   refused("--folds 1", "--folds");
   refused("--goal guess", "--goal");
-  refused("--train-fraction 1 --ensemble 1", "validate");
+  refused("--train-fraction 0 --ensemble 1", "leaves none to train on");
 }
 
 TEST_F(Goal, PredictionsCarryAnIdAndComeAsRowsDo) {

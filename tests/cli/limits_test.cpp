@@ -16,7 +16,7 @@ using testing::Not;
 class Limits : public test::Program {
  protected:
   void SetUp() override { ASSERT_EQ(cdt("data make h.csv --rows 60").code, 0); }
-  const std::string train_ = "train h.csv --target price --no-analysis --out run ";
+  const std::string train_ = "train h.csv --target price --goal fit --no-analysis --out run ";
 };
 
 TEST_F(Limits, WholeNumbersMustFitTheirOptions) {
@@ -58,7 +58,8 @@ TEST_F(Limits, ARateBeyondFloat32IsDivergence) {
 TEST_F(Limits, TuneIsForMethodsThatTheForecastKnows) {
   for (const char* method : {"adam", "momentum", "lbfgs", "gd-matched"}) {
     expect_wrong_usage(
-        "train h.csv --target price --out run --tune --method " + std::string(method), method);
+        "train h.csv --target price --goal fit --out run --tune --method " + std::string(method),
+        method);
   }
   EXPECT_FALSE(exists("run"));
 }
@@ -76,13 +77,14 @@ TEST_F(Limits, KernelsThatOverflowAreRefused) {
 TEST_F(Limits, CtrlCDoesNotWaitForAnEigendecomposition) {
   // The first linearization of 3000 samples takes many seconds.
   ASSERT_EQ(cdt("data make large.csv --rows 4200").code, 0);
-  const Result result = shell(
-      CDT_PROGRAM
-      " train large.csv --target price --out long --lr 1 --batch 4200 --no-analysis --hidden 8 "
-      "--threads 1 "
-      "& pid=$!; while ! [ -e long/preprocess.json ]; do sleep 0.02; done; sleep 1; "
-      "start=$(date +%s%N); kill -INT $pid; wait $pid; code=$?; "
-      "echo $(( ($(date +%s%N) - start) / 1000000 )); exit $code");
+  const Result result =
+      shell(CDT_PROGRAM
+            " train large.csv --target price --goal fit --out long --lr 1 --batch 4200 "
+            "--no-analysis --hidden 8 "
+            "--threads 1 "
+            "& pid=$!; while ! [ -e long/preprocess.json ]; do sleep 0.02; done; sleep 1; "
+            "start=$(date +%s%N); kill -INT $pid; wait $pid; code=$?; "
+            "echo $(( ($(date +%s%N) - start) / 1000000 )); exit $code");
   EXPECT_EQ(result.code, 130) << result.err;
   EXPECT_LT(std::stod(result.out.substr(result.out.rfind('\n', result.out.size() - 2) + 1)), 3500);
   EXPECT_TRUE(exists("long/run.json"));

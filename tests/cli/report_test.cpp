@@ -89,13 +89,15 @@ TEST_F(Report, TellsOfTheRunThatIsThereNow) {
 }
 
 TEST_F(Report, InterruptedAndDivergedRunsHaveOneToo) {
-  EXPECT_EQ(
-      cdt("train homes.csv --target price --hidden 8 --method gd --lr 1e6 --out run --quiet").code,
-      1);
+  EXPECT_EQ(cdt("train homes.csv --target price --goal fit --hidden 8 --method gd --lr 1e6 --out "
+                "run --quiet")
+                .code,
+            1);
   EXPECT_THAT(slurp("run/report.html"), HasSubstr("DIVERGED"));
   const Result result = shell(
       CDT_PROGRAM
-      " train homes.csv --target price --hidden 8 --threads 1 --method gd --lr 1e-4 --stop-loss 0 "
+      " train homes.csv --target price --goal fit --hidden 8 --threads 1 --method gd --lr 1e-4 "
+      "--stop-loss 0 "
       "--out cut "
       "--quiet --steps 100000000 --max-seconds 30 --checkpoint-seconds 0.2 & pid=$!; until [ -e "
       "cut/checkpoint.safetensors ] || ! kill -0 $pid; do sleep 0.02; done; kill -INT $pid; wait "

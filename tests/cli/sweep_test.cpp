@@ -174,7 +174,8 @@ TEST_F(Sweeping, MeansAreThoseOfItsRuns) {
 TEST_F(Sweeping, AgreesWithTrain) {
   ASSERT_EQ(reproduce("--out small --archs 1 --methods cdt --lrs 0.1 --seeds 1").code, 0);
   ASSERT_EQ(cdt("train homes.csv --target price --rows 60 --train-rows 40 --fit all --hidden 64 "
-                "--method cdt --lr 0.1 --schedule inverse --decay 0.01 --steps 30 --stop-loss 0 "
+                "--goal fit --method cdt --lr 0.1 --schedule inverse --decay 0.01 --steps 30 "
+                "--stop-loss 0 "
                 "--threads 1 --out run --quiet")
                 .code,
             0);

@@ -21,7 +21,8 @@ class Tables : public test::Program {
     }
     return text;
   }
-  static constexpr const char* kShort = " --threads 1 --no-analysis --hidden 8 --steps 3 ";
+  static constexpr const char* kShort =
+      " --goal fit --threads 1 --no-analysis --hidden 8 --steps 3 ";
   void expect_trained(const std::string& arguments) const {
     const Result result = cdt("train " + arguments + kShort);
     EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
@@ -179,8 +180,8 @@ TEST_F(Tables, WhatIsChosenForPredictionIsSaidAndRecorded) {
 
 TEST_F(Tables, AFitWarnsOfWhatPredictWillRefuse) {
   write("a.csv", visits());
-  const Result done = cdt("train a.csv --target price --goal fit --missing-target drop --out run" +
-                          std::string(kShort));
+  const Result done =
+      cdt("train a.csv --target price --missing-target drop --out run" + std::string(kShort));
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.err, AllOf(HasSubstr("visit: looks like an identifier"),
                               HasSubstr("day: dates, taken as "), HasSubstr("--drop day")));

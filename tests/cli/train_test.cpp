@@ -176,7 +176,7 @@ TEST_F(Training, ConfigFilesMeanWhatTheySayAndFlagsWin) {
   for (const std::string harmless :
        {"", "no-header = false", "drop = []", "[train]\nbatch = 8", "[data]\nrows = 3"}) {
     write("c.toml",
-          "target = 'price'\nthreads = 1\nsteps = 7\nhidden = [8, 4]\nbatch = 9\n"
+          "target = 'price'\ngoal = 'fit'\nthreads = 1\nsteps = 7\nhidden = [8, 4]\nbatch = 9\n"
           "train_fraction = 0.5\n" +
               harmless);
     const Result result = cdt("train homes.csv --config c.toml --steps 2 --overwrite --out r");
@@ -231,7 +231,8 @@ TEST_F(Training, NamesThatAreNotUtf8) {
 
 TEST_F(Training, TunesByTheForecastWhatIsNotGiven) {
   const std::string common =
-      "train homes.csv --target price --threads 1 --hidden 32 --dtype float64 --method cdt ";
+      "train homes.csv --target price --goal fit --threads 1 --hidden 32 --dtype float64 --method "
+      "cdt ";
   const Result result = cdt(common + "--tune --p 0.2 --out tuned");
   ASSERT_EQ(result.code, 0) << result.err;
   const json run = parse("tuned/run.json");
@@ -298,7 +299,8 @@ TEST_F(Training, TheFormIsTakenAndRecorded) {
   EXPECT_EQ(form("small")["why"], "kernels of 30 rows, one after another");
   EXPECT_EQ(parse("small/run.json")["settings"].value("goal", "predict"), "predict");
   EXPECT_EQ(cdt("train --resume small --steps 3").code, 0) << slurp("err.txt");
-  expect_wrong_usage(batches + " --goal predict --out no", "not batches of 30");
+  expect_wrong_usage(batches + " --goal predict --out no",
+                     "batch: it would do nothing here: it needs form batch");
   // Other forms take their steps from all rows, also where a kernel of them does not fit.
   ASSERT_EQ(cdt("data make many.csv --rows 400").code, 0);
   const std::string fit =

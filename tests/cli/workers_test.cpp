@@ -65,7 +65,7 @@ TEST_F(Workers, GiveTheModelOfOne) {
 }
 
 TEST_F(Workers, GoOnInAnotherNumber) {
-  const std::string common = "--form primal --dtype float64 --goal fit --plateau 0 --out ";
+  const std::string common = "--form primal --dtype float64 --plateau 0 --out ";
   trained(common + "whole --steps 6");
   trained(common + "parts --steps 2 --workers 2");
   ASSERT_EQ(cdt("train --resume parts --steps 4 --workers 3").code, 0);

@@ -1,5 +1,7 @@
 // Sums and gathered rows of a group, and ranks that fail, stay away or do not go on.
 #include <cdt/core/error.h>
+#include <cdt/distributed/message.h>
+#include <cdt/distributed/store.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -23,38 +25,123 @@ Tensor drawn(uint64_t seed, at::IntArrayRef shape) {
   return torch::randn(shape, torch::kFloat64);
 }
 
-/// Of this process's sockets that listen on a port, the networks from which they can be reached;
-/// "" is any.
-std::vector<std::string> networks_of(int port) {
-  std::vector<std::string> networks;
+/// Of this process's sockets that listen on a port, whether all are of the machine itself.
+bool listens_to_itself_alone(int port) {
+  int found = 0, outside = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int descriptor = std::stoi(entry.path().filename());
     int listens = 0;
     socklen_t length = sizeof listens;
-    sockaddr_in6 own{};  // the port is where sockaddr_in has it
+    sockaddr_storage own{};
     socklen_t own_length = sizeof own;
     if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 ||
         listens == 0 ||
-        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
-        ntohs(own.sin6_port) != port) {
+        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) {
       continue;
     }
-    char name[64] = "";
-    length = sizeof name;
-    ::getsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, name, &length);
-    networks.emplace_back(name);
+    const auto& address = reinterpret_cast<const sockaddr_in&>(own);  // the port is at one place
+    if (ntohs(address.sin_port) != port) continue;
+    ++found;
+    outside += own.ss_family != AF_INET || ntohl(address.sin_addr.s_addr) != INADDR_LOOPBACK;
   }
-  return networks;
+  return found == 1 && outside == 0;
 }
 
+/// Somebody on this machine who has found the port.
+class Stranger {
+ public:
+  Stranger(int port, const std::string& says) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in there{};
+    there.sin_family = AF_INET;
+    there.sin_port = htons(static_cast<uint16_t>(port));
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&there), sizeof there), 0);
+    EXPECT_EQ(::send(socket_, says.data(), says.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(says.size()));
+  }
+  ~Stranger() { ::close(socket_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  /// Waits for it.
+  bool is_shut_out() const {
+    char byte = 0;
+    return ::recv(socket_, &byte, 1, 0) <= 0;
+  }
+
+ private:
+  int socket_;
+};
+
 TEST(Meeting, IsOfThisMachineAlone) {
-  const int tried = ::socket(AF_INET6, SOCK_STREAM, 0);
-  const bool possible = ::setsockopt(tried, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2) == 0;
-  ::close(tried);
-  if (!possible) GTEST_SKIP() << "this system does not close ports to others";
   const Meeting meeting;
-  EXPECT_TRUE(meeting.keeps_others_out());
-  EXPECT_THAT(networks_of(meeting.port()), testing::ElementsAre("lo"));
+  EXPECT_TRUE(listens_to_itself_alone(meeting.port()));
+}
+
+TEST(Meeting, NoStrangerKeepsItOrSetsItsVerdict) {
+  Tensor sum;
+  {
+    const Meeting meeting;
+    // Nothing; a long length, in both orders of its bytes; a part of a message; c10d's questions.
+    const Stranger silent(meeting.port(), "");
+    const Stranger half(meeting.port(), std::string("\x40\0\0\0\x20\0", 6));
+    const Stranger loud(meeting.port(), std::string(8, '\xff'));
+    const Stranger wide(meeting.port(), std::string("\0\0\0\x7f\xff\xff\xff", 7));
+    const Stranger torch_like(meeting.port(), std::string("\0\x0b\0\0\0\0\0\0\0cdt/verdict", 20));
+    // Our own questions, without the secret and with another one.
+    const Stranger bold(meeting.port(), message_of({"set", "cdt/verdict", "rank 0 has failed"}));
+    const Stranger guesses(meeting.port(), message_of({std::string(meeting.secret().size(), '0')}));
+    for (const Stranger* each : {&loud, &wide, &bold, &guesses}) {
+      EXPECT_TRUE(each->is_shut_out());
+    }
+    std::vector<std::thread> ranks;
+    for (int64_t k = 0; k < 2; ++k) {
+      ranks.emplace_back([&, k] {
+        const Group group(Place{k, 2, "127.0.0.1", meeting.port(), true, 2, {}, meeting.secret()});
+        const Tensor own = group.sum(torch::full({3}, k + 1, torch::kFloat64));
+        if (k == 0) sum = own;
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+  }  // which waits for nobody
+  EXPECT_TRUE(torch::equal(sum, torch::full({3}, 3, torch::kFloat64)));
+}
+
+TEST(Meeting, RanksNeedItsSecret) {
+  const Meeting meeting;
+  for (const std::string secret : {"", "0123456789abcdef0123456789abcdef"}) {
+    const Place place{0, 1, "127.0.0.1", meeting.port(), true, 1, {}, secret};
+    EXPECT_THAT([&] { Group group(place); },
+                testing::ThrowsMessage<IoError>(HasSubstr("CDT_SECRET must be the same")));
+  }
+  EXPECT_NE(Meeting().secret(), meeting.secret());
+  EXPECT_EQ(meeting.secret().size(), 32U);
+}
+
+TEST(RemoteStore, KeepsWhatIsToldAndSaysWhatItKeeps) {
+  const StoreServer server(0, true, "s");
+  RemoteStore one("127.0.0.1", server.port(), "s", std::chrono::seconds(5));
+  RemoteStore other("localhost", server.port(), "s", std::chrono::seconds(5));
+  using Bytes = RemoteStore::Bytes;
+  const Bytes bytes{0, 255, 10, 0}, none;
+  one.set("a", bytes);
+  EXPECT_EQ(other.get("a"), bytes);
+  one.set("empty", none);
+  EXPECT_EQ(other.get("empty"), none);
+  EXPECT_EQ(one.add("n", 5), 5);
+  EXPECT_EQ(other.add("n", -7), -2);
+  EXPECT_TRUE(one.check({"a", "n"}));
+  EXPECT_FALSE(one.check({"a", "b"}));
+  EXPECT_EQ(one.compareSet("v", none, bytes), bytes);
+  EXPECT_EQ(other.compareSet("v", none, Bytes{1}), bytes);
+  EXPECT_EQ(other.compareSet("v", bytes, Bytes{1}), Bytes{1});
+  EXPECT_EQ(one.getNumKeys(), 4);
+  EXPECT_TRUE(one.deleteKey("a"));
+  EXPECT_FALSE(one.deleteKey("a"));
+  EXPECT_THROW(one.wait({"a"}, std::chrono::milliseconds(10)), IoError);
+  const Bytes long_value(100000, 7);
+  std::thread later([&] { other.set("late", long_value); });
+  EXPECT_EQ(one.get("late"), long_value);
+  later.join();
 }
 
 TEST(Group, SumsAreTheSameBitsEverywhereAndEveryTime) {
@@ -145,7 +232,8 @@ TEST(Group, NamesTheRankThatDoesNotCome) {
   GroupOptions options;
   options.arrival = std::chrono::milliseconds(1500);
   const auto arrive = [&] {
-    const Group group(Place{0, 2, "127.0.0.1", meeting.port(), true, 2}, options);
+    const Group group(Place{0, 2, "127.0.0.1", meeting.port(), true, 2, {}, meeting.secret()},
+                      options);
   };
   EXPECT_THAT(arrive, testing::ThrowsMessage<IoError>(HasSubstr("rank 1 of 2 has not come")));
 }
@@ -221,7 +309,7 @@ TEST(Group, OneThatCannotConnectEndsAll) {
   if (has_nccl()) GTEST_SKIP() << "here a rank on a GPU connects";
   const Meeting meeting;
   const auto place = [&](int64_t rank) {
-    return Place{rank, 2, "127.0.0.1", meeting.port(), true, 2};
+    return Place{rank, 2, "127.0.0.1", meeting.port(), true, 2, {}, meeting.secret()};
   };
   std::thread other([&] {
     GroupOptions on_gpu;
@@ -246,6 +334,7 @@ TEST(Place, IsWhatTorchrunSays) {
     EXPECT_FALSE(place.kept_elsewhere);
     const Environment agent({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"LOCAL_WORLD_SIZE", "2"}});
     EXPECT_TRUE(place_in_environment()->kept_elsewhere);
+    EXPECT_TRUE(place_in_environment()->by_torch);
     EXPECT_EQ(place_in_environment()->local_size, 2);
   }
   const auto expect_wrong = [](const std::string& rank, const std::string& size,
@@ -257,6 +346,14 @@ TEST(Place, IsWhatTorchrunSays) {
   expect_wrong("2", "2", "RANK must be a whole number from 0 to 1, not '2'");
   expect_wrong("0", "two", "WORLD_SIZE must be a whole number");
   expect_wrong("0", "2", "so MASTER_PORT must be, too");
+  for (const std::string address : {"", "a b", "head\x1b[2J", "\u202ehead", "a\nb"}) {
+    const Environment set(
+        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}, {"MASTER_ADDR", address}});
+    EXPECT_THAT([] { place_in_environment(); },
+                testing::ThrowsMessage<InvalidArgument>(testing::AllOf(
+                    HasSubstr("MASTER_ADDR"), testing::Not(HasSubstr("\x1b")),
+                    testing::Not(HasSubstr("\u202e")), testing::Not(HasSubstr("\n")))));
+  }
 }
 
 }  // namespace

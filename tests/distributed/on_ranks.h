@@ -20,7 +20,9 @@ inline std::vector<std::string> outcomes_on_ranks(
     threads.emplace_back([&, k] {
       try {
         work(std::make_shared<distributed::Group>(
-            distributed::Place{k, count, "127.0.0.1", meeting.port(), true, count, k}, options));
+            distributed::Place{k, count, "127.0.0.1", meeting.port(), true, count, k,
+                               meeting.secret()},
+            options));
       } catch (const std::exception& error) {
         outcomes[static_cast<size_t>(k)] = error.what();
       }

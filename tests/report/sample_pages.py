@@ -62,8 +62,8 @@ def make_pages(program, folder):
 
     cdt("data", "make", "houses.csv", "--rows", 120, "--seed", 1)
     common = ["train", "houses.csv", "--target", "price", "--hidden", "32", "--threads", 1, "--quiet"]
-    cdt(*common, "--steps", 30, "--out", "run", "--linearization-error")
-    cdt(*common, "--steps", 60, "--out", "gd", "--method", "gd", "--no-analysis")
+    cdt(*common, "--steps", 30, "--out", "run", "--goal", "fit", "--linearization-error")
+    cdt(*common, "--steps", 60, "--out", "gd", "--goal", "fit", "--method", "gd", "--no-analysis")
     learn = ["--goal", "predict", "--ensemble", 1, "--test-fraction", 0.2]
     cdt(*common, *learn, "--out", "predict")
     (folder / "kinds.csv").write_text("a,b,kind\n" + "".join(kinds()))

@@ -296,7 +296,7 @@ TEST_F(Run, TheGoalsChoicesAreDefaults) {
   EXPECT_FALSE(value_of(decided, "categories"));
   const run::Settings usual = run::usual_settings(options);
   EXPECT_EQ(value_of(usual, "categories"), (Values{"onehot"}));
-  EXPECT_EQ(value_of(usual, "train-fraction"), (Values{"0.8"}));
+  EXPECT_EQ(value_of(usual, "train-fraction"), std::nullopt);  // of all rows
   EXPECT_EQ(value_of(usual, "fit"), (Values{"seen"}));
   EXPECT_EQ(value_of(usual, "quantiles"), (Values{std::to_string(study::kUsualQuantiles)}));
   EXPECT_EQ(value_of(usual, "target-transform"), (Values{"auto"}));
