@@ -4,6 +4,16 @@
 # that are compiled with the same flags only, so all code is -fPIC (CMake would give executables -fPIE).
 add_compile_options(-fPIC)
 
+# For sources that are optimised otherwise than the precompiled header: GCC 14 refuses it where this option of -O2 is not theirs, too.
+set(CDT_AS_PRECOMPILED)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-munroll-only-small-loops CDT_HAS_SMALL_LOOPS)  # of x86
+  if(CDT_HAS_SMALL_LOOPS)
+    set(CDT_AS_PRECOMPILED -munroll-only-small-loops)
+  endif()
+endif()
+
 if(CDT_PRECOMPILED_HEADER)
   add_library(cdt_precompiled OBJECT ${CMAKE_CURRENT_LIST_DIR}/precompiled.cpp)
   target_link_libraries(cdt_precompiled PRIVATE ${TORCH_LIBRARIES} fmt::fmt-header-only nlohmann_json::nlohmann_json)

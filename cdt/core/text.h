@@ -1,6 +1,7 @@
 /// Text from files as a terminal may see it, and whether it is UTF-8.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -40,9 +41,82 @@ inline bool is_utf8(std::string_view bytes) {
   return true;
 }
 
+/// The character that the bytes of a valid one stand for.
+inline uint32_t code_point(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return lead;
+  uint32_t point = lead & (0xffu >> (character.size() + 1));
+  for (const char c : character.substr(1))
+    point = point << 6 | (static_cast<unsigned char>(c) & 63);
+  return point;
+}
+
+/// Whether a character cannot be seen, or turns those around it: Unicode's format characters
+/// without a shape (directions, joiners, tags), its separators of lines and paragraphs, and blank
+/// letters. A name that has one is not the name that it looks like.
+inline bool is_hidden(uint32_t point) {
+  struct Range {
+    uint32_t first, last;
+  };
+  constexpr std::array<Range, 18> kHidden{{
+      {0xad, 0xad},
+      {0x34f, 0x34f},
+      {0x61c, 0x61c},
+      {0x115f, 0x1160},
+      {0x17b4, 0x17b5},
+      {0x180b, 0x180f},
+      {0x200b, 0x200f},
+      {0x2028, 0x202e},
+      {0x2060, 0x206f},
+      {0x2800, 0x2800},
+      {0x3164, 0x3164},
+      {0xfeff, 0xfeff},
+      {0xffa0, 0xffa0},
+      {0xfff0, 0xfffb},
+      {0x13430, 0x1343f},
+      {0x1bca0, 0x1bca3},
+      {0x1d173, 0x1d17a},
+      {0xe0000, 0xe0fff},
+  }};
+  for (const Range& range : kHidden) {
+    if (point >= range.first && point <= range.last) return true;
+  }
+  return false;
+}
+
+/// As JSON spells it: \u202e, beyond U+FFFF a pair.
+inline std::string escaped_point(uint32_t point) {
+  std::string text;
+  const auto add = [&](uint32_t unit) {
+    text += "\\u";
+    for (const int shift : {12, 8, 4, 0}) text += "0123456789abcdef"[unit >> shift & 15];
+  };
+  if (point > 0xffff) {
+    add(0xd800 + ((point - 0x10000) >> 10));
+    add(0xdc00 + ((point - 0x10000) & 0x3ff));
+  } else {
+    add(point);
+  }
+  return text;
+}
+
+/// The text with what is hidden spelled out.
+inline std::string without_hidden(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(1, utf8_length(text));
+    const std::string_view one = text.substr(0, length);
+    const bool hidden = length > 1 && is_hidden(code_point(one));
+    shown += hidden ? escaped_point(code_point(one)) : std::string(one);
+    text.remove_prefix(length);
+  }
+  return shown;
+}
+
 /// The text without anything that steers a terminal: control characters (of one byte, and U+0080 to
-/// U+009F, which some take for escape sequences) and bytes that are no UTF-8 come as \xNN. Line
-/// ends stay.
+/// U+009F, which some take for escape sequences) and bytes that are no UTF-8 come as \xNN, what is
+/// hidden or changes the direction of writing as \uNNNN. Line ends stay.
 inline std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
@@ -55,6 +129,8 @@ inline std::string printable(std::string_view text) {
     if (length == 0 || control) {
       const auto byte = static_cast<unsigned char>(text[length == 2 ? 1 : 0]);
       shown += {'\\', 'x', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+    } else if (length > 1 && is_hidden(code_point(text.substr(0, length)))) {
+      shown += escaped_point(code_point(text.substr(0, length)));
     } else {
       shown += text.substr(0, length);
     }

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/text.h>
 #include <cdt/core/version.h>
 #include <cdt/report/assets.h>
 #include <cdt/report/pack.h>
@@ -15,12 +16,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Text as HTML shows it, also inside double quotes. Bytes that are no UTF-8 are left to the
-/// browser.
+/// Text as HTML shows it, also inside double quotes, with what is hidden spelled out. Bytes that
+/// are no UTF-8 are left to the browser.
 std::string escape(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (const char c : text) {
+  for (const char c : without_hidden(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";
@@ -70,12 +71,12 @@ void require_sound(const Figure& figure) {
 /// A figure as assets/data.js opens it; x values that several series share stand there once.
 ordered_json pack_figure(const Figure& figure, const Digits& digits) {
   const auto axis = [](const Axis& axis) {
-    ordered_json packed{{"label", axis.label}, {"log", axis.logarithmic}};
+    ordered_json packed{{"label", without_hidden(axis.label)}, {"log", axis.logarithmic}};
     if (axis.reversed) packed["reversed"] = true;
     return packed;
   };
   ordered_json packed{{"id", figure.id},
-                      {"title", figure.title},
+                      {"title", without_hidden(figure.title)},
                       {"x", axis(figure.x)},
                       {"y", axis(figure.y)},
                       {"y2", axis(figure.y2)},
@@ -90,7 +91,7 @@ ordered_json pack_figure(const Figure& figure, const Digits& digits) {
       lists.push_back(&series.x);
       packed["lists"].push_back(pack(series.x, 6));
     }
-    ordered_json one{{"name", series.name},
+    ordered_json one{{"name", without_hidden(series.name)},
                      {"style", to_string(series.style)},
                      {"x", place},
                      {"y", pack(series.y, digits.value)}};

@@ -32,6 +32,18 @@ TEST(Printable, NothingSteersATerminal) {
   EXPECT_EQ(printable("\xc2\xa0"), "\xc2\xa0") << "a blank";
   const std::vector<char> half{'\xc2'};  // the sanitizer sees who looks behind it
   EXPECT_EQ(printable({half.data(), half.size()}), "\\xc2");
+  // What turns the writing, joins, separates or hides.
+  EXPECT_EQ(printable("ab\u202edc\u202c"), "ab\\u202edc\\u202c");
+  for (const char* hidden : {"\u00ad", "\u034f", "\u061c", "\u115f", "\u180e", "\u200b", "\u200d",
+                             "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202d", "\u2060",
+                             "\u2066", "\u2069", "\u206f", "\u3164", "\ufeff", "\ufff9"}) {
+    EXPECT_EQ(printable(hidden).size(), 6U) << printable(hidden);
+    EXPECT_EQ(printable(hidden).substr(0, 2), "\\u");
+    EXPECT_EQ(without_hidden(std::string("a") + hidden + "b"), "a" + printable(hidden) + "b");
+  }
+  EXPECT_EQ(printable("\U000e0041"), "\\udb40\\udc41") << "a tag";
+  EXPECT_EQ(printable("שלום العربية 한국어"), "שלום العربية 한국어") << "letters stay";
+  EXPECT_EQ(without_hidden("\x1b \xff \u202e"), "\x1b \xff \\u202e");
   EXPECT_EQ(printable_name("two\nlines\x1b"), "two\\x0alines\\x1b");
 }
 

@@ -129,6 +129,23 @@ TEST(Page, TextFromDataStaysText) {
   EXPECT_EQ(data_of(html)[0]["series"][0]["name"], evil);
 }
 
+TEST(Page, NothingThatIsHiddenStaysHidden) {
+  const std::string evil = "gpj\u202eexe\u2066\u200b";
+  Figure figure = a_figure("loss");
+  figure.title = figure.caption = figure.x.label = figure.y.label = figure.series[0].name = evil;
+  Page page = page_with({figure});
+  page.title = evil;
+  page.summary = {evil};
+  page.sections[0].title = page.sections[0].preformatted = evil;
+  page.sections[0].paragraphs = {evil};
+  page.sections[0].tables = {{evil, {evil}, {{evil}}, evil}};
+  const std::string html = to_html(page);
+  for (const char* hidden : {"\u202e", "\u2066", "\u200b"}) {
+    EXPECT_THAT(html, Not(HasSubstr(hidden)));
+  }
+  EXPECT_EQ(data_of(html)[0]["series"][0]["name"], "gpj\\u202eexe\\u2066\\u200b");
+}
+
 TEST(Page, BytesThatAreNoTextDoNotBreakIt) {
   Figure figure = a_figure("loss");
   figure.series[0].name = "caf\xe9";
