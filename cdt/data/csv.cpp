@@ -65,6 +65,10 @@ class Reader {
                 ", but the file is empty");
     CDT_REQUIRE(!table_.lines.empty(), source_, ": expected rows, but there is only the header");
     table_.source = source_;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const bool dropped = contains(options_.drop, names_[i]);
+      if (!builders_[i] && !dropped) table_.left_out.push_back(names_[i]);
+    }
     for (auto& builder : builders_) {
       if (builder) table_.columns.push_back(builder->finish());
     }
@@ -197,14 +201,22 @@ class Reader {
     for (const std::string& name : names_) {
       const bool wanted = !contains(options_.drop, name) &&
                           (options_.keep.empty() || contains(options_.keep, name));
-      const auto type = options_.types.find(name);
       builders_.push_back(
-          wanted
-              ? std::make_unique<ColumnBuilder>(
-                    name, type == options_.types.end() ? std::nullopt : std::optional(type->second),
-                    source_, marks_)
-              : nullptr);
+          wanted ? std::make_unique<ColumnBuilder>(name, reading_of(name), source_, marks_)
+                 : nullptr);
     }
+  }
+
+  ColumnBuilder::Reading reading_of(const std::string& name) const {
+    ColumnBuilder::Reading reading;
+    const auto type = options_.types.find(name);
+    if (type != options_.types.end()) reading.type = type->second;
+    const auto format = options_.formats.find(name);
+    if (format != options_.formats.end()) reading.format = format->second;
+    reading.decimal = options_.decimal;
+    reading.comma_likely = table_.delimiter != ',';
+    reading.dates = options_.dates;
+    return reading;
   }
 
   /// Where nobody gave a delimiter and it is not the usual one, or a row has none.

@@ -177,8 +177,9 @@ std::pair<Tensor, Tensor> bounds(const TrainedPtr& trained, const TablePtr& tabl
       trained, table, threads,
       [=](const data::TableSamples& samples) {
         const study::TrainedModel& model = trained->model;
-        const study::Bounds around = study::bounds_of(*model.intervals, model.predictor,
-                                                      model.preprocess, samples.all().x, coverage);
+        const study::Bounds around =
+            study::bounds_of(*model.intervals, model.predictor, model.preprocess, samples.all().x,
+                             coverage, model.preprocess.unfamiliar(*table, samples.rows()));
         return Parts{around.low, around.high};
       },
       /*block=*/table->rows());
@@ -192,7 +193,8 @@ Tensor deviations(const TrainedPtr& trained, const TablePtr& table, int threads)
       [=](const data::TableSamples& samples) {
         const study::TrainedModel& model = trained->model;
         return Parts{study::deviations_of(*model.intervals, model.predictor, model.preprocess,
-                                          samples.all().x)};
+                                          samples.all().x,
+                                          model.preprocess.unfamiliar(*table, samples.rows()))};
       },
       /*block=*/table->rows())[0];
 }
@@ -255,8 +257,8 @@ py::list members_of(const Trained& trained) {
 
 py::list unknown_of(const Trained& trained, const data::Table& table) {
   py::list found;
-  for (const data::UnknownTexts& each : trained.model.preprocess.unknown_texts(table)) {
-    found.append(py::make_tuple(each.column, each.rows, each.first, each.taken_for));
+  for (const data::UnknownTexts& each : trained.model.preprocess.unknown_values(table)) {
+    found.append(py::make_tuple(each.column, each.rows, data::to_text(each)));
   }
   return found;
 }
