@@ -39,11 +39,12 @@ class ColumnBuilder {
  public:
   /// How cells are read where that is open: see CsvOptions.
   struct Reading {
-    std::optional<ColumnType> type;      ///< none: the cells decide
-    std::optional<NumberFormat> format;  ///< of numbers, as it was found when a model was trained
+    std::optional<ColumnType> type = std::nullopt;  ///< none: the cells decide
+    std::optional<NumberFormat> format =
+        std::nullopt;  ///< of numbers, as it was found when a model was trained
     char decimal = 0;
     bool comma_likely = false;
-    std::optional<DateOrder> dates;
+    std::optional<DateOrder> dates = std::nullopt;
   };
   /// `file` and `marks` must outlive the builder.
   ColumnBuilder(std::string name, Reading reading, const std::string& file,

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "cdt/core/error.h"
 #include "cdt/core/text.h"
 
 namespace cdt::data {
@@ -315,6 +316,12 @@ FormatSearch find_format(const std::vector<std::string>& texts, char decimal, bo
     if (fit(point, group)) return take(point, group);
   }
   return found;
+}
+
+char parse_decimal(std::string_view name) {
+  CDT_REQUIRE(name == "point" || name == "comma", "decimal must be point or comma, not '", name,
+              "'");
+  return name == "comma" ? ',' : '.';
 }
 
 std::optional<std::string> value_key(std::string_view text) {

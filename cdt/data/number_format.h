@@ -39,6 +39,10 @@ struct FormatSearch {
 FormatSearch find_format(const std::vector<std::string>& texts, char decimal = 0,
                          bool comma_likely = false);
 
+/// "point" or "comma", as the character.
+/// @throws InvalidArgument on another name.
+char parse_decimal(std::string_view name);
+
 /// What is equal for texts of one value: "1", "1.0" and "true"; whole numbers of any length keep
 /// all digits. Nothing if the text is neither a number nor a truth value.
 std::optional<std::string> value_key(std::string_view text);

@@ -110,6 +110,32 @@ void parse_category_column(const JsonValue& json, FeatureColumn& feature) {
   }
 }
 
+Json format_json(const NumberFormat& format) {
+  return {{"decimal", std::string(1, format.decimal)},
+          {"group", format.group == 0 ? std::string() : std::string(1, format.group)},
+          {"prefix", format.prefix},
+          {"suffix", format.suffix}};
+}
+
+std::optional<NumberFormat> parse_format(const JsonValue& json) {
+  if (!json.exists()) return std::nullopt;
+  NumberFormat format;
+  const std::string decimal = json["decimal"].text(), group = json["group"].text();
+  if (decimal != "." && decimal != ",") json["decimal"].refuse("a point or a comma");
+  format.decimal = decimal[0];
+  if (!group.empty()) {
+    if (group.size() != 1 || std::string_view(",.' ").find(group[0]) == std::string_view::npos ||
+        group == decimal) {
+      json["group"].refuse(
+          "a comma, a point, an apostrophe or a blank, other than the decimal one");
+    }
+    format.group = group[0];
+  }
+  format.prefix = json["prefix"].text();
+  format.suffix = json["suffix"].text();
+  return format;
+}
+
 FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
   FeatureColumn feature;
   feature.name = json["name"].text();
@@ -135,32 +161,6 @@ FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
               " features of column ", in_quotes(feature.name), ", but came ",
               feature.scales.size());
   return feature;
-}
-
-Json format_json(const NumberFormat& format) {
-  return {{"decimal", std::string(1, format.decimal)},
-          {"group", format.group == 0 ? std::string() : std::string(1, format.group)},
-          {"prefix", format.prefix},
-          {"suffix", format.suffix}};
-}
-
-std::optional<NumberFormat> parse_format(const JsonValue& json) {
-  if (!json.exists()) return std::nullopt;
-  NumberFormat format;
-  const std::string decimal = json["decimal"].text(), group = json["group"].text();
-  if (decimal != "." && decimal != ",") json["decimal"].refuse("a point or a comma");
-  format.decimal = decimal[0];
-  if (!group.empty()) {
-    if (group.size() != 1 || std::string_view(",.' ").find(group[0]) == std::string_view::npos ||
-        group == decimal) {
-      json["group"].refuse(
-          "a comma, a point, an apostrophe or a blank, other than the decimal one");
-    }
-    format.group = group[0];
-  }
-  format.prefix = json["prefix"].text();
-  format.suffix = json["suffix"].text();
-  return format;
 }
 
 /// Fields beyond name, type and categories only where they say something.
