@@ -147,6 +147,8 @@ int run_compare(CompareCommand& options) {
   const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
   if (options.app->count("--loss") == 0 && study::is_class(table, plan.data.targets)) {
     plan.loss = dynamics::Loss::kCrossEntropy;
+    const std::string note = study::note_on_target(table, plan.data.targets, /*classes=*/true);
+    if (!note.empty()) complain(note);
     for (report::Setting& setting : plan.settings) {
       if (setting.name == "loss") setting.value = to_string(plan.loss);
     }
@@ -192,7 +194,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   add_named(app, "--loss", plan.loss, dynamics::parse_loss,
             {"sse", "half-mse", "mse", "cross-entropy"},
             "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers. "
-            "Default: cross-entropy if the target is text");
+            "Default: cross-entropy if the target is text, or has two values");
   add_named(app, "--schedule", plan.schedule.kind, train::parse_schedule,
             {"constant", "inverse", "exponential", "cosine", "step"},
             "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "

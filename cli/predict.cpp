@@ -30,6 +30,7 @@ struct PredictCommand {
   double interval = 0;
   bool csv_safe = false;
   bool skip_bad = false;
+  bool refuse_unknown = false;
   MachineOptions machine;
   OutputOptions output;
 };
@@ -62,7 +63,7 @@ struct Found {
     if (unmeasured.empty()) unmeasured = part.unmeasured;
     for (const data::UnknownTexts& each : texts) {
       const auto same = std::find_if(unknown.begin(), unknown.end(), [&](const auto& before) {
-        return before.column == each.column;
+        return before.column == each.column && before.missing == each.missing;
       });
       if (same == unknown.end()) {
         unknown.push_back(each);
@@ -72,6 +73,15 @@ struct Found {
     }
   }
 };
+
+/// What training did not know of the rows; refused, if that was asked for.
+std::vector<data::UnknownTexts> find_unknown(const PredictCommand& options,
+                                             const run::TrainedModel& trained,
+                                             const data::Table& table) {
+  auto unknown = trained.preprocess.unknown_values(table);
+  if (options.refuse_unknown) data::refuse_unknown(unknown, options.file);
+  return unknown;
+}
 
 /// Pictures in parts, each with its name beside its prediction.
 Found predict_pictures(const PredictCommand& options, const run::TrainedModel& trained,
@@ -128,12 +138,13 @@ Found predict_arrays(const PredictCommand& options, const run::TrainedModel& tra
     std::vector<int64_t> rows(static_cast<size_t>(std::min(kPart, all.rows() - first)));
     std::iota(rows.begin(), rows.end(), first);
     const data::Table table = data::take_rows(all, rows);
+    const auto unknown = find_unknown(options, trained, table);
     const run::Predictions part = run::predict(trained, table, options.interval);
     run::PredictionLines lines;
     lines.first_row = found.rows + 1;
     lines.for_spreadsheets = options.csv_safe;
     write(run::to_csv(trained, part, lines));
-    found.add(part, trained.preprocess.unknown_texts(table));
+    found.add(part, unknown);
   }
   return found;
 }
@@ -151,13 +162,14 @@ Found predict_rows(const PredictCommand& options, const run::TrainedModel& train
   }
   Found found;
   data::read_csv_in_parts(options.file, csv, [&](const data::Table& table) {
+    const auto unknown = find_unknown(options, trained, table);
     const run::Predictions part = run::predict(trained, table, options.interval);
     run::PredictionLines lines;
     lines.first_row = found.rows + 1;
     lines.id = options.id.empty() ? nullptr : &table.at(options.id);
     lines.for_spreadsheets = options.csv_safe;
     write(run::to_csv(trained, part, lines));
-    found.add(part, trained.preprocess.unknown_texts(table));
+    found.add(part, unknown);
   });
   return found;
 }
@@ -190,16 +202,13 @@ int run_predict(const PredictCommand& options) {
   std::string text = fmt::format("{}: predictions for {}\n", options.out,
                                  count_of(found.rows, pictures ? "picture" : "row"));
   for (const data::UnknownTexts& unknown : found.unknown) {
-    warn(fmt::format(
-        "{}:{}: {} of column {} with what training did not know, {} first; taken for "
-        "{}",
-        options.file, unknown.line, count_of(unknown.rows, "row"), data::in_quotes(unknown.column),
-        data::in_quotes(unknown.first), unknown.taken_for));
+    warn(fmt::format("{}:{}: {}", options.file, unknown.line, data::to_text(unknown)));
     json["unknown"].push_back({{"column", unknown.column},
                                {"rows", unknown.rows},
                                {"line", unknown.line},
                                {"first", unknown.first},
                                {"taken_for", unknown.taken_for}});
+    if (unknown.missing) json["unknown"].back()["missing"] = true;
   }
   if (!found.unmeasured.empty()) {
     warn("errors were not measured: " + found.unmeasured);
@@ -239,6 +248,14 @@ std::function<int()> setup_predict(CLI::App& app) {
          "0.9")
       ->check(CLI::Range(0.01, 0.999))
       ->type_name("SHARE");
+  app.add_option_function<std::string>(
+         "--unknown",
+         [options](const std::string& what) { options->refuse_unknown = what == "refuse"; },
+         "what training did not know, and values that are missing where none was: warn, with "
+         "their number by column, or refuse the file")
+      ->check(CLI::IsMember({"warn", "refuse"}))
+      ->type_name("WHAT")
+      ->default_str("warn");
   app.add_flag("--skip-bad", options->skip_bad,
                "pictures: leave out files that are none, or damaged, instead of refusing them");
   add_csv_safe(app, options->csv_safe);

@@ -103,6 +103,16 @@ void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bo
          "between fields; \\t for a tab. Default: a comma, or what the first line has instead: ; | "
          "or tabs")
       ->type_name("CHAR");
+  app.add_option_function<std::string>(
+         "--decimal", [&csv](const std::string& name) { csv.decimal = data::parse_decimal(name); },
+         "what stands before decimals where a column leaves it open (1,200): point or comma")
+      ->check(CLI::IsMember({"point", "comma"}))
+      ->type_name("MARK");
+  app.add_option_function<std::string>(
+         "--dates", [&csv](const std::string& name) { csv.dates = data::parse_date_order(name); },
+         "the order of dates that a column leaves open (1/2/2024): day-month or month-day")
+      ->check(CLI::IsMember({"day-month", "month-day"}))
+      ->type_name("ORDER");
 }
 
 void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
@@ -296,8 +306,8 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
             "(gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to compare with");
   add_named(app, "--loss", training.loss, dynamics::parse_loss,
             {"sse", "half-mse", "mse", "mae", "cross-entropy"},
-            "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers; "
-            "mae: without control only");
+            "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers, and "
+            "the default of --goal predict for text and for two values; mae: without control only");
   add_optional(app, "--smoothing", training.smoothing,
                "of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded "
                "and cdt, which need it, else 0")

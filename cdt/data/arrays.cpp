@@ -140,9 +140,32 @@ void require_no_infinity(const Matrix& matrix) {
   }
 }
 
+/// A column of whole numbers that float64 does not hold, typed by what they are: as if a file had
+/// them. Nothing if it holds them all.
+std::optional<Column> as_written(const Matrix& matrix, int64_t column, const std::string& name,
+                                 std::optional<ColumnType> type, const MissingMarks& marks) {
+  if (matrix.layout.dtype != torch::kInt64) return std::nullopt;
+  const auto at = [&](int64_t row) {
+    const int64_t entry =
+        matrix.layout.fortran_order ? column * matrix.rows + row : row * matrix.columns + column;
+    int64_t value = 0;
+    std::memcpy(&value, matrix.bytes.view.data() + matrix.layout.offset + entry * 8, sizeof value);
+    return value;
+  };
+  constexpr int64_t kHeld = int64_t{1} << 53;
+  bool rounded = false;
+  for (int64_t row = 0; row < matrix.rows && !rounded; ++row) {
+    rounded = at(row) > kHeld || at(row) < -kHeld;
+  }
+  if (!rounded) return std::nullopt;
+  ColumnBuilder builder(name, {.type = type}, matrix.file, marks);
+  for (int64_t row = 0; row < matrix.rows; ++row) builder.add(std::to_string(at(row)), row + 1);
+  return builder.finish();
+}
+
 /// A category for each number that differs.
 Column as_text(Column column, const std::string& file, const MissingMarks& marks) {
-  ColumnBuilder builder(column.name, ColumnType::kText, file, marks);
+  ColumnBuilder builder(column.name, {.type = ColumnType::kText}, file, marks);
   for (size_t i = 0; i < column.numbers.size(); ++i) {
     const double value = column.numbers[i];
     builder.add(std::isnan(value) ? "" : fmt::format("{}", value == 0 ? 0.0 : value),
@@ -176,6 +199,7 @@ Table read_arrays(const std::string& inputs, const std::string& labels, const Cs
               ": missing is for CSV files; in arrays NaN is a missing value");
   Table table;
   table.source = inputs;
+  const MissingMarks marks({});
   Checksum sum;
   const auto add = [&](const Matrix& matrix, const std::string& name, bool numbered) {
     require_no_infinity(matrix);
@@ -185,7 +209,13 @@ Table read_arrays(const std::string& inputs, const std::string& labels, const Cs
     for (int64_t j = 0; j < matrix.columns; ++j) {
       Column& column = table.columns.emplace_back();
       column.name = numbered ? name + std::to_string(j + 1) : name;
-      column.numbers = column_of(matrix, j);
+      const auto type = options.types.find(column.name);
+      const auto wanted = type == options.types.end() ? std::nullopt : std::optional(type->second);
+      if (auto exact = as_written(matrix, j, column.name, wanted, marks)) {
+        column = std::move(*exact);
+      } else {
+        column.numbers = column_of(matrix, j);
+      }
     }
   };
   const Matrix x = read_matrix(inputs, kInput, "inputs [rows, features]");
@@ -206,10 +236,10 @@ Table read_arrays(const std::string& inputs, const std::string& labels, const Cs
     return contains(options.drop, column.name) ||
            (!options.keep.empty() && !contains(options.keep, column.name));
   });
-  const MissingMarks marks({});
   for (Column& column : table.columns) {
     const auto type = options.types.find(column.name);
-    if (type != options.types.end() && type->second == ColumnType::kText) {
+    if (type != options.types.end() && type->second == ColumnType::kText &&
+        column.type == ColumnType::kNumeric) {
       column = as_text(std::move(column), table.source, marks);
     }
   }

@@ -39,10 +39,14 @@ std::vector<int64_t> time_numbers(const Table& table, const std::string& name,
   const Column& column = table.at(name);
   std::vector<double> times = column.numbers.to_vector();
   if (column.type == ColumnType::kText) {
+    const std::string open = open_dates(column);
+    CDT_REQUIRE(open.empty(), table.source, ": column ", in_quotes(name),
+                ", which says the time: ", open);
+    const DateOrder order = date_order(column).value_or(DateOrder::kYearFirst);
     for (const int32_t code : column.codes) {
       const auto date =
-          code < 0 ? std::nullopt : parse_date(column.categories[static_cast<size_t>(code)]);
-      times.push_back(date ? static_cast<double>(date->day) + date->hour / 24 : NAN);
+          code < 0 ? std::nullopt : parse_date(column.categories[static_cast<size_t>(code)], order);
+      times.push_back(date ? date->instant : NAN);
     }
   }
   for (const int64_t row : rows) {

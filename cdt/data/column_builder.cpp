@@ -10,22 +10,10 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/text.h"
+#include "cdt/data/dates.h"
 
 namespace cdt::data {
 namespace {
-
-/// Reads the whole of `text` as a number, infinite ones included. NaN is no number.
-bool parse_number(std::string_view text, double& value) {
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (stop != end || error == std::errc::invalid_argument) return false;
-  // from_chars does not say whether a number is too large or too small.
-  if (error == std::errc::result_out_of_range) {
-    value = std::strtod(std::string(text).c_str(), nullptr);
-  }
-  return !std::isnan(value);
-}
 
 /// Reads a number that prints as it is written: a plain decimal without superfluous zeros or signs.
 /// Of at most 15 digits, so that the quotient of whole numbers below is the nearest double.
@@ -97,18 +85,28 @@ bool MissingMarks::listed(std::string_view text) const {
   return std::find(marks_.begin(), marks_.end(), text) != marks_.end();
 }
 
-ColumnBuilder::ColumnBuilder(std::string name, std::optional<ColumnType> type,
-                             const std::string& file, const MissingMarks& marks)
-    : forced_(type.has_value()), file_(file), marks_(marks) {
+ColumnBuilder::ColumnBuilder(std::string name, Reading reading, const std::string& file,
+                             const MissingMarks& marks)
+    : reading_(std::move(reading)), forced_(reading_.type.has_value()), file_(file), marks_(marks) {
   column_.name = std::move(name);
-  column_.type = type.value_or(ColumnType::kNumeric);
+  column_.type = reading_.type.value_or(ColumnType::kNumeric);
+  column_.dates = reading_.dates;
+}
+
+bool ColumnBuilder::parse_cell(std::string_view text, double& value) const {
+  const auto found = !forced_          ? parse_plain_number(text)
+                     : reading_.format ? parse_number(text, *reading_.format)
+                                       : parse_number(text, {});
+  if (found) value = *found;
+  return found.has_value();
 }
 
 void ColumnBuilder::add(std::string_view text, int64_t line) {
   if (column_.type == ColumnType::kText) return add_text(text, line);
   double value = std::numeric_limits<double>::quiet_NaN();
-  if (!marks_.contains(text) && !parse_plain(text, value)) {
-    if (!parse_number(text, value)) {
+  const bool formatted = reading_.format.has_value();
+  if (!marks_.contains(text) && (formatted || !parse_plain(text, value))) {
+    if (!parse_cell(text, value)) {
       CDT_REQUIRE(!forced_, file_, ":", line, ": expected a number in column ",
                   in_quotes(column_.name), ", but came ", in_quotes(text),
                   " (a missing value is an empty cell or NA)");
@@ -119,6 +117,7 @@ void ColumnBuilder::add(std::string_view text, int64_t line) {
       infinite_ = text;
       infinite_line_ = line;
     }
+    if (is_rounded(text, value) && rounded_++ == 0) first_rounded_ = text;
     if (!forced_) {
       spelled_ += text;
       spellings_.push_back({column_.numbers.size(), spelled_.size()});
@@ -189,14 +188,37 @@ void ColumnBuilder::count_numbers() {
   for (const int32_t code : column_.codes) {
     if (code >= 0) ++cells[static_cast<size_t>(code)];
   }
-  double value = 0;
   for (size_t code = 0; code < cells.size(); ++code) {
     NotNumeric& why = *column_.not_numeric;
-    (parse_number(names_[code], value) ? why.numbers : why.others) += cells[code];
+    (parse_plain_number(names_[code]) ? why.numbers : why.others) += cells[code];
   }
 }
 
+void ColumnBuilder::keep_identity() {
+  column_.warning = c10::str(rounded_, " whole numbers beyond 2^53, ", in_quotes(first_rounded_),
+                             " first, are rounded to some 16 digits (--text ",
+                             printable_name(column_.name), " keeps all)");
+  std::unordered_map<double, std::string> known;
+  size_t begin = 0;
+  bool same = false;
+  for (const Spelling& spelling : spellings_) {
+    const std::string_view text = std::string_view(spelled_).substr(begin, spelling.end - begin);
+    begin = spelling.end;
+    const auto key = value_key(text);
+    if (!key) continue;
+    const auto [it, fresh] = known.emplace(column_.numbers[spelling.row], *key);
+    same = same || (!fresh && it->second != *key);
+  }
+  if (!same) return;
+  become_text(first_rounded_, 0);
+  column_.not_numeric.reset();
+  column_.warning.clear();
+  column_.understood = c10::str("whole numbers beyond 2^53 (", in_quotes(first_rounded_),
+                                "), which as numbers would not differ: taken as text");
+}
+
 Column ColumnBuilder::finish() {
+  if (rounded_ > 0 && column_.type == ColumnType::kNumeric && infinite_line_ == 0) keep_identity();
   if (column_.type == ColumnType::kNumeric) {
     CDT_REQUIRE(infinite_line_ == 0, file_, ":", infinite_line_,
                 ": expected finite numbers in column ", in_quotes(column_.name), ", but came ",
@@ -215,7 +237,40 @@ Column ColumnBuilder::finish() {
   }
   column_.categories.reserve(names_.size());
   for (const size_t i : order) column_.categories.push_back(std::move(names_[i]));
+  if (!forced_ && column_.not_numeric) understand(column_, reading_.decimal, reading_.comma_likely);
   return std::move(column_);
+}
+
+void understand(Column& column, char decimal, bool comma_likely) {
+  if (column.type != ColumnType::kText || column.categories.empty()) return;
+  const FormatSearch found = find_format(column.categories, decimal, comma_likely);
+  if (!found.doubt.empty()) column.warning = "is text: " + found.doubt;
+  if (!found.format) {
+    if (const std::string open = open_dates(column); !open.empty()) {
+      column.warning = "is text: " + open;
+    }
+    return;
+  }
+  std::vector<double> values;
+  values.reserve(column.categories.size());
+  for (const std::string& text : column.categories) {
+    values.push_back(parse_number(text, *found.format).value_or(NAN));
+    if (!std::isfinite(values.back())) return;
+  }
+  std::vector<double> numbers;
+  numbers.reserve(column.codes.size());
+  for (const int32_t code : column.codes) {
+    numbers.push_back(code < 0 ? NAN : values[static_cast<size_t>(code)]);
+  }
+  column.understood =
+      c10::str(describe(*found.format), ": ", in_quotes(column.categories[0]), " is ", values[0],
+               " (--text ", printable_name(column.name), " keeps the text)");
+  column.type = ColumnType::kNumeric;
+  column.numbers = std::move(numbers);
+  column.format = found.format;
+  column.codes = {};
+  column.categories = {};
+  column.not_numeric.reset();
 }
 
 }  // namespace cdt::data

@@ -31,10 +31,23 @@ class MissingMarks {
   std::array<bool, 256> starts_{};  ///< first bytes of marks: most cells need no more than this
 };
 
+/// Texts that are numbers as people write them become numbers, and the column says so; where they
+/// could be two, it warns. Columns of other texts stay as they are.
+void understand(Column& column, char decimal = 0, bool comma_likely = false);
+
 class ColumnBuilder {
  public:
-  /// Without a type, the cells decide. `file` and `marks` must outlive the builder.
-  ColumnBuilder(std::string name, std::optional<ColumnType> type, const std::string& file,
+  /// How cells are read where that is open: see CsvOptions.
+  struct Reading {
+    std::optional<ColumnType> type = std::nullopt;  ///< none: the cells decide
+    std::optional<NumberFormat> format =
+        std::nullopt;  ///< of numbers, as it was found when a model was trained
+    char decimal = 0;
+    bool comma_likely = false;
+    std::optional<DateOrder> dates = std::nullopt;
+  };
+  /// `file` and `marks` must outlive the builder.
+  ColumnBuilder(std::string name, Reading reading, const std::string& file,
                 const MissingMarks& marks);
 
   /// @throws InvalidArgument on a cell that is no number in a column of forced numeric type, and on
@@ -62,8 +75,12 @@ class ColumnBuilder {
   void add_text(std::string_view text, int64_t line);
   void become_text(std::string_view text, int64_t line);
   void count_numbers();
+  bool parse_cell(std::string_view text, double& value) const;
+  /// Whole numbers that float64 rounds: texts, if different ones would become the same.
+  void keep_identity();
 
   Column column_;
+  Reading reading_;
   bool forced_;
   const std::string& file_;
   const MissingMarks& marks_;
@@ -71,6 +88,8 @@ class ColumnBuilder {
   std::string spelled_;
   std::string infinite_;  ///< the first infinite number
   int64_t infinite_line_ = 0;
+  int64_t rounded_ = 0;  ///< whole numbers beyond what float64 holds
+  std::string first_rounded_;
   std::unordered_map<std::string_view, int32_t> codes_;  ///< views into names_
   std::deque<std::string> names_;                        ///< by code
   std::vector<Recent> recent_;                           ///< by their places

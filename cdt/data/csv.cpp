@@ -15,6 +15,7 @@
 
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
+#include "cdt/core/inflate.h"
 #include "cdt/core/text.h"
 #include "cdt/data/column_builder.h"
 #include "cdt/data/csv_rows.h"
@@ -65,6 +66,10 @@ class Reader {
                 ", but the file is empty");
     CDT_REQUIRE(!table_.lines.empty(), source_, ": expected rows, but there is only the header");
     table_.source = source_;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const bool dropped = contains(options_.drop, names_[i]);
+      if (!builders_[i] && !dropped) table_.left_out.push_back(names_[i]);
+    }
     for (auto& builder : builders_) {
       if (builder) table_.columns.push_back(builder->finish());
     }
@@ -197,14 +202,22 @@ class Reader {
     for (const std::string& name : names_) {
       const bool wanted = !contains(options_.drop, name) &&
                           (options_.keep.empty() || contains(options_.keep, name));
-      const auto type = options_.types.find(name);
       builders_.push_back(
-          wanted
-              ? std::make_unique<ColumnBuilder>(
-                    name, type == options_.types.end() ? std::nullopt : std::optional(type->second),
-                    source_, marks_)
-              : nullptr);
+          wanted ? std::make_unique<ColumnBuilder>(name, reading_of(name), source_, marks_)
+                 : nullptr);
     }
+  }
+
+  ColumnBuilder::Reading reading_of(const std::string& name) const {
+    ColumnBuilder::Reading reading;
+    const auto type = options_.types.find(name);
+    if (type != options_.types.end()) reading.type = type->second;
+    const auto format = options_.formats.find(name);
+    if (format != options_.formats.end()) reading.format = format->second;
+    reading.decimal = options_.decimal;
+    reading.comma_likely = table_.delimiter != ',';
+    reading.dates = options_.dates;
+    return reading;
   }
 
   /// Where nobody gave a delimiter and it is not the usual one, or a row has none.
@@ -282,23 +295,52 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
   const bool regular = std::filesystem::is_regular_file(file, none);
   if (regular) total = static_cast<int64_t>(std::filesystem::file_size(file, none));
   if (none) total = 0;
+  // Packed files are unpacked as they come.
+  std::string packed;
+  std::optional<Inflater> unpacked;
+  const auto read_some = [&](char* to, size_t room) {
+    const ssize_t count = ::read(fileno(stream.get()), to, room);
+    if (count > 0) done += count;
+    return count;
+  };
+  const auto read_packed = [&]() -> std::string_view {
+    for (;;) {
+      const ssize_t count = read_some(packed.data(), packed.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) refuse();
+      return std::string_view(packed).substr(0, static_cast<size_t>(count));
+    }
+  };
+  bool begun = false;
   for (bool last = false; !last;) {
     if (window.size() - left < kChunk) window.resize(2 * window.size());
     // Not by fread, which waits until the window is full.
-    const ssize_t count = ::read(fileno(stream.get()), window.data() + left, window.size() - left);
+    char* const to = window.data() + left;
+    const size_t room = window.size() - left;
+    ssize_t count = unpacked ? static_cast<ssize_t>(unpacked->read(to, room)) : read_some(to, room);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse();
+    if (!std::exchange(begun, true) && is_gzip({to, static_cast<size_t>(count)})) {
+      packed.assign(to, static_cast<size_t>(count));
+      unpacked.emplace(
+          [&, first = true]() mutable -> std::string_view {
+            if (std::exchange(first, false)) return packed;
+            if (packed.size() < kChunk) packed.resize(kChunk);
+            return read_packed();
+          },
+          Inflater::Packing::kGzip, file);
+      count = static_cast<ssize_t>(unpacked->read(to, room));
+    }
     last = count == 0;
     const std::string_view bytes(window.data(), left + static_cast<size_t>(count));
     left = bytes.size();
-    done += count;
     if (!last && left < awaited && bytes.back() != '\n') continue;
     const size_t used = reader.take(bytes, known, last);
     left -= used;
     known = left;
     awaited = left > kChunk ? std::min<size_t>(2 * left, kLongestCsvRow) : 0;
     std::memmove(window.data(), window.data() + used, left);
-    after(used, total);
+    after(used, unpacked ? 0 : total);
     if (options.progress && total > 0) options.progress(std::min(done, total), total);
   }
 }

@@ -25,6 +25,13 @@ struct CsvOptions {
   std::vector<std::string> missing_marks{"NA", "?", "nan", "NaN", "NAN", "-nan"};
   /// Types that the content shall not decide.
   std::map<std::string, ColumnType> types;
+  /// How their numbers are written, of those that are none without it.
+  std::map<std::string, NumberFormat> formats;
+  /// What stands before decimals where the values of a column leave it open, a point or a comma; 0:
+  /// nobody has said.
+  char decimal = 0;
+  /// The order of dates whose values leave it open.
+  std::optional<DateOrder> dates;
   /// Columns to leave out.
   std::vector<std::string> drop;
   /// If not empty: leave out all others, and do not mind if the file lacks some of these.
@@ -36,12 +43,13 @@ struct CsvOptions {
 /// Longest row that is read, in bytes: beyond it a quote is open, or it is no table.
 inline constexpr size_t kLongestCsvRow = size_t{1} << 26;
 
-/// Reads a CSV file in one pass, so that a pipe will do as well. Beyond the table it takes the
+/// Reads a CSV file, plain or gzipped, in one pass, so that a pipe will do as well. Beyond the table it takes the
 /// memory of a row, or of a quarter of a megabyte.
 ///
-/// A column is numeric if each of its cells is a number or missing. Numbers may have a sign, a
-/// decimal point and an exponent; nothing else ("1,000", "0x10" and "5 m" are text). An empty name
-/// in the header becomes columnN.
+/// A column is numeric if each of its cells is a number or missing: with a sign, a decimal point
+/// and an exponent, or all in one format of people (cdt/data/number_format.h): "$1,000", "18 %", "5
+/// kg". Whole numbers that would be equal once float64 rounds them are text. An empty name in the
+/// header becomes columnN.
 ///
 /// @throws InvalidArgument, naming file and line, if the file cannot be read, is empty or has no
 ///   rows beyond its header; a row has too few or too many fields; a quote is not closed or stands

@@ -113,6 +113,7 @@ std::string values_of(const ColumnDescription& column) {
 /// A remark on what a column will do to training, or nothing.
 std::string remark_on(const Table& table, const Column& column, const ColumnDescription& found) {
   if (found.constant) return "constant";
+  if (!column.understood.empty()) return column.understood;
   if (holds_dates(column)) return "dates";
   if (const auto reason = identifier_reason(table, column)) return "an identifier? " + *reason;
   if (column.type == ColumnType::kText && found.distinct == table.rows() && table.rows() > 1)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "cdt/core/error.h"
 #include "cdt/core/text.h"
@@ -30,16 +31,55 @@ const Column& column_of(const FeatureColumn& feature, const Table& table) {
   return column;
 }
 
+/// The order in which the column's dates are read: that of training where all are dates in it, else
+/// the one that they show themselves.
+DateOrder order_of(const Column& column, const FeatureColumn& feature) {
+  const bool same = std::ranges::all_of(column.categories, [&](const std::string& text) {
+    return parse_date(text, feature.dates).has_value();
+  });
+  return same ? feature.dates : date_order(column).value_or(feature.dates);
+}
+
 /// For each category of the table's column its part of the date; kMissing where it is none.
-std::vector<double> date_parts(const Column& column, DatePart part) {
+std::vector<double> date_parts(const Column& column, const FeatureColumn& feature) {
   std::vector<double> values;
   values.reserve(column.categories.size());
+  const DateOrder order = order_of(column, feature);
   for (const std::string& text : column.categories) {
-    const auto date = parse_date(text);
-    values.push_back(date ? part_of(*date, part) : kMissing);
+    const auto date = parse_date(text, order);
+    values.push_back(date ? part_of(*date, *feature.part) : kMissing);
   }
   return values;
 }
+
+/// Categories by their value: "1" is "1.0", and "true" is "TRUE" and 1. Those that have a value in
+/// common are told apart by their text alone.
+class ByValue {
+ public:
+  explicit ByValue(const FeatureColumn& feature) {
+    for (size_t i = 0; i < feature.categories.size(); ++i) {
+      add(feature.categories[i], static_cast<int32_t>(i));
+    }
+    for (const std::string& other : feature.others) {
+      add(other, static_cast<int32_t>(feature.categories.size()));
+    }
+  }
+  int32_t find(const std::string& text) const {
+    const auto key = value_key(text);
+    const auto found = key ? index_.find(*key) : index_.end();
+    return found == index_.end() ? kUnknownText : found->second;
+  }
+
+ private:
+  void add(const std::string& text, int32_t index) {
+    const auto key = value_key(text);
+    if (!key) return;
+    const auto [it, fresh] = index_.emplace(*key, index);
+    if (!fresh && it->second != index) it->second = kUnknownText;
+  }
+
+  std::unordered_map<std::string, int32_t> index_;
+};
 
 /// For each category of the table's column the index of the same among those of the feature, behind
 /// them for the rare ones, kUnknownText if there is none.
@@ -47,12 +87,13 @@ std::vector<int32_t> match_categories(const Column& column, const FeatureColumn&
   std::vector<int32_t> index;
   index.reserve(column.categories.size());
   if (feature.part) {
-    for (const double value : date_parts(column, *feature.part)) {
+    for (const double value : date_parts(column, feature)) {
       index.push_back(std::isnan(value) ? kUnknownText : static_cast<int32_t>(value) - 1);
     }
     return index;
   }
   const auto& known = feature.categories;
+  std::optional<ByValue> by_value;
   for (const std::string& category : column.categories) {
     const auto it = std::lower_bound(known.begin(), known.end(), category);
     if (it != known.end() && *it == category) {
@@ -60,7 +101,8 @@ std::vector<int32_t> match_categories(const Column& column, const FeatureColumn&
       continue;
     }
     const bool rare = std::binary_search(feature.others.begin(), feature.others.end(), category);
-    index.push_back(rare ? static_cast<int32_t>(known.size()) : kUnknownText);
+    if (!rare && !by_value) by_value.emplace(feature);
+    index.push_back(rare ? static_cast<int32_t>(known.size()) : by_value->find(category));
   }
   return index;
 }
@@ -70,8 +112,7 @@ std::vector<bool> unknown_of(const Column& column, const FeatureColumn& feature)
   std::vector<bool> unknown;
   unknown.reserve(column.categories.size());
   if (feature.is_number()) {
-    for (const double value : date_parts(column, *feature.part))
-      unknown.push_back(std::isnan(value));
+    for (const double value : date_parts(column, feature)) unknown.push_back(std::isnan(value));
   } else {
     for (const int32_t index : match_categories(column, feature))
       unknown.push_back(index == kUnknownText);
@@ -89,7 +130,9 @@ void require_known(const FeatureColumn& feature, const Table& table, const Colum
         table.source, ":", table.lines[static_cast<size_t>(row)], ": expected a ",
         feature.part ? "date" : "known category", " in column ", in_quotes(feature.name),
         ", but came ", in_quotes(column.categories[static_cast<size_t>(code)]),
-        feature.part ? "" : "; known are " + list_names(feature.categories),
+        feature.part ? ""
+                     : "; known are " + list_nearest(feature.categories,
+                                                     column.categories[static_cast<size_t>(code)]),
         "; in training, --unknown missing takes what is new for rare or missing, and --drop ",
         printable_name(feature.name), " leaves the column out"));
   }
@@ -104,7 +147,7 @@ std::vector<double> numbers_of(const FeatureColumn& feature, const Column& colum
     for (const int64_t row : rows) numbers.push_back(column.numbers[static_cast<size_t>(row)]);
     return numbers;
   }
-  const std::vector<double> values = date_parts(column, *feature.part);
+  const std::vector<double> values = date_parts(column, feature);
   for (const int64_t row : rows) {
     const int32_t code = column.codes[static_cast<size_t>(row)];
     numbers.push_back(code < 0 ? kMissing : values[static_cast<size_t>(code)]);
@@ -262,6 +305,10 @@ FittedColumn fit_one(const Table& table, const Column& column, std::optional<Dat
   feature.name = column.name;
   feature.type = column.type;
   feature.part = part;
+  feature.format = column.format;
+  if (part) feature.dates = date_order(column).value_or(DateOrder::kYearFirst);
+  feature.complete =
+      std::ranges::none_of(fit.rows, [&](int64_t row) { return column.is_missing(row); });
   if (feature.is_number()) {
     fit_number(column, fit, options, feature);
   } else {
@@ -312,6 +359,12 @@ std::string silence_of(const Column& column, const FitRows& fit) {
                                             : column.numbers[i] == column.numbers[first];
   });
   return constant ? "the same in all" : "nothing in it comes often enough in the";
+}
+
+const char* words_of(DateOrder order) {
+  return order == DateOrder::kDayMonth   ? " with the day before the month"
+         : order == DateOrder::kMonthDay ? " with the month before the day"
+                                         : "";
 }
 
 void note_levels(const Column& column, const FeatureColumn& feature, Preprocess& preprocess) {
@@ -394,6 +447,36 @@ UnknownTexts unknown_texts_of(const FeatureColumn& feature, const Table& table) 
   return found;
 }
 
+UnknownTexts newly_missing(const FeatureColumn& feature, const Table& table) {
+  UnknownTexts found{feature.name, 0, "", 0, "no category", true};
+  if (!feature.complete) return found;
+  if (feature.is_number()) found.taken_for = fmt::format("{:.6g}", feature.fill);
+  if (feature.part) found.taken_for = "a usual day";
+  const Column& column = column_of(feature, table);
+  for (int64_t row = 0; row < column.rows(); ++row) {
+    if (!column.is_missing(row) || found.rows++ > 0) continue;
+    found.line = table.lines[static_cast<size_t>(row)];
+  }
+  return found;
+}
+
+void mark_unfamiliar(const FeatureColumn& feature, const Table& table,
+                     const std::vector<int64_t>& rows, std::vector<bool>& marked) {
+  const Column& column = column_of(feature, table);
+  const bool text = feature.type == ColumnType::kText;
+  const std::vector<bool> unknown = text ? unknown_of(column, feature) : std::vector<bool>();
+  // What says that a value is missing says so of texts, too, which are taken for that.
+  const bool told = feature.is_number() ? !feature.complete : feature.missing_seen;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<size_t>(rows[i]);
+    if (column.is_missing(rows[i])) {
+      marked[i] = marked[i] || feature.complete;
+    } else if (text && unknown[static_cast<size_t>(column.codes[row])]) {
+      marked[i] = marked[i] || !(told || feature.other_feature);
+    }
+  }
+}
+
 Scale fit_scale(const std::vector<double>& values, const std::vector<double>& weights,
                 Scaling scaling, const std::string& name) {
   if (scaling == Scaling::kNone) return {};
@@ -434,6 +517,9 @@ void fit_column(const Table& table, const Column& column, const FitRows& fit,
       return;
     }
   }
+  if (!column.understood.empty()) {
+    preprocess.notes.push_back(name + ": " + column.understood);
+  }
   std::vector<std::string> parts;
   for (FittedColumn& each : found) {
     if (dates) {
@@ -447,7 +533,8 @@ void fit_column(const Table& table, const Column& column, const FitRows& fit,
   }
   if (dates) {
     preprocess.notes.push_back(
-        fmt::format("{}: dates, taken as {} (--text {} makes them categories)", name,
+        fmt::format("{}: dates{}, taken as {} (--text {} makes them categories)", name,
+                    words_of(date_order(column).value_or(DateOrder::kYearFirst)),
                     fmt::join(parts, ", "), name));
   }
 }

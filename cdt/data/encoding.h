@@ -33,6 +33,13 @@ torch::Tensor transform_pictures(const PictureFeatures& features, const Table& t
 /// Texts of the column that it does not know.
 UnknownTexts unknown_texts_of(const FeatureColumn& feature, const Table& table);
 
+/// Missing values of a column that had one in each row fitted on.
+UnknownTexts newly_missing(const FeatureColumn& feature, const Table& table);
+
+/// Marks the rows of which no feature of the column says what stands there.
+void mark_unfamiliar(const FeatureColumn& feature, const Table& table,
+                     const std::vector<int64_t>& rows, std::vector<bool>& marked);
+
 /// Adds a column of the table to a preprocessing: one feature column, several of a date, or none if
 /// it is left out; and says in its notes what was chosen.
 void fit_column(const Table& table, const Column& column, const FitRows& fit,

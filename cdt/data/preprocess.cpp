@@ -125,6 +125,11 @@ TargetColumn fit_target(const Table& table, const std::string& name, const FitRo
   CDT_REQUIRE(!constant || options.constant_target || options.target_scaling == Scaling::kNone,
               table.source, ": expected the target ", in_quotes(name), " to vary, but it is ",
               values.front(), " in all ", values.size(), " rows fitted on");
+  const Column& column = table.at(name);
+  target.format = column.format;
+  if (!column.understood.empty()) {
+    preprocess.notes.push_back(printable_name(name) + ": " + column.understood);
+  }
   target.log = choose_log(table, name, values, fit, options, preprocess);
   if (target.log) {
     for (double& value : values) value = std::log(value);
@@ -180,10 +185,12 @@ CsvOptions Preprocess::csv_options() const {
   options.missing_marks = csv.missing_marks;
   for (const FeatureColumn& feature : features) {
     options.types[feature.name] = feature.type;
+    if (feature.format) options.formats[feature.name] = *feature.format;
     if (!contains(options.keep, feature.name)) options.keep.push_back(feature.name);
   }
   for (const TargetColumn& target : targets) {
     options.types[target.name] = target.type;
+    if (target.format) options.formats[target.name] = *target.format;
     options.keep.push_back(target.name);
   }
   return options;
@@ -218,6 +225,43 @@ std::vector<UnknownTexts> Preprocess::unknown_texts(const Table& table) const {
     if (found.rows > 0) unknown.push_back(std::move(found));
   }
   return unknown;
+}
+
+std::vector<UnknownTexts> Preprocess::unknown_values(const Table& table) const {
+  std::vector<UnknownTexts> unknown = unknown_texts(table);
+  std::string last;
+  for (const FeatureColumn& feature : features) {
+    if (std::exchange(last, feature.name) == feature.name) continue;
+    UnknownTexts found = newly_missing(feature, table);
+    if (found.rows > 0) unknown.push_back(std::move(found));
+  }
+  return unknown;
+}
+
+std::vector<bool> Preprocess::unfamiliar(const Table& table,
+                                         const std::vector<int64_t>& rows) const {
+  std::vector<bool> found(rows.size());
+  for (const FeatureColumn& feature : features) mark_unfamiliar(feature, table, rows, found);
+  return found;
+}
+
+std::string to_text(const UnknownTexts& unknown) {
+  const std::string rows = fmt::format("{} {}", unknown.rows, unknown.rows == 1 ? "row" : "rows");
+  if (unknown.missing) {
+    return fmt::format("{} without a value in column {}, which had one in each row of training; {}",
+                       rows, in_quotes(unknown.column),
+                       unknown.taken_for == "no category" ? "taken for no category"
+                                                          : unknown.taken_for + " stands for it");
+  }
+  return fmt::format("{} of column {} with what training did not know, {} first; taken for {}",
+                     rows, in_quotes(unknown.column), in_quotes(unknown.first), unknown.taken_for);
+}
+
+void refuse_unknown(const std::vector<UnknownTexts>& unknown, const std::string& source) {
+  if (unknown.empty()) return;
+  throw InvalidArgument(c10::str(source, ":", unknown[0].line, ": ", to_text(unknown[0]),
+                                 unknown.size() > 1 ? "; further columns have such rows" : "",
+                                 " (refused, as --unknown refuse says)"));
 }
 
 torch::Tensor Preprocess::targets_in_units(const Table& table,

@@ -95,7 +95,12 @@ struct FeatureColumn {
   std::vector<std::string> others;         ///< category: rare ones, sorted
   bool other_feature = false;              ///< category: whether those have a feature
   bool missing_seen = false;               ///< category: whether some were missing
-  std::vector<Scale> scales;               ///< one per feature
+  /// Whether a value stood in each row fitted on: then a missing one is what nothing was learned
+  /// of.
+  bool complete = false;
+  std::optional<NumberFormat> format;       ///< of texts that were read as numbers
+  DateOrder dates = DateOrder::kYearFirst;  ///< of the column's dates
+  std::vector<Scale> scales;                ///< one per feature
 
   /// Whether it is a number, in the file or as a part of a date; otherwise it is a category.
   bool is_number() const;
@@ -118,15 +123,19 @@ struct TargetColumn {
   /// A class whose outputs are fitted to 1 and 0 by squares, and so are probabilities as they come;
   /// otherwise they are logits.
   bool squares = false;
+  std::optional<NumberFormat> format;  ///< of texts that were read as numbers
 };
 
-/// Texts of new data that a column does not know: no category of it, or no date.
+/// What stands in a column of new data, and nothing was learned of: texts that are no category of
+/// it, or no dates; or nothing, where each row had a value.
 struct UnknownTexts {
   std::string column;
   int64_t rows = 0;
   std::string first;      ///< of them, in the order of the file
   int64_t line = 0;       ///< where that stands
-  std::string taken_for;  ///< what stands for them: "rare", as categories of few rows, or "missing"
+  std::string taken_for;  ///< what stands for them: "rare", as categories of few rows, or
+                          ///< "missing"; of missing ones the number that does, or "no category"
+  bool missing = false;   ///< values that are missing, and no texts
 };
 
 /// A fitted preprocessing. Everything it does follows from its members, which are also what
@@ -171,6 +180,11 @@ struct Preprocess {
 
   /// What `transform` takes for missing because it does not know it, by column.
   std::vector<UnknownTexts> unknown_texts(const Table& table) const;
+  /// Those, and columns in which values are missing that never were.
+  std::vector<UnknownTexts> unknown_values(const Table& table) const;
+  /// Of each row whether no feature of one of its columns says what stands there: a missing value
+  /// in a column that had one in each row, an unknown text that is not taken for a rare one.
+  std::vector<bool> unfamiliar(const Table& table, const std::vector<int64_t>& rows) const;
 
   /// Scaled targets [rows.size(), t], float64; of a class 1 in its column, else 0 [rows.size(), C].
   /// @throws InvalidArgument if a target is missing, as a column or in a row (the message names the
@@ -187,6 +201,11 @@ struct Preprocess {
   /// @throws InvalidArgument if the shape does not fit.
   torch::Tensor to_original(const torch::Tensor& targets) const;
 };
+
+/// One of unknown_values in words, without the file.
+std::string to_text(const UnknownTexts& unknown);
+/// @throws InvalidArgument, naming column, line and value, if there are any: `--unknown refuse`.
+void refuse_unknown(const std::vector<UnknownTexts>& unknown, const std::string& source);
 
 /// Fits on `rows` of the table (their order does not matter). Weights, if there are, one a row, are
 /// those of means, deviations, medians and quantiles; a row of weight 0 is as no row.

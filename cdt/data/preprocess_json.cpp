@@ -110,6 +110,32 @@ void parse_category_column(const JsonValue& json, FeatureColumn& feature) {
   }
 }
 
+Json format_json(const NumberFormat& format) {
+  return {{"decimal", std::string(1, format.decimal)},
+          {"group", format.group == 0 ? std::string() : std::string(1, format.group)},
+          {"prefix", format.prefix},
+          {"suffix", format.suffix}};
+}
+
+std::optional<NumberFormat> parse_format(const JsonValue& json) {
+  if (!json.exists()) return std::nullopt;
+  NumberFormat format;
+  const std::string decimal = json["decimal"].text(), group = json["group"].text();
+  if (decimal != "." && decimal != ",") json["decimal"].refuse("a point or a comma");
+  format.decimal = decimal[0];
+  if (!group.empty()) {
+    if (group.size() != 1 || std::string_view(",.' ").find(group[0]) == std::string_view::npos ||
+        group == decimal) {
+      json["group"].refuse(
+          "a comma, a point, an apostrophe or a blank, other than the decimal one");
+    }
+    format.group = group[0];
+  }
+  format.prefix = json["prefix"].text();
+  format.suffix = json["suffix"].text();
+  return format;
+}
+
 FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
   FeatureColumn feature;
   feature.name = json["name"].text();
@@ -123,6 +149,10 @@ FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
   } else {
     parse_category_column(json, feature);
   }
+  feature.complete = json["complete"].flag_or(false);
+  feature.format = parse_format(json["reads"]);
+  if (feature.format && feature.type != ColumnType::kNumeric) json["reads"].refuse("none of text");
+  if (json["dates"].exists()) feature.dates = json["dates"].name(parse_date_order);
   const size_t width = width_of(feature, encoding);
   for (const JsonValue& scale : json["features"].list()) {
     feature.scales.push_back(parse_scale(scale, true));
@@ -137,6 +167,9 @@ FeatureColumn parse_feature(const JsonValue& json, Encoding encoding) {
 Json feature_json(const FeatureColumn& feature) {
   Json entry{{"name", feature.name}, {"type", to_string(feature.type)}};
   if (feature.part) entry["part"] = to_string(*feature.part);
+  if (feature.dates != DateOrder::kYearFirst) entry["dates"] = to_string(feature.dates);
+  if (feature.format) entry["reads"] = format_json(*feature.format);
+  if (feature.complete) entry["complete"] = true;
   if (feature.is_number()) {
     entry["missing_as"] = feature.fill;
     if (feature.missing_indicator) entry["missing_indicator"] = true;
@@ -185,6 +218,7 @@ TargetColumn parse_target(const JsonValue& json) {
   target.name = json["name"].text();
   if (!json["classes"].exists()) {
     target.scale = parse_scale(json, false);
+    target.format = parse_format(json["reads"]);
     if (json["transform"].exists()) {
       const auto transform = json["transform"].name(parse_target_transform);
       if (transform == TargetTransform::kAuto) json["transform"].refuse("none or log");
@@ -213,6 +247,7 @@ std::string to_json(const Preprocess& preprocess) {
     Json entry{{"name", target.name}};
     if (target.classes.empty()) {
       entry.update(scale_json(target.scale));
+      if (target.format) entry["reads"] = format_json(*target.format);
       if (target.log) entry["transform"] = to_string(TargetTransform::kLog);
     } else {
       entry["type"] = to_string(target.type);

@@ -58,9 +58,11 @@ Table take_rows(const Table& table, const std::vector<int64_t>& rows) {
   some.inputs = table.inputs;
   some.pictures = table.pictures;
   some.lines = taken(table.lines);
+  some.left_out = table.left_out;
   for (const Column& column : table.columns) {
     some.columns.push_back({column.name, column.type, taken(column.numbers), taken(column.codes),
-                            column.categories, column.not_numeric});
+                            column.categories, column.not_numeric, column.format, column.dates,
+                            column.understood, column.warning});
   }
   return some;
 }

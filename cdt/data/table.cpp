@@ -1,6 +1,8 @@
 #include "cdt/data/table.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "cdt/core/error.h"
 #include "cdt/core/text.h"
@@ -14,6 +16,30 @@ bool has_number_with_comma(std::string_view text) {
   const size_t comma = text.find(',');
   return comma != std::string_view::npos && comma > 0 && comma + 1 < text.size() &&
          text.find_first_not_of("0123456789,.") == std::string_view::npos;
+}
+
+std::string lower(std::string_view text) {
+  std::string found(text);
+  for (char& c : found) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  return found;
+}
+
+/// Letters to add, drop or exchange, up to a length beyond which nobody mistypes.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  constexpr size_t kLongest = 64;
+  a = a.substr(0, kLongest);
+  b = b.substr(0, kLongest);
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t corner = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t exchanged = corner + (a[i] == b[j] ? 0 : 1);
+      corner = row[j + 1];
+      row[j + 1] = std::min({exchanged, corner + 1, row[j] + 1});
+    }
+  }
+  return row[b.size()];
 }
 
 }  // namespace
@@ -35,6 +61,7 @@ const Column& Table::at(std::string_view name) const {
   std::vector<std::string> names;
   names.reserve(columns.size());
   for (const Column& other : columns) names.push_back(other.name);
+  names.insert(names.end(), left_out.begin(), left_out.end());
   refuse_column(source, name, names, delimiter);
 }
 
@@ -52,7 +79,7 @@ void refuse_column(const std::string& source, std::string_view name,
     hint = "; in a list, a name that has a comma stands in double quotes";
   }
   throw InvalidArgument(c10::str(source, ": expected a column ", in_quotes(name),
-                                 ", but the columns are ", list_names(names), hint));
+                                 ", but the columns are ", list_nearest(names, name), hint));
 }
 
 void require_numeric(const Table& table, const Column& column, std::string_view role,
@@ -73,6 +100,11 @@ void require_numeric(const Table& table, const Column& column, std::string_view 
 std::vector<std::string> warnings_of(const Table& table) {
   std::vector<std::string> warnings;
   for (const Column& column : table.columns) {
+    if (!column.warning.empty()) {
+      warnings.push_back(
+          c10::str(table.source, ": column ", in_quotes(column.name), ": ", column.warning));
+      continue;
+    }
     const auto& why = column.not_numeric;
     if (!why) continue;
     const bool comma = has_number_with_comma(why->text);
@@ -100,6 +132,19 @@ std::string in_quotes(std::string_view text) {
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string list_nearest(std::vector<std::string> names, std::string_view name) {
+  const std::string wanted = lower(name);
+  std::vector<std::pair<size_t, std::string>> by_distance;
+  for (std::string& each : names) {
+    const size_t distance = 2 * edit_distance(lower(each), wanted) + (each == name ? 0 : 1);
+    by_distance.emplace_back(distance, std::move(each));
+  }
+  std::ranges::stable_sort(by_distance, {}, [](const auto& each) { return each.first; });
+  names.clear();
+  for (auto& [distance, each] : by_distance) names.push_back(std::move(each));
+  return list_names(names);
 }
 
 std::string list_names(const std::vector<std::string>& names) {

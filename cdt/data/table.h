@@ -1,6 +1,7 @@
 /// A table with typed, named columns: what a CSV file becomes, or arrays.
 #pragma once
 
+#include <cdt/data/number_format.h>
 #include <cdt/data/numbers.h>
 
 #include <atomic>
@@ -14,6 +15,9 @@
 namespace cdt::data {
 
 enum class ColumnType { kNumeric, kText };
+
+/// Which number of 1/2/2020 is the month. Years in front leave nothing open.
+enum class DateOrder { kYearFirst, kDayMonth, kMonthDay };
 
 /// Why a column is text, if its cells decided that.
 struct NotNumeric {
@@ -31,6 +35,11 @@ struct Column {
   std::vector<int32_t> codes;  ///< [rows]; index into `categories`, −1 is a missing value
   std::vector<std::string> categories;  ///< the distinct values, sorted by their bytes
   std::optional<NotNumeric> not_numeric;
+  /// Of texts that are numbers, and were read so.
+  std::optional<NumberFormat> format;
+  std::optional<DateOrder> dates;  ///< of dates whose values leave it open; nobody has said: none
+  std::string understood;          ///< how the cells were read, in words; empty: as they stand
+  std::string warning;             ///< what is lost or in doubt; empty: nothing
 
   int64_t rows() const {
     return static_cast<int64_t>(type == ColumnType::kNumeric ? numbers.size() : codes.size());
@@ -61,8 +70,9 @@ struct Table {
   std::string checksum;  ///< of all its bytes (cdt/core/checksum.h)
   char delimiter = ',';  ///< between its fields
   std::vector<Column> columns;
-  std::vector<int64_t> lines;  ///< [rows] where each row begins in the source, from 1
-  int64_t inputs = 0;          ///< columns of an array of inputs, with those left out; else 0
+  std::vector<int64_t> lines;         ///< [rows] where each row begins in the source, from 1
+  std::vector<std::string> left_out;  ///< names of columns that were not read, for messages
+  int64_t inputs = 0;  ///< columns of an array of inputs, with those left out; else 0
   /// Of the rows, if pictures are what is to be learned from; columns then say what each is.
   std::shared_ptr<const Pictures> pictures;
   /// Behind the column that was found last: mostly they are asked for one after the other.
@@ -98,5 +108,8 @@ std::string in_quotes(std::string_view text);
 bool contains(const std::vector<std::string>& names, const std::string& name);
 /// Names in quotes with commas between them, at most eight.
 std::string list_names(const std::vector<std::string>& names);
+/// The same, the names that are most like `name` first: but for upper and lower case, then by the
+/// letters that differ.
+std::string list_nearest(std::vector<std::string> names, std::string_view name);
 
 }  // namespace cdt::data

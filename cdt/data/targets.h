@@ -5,6 +5,9 @@
 
 namespace cdt::data {
 
+/// Whether the column holds numbers, and two different ones alone: classes, as 0 and 1 are.
+bool has_two_values(const Column& column);
+
 /// The target's values in `rows`.
 /// @throws InvalidArgument if the column is text, or a value is missing (the message names lines).
 std::vector<double> target_values(const Table& table, const std::string& name,

@@ -270,8 +270,9 @@ Predictions predict(const TrainedModel& trained, const data::Table& table, doubl
   const data::TableSamples samples(table, preprocess, data::TableSamples::Labels::kNone);
   found.values = study::predict_targets(trained.predictor, preprocess, samples, table.source);
   if (coverage > 0 && trained.intervals) {
-    found.bounds = study::bounds_of(*trained.intervals, trained.predictor, preprocess,
-                                    samples.all().x, coverage);
+    found.bounds =
+        study::bounds_of(*trained.intervals, trained.predictor, preprocess, samples.all().x,
+                         coverage, preprocess.unfamiliar(table, samples.rows()));
   }
   if (preprocess.has_classes()) found.classes = study::class_names(preprocess, found.values);
   bool known = true;

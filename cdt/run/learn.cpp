@@ -33,6 +33,14 @@ data::Table in_order(const data::Table& table, Options& options, std::vector<std
 
 }  // namespace
 
+std::string decide_loss(Options& options, const data::Table& table) {
+  if (is_decided(options, "loss") || table.pictures) return "";
+  const bool predicts = options.data.goal == study::Goal::kPredict;
+  const bool classes = predicts && study::is_class(table, options.data.targets);
+  if (classes) options.training.loss = dynamics::Loss::kCrossEntropy;
+  return study::note_on_target(table, options.data.targets, classes);
+}
+
 std::string decide_form(Options& options, const study::Problem& problem) {
   train::TrainOptions& training = options.training;
   if (training.method != train::Method::kPath || training.form != train::Form::kAuto ||
@@ -76,6 +84,9 @@ LearnedTable learn(const data::Table& table, const Options& given, const study::
   require_read(options);
   LearnedTable found;
   const data::Table ordered = in_order(table, options, found.notes);
+  if (const std::string note = decide_loss(options, ordered); !note.empty()) {
+    found.notes.push_back(note);
+  }
   options.data.classes = options.training.loss == dynamics::Loss::kCrossEntropy;
   const study::Problem problem = study::make_problem(ordered, options.data, options.network,
                                                      options.training.seed, options.device);

@@ -8,6 +8,11 @@
 
 namespace cdt::run {
 
+/// Under the goal predict the values of the target decide what it is where nobody has chosen a
+/// loss: text, and numbers of two values, are classes.
+/// @return what is to be said of that; "" if nothing is.
+std::string decide_loss(Options& options, const data::Table& table);
+
 /// Options that leave the form open get batches where the rows of a table are too many for one
 /// kernel and numbers are learned by one process on a CPU: on nine tables of 7000 to 43 000 rows
 /// they took a quarter to a half of a sketch's time and erred no more (docs/scale.md).
@@ -25,7 +30,8 @@ struct LearnedTable {
   train::TrainResult result;
 };
 
-/// The options say what to learn; their goal must be predict, and their file is not looked at. The
+/// The options say what to learn (without a loss in `given` the target's values, see decide_loss);
+/// their goal must be predict, and their file is not looked at. The
 /// same rows in another order of the table give the same model, bit by bit.
 /// @throws InvalidArgument if an option or the table is wrong.
 /// @throws NumericalError if a kernel cannot be computed.

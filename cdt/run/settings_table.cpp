@@ -225,6 +225,28 @@ auto number_of(const std::string& name) {
   return [name](const std::string& text) { return parse_number<T>(text, name); };
 }
 
+/// Answers to what the values of a column leave open.
+Setting decimal() {
+  return {"decimal",
+          [](const Options& o) -> std::optional<Values> {
+            if (o.data.csv.decimal == 0) return std::nullopt;
+            return Values{o.data.csv.decimal == ',' ? "comma" : "point"};
+          },
+          [](Options& o, const Values& values) {
+            o.data.csv.decimal = data::parse_decimal(single(values, "decimal"));
+          }};
+}
+Setting date_order() {
+  return {"dates",
+          [](const Options& o) -> std::optional<Values> {
+            if (!o.data.csv.dates) return std::nullopt;
+            return Values{to_string(*o.data.csv.dates)};
+          },
+          [](Options& o, const Values& values) {
+            o.data.csv.dates = data::parse_date_order(single(values, "dates"));
+          }};
+}
+
 Setting schedule() {
   return {"schedule", [](const Options& o) { return Values{to_string(o.training.schedule.kind)}; },
           [](Options& o, const Values& values) {
@@ -347,6 +369,8 @@ std::vector<Setting> make_settings() {
       of_tables(missing_marks()),
       of_tables(toggle("no-header", FIELD(data.csv.header), /*on=*/false)),
       of_tables(delimiter()),
+      of_tables(decimal()),
+      of_tables(date_order()),
       of_tables(texts("target", FIELD(data.targets))),
       named("goal", FIELD(data.goal), study::parse_goal),
       of_tables(by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target,

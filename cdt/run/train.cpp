@@ -161,9 +161,9 @@ class Session {
     study::DataOptions data = options_.data;
     data.pictures.progress = hooks_.on_pictures;
     data::Table table = study::read_table(data);
-    if (predicts() && !is_decided(options_, "loss") && study::is_class(table, data.targets)) {
-      options_.training.loss = run_.training.loss = dynamics::Loss::kCrossEntropy;
-    }
+    const std::string note = decide_loss(options_, table);
+    run_.training.loss = options_.training.loss;
+    if (!note.empty()) call(hooks_.on_note, note);
     data.classes = run_.training.loss == dynamics::Loss::kCrossEntropy;
     run_.problem =
         study::make_problem(table, data, options_.network, run_.training.seed, options_.device);

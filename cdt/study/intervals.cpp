@@ -25,6 +25,55 @@ Tensor deviation_of(const Intervals& intervals, const Predictor& predictor, cons
                    intervals.median, intervals.share);
 }
 
+Tensor marked(const std::vector<bool>& rows) {
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i]) found.push_back(static_cast<int64_t>(i));
+  }
+  return torch::tensor(found, torch::kInt64);
+}
+
+/// What predictions are held to, [t] each.
+std::pair<Tensor, Tensor> limits_of(const Predictor& predictor, int64_t targets) {
+  std::vector<double> low, high;
+  for (int64_t t = 0; t < targets; ++t) {
+    const auto i = static_cast<size_t>(t);
+    const TargetCalibration held =
+        i < predictor.targets.size() ? predictor.targets[i] : TargetCalibration();
+    low.push_back(held.low);
+    high.push_back(held.high);
+  }
+  return {torch::tensor(low, torch::kFloat64), torch::tensor(high, torch::kFloat64)};
+}
+
+/// Quantiles of the targets that hold this share of new ones, [t] each; infinite where so few rows
+/// cannot say.
+std::pair<Tensor, Tensor> target_range(const Intervals& intervals, const Predictor& predictor,
+                                       double coverage) {
+  const int64_t t = intervals.residuals.size(1);
+  if (!intervals.targets.defined()) return limits_of(predictor, t);
+  const int64_t h = intervals.targets.size(0);
+  const auto outside =
+      static_cast<int64_t>(std::floor(static_cast<double>(h + 1) * (1 - coverage) / 2));
+  if (outside < 1) {
+    const Tensor infinite =
+        torch::full({t}, std::numeric_limits<double>::infinity(), torch::kFloat64);
+    return {-infinite, infinite};
+  }
+  return {intervals.targets[outside - 1], intervals.targets[h - outside]};
+}
+
+/// Root mean square [r′, t] of what targets lie from these outputs.
+Tensor spread_around(const Intervals& intervals, const Predictor& predictor,
+                     const Tensor& outputs) {
+  if (intervals.targets.defined()) {
+    const Tensor mean = intervals.targets.mean(0);
+    return ((outputs - mean).square() + (intervals.targets - mean).square().mean(0)).sqrt();
+  }
+  const auto [low, high] = limits_of(predictor, outputs.size(1));
+  return torch::maximum((outputs - low).abs(), (high - outputs).abs());
+}
+
 }  // namespace
 
 Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
@@ -101,17 +150,35 @@ Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
 }
 
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
-                 const data::Preprocess& preprocess, const Tensor& x_new, double coverage) {
-  return bounds_around(intervals, predictor, preprocess,
-                       bounded(predictor, mean_outputs(predictor, x_new)),
-                       deviation_of(intervals, predictor, x_new), coverage);
+                 const data::Preprocess& preprocess, const Tensor& x_new, double coverage,
+                 const std::vector<bool>& unfamiliar) {
+  Bounds found = bounds_around(intervals, predictor, preprocess,
+                               bounded(predictor, mean_outputs(predictor, x_new)),
+                               deviation_of(intervals, predictor, x_new), coverage);
+  const Tensor rows = marked(unfamiliar);
+  if (rows.numel() == 0) return found;
+  const auto [low, high] = target_range(intervals, predictor, coverage);
+  const auto widen = [&](Tensor& bound, const Tensor& range, auto choose) {
+    const Tensor units = preprocess.to_original(range.unsqueeze(0)).expand({rows.numel(), -1});
+    bound.index_copy_(0, rows, choose(bound.index_select(0, rows), units));
+  };
+  widen(found.low, low, [](const Tensor& a, const Tensor& b) { return torch::minimum(a, b); });
+  widen(found.high, high, [](const Tensor& a, const Tensor& b) { return torch::maximum(a, b); });
+  return found;
 }
 
 Tensor deviations_of(const Intervals& intervals, const Predictor& predictor,
-                     const data::Preprocess& preprocess, const Tensor& x_new) {
+                     const data::Preprocess& preprocess, const Tensor& x_new,
+                     const std::vector<bool>& unfamiliar) {
   Tensor sigma = deviation_of(intervals, predictor, x_new) *
                  intervals.residuals.square().mean(0, /*keepdim=*/true).sqrt();
-  const Tensor units = in_units(predictor, preprocess, mean_outputs(predictor, x_new));
+  const Tensor outputs = mean_outputs(predictor, x_new);
+  if (const Tensor rows = marked(unfamiliar); rows.numel() > 0) {
+    const Tensor far =
+        spread_around(intervals, predictor, bounded(predictor, outputs).index_select(0, rows));
+    sigma = sigma.index_copy(0, rows, torch::maximum(sigma.index_select(0, rows), far));
+  }
+  const Tensor units = in_units(predictor, preprocess, outputs);
   for (size_t t = 0; t < preprocess.targets.size(); ++t) {
     const data::TargetColumn& target = preprocess.targets[t];
     Tensor column = sigma.select(1, static_cast<int64_t>(t));

@@ -29,6 +29,9 @@ struct Intervals {
   double median = 1;        ///< of v over held-out rows
   double share = 0;         ///< a, of v
   torch::Tensor residuals;  ///< [h, t] |residual|/s of held-out rows, scaled units, ascending
+  /// [g, t] of training rows, scaled units, ascending; undefined in files of before: the bounds
+  /// that predictions are held to stand for them.
+  torch::Tensor targets;
 };
 
 /// s of rows with these v.
@@ -54,14 +57,21 @@ struct Bounds {
 Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
                      const data::Preprocess& preprocess, const torch::Tensor& outputs,
                      const torch::Tensor& s, double coverage);
-/// Around the predictions of rows x′ [r′, F].
+/// Around the predictions of rows x′ [r′, F]. Of rows that are `unfamiliar`
+/// (Preprocess::unfamiliar) nobody knows how far off a prediction is: their bounds also hold this
+/// share of the training rows' targets, from the (1 − coverage)/2 quantile to that of 1 − (1 −
+/// coverage)/2. So they cover what they promise wherever targets of such rows are like the others,
+/// whatever is predicted.
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
-                 const data::Preprocess& preprocess, const torch::Tensor& x_new, double coverage);
+                 const data::Preprocess& preprocess, const torch::Tensor& x_new, double coverage,
+                 const std::vector<bool>& unfamiliar = {});
 
 /// Standard deviations [r′, t] of new rows x′ [r′, F] around their predictions, in units of the
 /// file: s times the root mean square of |residual|/s; of a logarithm, that of the log-normal
-/// distribution whose mean is the prediction.
+/// distribution whose mean is the prediction. Of unfamiliar rows at least the root mean square of
+/// what training rows' targets lie from the prediction.
 torch::Tensor deviations_of(const Intervals& intervals, const Predictor& predictor,
-                            const data::Preprocess& preprocess, const torch::Tensor& x_new);
+                            const data::Preprocess& preprocess, const torch::Tensor& x_new,
+                            const std::vector<bool>& unfamiliar = {});
 
 }  // namespace cdt::study

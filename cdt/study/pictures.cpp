@@ -278,7 +278,16 @@ bool begins_with(const fs::path& path, std::initializer_list<std::string_view> s
 constexpr std::string_view kIdx("\0\0\x08", 3), kGzip("\x1f\x8b"), kJpeg("\xff\xd8\xff"),
     kPng("\x89PNG");
 
-bool is_idx(const fs::path& path) { return begins_with(path, {kIdx, kGzip}); }
+/// Also of packed ones: other files are packed, too.
+bool is_idx(const fs::path& path) {
+  if (!begins_with(path, {kGzip})) return begins_with(path, {kIdx});
+  try {
+    const image::IdxReader reader(path);
+    return true;
+  } catch (const InvalidArgument&) {
+    return false;
+  }
+}
 
 void require_side(int64_t side) {
   CDT_REQUIRE(side >= 1 && side <= 4096, "size: expected a side of 1 to 4096 pixels, but came ",
@@ -289,7 +298,7 @@ void require_side(int64_t side) {
 
 bool holds_pictures(const fs::path& path) {
   std::error_code none;
-  return fs::is_directory(path, none) || begins_with(path, {kIdx, kGzip, kJpeg, kPng});
+  return fs::is_directory(path, none) || is_idx(path) || begins_with(path, {kJpeg, kPng});
 }
 
 data::Table read_pictures(const fs::path& path, const PictureOptions& options) {

@@ -184,6 +184,7 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
     intervals.tau = learned.decay;
   }
   intervals.residuals = sorted_by_row(residuals, different);
+  intervals.targets = sorted_by_row(all.y.to(torch::kCPU, torch::kFloat64), problem.different);
   return intervals;
 }
 

@@ -5,6 +5,7 @@
 #include <cdt/data/conflicts.h>
 #include <cdt/data/identifiers.h>
 #include <cdt/data/samples.h>
+#include <cdt/data/targets.h>
 #include <cdt/study/drawn_rows.h>
 #include <cdt/study/pictures.h>
 #include <cdt/study/problem.h>
@@ -12,7 +13,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
 
 namespace cdt::study {
 namespace {
@@ -30,6 +33,8 @@ std::string picture_names(const data::Table& table, const std::vector<int64_t>& 
   return data::list_names(names);
 }
 
+/// Two numbers of fewer rows may be chance.
+constexpr int64_t kFewestRowsOfClasses = 8;
 /// Rows that are encoded at a time.
 constexpr int64_t kBlock = int64_t{1} << 16;
 
@@ -250,9 +255,41 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
 bool is_class(const data::Table& table, const std::vector<std::string>& targets) {
   if (targets.size() != 1) return false;
   const data::Column* column = table.find(targets[0]);
-  if (column == nullptr || column->type != data::ColumnType::kText) return false;
+  if (column == nullptr) return false;
+  if (column->type == data::ColumnType::kNumeric) {
+    return table.rows() >= kFewestRowsOfClasses && data::has_two_values(*column);
+  }
   // Numbers with a slip among them are no classes.
   return !column->not_numeric || column->not_numeric->numbers <= column->not_numeric->others;
+}
+
+std::string note_on_target(const data::Table& table, const std::vector<std::string>& targets,
+                           bool classes) {
+  constexpr size_t kFew = 10;
+  const data::Column* column = targets.size() == 1 ? table.find(targets[0]) : nullptr;
+  if (column == nullptr || column->type != data::ColumnType::kNumeric) return "";
+  std::set<double> values;
+  bool whole = true;
+  for (const double value : column->numbers) {
+    if (std::isnan(value)) continue;
+    whole = whole && value == std::floor(value);
+    values.insert(value);
+    if (values.size() > kFew) return "";
+  }
+  const std::string name = printable_name(targets[0]);
+  if (values.size() == 2) {
+    return fmt::format("{} has two values, {} and {}: learned as {}", name, *values.begin(),
+                       *values.rbegin(),
+                       classes ? "classes (--loss mse learns the number)"
+                               : "a number (--loss cross-entropy learns classes)");
+  }
+  const bool few =
+      whole && values.size() > 2 && table.rows() >= static_cast<int64_t>(kFew * values.size());
+  if (classes || !few) return "";
+  return fmt::format(
+      "{} has {} different whole numbers: learned as a number (--loss cross-entropy learns "
+      "classes)",
+      name, values.size());
 }
 
 std::vector<std::string> classes_without_rows(const Problem& problem) {

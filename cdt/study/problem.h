@@ -53,9 +53,14 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
                      const DataOptions& data, const NetworkOptions& network, uint64_t seed,
                      torch::Device device);
 
-/// Whether what to learn is one column of text that is not mostly numbers: classes, unless somebody
-/// says otherwise.
+/// Whether what to learn is one column of text that is not mostly numbers, or of numbers of which
+/// two differ alone: classes, unless somebody says otherwise.
 bool is_class(const data::Table& table, const std::vector<std::string>& targets);
+
+/// What there is to say of numbers that could be classes, two or few whole ones, once it is decided
+/// what they are. Empty: nothing.
+std::string note_on_target(const data::Table& table, const std::vector<std::string>& targets,
+                           bool classes);
 
 /// A warning for each class that no training row has.
 std::vector<std::string> classes_without_rows(const Problem& problem);

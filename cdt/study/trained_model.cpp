@@ -78,6 +78,7 @@ SafeTensors to_safetensors(const Intervals& intervals) {
                       {"median", fmt::format("{}", intervals.median)},
                       {"share", fmt::format("{}", intervals.share)}};
   content.tensors["residuals"] = intervals.residuals;
+  if (intervals.targets.defined()) content.tensors["targets"] = intervals.targets;
   if (intervals.x.defined()) content.tensors["x"] = intervals.x;
   return content;
 }
@@ -97,6 +98,13 @@ Intervals parse_intervals(const SafeTensors& content, int64_t features, int64_t 
                   found.residuals.size(1) == targets,
               where, ": expected residuals of ", targets, " targets, float64");
   require_finite(found.residuals, where + ", residuals");
+  found.targets = tensor("targets");
+  if (found.targets.defined()) {
+    CDT_REQUIRE(found.targets.scalar_type() == torch::kFloat64 && found.targets.dim() == 2 &&
+                    found.targets.size(0) > 0 && found.targets.size(1) == targets,
+                where, ": expected targets [rows, ", targets, "], float64");
+    require_finite(found.targets, where + ", targets");
+  }
   found.x = tensor("x");
   if (!found.x.defined()) return found;
   CDT_REQUIRE(found.x.is_floating_point() && found.x.dim() == 2 && found.x.size(0) > 0 &&

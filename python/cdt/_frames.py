@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from typing import Any, Iterable, List, Mapping, Optional, Sequence
+import warnings
+from functools import partial
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
 from . import _core
+
+
+# Whole numbers up to here are all different as float64.
+_HELD = 2**53
+# Texts of a column to numbers, NaN where one is none.
+Parse = Callable[[List[str]], List[float]]
 
 
 def is_frame(X: Any) -> bool:
@@ -43,6 +51,13 @@ def column_of(X: Any, i: int) -> Any:
     return X.iloc[:, i] if is_frame(X) else X[:, i]
 
 
+def place_of(name: str, names: Sequence[str], source: str) -> int:
+    """Where the column is, by its name."""
+    if name not in names:
+        raise ValueError(f"{source}: expected a column {name!r}, but the columns are {_core.list_nearest(list(names), name)}")
+    return names.index(name)
+
+
 def _is_missing(value: Any) -> bool:
     """None, NaN, NaT and pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -66,33 +81,51 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (numbers.Real, np.bool_))
 
 
-def _numbers(values: Iterable[Any], where: str) -> "np.ndarray[Any, Any]":
+def _are_one_as_floats(values: Sequence[Any]) -> bool:
+    """Whether whole numbers that differ would be the same as float64."""
+    whole = {int(value) for value in values if isinstance(value, numbers.Integral) and abs(int(value)) > _HELD}
+    return len(whole) > len({float(value) for value in whole})
+
+
+def _warn_of_rounding(values: Sequence[Any], where: str) -> None:
+    rounded = [value for value in values if isinstance(value, numbers.Integral) and abs(int(value)) > _HELD and int(float(value)) != int(value)]
+    if rounded:
+        warnings.warn(f"{where}: {len(rounded)} whole numbers beyond 2**53, {rounded[0]} first, are rounded to some 16 digits; as text they keep all", stacklevel=6)
+
+
+def _numbers(values: Sequence[Any], where: str, parse: Optional[Parse]) -> "np.ndarray[Any, Any]":
     """Numbers, or texts of numbers; what is missing is NaN."""
+    texts = sorted({value for value in values if isinstance(value, str)}) if parse else []
+    known = dict(zip(texts, parse(texts))) if parse else {}
     out: List[float] = []
     for row, value in enumerate(values):
         if _is_missing(value):
             out.append(math.nan)
             continue
         try:
-            out.append(float(value))
+            number = known[value] if isinstance(value, str) and parse else float(value)
+            if math.isnan(number):
+                raise ValueError(value)
+            out.append(number)
         except (TypeError, ValueError):
             raise ValueError(f"{where}, row {row}: expected a number, as when the model was trained, but came {value!r}") from None
     return np.asarray(out, dtype=np.float64)
 
 
-def _add_texts(table: _core.Table, name: str, values: Sequence[Any], where: str) -> None:
+def _add_texts(table: _core.Table, name: str, values: Sequence[Any], where: str, decide: bool = False) -> None:
     texts = [None if _is_missing(value) else _text_of(value, where) for value in values]
     categories = sorted({text for text in texts if text is not None})
     code = {text: i for i, text in enumerate(categories)}
-    table.add_texts(name, np.asarray([-1 if text is None else code[text] for text in texts], dtype=np.int32), categories)
+    table.add_texts(name, np.asarray([-1 if text is None else code[text] for text in texts], dtype=np.int32), categories, decide)
 
 
 def _is_categorical(column: Any) -> bool:
     return hasattr(column, "cat") and hasattr(column.dtype, "categories")
 
 
-def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] = None, where: str = "X") -> None:
-    """Adds a column of an array or a frame; `text` says what it was in training, None lets its content decide."""
+def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] = None, where: str = "X", parse: Optional[Parse] = None) -> None:
+    """Adds a column of an array or a frame; `text` says what it was in training, None lets its content decide. `parse` reads texts of numbers."""
+    decide = text is None and not _is_categorical(column)
     where = f"{where}, column {name!r}"
     dtype = getattr(column, "dtype", None)
     if _is_categorical(column):
@@ -101,7 +134,9 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
     kind = getattr(dtype, "kind", "O")
     if not isinstance(dtype, np.dtype) and kind in "biuf" and not _is_categorical(column):
         # pandas' own columns with missing values
-        column, dtype = column.to_numpy(dtype=np.float64, na_value=np.nan), np.dtype(np.float64)
+        as_floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        exact = kind in "iu" and bool((np.abs(as_floats) >= _HELD).any())
+        column = column.to_numpy(dtype=object, na_value=None) if exact else as_floats
     values = np.asarray(column)
     if values.dtype.kind == "m":
         values = values / np.timedelta64(1, "D")  # durations, in days
@@ -109,6 +144,11 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
         if text:
             _add_texts(table, name, values.tolist(), where)
             return
+        if values.dtype.kind in "iu" and values.size and (values.max() > _HELD or values.min() < -_HELD):
+            if decide and _are_one_as_floats(values.tolist()):
+                _add_texts(table, name, values.tolist(), where)
+                return
+            _warn_of_rounding(values.tolist(), where)
         numbers_ = values.astype(np.float64)
         if np.isinf(numbers_).any():
             raise ValueError(f"Input X contains infinity or a value too large for {values.dtype!r} ({where})")
@@ -121,11 +161,12 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
     else:
         table_values = values.tolist()
     if text is None:
-        text = not all(_is_missing(value) or _is_number(value) for value in table_values)
+        text = not all(_is_missing(value) or _is_number(value) for value in table_values) or _are_one_as_floats(table_values)
     if text:
-        _add_texts(table, name, table_values, where)
+        _add_texts(table, name, table_values, where, decide)
     else:
-        found = _numbers(table_values, where)
+        _warn_of_rounding(table_values, where)
+        found = _numbers(table_values, where, parse)
         if np.isinf(found).any():
             raise ValueError(f"Input X contains infinity or a value too large for float64 ({where})")
         table.add_numbers(name, found)
@@ -136,4 +177,18 @@ def table_of(X: Any, names: Sequence[str], texts: Mapping[str, bool], source: st
     table = _core.Table(source, X.shape[0])
     for i, name in enumerate(names):
         add_column(table, name, column_of(X, i), texts.get(name), source)
+    return table
+
+
+def known_columns(trained: _core.Trained, X: Any, names: Sequence[str], source: str, unknown: str) -> _core.Table:
+    """The columns that a model takes, by name; warns of what it does not know, or refuses it."""
+    if unknown not in ("warn", "refuse"):
+        raise ValueError(f'unknown must be "warn" or "refuse", but came {unknown!r}')
+    table = _core.Table(source, X.shape[0])
+    for name, text in trained.columns:
+        add_column(table, name, column_of(X, place_of(name, names, source)), text, source, partial(trained.numbers, name))
+    for _column, _rows, words in trained.unknown(table):
+        if unknown == "refuse":
+            raise ValueError(f'{source}: {words} (refused, as unknown="refuse" says)')
+        warnings.warn(f"{source}: {words}", stacklevel=5)
     return table

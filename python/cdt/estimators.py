@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import warnings
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from . import _core
-from ._frames import add_column, column_of, is_frame, names_of, table_of, threads_of
+from ._frames import is_frame, known_columns, names_of, table_of, threads_of
 from .loading import EnsembleModule
 
 # What estimators decide themselves, or what is about files.
@@ -60,6 +61,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         random_state: Any,
         verbose: Any,
         options: Optional[Mapping[str, Any]],
+        unknown: str,
     ) -> None:
         self.hidden = hidden
         self.activation = activation
@@ -73,6 +75,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         self.random_state = random_state
         self.verbose = verbose
         self.options = options
+        self.unknown = unknown
 
     def _more_tags(self) -> Dict[str, Any]:
         return {"allow_nan": True}
@@ -155,6 +158,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             if (weights == 1).all():
                 weights = None
         table = table_of(X, names, {})
+        for warning in table.warnings:
+            warnings.warn(warning, stacklevel=3)
         taken = set(names)
         targets = [_free_name(name, taken) for name in targets]
         for i, name in enumerate(targets):
@@ -169,6 +174,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         found = _core.learn(table, wanted, threads_of(self.n_jobs), self._say if self.verbose else None)
         self._trained = found["model"]
         self._columns = names
+        self._of_frame = is_frame(X)
         self.notes_: List[str] = found["notes"]
         self.n_iter_: int = found["points"]
         self.n_members_: int = found["members"]
@@ -185,10 +191,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def _table(self, X: Any) -> _core.Table:
         check_is_fitted(self, "_trained")
         X = self._check_X(X, reset=False)
-        table = _core.Table("X", X.shape[0])
-        for name, text in self._trained.columns:
-            add_column(table, name, column_of(X, self._columns.index(name)), text)
-        return table
+        # By name where both have names, also names that are no text: columns may come in another order.
+        by_name = is_frame(X) and getattr(self, "_of_frame", False)
+        return known_columns(self._trained, X, names_of(X) if by_name else self._columns, "X", getattr(self, "unknown", "warn"))
 
     def _predicted(self, table: _core.Table) -> Tensor:
         return self._trained.predict(table, threads_of(self.n_jobs))
@@ -233,6 +238,8 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     random_state      a whole number is the seed of `cdt train --seed`
     verbose           prints each point, what was chosen, and what to expect of new rows
     options           further settings by the names of `cdt train --help`: {"quantiles": 0, "clip": 5}
+    unknown           what `predict` does about values that training did not know, and about missing ones in columns that had none: "warn" with
+                      their number, or "refuse"
 
     Of arrays every column is a feature. Of frames, columns that name rows (a running number, text that differs in each row) are left out, as `notes_` says.
 
@@ -268,8 +275,9 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: Any = False,
         options: Optional[Mapping[str, Any]] = None,
+        unknown: str = "warn",
     ) -> None:
-        super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options)
+        super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options, unknown)
         self.intervals = intervals
         self.target_transform = target_transform
 
@@ -294,7 +302,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         y = y.reshape(len(y), -1)
         if len(targets) != y.shape[1]:
             targets = [f"y{i}" for i in range(y.shape[1])]
-        settings = [("target-transform", [self.target_transform])]
+        settings = [("loss", ["mse"]), ("target-transform", [self.target_transform])]
         if not self.intervals:
             settings.append(("no-intervals", []))
         self._fit(X, y, targets, sample_weight, settings)
@@ -355,8 +363,9 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: Any = False,
         options: Optional[Mapping[str, Any]] = None,
+        unknown: str = "warn",
     ) -> None:
-        super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options)
+        super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options, unknown)
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTClassifier":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, List, Optional, Tuple, Union
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _core
-from ._frames import add_column, column_of, is_frame, names_of, threads_of
+from ._frames import is_frame, known_columns, names_of, threads_of
 from ._model import as_tensor
 from ._networks import ScaledPictures, nearest_probabilities, network_of
 
@@ -62,9 +61,10 @@ class EnsembleModule(nn.Module):
 class Run:
     """A finished run of `cdt train`: its encoding, its networks and their intervals. Made by `cdt.load`."""
 
-    def __init__(self, path: str, trained: _core.Trained, n_jobs: Optional[int] = None) -> None:
+    def __init__(self, path: str, trained: _core.Trained, n_jobs: Optional[int] = None, unknown: str = "warn") -> None:
         self.path = path
         self.n_jobs = n_jobs
+        self.unknown = unknown
         self._trained = trained
 
     @property
@@ -129,14 +129,7 @@ class Run:
     def _table(self, frame: Any) -> _core.Table:
         if not is_frame(frame):
             raise ValueError(f"expected a frame with the columns {', '.join(self.columns[:8])}, but a {type(frame).__name__} came")
-        names = names_of(frame)
-        table = _core.Table("the frame", frame.shape[0])
-        for name, text in self._trained.columns:
-            if name in names:  # the library says which are missing
-                add_column(table, name, column_of(frame, names.index(name)), text, "the frame")
-        for column, rows, first, taken_for in self._trained.unknown(table):
-            warnings.warn(f"{rows} rows of column {column!r} have what training did not know, {first!r} first; taken for {taken_for}", stacklevel=4)
-        return table
+        return known_columns(self._trained, frame, names_of(frame), "the frame", self.unknown)
 
 
 class PictureRun(Run):
@@ -174,8 +167,10 @@ class PictureRun(Run):
         return _core.tensor_table(x)
 
 
-def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None) -> Run:
+def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None, unknown: str = "warn") -> Run:
     """A run folder of the program: what `cdt train … --out run1` has written. Of a run on pictures it is a PictureRun.
+
+    `unknown` says what becomes of values that training did not know, and of missing ones in columns that had none: "warn" with their number, or "refuse".
 
     >>> run = cdt.load("run1")                                   # doctest: +SKIP
     >>> run.predict(pandas.read_csv("new.csv"))                  # doctest: +SKIP
@@ -190,4 +185,4 @@ def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None) 
     """
     path = os.fspath(path)
     trained = _core.load_run(path)
-    return (Run if trained.pictures is None else PictureRun)(path, trained, n_jobs)
+    return (Run if trained.pictures is None else PictureRun)(path, trained, n_jobs, unknown)

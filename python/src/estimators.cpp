@@ -5,6 +5,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/data/column_builder.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/learn.h>
@@ -59,8 +60,9 @@ void add_numbers(data::Table& table, const std::string& name, const Numbers& num
   add_column(table, std::move(column));
 }
 
+/// `decide`: whether texts that are numbers as people write them become numbers.
 void add_texts(data::Table& table, const std::string& name, const Codes& codes,
-               const std::vector<std::string>& categories) {
+               const std::vector<std::string>& categories, bool decide) {
   data::Column column;
   column.name = name;
   column.type = data::ColumnType::kText;
@@ -74,6 +76,7 @@ void add_texts(data::Table& table, const std::string& name, const Codes& codes,
     CDT_REQUIRE(code >= -1 && code < static_cast<int64_t>(categories.size()), "column ",
                 data::in_quotes(name), ": there is no category ", code);
   }
+  if (decide) data::understand(column);
   add_column(table, std::move(column));
 }
 
@@ -177,8 +180,9 @@ std::pair<Tensor, Tensor> bounds(const TrainedPtr& trained, const TablePtr& tabl
       trained, table, threads,
       [=](const data::TableSamples& samples) {
         const study::TrainedModel& model = trained->model;
-        const study::Bounds around = study::bounds_of(*model.intervals, model.predictor,
-                                                      model.preprocess, samples.all().x, coverage);
+        const study::Bounds around =
+            study::bounds_of(*model.intervals, model.predictor, model.preprocess, samples.all().x,
+                             coverage, model.preprocess.unfamiliar(*table, samples.rows()));
         return Parts{around.low, around.high};
       },
       /*block=*/table->rows());
@@ -192,7 +196,8 @@ Tensor deviations(const TrainedPtr& trained, const TablePtr& table, int threads)
       [=](const data::TableSamples& samples) {
         const study::TrainedModel& model = trained->model;
         return Parts{study::deviations_of(*model.intervals, model.predictor, model.preprocess,
-                                          samples.all().x)};
+                                          samples.all().x,
+                                          model.preprocess.unfamiliar(*table, samples.rows()))};
       },
       /*block=*/table->rows())[0];
 }
@@ -206,6 +211,21 @@ py::list columns_of(const Trained& trained) {
     columns.append(py::make_tuple(feature.name, feature.type == data::ColumnType::kText));
   }
   return columns;
+}
+
+/// The numbers that these texts are in a column of numbers, as it was trained; NaN where one is
+/// none.
+std::vector<double> numbers_of(const Trained& trained, const std::string& name,
+                               const std::vector<std::string>& texts) {
+  data::NumberFormat format;
+  for (const data::FeatureColumn& feature : trained.model.preprocess.features) {
+    if (feature.name == name && feature.format) format = *feature.format;
+  }
+  std::vector<double> numbers;
+  for (const std::string& text : texts) {
+    numbers.push_back(data::parse_number(text, format).value_or(NAN));
+  }
+  return numbers;
 }
 
 py::list targets_of(const Trained& trained) {
@@ -255,8 +275,8 @@ py::list members_of(const Trained& trained) {
 
 py::list unknown_of(const Trained& trained, const data::Table& table) {
   py::list found;
-  for (const data::UnknownTexts& each : trained.model.preprocess.unknown_texts(table)) {
-    found.append(py::make_tuple(each.column, each.rows, each.first, each.taken_for));
+  for (const data::UnknownTexts& each : trained.model.preprocess.unknown_values(table)) {
+    found.append(py::make_tuple(each.column, each.rows, data::to_text(each)));
   }
   return found;
 }
@@ -347,8 +367,11 @@ void bind_estimators(py::module_& module) {
   py::class_<data::Table, std::shared_ptr<data::Table>>(module, "Table")
       .def(py::init(&make_table), py::arg("source"), py::arg("rows"))
       .def("add_numbers", &add_numbers, py::arg("name"), py::arg("numbers"))
-      .def("add_texts", &add_texts, py::arg("name"), py::arg("codes"), py::arg("categories"))
+      .def("add_texts", &add_texts, py::arg("name"), py::arg("codes"), py::arg("categories"),
+           py::arg("decide") = false)
       .def_property_readonly("rows", &data::Table::rows)
+      .def_property_readonly("warnings",
+                             [](const data::Table& table) { return data::warnings_of(table); })
       .def_property_readonly("names", &picture_names)
       .def("pictures", &all_pictures);
   module.def("picture_table", &picture_table, py::arg("path"), py::arg("shape"));
@@ -360,6 +383,7 @@ void bind_estimators(py::module_& module) {
       .def("bounds", &bounds, py::arg("table"), py::arg("coverage"), py::arg("threads"))
       .def("deviations", &deviations, py::arg("table"), py::arg("threads"))
       .def("unknown", &unknown_of, py::arg("table"))
+      .def("numbers", &numbers_of, py::arg("name"), py::arg("texts"))
       .def("members", &members_of)
       .def("targets", &targets_of)
       .def_property_readonly("columns", &columns_of)
@@ -388,6 +412,7 @@ void bind_estimators(py::module_& module) {
   module.def("learn", &learn, py::arg("table"), py::arg("settings"), py::arg("threads"),
              py::arg("progress"));
   module.def("load_run", &load_run, py::arg("path"));
+  module.def("list_nearest", &data::list_nearest, py::arg("names"), py::arg("name"));
   py::module_::import("atexit").attr("register")(py::cpp_function([] {
     const py::gil_scoped_release unlocked;
     join_abandoned();

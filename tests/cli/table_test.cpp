@@ -1,5 +1,9 @@
 // Tables as people have them: other delimiters, odd names, a cell that is no number.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <cstdio>
+#include <sstream>
 
 #include "support/program.h"
 
@@ -187,6 +191,108 @@ TEST_F(Tables, AFitWarnsOfWhatPredictWillRefuse) {
                               HasSubstr("day: dates, taken as "), HasSubstr("--drop day")));
   write("new.csv", "visit,customer,day,kind,hours\nv1,c1,2025-12-24,short,3\n");
   expect_wrong_usage("predict run new.csv --out p.csv --threads 1", "--unknown missing");
+}
+
+/// Prices, shares and dates as people write them, and a code that decides much.
+std::string bills(int count, bool plain) {
+  std::string text = "code,price,share,day,y\n";
+  for (int i = 0; i < count; ++i) {
+    const int price = 900 + 37 * (i * 7 % 60), share = i * 11 % 90, day = 1 + i % 28;
+    text += plain ? fmt::format("{},{},{},2024-03-{:02},", 1 + i % 4, price, share, day)
+                  : fmt::format("{}.0,\"${},{:03}.00\",{}%,{}.03.2024,", 1 + i % 4, price / 1000,
+                                price % 1000, share, day);
+    text += fmt::format("{}\n", 5 * (i % 4) + price / 1000.0 + day);
+  }
+  // Below a thousand there is nothing to separate.
+  for (size_t at = text.find("$0,"); at != std::string::npos; at = text.find("$0,")) {
+    text.replace(at, 3, "$");
+  }
+  return text;
+}
+
+TEST_F(Tables, NumbersAndDatesOfPeopleAreRead) {
+  write("people.csv", bills(60, false));
+  write("plain.csv", bills(60, true));
+  const std::string start =
+      "train people.csv --target y --threads 1 --hidden 8 --steps 3 --ensemble 1 ";
+  const Result done = cdt(start + "--text code --out run");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, AllOf(HasSubstr("price: numbers in $ with , between thousands"),
+                              HasSubstr("share: per cent"),
+                              HasSubstr("day: dates with the day before the month")));
+  // New files are read the same way, and plain ones too: 1 is the category 1.0.
+  ASSERT_EQ(cdt("predict run people.csv --out p.csv --threads 1 --unknown refuse").code, 0);
+  ASSERT_EQ(cdt("predict run plain.csv --out q.csv --threads 1 --unknown refuse").code, 0)
+      << slurp("err.txt");
+  EXPECT_EQ(slurp("p.csv"), slurp("q.csv"));
+  EXPECT_EQ(cdt("data describe people.csv --target y").code, 0);
+  EXPECT_THAT(slurp("out.txt"), HasSubstr("numbers in $"));
+  // What is open is asked for.
+  write("open.csv", "d,w,y\n1/2/2024,1,3\n3/4/2024,2,4\n5/6/2024,5,1\n7/8/2024,3,1\n");
+  EXPECT_THAT(cdt("data describe open.csv").err, HasSubstr("--dates day-month, or month-day"));
+  EXPECT_THAT(cdt("data describe open.csv --dates month-day").err, Not(HasSubstr("--dates")));
+}
+
+TEST_F(Tables, WhatTrainingDidNotKnowIsCountedOrRefused) {
+  write("a.csv", bills(60, true));
+  ASSERT_EQ(
+      cdt("train a.csv --target y --text code --threads 1 --hidden 8 --ensemble 1 --out run").code,
+      0);
+  write("new.csv",
+        "code,price,share,day\n1,1000,5,2024-03-05\n77,1000,5,2024-03-05\n"
+        "1,,5,2024-03-05\n2,,6,2024-03-06\n1,1000,5,1/2/2024\n");
+  const Result found =
+      cdt("predict run new.csv --interval 0.9 --out p.csv --json p.json --threads 1");
+  ASSERT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.err,
+              AllOf(HasSubstr("1 row of column \"code\" with what training did not know"),
+                    HasSubstr("new.csv:4: 2 rows without a value in column \"price\"")));
+  EXPECT_EQ(parse("p.json")["unknown"].size(), 3U);
+  EXPECT_EQ(parse("p.json")["unknown"][2]["missing"], true);
+  std::vector<double> widths;  // row, y, y_low, y_high
+  std::istringstream lines(slurp("p.csv"));
+  for (std::string line; std::getline(lines, line);) {
+    double row = 0, y = 0, low = 0, high = 0;
+    if (std::sscanf(line.c_str(), "%lf,%lf,%lf,%lf", &row, &y, &low, &high) == 4)
+      widths.push_back(high - low);
+  }
+  ASSERT_EQ(widths.size(), 5U);
+  const auto width = [&](size_t row) { return widths[row]; };
+  EXPECT_GT(width(2), 10);  // as far as the targets go
+  EXPECT_GT(width(2), width(0));
+  EXPECT_GT(width(4), 10);
+  expect_wrong_usage("predict run new.csv --unknown refuse --out q.csv --threads 1",
+                     "with what training did not know");
+  EXPECT_FALSE(exists("q.csv"));
+}
+
+TEST_F(Tables, TwoValuesAreClassesUnlessALossSaysOtherwise) {
+  std::string text = "a,b,y\n";
+  for (int i = 0; i < 60; ++i)
+    text += fmt::format("{},{},{}\n", i * 7 % 60, i * 11 % 60, i * 7 % 60 > 30 ? 1 : 0);
+  write("a.csv", text);
+  const std::string start = "train a.csv --target y --threads 1 --hidden 8 --steps 3 --ensemble 1 ";
+  const Result classes = cdt(start + "--out classes");
+  ASSERT_EQ(classes.code, 0) << classes.err;
+  EXPECT_THAT(classes.err, HasSubstr("y has two values, 0 and 1: learned as classes (--loss mse"));
+  EXPECT_EQ(parse("classes/preprocess.json")["targets"][0]["classes"][1], "1");
+  const Result number = cdt(start + "--loss mse --out number");
+  ASSERT_EQ(number.code, 0) << number.err;
+  EXPECT_THAT(number.err, Not(HasSubstr("two values")));
+  EXPECT_FALSE(parse("number/preprocess.json")["targets"][0].contains("classes"));
+  const Result fit = cdt("train a.csv --target y --goal fit --out fit" + std::string(kShort));
+  EXPECT_THAT(fit.err, HasSubstr("learned as a number (--loss cross-entropy learns classes)"));
+}
+
+TEST_F(Tables, PackedTablesAreTables) {
+  write("a.csv", rows("a,b,price"));
+  ASSERT_EQ(shell("gzip -k a.csv").code, 0);
+  expect_trained("a.csv.gz --target price --out packed");
+  expect_trained("a.csv --target price --out plain");
+  EXPECT_EQ(slurp("packed/predictions.csv"), slurp("plain/predictions.csv"));
+  EXPECT_EQ(parse("packed/run.json")["data"]["checksum"],
+            parse("plain/run.json")["data"]["checksum"]);
+  expect_wrong_usage("train a.csv --target Price --out no", "the columns are \"price\"");
 }
 
 TEST_F(Tables, ClassesAreDescribed) {

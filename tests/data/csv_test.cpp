@@ -182,7 +182,7 @@ TEST_F(Csv, RandomDecimalsSurviveTurningToText) {
 }
 
 TEST_F(Csv, WhatLooksAlmostLikeANumberIsText) {
-  for (const std::string cell : {"\"1,000\"", "0x10", "5 m", "1e", "--1", "+-1", "1.2.3", "nan(1)"})
+  for (const std::string cell : {"\"1,00\"", "0x10", "5 m", "1e", "--1", "+-1", "1.2.3", "nan(1)"})
     EXPECT_EQ(read("c\n1\n" + cell + "\n").columns[0].type, ColumnType::kText) << cell;
 }
 
@@ -269,9 +269,36 @@ TEST_F(Csv, ACellThatIsNoNumberIsNamed) {
   options.types["n"] = ColumnType::kText;
   EXPECT_THAT(warnings_of(read("n\n1\n2\nx\n", options)), testing::IsEmpty()) << "as was wished";
   EXPECT_THAT(warnings_of(read("n\n1\n2\nx\n")), testing::SizeIs(1));
-  EXPECT_THAT(warnings_of(read("a;b\n1;2,5\n2;3,5\n")), ElementsAre(HasSubstr("write 2.5")));
-  EXPECT_THAT(warnings_of(read("a\n\"1,000\"\n\"2,000\"\n")), testing::SizeIs(1));
+  EXPECT_THAT(warnings_of(read("a;b\n1;2,5\n2;many\n3;3,5\n")),
+              ElementsAre(HasSubstr("write 2.5")));
+  EXPECT_THAT(warnings_of(read("a;b\n1;2,500\n2;3,500\n")), ElementsAre(HasSubstr("--decimal")));
   EXPECT_THAT(warnings_of(read("a;b\n1;x, y\n2;,\n")), testing::IsEmpty());
+}
+
+TEST_F(Csv, PackedFilesAreReadAsTheyAre) {
+  // gzip of "a,y\n1,2\n" and of "3,4\n5,6\n", one behind the other.
+  const std::string packed(
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x4b\xd4\xa9\xe4\x32\xd4"
+      "\x31\xe2\x02\x00\x23\xf5\x86\x63\x08\x00\x00\x00\x1f\x8b\x08\x00"
+      "\x00\x00\x00\x00\x02\x03\x33\xd6\x31\xe1\x32\xd5\x31\xe3\x02\x00"
+      "\x79\x4a\x4d\x2c\x08\x00\x00\x00",
+      56);
+  const auto path = folder_ / "a.csv.gz";
+  write_file_atomically(path, {packed});
+  const Table table = read_csv(path);
+  EXPECT_THAT(table.at("a").numbers.to_vector(), ElementsAre(1, 3, 5));
+  EXPECT_THAT(table.at("y").numbers.to_vector(), ElementsAre(2, 4, 6));
+  EXPECT_EQ(table.checksum, parse_csv("a,y\n1,2\n3,4\n5,6\n", "a.csv").checksum);
+  CsvOptions options;
+  options.types = {{"a", ColumnType::kNumeric}, {"y", ColumnType::kNumeric}};
+  int64_t rows = 0;
+  read_csv_in_parts(path, options, [&](const Table& part) { rows += part.rows(); });
+  EXPECT_EQ(rows, 3);
+  for (const size_t length : {packed.size() - 9, packed.size() / 2 - 3, size_t{12}}) {
+    write_file_atomically(path, {packed.substr(0, length)});
+    EXPECT_THAT([&] { read_csv(path); }, ThrowsMessage<InvalidArgument>(
+                                             AllOf(HasSubstr("a.csv.gz"), HasSubstr("cut short"))));
+  }
 }
 
 TEST_F(Csv, ListsOfNamesMayHaveCommas) {

@@ -59,6 +59,50 @@ TEST(Intervals, VarianceOfALinearModelIsBayes) {
                InvalidArgument);
 }
 
+/// Where what decides is not there, targets are as they were in training, whatever is predicted.
+TEST(Intervals, OfUnfamiliarRowsHoldTheTargets) {
+  torch::manual_seed(8);
+  for (const bool log : {false, true}) {
+    Intervals intervals;
+    intervals.residuals = std::get<0>((0.01 * torch::randn({99, 1}, kFloat)).abs().sort(0));
+    intervals.targets = std::get<0>(torch::randn({99, 1}, kFloat).sort(0));
+    Predictor predictor(linear_network(2, 1));
+    const data::Preprocess preprocess = one_target(3, 2, log);
+    const Tensor x = torch::randn({4000, 2}, kFloat);
+    std::vector<bool> unfamiliar(4000);
+    for (size_t i = 0; i < 2000; ++i) unfamiliar[i] = true;
+    Tensor truth = torch::randn({4000}, kFloat) * 2 + 3;
+    if (log) truth = truth.exp();
+    const Bounds plain = bounds_of(intervals, predictor, preprocess, x, 0.9);
+    const Bounds wide = bounds_of(intervals, predictor, preprocess, x, 0.9, unfamiliar);
+    const Tensor held =
+        (wide.low.squeeze(1) <= truth).logical_and(truth <= wide.high.squeeze(1)).to(kFloat);
+    EXPECT_GT(held.narrow(0, 0, 2000).mean().item<double>(), 0.86);
+    EXPECT_TRUE(torch::equal(wide.low.narrow(0, 2000, 2000), plain.low.narrow(0, 2000, 2000)));
+    EXPECT_TRUE((wide.low <= plain.low).all().item<bool>());
+    EXPECT_TRUE((wide.high >= plain.high).all().item<bool>());
+    // The 5th and the 95th of 99, counted by hand.
+    const auto unit = [&](int64_t rank) {
+      const double value = 3 + 2 * intervals.targets[rank - 1].item<double>();
+      return log ? std::exp(value) : value;
+    };
+    EXPECT_NEAR(wide.low.min().item<double>(), std::min(unit(5), plain.low.min().item<double>()),
+                1e-9 * std::abs(unit(5)));
+    EXPECT_NEAR(wide.high[7].item<double>(), std::max(unit(95), plain.high[7].item<double>()),
+                1e-9 * std::abs(unit(95)));
+    // So few rows that nobody can say: everything.
+    intervals.targets = intervals.targets.narrow(0, 0, 10);
+    EXPECT_TRUE(std::isinf(
+        bounds_of(intervals, predictor, preprocess, x, 0.9, unfamiliar).high[0].item<double>()));
+    // Of files of before there is the range that predictions are held to.
+    intervals.targets = Tensor();
+    predictor.targets = {{-2, 2, 1}};
+    const Bounds range = bounds_of(intervals, predictor, preprocess, x, 0.9, unfamiliar);
+    EXPECT_LE(range.low[0].item<double>(), log ? std::exp(-1.0) : -1.0);
+    EXPECT_GE(range.high[0].item<double>(), log ? std::exp(7.0) : 7.0);
+  }
+}
+
 /// Gaussian noise, the true prior: nine rows of ten lie within, whatever their distance.
 TEST(Intervals, CoverNewRowsOfALinearModel) {
   torch::manual_seed(2);
