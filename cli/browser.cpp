@@ -1,5 +1,7 @@
 #include "cli/browser.h"
 
+#include <cdt/core/file.h>
+#include <cdt/core/own_file.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <ftw.h>
@@ -142,14 +144,7 @@ void take_picture(const fs::path& browser, const fs::path& page, const std::stri
     throw std::runtime_error(fmt::format("{} made no picture of {} (exit code {})",
                                          browser.string(), page.string(), code));
   }
-  // The profile may lie on another disk, which a rename cannot cross.
-  std::error_code error;
-  const fs::path beside = picture.string() + ".tmp";
-  fs::copy_file(made, beside, fs::copy_options::overwrite_existing, error);
-  if (!error) fs::rename(beside, picture, error);
-  if (error) {
-    throw std::runtime_error(fmt::format("cannot write {}: {}", picture.string(), error.message()));
-  }
+  write_own_file(picture, {read_regular_file(made)});
 }
 
 }  // namespace cdt::cli

@@ -85,6 +85,8 @@ CLI::Option* add_optional(CLI::App& app, const std::string& flag, std::optional<
 struct OutputOptions {
   std::string json;  ///< a file, "-" for standard output, or empty
   bool quiet = false;
+  /// Whether the work is kept in a folder: then it is finished even if nobody reads the text.
+  bool kept = false;
   std::string config;
 
   /// Also --config, which main reads: every command that reports has it.
@@ -163,6 +165,14 @@ torch::Tensor load_inputs(const std::string& path, const nn::Network& model);
 
 /// A float64 tensor on `device` from a .npy file.
 torch::Tensor load_matrix(const std::string& path, torch::Device device);
+
+/// To standard output, at once. If nobody reads it any more, the program ends without a word.
+/// @throws IoError if it cannot be written for another reason.
+void print(const std::string& text);
+/// Whether standard output is a pipe that nobody reads any more.
+bool output_is_closed();
+/// Ends the program as a closed pipe ends others: without a word, with the code 128 + SIGPIPE.
+[[noreturn]] void end_unread();
 
 /// "cdt: " and the text on standard error, without anything that steers the terminal.
 void complain(const std::string& text);

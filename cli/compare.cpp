@@ -136,7 +136,7 @@ int run_compare(CompareCommand& options) {
     if (option->get_lnames().empty()) continue;
     const std::string& name = option->get_lnames().front();
     static const std::set<std::string> kNoSettings{"help", "jobs",  "together", "out",
-                                                   "json", "quiet", "config"};
+                                                   "json", "quiet", "config",   "csv-safe"};
     if (kNoSettings.contains(name)) continue;
     const bool given = option->count() > 0;
     std::string value =

@@ -3,6 +3,7 @@
 #include <cdt/core/file.h>
 #include <cdt/core/format.h>
 #include <cdt/core/json.h>
+#include <cdt/core/own_file.h>
 #include <cdt/data/arrays.h>
 #include <cdt/data/describe.h>
 #include <cdt/data/houses.h>
@@ -10,7 +11,10 @@
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "cli/study_options.h"
 
@@ -95,7 +99,9 @@ int make_pictures(const MakePicturesOptions& options) {
       image::make_pictures(options.rows, options.seed, options.size);
   const fs::path staged =
       folder.parent_path() / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
-  for (const std::string& name : made.classes) make_folders(staged / name);
+  // By this process alone: nothing is written through what has the name already.
+  if (::mkdir(staged.c_str(), 0777) != 0) throw_file_error("create", staged, errno);
+  for (const std::string& name : made.classes) make_own_folder(staged / name);
   const int digits = static_cast<int>(std::to_string(options.rows).size());
   for (size_t i = 0; i < made.pictures.size(); ++i) {
     const std::string& name = made.classes[static_cast<size_t>(made.labels[i])];
@@ -105,6 +111,7 @@ int make_pictures(const MakePicturesOptions& options) {
   std::error_code failed;
   fs::rename(staged, folder, failed);
   if (failed) throw_file_error("create", folder, failed.value());
+  sync_folder(folder.parent_path());
   options.output.text(fmt::format("{}: {} of {} × {} pixels, classes {}\n", options.out,
                                   count_of(options.rows, "picture"), options.size, options.size,
                                   fmt::join(made.classes, " and ")));

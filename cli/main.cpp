@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
@@ -64,8 +66,8 @@ void keep_freed_memory() {
 #endif
 }
 
-/// A closed pipe and a limit on file sizes then are errors of the write, which is undone and said;
-/// as signals they would end a long run without a word.
+/// A closed pipe and a limit on file sizes then are errors of the write: a run that is kept goes
+/// on, and what was written halfway is undone. As signals they would end it.
 void let_writes_fail() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -74,6 +76,7 @@ void let_writes_fail() {
 /// The exit code of work that is done, unless its results did not reach standard output.
 int written(int code) {
   if (std::cout.flush()) return code;
+  if (output_is_closed()) end_unread();
   complain("cannot write to standard output");
   return code == 0 ? kFailed : code;
 }
@@ -166,6 +169,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     complain(memory_words(""));
   } catch (const std::exception& error) {
+    // A pipe by another name than standard output's: /dev/fd/3, /dev/stdout.
+    if (std::string_view(error.what()).ends_with(std::generic_category().message(EPIPE))) {
+      end_unread();
+    }
     complain(error.what());
   }
   return kFailed;

@@ -120,7 +120,7 @@ CLI::Validator non_negative() {
 void add_csv_safe(CLI::App& app, bool& csv_safe) {
   app.add_flag("--csv-safe", csv_safe,
                "names and classes that a spreadsheet would take for a formula get an apostrophe in "
-               "front in the predictions");
+               "front in the CSV files that are written");
 }
 
 void check_whole_numbers(CLI::App& app) {

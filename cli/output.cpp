@@ -1,10 +1,13 @@
 // Where text, JSON and progress go.
+#include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/text.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 
@@ -21,8 +24,26 @@ void OutputOptions::add_to(CLI::App& app) {
       ->type_name(kInputFile);
 }
 
+bool output_is_closed() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+void end_unread() { ::_exit(128 + SIGPIPE); }
+
+void print(const std::string& text) {
+  if (std::cout << text << std::flush) return;
+  if (output_is_closed()) end_unread();
+  throw IoError("cannot write to standard output");
+}
+
 void OutputOptions::text(const std::string& text) const {
-  if (!quiet && json != "-") std::cout << printable(text) << std::flush;
+  if (quiet || json == "-") return;
+  if (kept) {
+    std::cout << printable(text) << std::flush;  // main looks at it in the end
+  } else {
+    print(printable(text));
+  }
 }
 
 void complain(const std::string& text) { std::cerr << "cdt: " + printable(text) + "\n"; }
@@ -30,8 +51,7 @@ void warn(const std::string& text) { complain("warning: " + text); }
 
 void OutputOptions::write_json(const std::string& json_text) const {
   if (json == "-") {
-    std::cout << (isatty(STDOUT_FILENO) == 1 ? printable(json_text) : json_text) << "\n"
-              << std::flush;
+    print((isatty(STDOUT_FILENO) == 1 ? printable(json_text) : json_text) + "\n");
   } else if (!json.empty()) {
     write_file_atomically(json, {json_text, "\n"});
   }

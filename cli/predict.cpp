@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 #include <numeric>
 
 #include "cli/study_options.h"
@@ -130,7 +129,7 @@ Found predict_arrays(const PredictCommand& options, const run::TrainedModel& tra
   wanted.keep = trained.preprocess.csv_options().keep;
   const data::Table all = data::read_arrays(options.file, options.labels, wanted);
   const run::RunFolder folder(options.run);
-  const int64_t columns = folder.holds_run() ? folder.read_record().data.columns : 0;
+  const int64_t columns = folder.read_record().data.columns;
   CDT_REQUIRE(columns == 0 || all.inputs == columns, options.file, ": expected inputs [rows, ",
               columns, "], as the run was trained on, but came ", all.inputs, " columns");
   Found found;
@@ -186,7 +185,7 @@ int run_predict(const PredictCommand& options) {
   std::string csv;
   const Found found = predict_rows(options, trained, [&](const std::string& lines) {
     if (to_stdout) {
-      std::cout << (terminal ? printable(lines) : lines) << std::flush;
+      print(terminal ? printable(lines) : lines);
     } else {
       csv += lines;
     }

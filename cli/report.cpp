@@ -41,7 +41,7 @@ int run_report(const ReportCommand& options) {
   const report::Page page = page_of(folders);
   const fs::path browser = options.png ? find_browser() : fs::path();
   const std::string html = report::to_html(page);
-  if (options.out.empty() && folders.size() == 1) {
+  if (options.out.empty()) {
     write_own_file(out, {html});
   } else {
     write_file_atomically(out, {html});

@@ -26,6 +26,8 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
   app.add_option("--device", machine.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  add_csv_safe(app, csv_safe);
+  output.kept = true;
   output.add_to(app);
 }
 
@@ -83,7 +85,8 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
     return kInterrupted;
   }
   paper::add_published(published, rows);
-  experiment::Results results{plan, sweep, rows, {}, experiment::lowest_errors(rows)};
+  experiment::Results results{
+      plan, sweep, rows, {}, experiment::lowest_errors(rows), options.csv_safe};
   results.claims = paper::check_claims(plan, published, rows, sweep.runs);
   if (!published.note.empty()) results.summary.push_back(published.note);
   const auto start = Clock::now();

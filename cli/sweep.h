@@ -14,6 +14,7 @@ struct SweepOptions {
   OutputOptions output;
   int64_t jobs = 0;
   int64_t together = 0;
+  bool csv_safe = false;
   std::string out;
 
   /// `folder` is the default of --out.

@@ -237,6 +237,7 @@ std::function<int()> setup_train(CLI::App& app) {
       ->type_name("[DIR]");
   command->machine.add_to(app);
   command->workers.add_to(app);
+  command->output.kept = true;
   command->output.add_to(app);
   show_defaults_by_goal(app);
   app.footer(

@@ -20,6 +20,7 @@
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
 #include "cdt/core/json.h"
+#include "cdt/core/own_file.h"
 
 namespace cdt {
 namespace {
@@ -69,18 +70,18 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A new, empty file beside `target`, unlinked at the end of its scope unless it took the target's
-/// place.
+/// A new, empty file beside `target`, of this mode or a narrower one, unlinked at the end of its
+/// scope unless it took the target's place.
 class Temporary {
  public:
   /// The name is not made from the target's: that may already be as long as a name can be. A name
   /// that is taken (another thread, another machine on the same disk, a crash long ago) is left
   /// alone and the next one tried.
-  explicit Temporary(const fs::path& target) {
+  Temporary(const fs::path& target, mode_t mode) {
     const std::string stem = ".cdt-" + std::to_string(::getpid()) + "-";
     for (int attempt = 0; attempt < 10000; ++attempt) {
       path_ = target.parent_path() / (stem + std::to_string(attempt) + ".tmp");
-      if (!descriptor_.open(path_, O_WRONLY | O_CREAT | O_EXCL, 0666)) {
+      if (!descriptor_.open(path_, O_WRONLY | O_CREAT | O_EXCL, mode)) {
         if (errno != EEXIST) break;
       } else if (lock()) {
         return;
@@ -143,6 +144,28 @@ fs::path follow_links(fs::path path) {
     path = path.parent_path() / fs::read_symlink(path, ignored);
   }
   return path;
+}
+
+/// A rename asks the folder for permission, never the file.
+void require_writable(const fs::path& path) {
+  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
+    throw_file_error("write", path, errno);
+  }
+}
+
+/// Puts a new file in the place of `target`. Nobody may do more with it, at any time, than `mode`
+/// says; `exactly`: whatever the process's mask is. Messages call it `name`.
+void replace(const fs::path& target, const std::vector<std::string_view>& pieces, mode_t mode,
+             bool exactly, const fs::path& name) {
+  remove_leftovers(target.has_parent_path() ? target.parent_path() : fs::path("."));
+  Temporary temporary(target, mode);
+  Descriptor& file = temporary.descriptor();
+  if ((exactly && ::fchmod(file.number(), mode) != 0) || !write_all(file.number(), pieces) ||
+      uninterrupted([&] { return ::fsync(file.number()); }) != 0 || !file.close() ||
+      !temporary.rename_to(target)) {
+    throw_file_error("write", name, errno);
+  }
+  sync_folder(target.parent_path());
 }
 
 /// For pipes, terminals and devices, which a rename would replace instead of feeding.
@@ -290,20 +313,42 @@ void write_file_atomically(const fs::path& path, const std::vector<std::string_v
   if (!exists && errno != ENOENT) throw_file_error("write", path, errno);
   if (exists && S_ISDIR(status.st_mode)) throw_on_folder("write", path);
   if (exists && !S_ISREG(status.st_mode)) return write_directly(path, pieces);
-  // A rename asks the folder for permission, never the file.
-  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
-    throw_file_error("write", path, errno);
+  if (exists) require_writable(path);
+  if (exists) return replace(follow_links(path), pieces, status.st_mode & 0777, true, path);
+  replace(follow_links(path), pieces, 0666, false, path);
+}
 
-  const fs::path target = follow_links(path);
-  remove_leftovers(target.has_parent_path() ? target.parent_path() : fs::path("."));
-  Temporary temporary(target);
-  Descriptor& file = temporary.descriptor();
-  if ((exists && ::fchmod(file.number(), status.st_mode & 0777) != 0) ||
-      !write_all(file.number(), pieces) ||
-      uninterrupted([&] { return ::fsync(file.number()); }) != 0 || !file.close() ||
-      !temporary.rename_to(target)) {
-    throw_file_error("write", path, errno);
+void write_own_file(const fs::path& path, const std::vector<std::string_view>& pieces,
+                    mode_t mode) {
+  struct stat status {};
+  const bool exists = ::lstat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) throw_file_error("write", path, errno);
+  if (exists && S_ISDIR(status.st_mode)) throw_on_folder("write", path);
+  if (!exists || !S_ISREG(status.st_mode)) return replace(path, pieces, mode, false, path);
+  require_writable(path);
+  replace(path, pieces, status.st_mode & 0777, true, path);
+}
+
+void sync_folder(const fs::path& folder) {
+  Descriptor open;
+  if (!open.open(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY)) {
+    // One may write to a folder without being allowed to list it.
+    if (errno == EACCES) return;
+    throw_file_error("open", folder, errno);
   }
+  // Some file systems have no sync of folders.
+  if (uninterrupted([&] { return ::fsync(open.number()); }) != 0 && errno != EINVAL) {
+    throw_file_error("write", folder, errno);
+  }
+}
+
+void make_own_folder(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return make_folders(path);
+  CDT_REQUIRE(!S_ISLNK(status.st_mode), path.string(),
+              ": expected a folder, but it is a link, which nothing is written through; put the "
+              "folder itself there");
+  CDT_REQUIRE(S_ISDIR(status.st_mode), path.string(), ": expected a folder, but it is a file");
 }
 
 bool path_exists(const fs::path& path) {

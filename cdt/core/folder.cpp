@@ -12,6 +12,7 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
+#include "cdt/core/own_file.h"
 
 namespace cdt {
 namespace {
@@ -35,21 +36,17 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names;
 }
 
-/// Makes renames and new files in it survive a power failure.
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_file_error("open", folder, errno);
-  const int result = ::fsync(descriptor);
-  const int code = errno;
-  ::close(descriptor);
-  // Some file systems have no sync of folders.
-  if (result != 0 && code != EINVAL) throw_file_error("write", folder, code);
-}
-
 /// A link in the place of a folder of ours would lead to files of others.
 bool is_real_folder(const fs::path& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/// Of a file itself, not of what it leads to; nothing if there is none.
+std::optional<mode_t> mode_at(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return status.st_mode & 0777;
 }
 
 /// As far as it goes: what stays is in nobody's way.
@@ -75,13 +72,14 @@ void roll_forward(const fs::path& folder) {
     remove_file(folder / name->substr(0, name->size() - kGone.size()));
     remove_file(committed / *name);
   }
+  if (news != names.begin()) sync_folder(committed);  // else a new file could be taken for gone
   for (auto name = news; name != names.end(); ++name) {
     if (::rename((committed / *name).c_str(), (folder / *name).c_str()) != 0) {
       throw_file_error("write", folder / *name, errno);
     }
   }
-  if (::rmdir(committed.c_str()) != 0) throw_file_error("remove", committed, errno);
   sync_folder(folder);
+  if (::rmdir(committed.c_str()) != 0) throw_file_error("remove", committed, errno);
 }
 
 /// "process 4711 on host"
@@ -141,6 +139,15 @@ FolderLock::FolderLock(fs::path folder) : folder_(std::move(folder)) {
   }
   forget_staged(folder_);
   remove_leftovers(folder_);
+  for (const std::string& name : files_in(folder_)) {
+    if (const auto mode = mode_at(folder_ / name)) modes_[name] = *mode;
+  }
+}
+
+std::optional<mode_t> FolderLock::mode_of(const std::string& name) const {
+  if (const auto now = mode_at(folder_ / name)) return now;
+  const auto before = modes_.find(name);
+  return before == modes_.end() ? std::nullopt : std::optional(before->second);
 }
 
 FolderLock::~FolderLock() {
@@ -159,14 +166,10 @@ std::string lock_holder(const fs::path& folder) {
 }
 
 FolderUpdate::FolderUpdate(const FolderLock& lock)
-    : folder_(lock.folder()), staged_(folder_ / kStaged) {
+    : lock_(lock), folder_(lock.folder()), staged_(folder_ / kStaged) {
   roll_forward(folder_);
-  if (is_real_folder(staged_)) {
-    for (const std::string& name : files_in(staged_)) remove_file(staged_ / name);
-  } else {
-    remove_file(staged_);
-    make_folders(staged_);
-  }
+  forget_staged(folder_);
+  if (::mkdir(staged_.c_str(), 0700) != 0) throw_file_error("create", staged_, errno);
 }
 
 FolderUpdate::~FolderUpdate() {
@@ -181,18 +184,29 @@ void FolderUpdate::remove(const std::string& name) const {
 }
 
 void FolderUpdate::commit() {
+  mode_t together = 0777;
   for (const std::string& name : files_in(staged_)) {
-    struct stat status {};
     const fs::path old = folder_ / name;
     // Beyond the rename that commits there is no way back.
     if (is_real_folder(old)) throw_file_error("write", old, EISDIR);
+    struct stat status {};
     if (::stat(old.c_str(), &status) != 0) continue;
     // As write_file_atomically: a rename asks the folder for permission, never the file.
-    if (::faccessat(AT_FDCWD, old.c_str(), W_OK, AT_EACCESS) != 0 ||
-        ::chmod((staged_ / name).c_str(), status.st_mode & 0777) != 0) {
+    if (::faccessat(AT_FDCWD, old.c_str(), W_OK, AT_EACCESS) != 0) {
       throw_file_error("write", old, errno);
     }
+    if (const auto mode = mode_at(old)) together &= *mode;
   }
+  const auto set_mode = [](const fs::path& path, mode_t mode) {
+    if (::chmod(path.c_str(), mode) != 0) throw_file_error("write", path, errno);
+  };
+  for (const std::string& name : files_in(staged_)) {
+    const mode_t made = mode_at(staged_ / name).value_or(0600);
+    set_mode(staged_ / name, lock_.mode_of(name).value_or(made & together));
+  }
+  struct stat status {};
+  if (::stat(folder_.c_str(), &status) != 0) throw_file_error("look at", folder_, errno);
+  set_mode(staged_, status.st_mode & 0777);  // whoever may write there may finish it
   sync_folder(staged_);
   if (::rename(staged_.c_str(), (folder_ / kCommitted).c_str()) != 0) {
     throw_file_error("write", folder_, errno);

@@ -2,7 +2,11 @@
 /// change together.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 
 namespace cdt {
@@ -22,18 +26,23 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
+  /// Of the file of this name: the permissions that it has, or had when the lock was taken.
+  std::optional<mode_t> mode_of(const std::string& name) const;
 
  private:
   std::filesystem::path folder_;
   int descriptor_ = -1;
+  std::map<std::string, mode_t> modes_;
 };
 
 /// Who holds the lock of a folder, in words ("process 4711 on host"); empty if nobody does.
 std::string lock_holder(const std::filesystem::path& folder);
 
 /// Files of a folder that change together or not at all, whatever fails and whoever is killed: they
-/// are written to a folder within it, one rename commits them all, and who comes next finishes what
-/// the process did not live to do.
+/// are written to a folder within it that is closed to others, one rename commits them all, and who
+/// comes next finishes what the process did not live to do. Each has the mode that the file of its
+/// name has, or had when the folder was locked; a new one is open to nobody whom the files that are
+/// replaced with it are closed to.
 class FolderUpdate {
  public:
   /// @throws InvalidArgument, IoError as the functions of core/file.h; so do the others.
@@ -54,6 +63,7 @@ class FolderUpdate {
   bool committed() const { return committed_; }
 
  private:
+  const FolderLock& lock_;
   std::filesystem::path folder_;
   std::filesystem::path staged_;
   bool committed_ = false;

@@ -1,24 +1,26 @@
-/// Files of folders that we write, and that may have come from elsewhere.
+/// Files and folders of ours, that may have come from elsewhere: no link in them is followed.
 #pragma once
 
-#include <cdt/core/file.h>
+#include <sys/types.h>
 
 #include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace cdt {
 
 /// As write_file_atomically, but what has the name is replaced: a link is not followed, a pipe not
-/// fed.
+/// fed. `mode` is that of a file that was not there; the process's mask narrows it.
 /// @throws InvalidArgument, IoError likewise.
-inline void write_own_file(const std::filesystem::path& path,
-                           const std::vector<std::string_view>& pieces) {
-  std::error_code unknown;
-  const std::filesystem::file_status status = std::filesystem::symlink_status(path, unknown);
-  if (std::filesystem::is_symlink(status) || std::filesystem::is_other(status)) remove_file(path);
-  write_file_atomically(path, pieces);
-}
+void write_own_file(const std::filesystem::path& path, const std::vector<std::string_view>& pieces,
+                    mode_t mode = 0666);
+
+/// Makes the folder, if it is not there.
+/// @throws InvalidArgument, IoError if it cannot be made, or is a link or a file.
+void make_own_folder(const std::filesystem::path& path);
+
+/// Makes renames and new files in it survive a power failure.
+/// @throws InvalidArgument, IoError if the machine cannot promise it.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace cdt

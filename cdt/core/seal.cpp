@@ -1,5 +1,7 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/core/json.h>
 #include <cdt/core/seal.h>
 
 #include <algorithm>
@@ -7,38 +9,77 @@
 namespace cdt {
 namespace {
 
-constexpr std::string_view kBlanks = " \n";
-constexpr std::string_view kSealName = "\"checksum\"";
-constexpr std::string_view kBeforeSum = "\"checksum\":\"";
-constexpr std::string_view kBehindSum = "\"}";
+constexpr std::string_view kBlanks = " \n\r\t";
+constexpr std::string_view kMark = "\"sealed\"", kMarkValue = ":true";
+constexpr std::string_view kBeforeSum = ",\"checksum\":\"", kBehindSum = "\"}";
 constexpr size_t kSumLength = 16;
+/// Bytes by which the end of a text may differ from a seal, and yet have been one.
+constexpr int kFew = 4;
+
+bool is_blank(char c) { return kBlanks.find(c) != std::string_view::npos; }
+
+/// Whether there is a member `"sealed": true`, wherever it stands: within texts quotes are escaped.
+bool has_mark(std::string_view text) {
+  for (size_t at = text.find(kMark); at != std::string_view::npos; at = text.find(kMark, at + 1)) {
+    std::string behind(text.substr(at + kMark.size(), 20));
+    std::erase_if(behind, is_blank);
+    if (behind.starts_with(kMarkValue)) return true;
+  }
+  return false;
+}
+
+/// The end of the text, without blanks, as long as a seal; empty if it is shorter.
+std::string ending_of(std::string_view text) {
+  std::string end(text.substr(text.size() - std::min<size_t>(text.size(), 200)));
+  std::erase_if(end, is_blank);
+  const size_t length = kBeforeSum.size() + kSumLength + kBehindSum.size();
+  return end.size() < length ? "" : end.substr(end.size() - length);
+}
+
+/// The checksum of an ending that is a seal, or nearly one; `wrong` counts what belongs to none.
+std::string sum_in(const std::string& ending, int& wrong) {
+  const std::string sum = ending.substr(kBeforeSum.size(), kSumLength);
+  const std::string seal = std::string(kBeforeSum).append(sum).append(kBehindSum);
+  wrong = 0;
+  for (size_t i = 0; i < seal.size(); ++i) wrong += ending[i] != seal[i] ? 1 : 0;
+  for (const char c : sum) {
+    wrong += std::string_view("0123456789abcdef").find(c) == std::string_view::npos ? 1 : 0;
+  }
+  return sum;
+}
 
 }  // namespace
 
 std::string sealed(std::string object) {
+  const bool indented = object.starts_with("{\n");
+  object.replace(0, 1, indented ? "{\n  \"sealed\": true," : "{\"sealed\":true,");
   object.pop_back();  // the brace
-  const bool indented = object.ends_with('\n');
   object.erase(object.find_last_not_of(kBlanks) + 1);
   const std::string sum = checksum(object);
-  return object.append(indented ? ",\n  \"checksum\": \"" : ",\"checksum\":\"")
+  return object.append(indented ? ",\n  \"checksum\": \"" : kBeforeSum)
       .append(sum)
-      .append(indented ? "\"\n}" : "\"}");
+      .append(indented ? "\"\n}" : kBehindSum);
 }
 
 bool require_seal(std::string_view text, const std::string& source) {
-  const size_t name = text.rfind(kSealName);
-  if (name == std::string_view::npos || name == 0) return false;
-  const size_t comma = text.find_last_not_of(kBlanks, name - 1);
-  std::string seal(text.substr(name));
-  std::erase_if(seal, [](char c) { return kBlanks.find(c) != std::string_view::npos; });
-  const bool last = seal.starts_with(kBeforeSum) && seal.ends_with(kBehindSum) &&
-                    seal.size() == kBeforeSum.size() + kSumLength + kBehindSum.size();
-  if (!last || comma == std::string_view::npos || text[comma] != ',') return false;
-  const std::string expected = seal.substr(kBeforeSum.size(), kSumLength);
-  const std::string came = checksum(text.substr(0, comma));
-  CDT_REQUIRE(came == expected, source, ": is damaged: expected the checksum ", expected,
-              ", but came ", came);
-  return true;
+  int wrong = kFew + 1;
+  const std::string ending = ending_of(text);
+  const std::string expected = ending.empty() ? "" : sum_in(ending, wrong);
+  if (wrong == 0) {
+    const std::string came = checksum(text.substr(0, text.rfind(kBeforeSum[0])));
+    CDT_REQUIRE(came == expected, source, ": is damaged: expected the checksum ", expected,
+                ", but came ", came);
+    return true;
+  }
+  CDT_REQUIRE(wrong > kFew && !has_mark(text), source,
+              ": is damaged: expected a checksum of all before it as its last member");
+  return false;
+}
+
+std::string read_sealed(const std::filesystem::path& path) {
+  std::string text = read_regular_file(path, kLongestJson);
+  require_seal(text, path.string());
+  return text;
 }
 
 }  // namespace cdt

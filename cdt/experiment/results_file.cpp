@@ -210,7 +210,7 @@ std::string write_results(const fs::path& folder, const Results& results) {
   report::SweepRecord record = parse_results(to_json(results), "results.json");
   record.figures = draw_figures(plan, results.rows, results.sweep.runs);
   const std::map<std::string, std::string> texts{
-      {"results.csv", to_csv(results.rows)},
+      {"results.csv", to_csv(results.rows, results.csv_safe)},
       {"results.md", to_markdown(plan.title, results.rows, results.claims)},
       {"figures.json", report::to_json(record.figures) + "\n"}};
   std::map<std::string, std::string> checksums;
@@ -259,7 +259,7 @@ report::SweepRecord parse_results(const std::string& json, const std::string& so
 std::map<std::string, std::string> read_checksums(const fs::path& folder) {
   const fs::path path = folder / "results.json";
   std::map<std::string, std::string> checksums;
-  const JsonValue files = read_json(path)["files"];
+  const JsonValue files = parse_json(read_sealed(path), path.string())["files"];
   if (!files.exists()) return checksums;
   for (const auto& [name, sum] : files.members()) checksums[name] = sum.text();
   return checksums;
@@ -269,11 +269,17 @@ report::SweepRecord read_results(const fs::path& folder) {
   finish_update(folder);
   const fs::path results = folder / "results.json";
   const fs::path figures = folder / "figures.json";
-  report::SweepRecord record =
-      parse_results(read_regular_file(results, kLongestJson), results.string());
+  report::SweepRecord record = parse_results(read_sealed(results), results.string());
   if (path_exists(figures)) {
-    record.figures =
-        report::parse_figures(read_regular_file(figures, kLongestJson), figures.string());
+    const std::string text = read_regular_file(figures, kLongestJson);
+    const auto checksums = read_checksums(folder);
+    const auto expected = checksums.find(figures.filename());
+    const std::string came = cdt::checksum(text);
+    CDT_REQUIRE(expected == checksums.end() || expected->second == came, figures.string(),
+                ": is damaged, or of another sweep: expected the checksum of results.json, but "
+                "came ",
+                came);
+    record.figures = report::parse_figures(text, figures.string());
   }
   return record;
 }

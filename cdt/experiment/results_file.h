@@ -16,6 +16,7 @@ struct Results {
   const std::vector<Row>& rows;
   std::vector<report::Claim> claims;
   std::vector<std::string> summary;  ///< paragraphs for the head of the page
+  bool csv_safe = false;             ///< results.csv for spreadsheets, see data::csv_field
 };
 
 /// results.json (docs/formats.md); `files` are the checksums of the files beside it, by name.

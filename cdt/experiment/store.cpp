@@ -207,13 +207,13 @@ void require_sweep(const JsonValue& content) {
 }
 
 JsonValue read_sweep(const fs::path& path) {
-  JsonValue content = read_json(path);
+  JsonValue content = parse_json(read_sealed(path), path.string());
   require_sweep(content);
   return content;
 }
 
 void write_sweep(const fs::path& path, ordered_json content) {
-  content.erase("checksum");  // of what it was
+  for (const char* seal : {"sealed", "checksum"}) content.erase(seal);  // of what it was
   write_own_file(path, {sealed(dump_exactly(content, path.string(), 2)), "\n"});
 }
 
@@ -240,7 +240,8 @@ Store::Store(fs::path folder, const Plan& plan, const std::string& checksum)
     CDT_REQUIRE(holds_sweep(folder_) || !path_exists(folder_ / name), folder_.string(), ": has a ",
                 name, ", and is no sweep that would write it; choose another folder");
   }
-  make_folders(folder_ / "runs");
+  make_folders(folder_);
+  make_own_folder(folder_ / "runs");
   remove_leftovers(folder_ / "runs");
   const ordered_json settings = shared_settings(plan, checksum);
   const fs::path path = sweep_file(folder_);
@@ -258,9 +259,7 @@ std::optional<CaseRun> Store::load(const Case& what) const {
   const fs::path path = run_file(folder_, what);
   if (!path_exists(path)) return std::nullopt;
   try {
-    const std::string text = read_regular_file(path, kLongestJson);
-    require_seal(text, path.string());
-    CaseRun run = parse_run(text, path.string());
+    CaseRun run = parse_run(read_sealed(path), path.string());
     if (run.what.key() != what.key() || (what.details && !run.what.details) ||
         (what.traces && !run.what.traces)) {
       return std::nullopt;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace cdt::experiment {
@@ -87,10 +88,25 @@ std::string verdict(const report::Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
 
-std::string markdown_cell(const std::string& text) {
-  std::string cell;
-  for (const char c : text) cell += c == '|' ? std::string("\\|") : std::string(1, c);
-  return cell;
+/// A text as Markdown shows it, in a title or a cell: nothing in it is a mark, a link or HTML.
+std::string markdown(const std::string& text) {
+  const std::string line = printable_name(text);
+  const auto in_word = [&](size_t i) {
+    return i < line.size() && std::isalnum(static_cast<unsigned char>(line[i])) != 0;
+  };
+  std::string escaped;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    const bool mark = std::string_view("\\`*[]|~#$").find(c) != std::string_view::npos ||
+                      (c == '_' && !(i > 0 && in_word(i - 1) && in_word(i + 1))) ||
+                      (c == ':' && line.compare(i, 3, "://") == 0);
+    if (mark) escaped += '\\';
+    escaped += c == '<'   ? std::string("&lt;")
+               : c == '>' ? std::string("&gt;")
+               : c == '&' ? std::string("&amp;")
+                          : std::string(1, c);
+  }
+  return escaped;
 }
 
 std::string pad(const std::string& text, size_t width) {
@@ -107,22 +123,24 @@ std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}",
 
 }  // namespace
 
-std::string to_csv(const std::vector<Row>& rows) {
+std::string to_csv(const std::vector<Row>& rows, bool for_spreadsheets) {
+  const auto field = [&](const std::string& text) {
+    return data::csv_field(text, for_spreadsheets);
+  };
   std::string csv =
       "architecture,lr,method,reachable,strictly_contracting,converged,runs,val_mse_mean,"
       "val_mse_std,train_mse_mean,seconds,published_mean,published_std,difference";
   const std::vector<SweepError>& columns = error_columns(rows);
   for (const SweepError& column : columns) {
     const std::string name = (column.is_class ? "error_rate_" : "rmse_") + column.target;
-    csv += "," + data::csv_field(name + "_mean") + "," + data::csv_field(name + "_std");
+    csv += "," + field(name + "_mean") + "," + field(name + "_std");
   }
   csv += "\n";
   for (const Row& row : rows) {
-    csv +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},", data::csv_field(row.architecture),
-                    cell(row.lr), row.method, share(row.reachable, row),
-                    share(row.strictly_contracting, row), row.converged, row.runs.size(),
-                    cell(row.val_mean), cell(row.val_std), cell(row.train_mean), cell(row.seconds));
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", field(row.architecture), cell(row.lr),
+                       row.method, share(row.reachable, row), share(row.strictly_contracting, row),
+                       row.converged, row.runs.size(), cell(row.val_mean), cell(row.val_std),
+                       cell(row.train_mean), cell(row.seconds));
     csv += row.published ? fmt::format("{},{},", cell(row.published->loss.mean),
                                        cell(row.published->loss.spread))
                          : ",,";
@@ -142,7 +160,7 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
                         const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
   const std::vector<SweepError>& columns = error_columns(rows);
-  std::string text = fmt::format("# {}\n", title);
+  std::string text = fmt::format("# {}\n", markdown(title));
   std::string last;
   for (const Row& row : rows) {
     if (row.architecture != last) {
@@ -150,10 +168,10 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
       text += fmt::format(
           "\n## Architecture {} ({})\n\nFinal {}, mean ± standard "
           "deviation over the runs that converged.\n\n",
-          row.architecture, row.runs.front()->shape, validation_title(row));
+          markdown(row.architecture), markdown(row.runs.front()->shape), validation_title(row));
       text += "| lr | method | reachable | αc_Lλ_max < 1 | converged | validation |";
       for (const SweepError& column : columns) {
-        text += fmt::format(" {} |", markdown_cell(error_title(column)));
+        text += fmt::format(" {} |", markdown(error_title(column)));
       }
       text += beside ? " published | difference / its spread |" : "";
       text += " training |\n|---|---|---|---|---|---|---|";
@@ -171,8 +189,8 @@ std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
   }
   if (!claims.empty()) text += "\n## Claims\n\n| claim | | evidence |\n|---|---|---|\n";
   for (const report::Claim& claim : claims) {
-    text += fmt::format("| {} | {} | {} |\n", claim.text, verdict(claim),
-                        markdown_cell(claim.evidence));
+    text += fmt::format("| {} | {} | {} |\n", markdown(claim.text), verdict(claim),
+                        markdown(claim.evidence));
   }
   return text;
 }
@@ -208,7 +226,7 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
   };
   size_t method_width = 12;
   for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
-  std::string text = fmt::format("\n{}\n", title);
+  std::string text = fmt::format("\n{}\n", printable_name(title));
   std::string last;
   std::string last_rate;
   for (const Row& row : rows) {

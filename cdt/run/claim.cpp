@@ -99,6 +99,11 @@ void Claim::begin(RunRecord& record, const data::Preprocess& preprocess) {
 
 void Claim::drop_report() const { update_->remove(folder_.report().filename()); }
 
+mode_t Claim::mode_of_report() const {
+  const auto own = lock_->mode_of(folder_.report().filename());
+  return own ? *own : lock_->mode_of(folder_.run().filename()).value_or(0666) & 0666;
+}
+
 void Claim::update(RunRecord& record, bool commit, const Write& write) {
   if (!update_) update_.emplace(*lock_);
   const RunFolder staged(update_->path());

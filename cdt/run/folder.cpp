@@ -4,6 +4,7 @@
 #include <cdt/core/json.h>
 #include <cdt/core/own_file.h>
 #include <cdt/core/safetensors.h>
+#include <cdt/core/seal.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/run_page.h>
 #include <cdt/run/folder.h>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 namespace cdt::run {
 namespace {
@@ -24,12 +26,44 @@ std::string model_name(int64_t member) {
   return member == 1 ? "model.safetensors" : fmt::format("model-{}.safetensors", member);
 }
 
-/// ",P(kind=flat),P(kind=house)": a column of probabilities for each class.
-std::string probability_columns(const data::Preprocess& preprocess, bool for_spreadsheets) {
+/// Names of the columns of a file, each once, as fields of it. Targets keep theirs; another name
+/// that is taken has a number behind it: `row_2`, `price_low_2`.
+class ColumnNames {
+ public:
+  ColumnNames(const data::Preprocess& preprocess, bool for_spreadsheets)
+      : for_spreadsheets_(for_spreadsheets) {
+    for (const auto& target : preprocess.targets) targets_.push_back(add(target.name));
+  }
+
+  const std::string& target(size_t t) const { return targets_[t]; }
+  std::string add(const std::string& name) {
+    std::string field = data::csv_field(name, for_spreadsheets_);
+    for (int number = 2; !taken_.insert(field).second; ++number) {
+      field = data::csv_field(fmt::format("{}_{}", name, number), for_spreadsheets_);
+    }
+    return field;
+  }
+
+ private:
+  bool for_spreadsheets_;
+  std::vector<std::string> targets_;
+  std::set<std::string> taken_;
+};
+
+/// ",P(kind=flat),P(kind=house)": a column of probabilities for each class; ",price_low,price_high"
+/// with `between` a _ for each target, if there are bounds.
+std::string further_columns(const data::Preprocess& preprocess, ColumnNames& names, bool bounds,
+                            char between) {
   std::string columns;
-  for (const std::string& name : preprocess.classes()) {
-    columns += "," + data::csv_field(fmt::format("P({}={})", preprocess.targets[0].name, name),
-                                     for_spreadsheets);
+  if (preprocess.has_classes()) {
+    for (const std::string& name : preprocess.classes()) {
+      columns += "," + names.add(fmt::format("P({}={})", preprocess.targets[0].name, name));
+    }
+  }
+  for (size_t t = 0; bounds && t < preprocess.targets.size(); ++t) {
+    for (const char* end : {"low", "high"}) {
+      columns += "," + names.add(fmt::format("{}{}{}", preprocess.targets[t].name, between, end));
+    }
   }
   return columns;
 }
@@ -78,7 +112,7 @@ void RunFolder::require_apart(const fs::path& input) const {
 
 void RunFolder::require_run() const {
   CDT_REQUIRE(folder_exists(path_), path_.string(), ": expected the folder of a run");
-  for (const auto& file : {model(), preprocess()}) {
+  for (const auto& file : {run(), model(), preprocess()}) {
     CDT_REQUIRE(path_exists(file), path_.string(), ": expected a finished run, but it has no ",
                 file.filename().string());
   }
@@ -100,7 +134,7 @@ RunRecord RunFolder::read_record() const {
   finish_update(path_);
   CDT_REQUIRE(holds_run(), path_.string(),
               ": expected the folder of a run, but it has no run.json");
-  return parse_record(read_regular_file(run(), kLongestJson), run().string());
+  return parse_record(read_sealed(run()), run().string());
 }
 
 void RunFolder::require_intact(const RunRecord& record, const fs::path& file) const {
@@ -135,19 +169,16 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
   const auto field = [&](const std::string& text) {
     return data::csv_field(text, for_spreadsheets);
   };
-  std::string csv = "row,split";
-  if (id != nullptr) csv += "," + field(id->name);
-  for (const auto& target : preprocess.targets) {
-    csv += fmt::format(",{},{}", field(target.name), field(target.name + " predicted"));
+  ColumnNames names(preprocess, for_spreadsheets);
+  std::string csv = names.add("row") + "," + names.add("split");
+  if (id != nullptr) csv += "," + names.add(id->name);
+  for (size_t t = 0; t < preprocess.targets.size(); ++t) {
+    csv += "," + names.target(t) + "," + names.add(preprocess.targets[t].name + " predicted");
   }
   const bool classes = preprocess.has_classes();
-  if (classes) csv += probability_columns(preprocess, for_spreadsheets);
   const bool bounds = std::any_of(predictions.begin(), predictions.end(),
                                   [](const auto& each) { return each.bounds.has_value(); });
-  for (const auto& target : preprocess.targets) {
-    if (bounds) csv += "," + field(target.name + " low") + "," + field(target.name + " high");
-  }
-  csv += "\n";
+  csv += further_columns(preprocess, names, bounds, ' ') + "\n";
   std::vector<const SplitPredictions*> last;  // that has a row
   for (const SplitPredictions& each : predictions) {
     for (const int64_t row : each.rows) {
@@ -161,9 +192,9 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
     const auto wanted = each.values.wanted.accessor<double, 2>();
     const Tensor low = each.bounds ? each.bounds->low : Tensor();
     const Tensor high = each.bounds ? each.bounds->high : Tensor();
-    std::vector<std::string> names, guesses;
+    std::vector<std::string> truths, guesses;
     if (classes) {
-      names = study::class_names(preprocess, each.values.wanted);
+      truths = study::class_names(preprocess, each.values.wanted);
       guesses = study::class_names(preprocess, each.values.predicted);
     }
     for (int64_t i = 0; i < predicted.size(0); ++i) {
@@ -173,7 +204,7 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
       if (id != nullptr) csv += "," + field(cell_of(*id, row));
       if (classes) {
         const auto at = static_cast<size_t>(i);
-        csv += fmt::format(",{},{}{}\n", field(names[at]), field(guesses[at]),
+        csv += fmt::format(",{},{}{}\n", field(truths[at]), field(guesses[at]),
                            value_cells(each.values.predicted, i));
         continue;
       }
@@ -225,33 +256,32 @@ void RunFolder::write_spectrum(const study::Findings& findings) const {
   write_file_atomically(spectrum(), {csv});
 }
 
-void RunFolder::write_report() const {
-  write_own_file(report(), {report::to_html(report::run_page(read_records({path_})))});
+void RunFolder::write_report(mode_t mode) const {
+  write_own_file(report(), {report::to_html(report::run_page(read_records({path_})))}, mode);
 }
 
 TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool intervals) {
   finish_update(folder.path());
   folder.require_run();
   TrainedModel trained;
-  int64_t members = 1;
-  if (folder.holds_run()) {
-    const RunRecord record = folder.read_record();
-    if (record.prediction) {
-      members = record.prediction->members;
-      trained.predictor.temperature = record.prediction->temperature;
-      trained.predictor.targets = record.prediction->targets;
-    }
-    folder.require_intact(record, folder.preprocess());
-    for (int64_t m = 1; m <= members; ++m) folder.require_intact(record, folder.model(m));
-    if (intervals && path_exists(folder.intervals())) {
-      folder.require_intact(record, folder.intervals());
-    }
+  const RunRecord record = folder.read_record();
+  const int64_t members = record.prediction ? record.prediction->members : 1;
+  if (record.prediction) {
+    trained.predictor.temperature = record.prediction->temperature;
+    trained.predictor.targets = record.prediction->targets;
+  }
+  folder.require_intact(record, folder.preprocess());
+  for (int64_t m = 1; m <= members; ++m) {
+    CDT_REQUIRE(path_exists(folder.model(m)), folder.path().string(), ": expected ", members,
+                " networks, but it has no ", folder.model(m).filename().string());
+    folder.require_intact(record, folder.model(m));
+  }
+  if (intervals && path_exists(folder.intervals())) {
+    folder.require_intact(record, folder.intervals());
   }
   trained.preprocess = folder.read_preprocess();
   const data::Preprocess& preprocess = trained.preprocess;
   for (int64_t m = 1; m <= members; ++m) {
-    CDT_REQUIRE(path_exists(folder.model(m)), folder.path().string(), ": expected ", members,
-                " networks, but it has no ", folder.model(m).filename().string());
     nn::Network model = nn::load_model(folder.model(m));
     model->to(device);
     trained.predictor.members.push_back(std::move(model));
@@ -300,19 +330,16 @@ std::string to_csv(const TrainedModel& trained, const Predictions& predictions,
   const auto& bounds = predictions.bounds;
   std::string csv;
   if (lines.first_row == 1) {
-    csv = "row";
     const auto& targets = trained.preprocess.targets;
+    ColumnNames names(trained.preprocess, lines.for_spreadsheets);
+    csv = names.add("row");
     if (lines.id != nullptr) {
       const bool given = std::any_of(targets.begin(), targets.end(),
                                      [&](const auto& t) { return t.name == lines.id->name; });
-      csv += "," + field(lines.id->name + (given ? " given" : ""));
+      csv += "," + names.add(lines.id->name + (given ? " given" : ""));
     }
-    for (const auto& target : targets) csv += "," + field(target.name);
-    if (classes) csv += probability_columns(trained.preprocess, lines.for_spreadsheets);
-    for (const auto& target : targets) {
-      if (bounds) csv += "," + field(target.name + "_low") + "," + field(target.name + "_high");
-    }
-    csv += "\n";
+    for (size_t t = 0; t < targets.size(); ++t) csv += "," + names.target(t);
+    csv += further_columns(trained.preprocess, names, bounds.has_value(), '_') + "\n";
   }
   for (int64_t row = 0; row < predictions.values.size(0); ++row) {
     csv += std::to_string(lines.first_row + row);

@@ -58,8 +58,8 @@ class RunFolder {
   /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
   /// of controlled descent does to them at the rate of the analysis.
   void write_spectrum(const study::Findings& findings) const;
-  /// report.html, from the other files.
-  void write_report() const;
+  /// report.html, from the other files. `mode` is that of one that was not there.
+  void write_report(mode_t mode = 0666) const;
 
  private:
   std::filesystem::path path_;

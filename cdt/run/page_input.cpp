@@ -103,45 +103,58 @@ bool is_numeric(const std::vector<double>& values) {
   return std::none_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
 }
 
-/// Columns "P(kind=flat)" that hold numbers. By prefix: a class may be named anything.
-void add_probabilities(const CsvFile& file, report::TargetPredictions& target) {
+/// Columns "P(kind=flat)" from the one at `first` on, behind the targets: a class a column. Its
+/// name may be anything, and have a number behind it where a target has the name.
+void add_probabilities(const CsvFile& file, size_t first, report::TargetPredictions& target) {
   const std::string prefix = "P(" + target.name + "=";
-  for (size_t i = 0; i < file.columns.size(); ++i) {
+  for (size_t i = first; i < file.columns.size(); ++i) {
     const std::string& name = file.columns[i];
-    if (!name.starts_with(prefix) || !name.ends_with(')')) continue;
-    target.classes.push_back(name.substr(prefix.size(), name.size() - prefix.size() - 1));
+    const size_t end = name.rfind(')');
+    if (!name.starts_with(prefix) || end == std::string::npos) continue;
+    target.classes.push_back(name.substr(prefix.size(), end - prefix.size()));
     target.probabilities.push_back(to_numbers(file.cells[i]));
   }
 }
 
-/// A target stands in a column before its prediction's.
+/// row, split and perhaps a name; then each target in a column before its prediction's; then
+/// probabilities, or bounds of all targets. By their places: a target may have any name, and a
+/// column beside it then has a number behind its own.
 report::RunPredictions predictions_of(const CsvFile& file, const RunRecord& run) {
+  constexpr size_t kSplit = 1;
   report::RunPredictions predictions;
   predictions.use.assign(file.rows(), report::RowUse::kTraining);
-  if (const auto* split = file.find("split")) {
-    for (size_t i = 0; i < split->size(); ++i) {
-      if ((*split)[i] == "validation") predictions.use[i] = report::RowUse::kValidation;
-      if ((*split)[i] == "test") predictions.use[i] = report::RowUse::kTest;
+  if (file.columns.size() > kSplit) {
+    const auto& split = file.cells[kSplit];
+    for (size_t i = 0; i < split.size(); ++i) {
+      if (split[i] == "validation") predictions.use[i] = report::RowUse::kValidation;
+      if (split[i] == "test") predictions.use[i] = report::RowUse::kTest;
     }
   }
-  for (size_t i = 0; i + 1 < file.columns.size(); ++i) {
-    const std::string& name = file.columns[i];
-    if (file.columns[i + 1] != name + " predicted") continue;
+  const auto is_pair = [&](size_t i) {
+    return i + 1 < file.columns.size() &&
+           file.columns[i + 1].starts_with(file.columns[i] + " predicted");
+  };
+  size_t first = kSplit + 1;
+  if (!is_pair(first)) ++first;
+  size_t behind = first;
+  while (is_pair(behind)) behind += 2;
+  const bool bounds = behind > first && file.columns.size() - behind == behind - first &&
+                      file.columns[behind].starts_with(file.columns[first] + " low");
+  for (size_t i = first; i < behind; i += 2) {
     report::TargetPredictions target;
-    target.name = name;
+    target.name = file.columns[i];
     std::vector<double> truth = to_numbers(file.cells[i]);
     std::vector<double> predicted = to_numbers(file.cells[i + 1]);
-    if (is_class(run, name) || !is_numeric(truth)) {
+    if (is_class(run, target.name) || !is_numeric(truth)) {
       target.true_class = file.cells[i];
       target.predicted_class = file.cells[i + 1];
-      add_probabilities(file, target);
+      add_probabilities(file, behind, target);
     } else if (is_numeric(predicted)) {
       target.truth = std::move(truth);
       target.predicted = std::move(predicted);
-      const auto *low = file.find(name + " low"), *high = file.find(name + " high");
-      if (low != nullptr && high != nullptr) {
-        target.low = to_numbers(*low);
-        target.high = to_numbers(*high);
+      if (bounds) {
+        target.low = to_numbers(file.cells[i + behind - first]);
+        target.high = to_numbers(file.cells[i + 1 + behind - first]);
       }
     }
     predictions.targets.push_back(std::move(target));
@@ -335,10 +348,13 @@ report::RunRecord read_record(const fs::path& folder) {
   CDT_REQUIRE(path_exists(folder / "run.json"), folder.string(),
               ": expected the folder of a run or a sweep, but it has neither run.json nor "
               "results.json");
-  const RunRecord run = RunFolder(folder).read_record();
+  const RunFolder files(folder);
+  const RunRecord run = files.read_record();
   const auto text = [&](const char* name) {
     const fs::path path = folder / name;
-    return path_exists(path) ? read_regular_file(path) : "";
+    if (!path_exists(path)) return std::string();
+    files.require_intact(run, path);
+    return read_regular_file(path);
   };
   report::RunRecord record = make_record(
       run, {text("history.csv"), text("predictions.csv"), text("spectrum.csv")}, folder.string());

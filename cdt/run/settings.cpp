@@ -131,11 +131,15 @@ void require_same_run(const Options& now, const Settings& decided, const Setting
   // Earlier versions named the share here by which one network chooses its point.
   if (now.data.goal == study::Goal::kPredict) saved.data.train_fraction.reset();
   apply_in_order(decided, saved);
+  // What has no name among them is as its goal and method have it: the batch of an optimizer.
+  for (const SettingValue& each : usual) saved.given.insert(find_setting(each.name).name);
+  saved = resolved(std::move(saved));
+  const Options present = resolved(now);
   const bool cosine = saved.training.schedule.kind == train::Schedule::Kind::kCosine;
   for (const Setting& setting : all_settings()) {
     if (setting.may_change && !(setting.name == "steps" && cosine)) continue;
     const auto before = setting.get(saved);
-    const auto after = setting.get(now);
+    const auto after = setting.get(present);
     CDT_REQUIRE(before == after, where, ": was started with ", setting.name, " ", show(before),
                 ", and cannot be resumed with ", show(after));
   }

@@ -357,7 +357,7 @@ class Session {
 
   void report() {
     try {
-      run_.folder.write_report();
+      run_.folder.write_report(claim_.mode_of_report());
     } catch (const std::exception& error) {
       call(hooks_.on_warning, fmt::format("the run has no report: {}", error.what()));
     }

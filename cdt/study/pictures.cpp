@@ -5,7 +5,7 @@
 #include <cdt/data/arrays.h>
 #include <cdt/image/folder.h>
 #include <cdt/image/generated.h>
-#include <cdt/image/idx.h>
+#include <cdt/study/idx_pictures.h>
 #include <cdt/study/pictures.h>
 #include <fmt/format.h>
 
@@ -87,40 +87,6 @@ class FolderPictures : public data::Pictures {
   image::LoadOptions options_;
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Kept> kept_;
-};
-
-/// Bytes of an IDX file, brought to a size when they are asked for.
-class IdxPictures : public data::Pictures {
- public:
-  /// bytes [r, h, w]; colour has three equal channels.
-  IdxPictures(Tensor bytes, std::vector<int64_t> shape)
-      : bytes_(std::move(bytes)), shape_(std::move(shape)) {}
-
-  std::vector<int64_t> shape() const override { return shape_; }
-
-  Tensor load(const std::vector<int64_t>& rows) const override {
-    const Tensor index = torch::tensor(rows, torch::kInt64);
-    Tensor x = bytes_.index_select(0, index).unsqueeze(1).to(torch::kFloat32).div_(255);
-    if (x.size(2) != shape_[1] || x.size(3) != shape_[2]) {
-      std::vector<Tensor> resized;
-      for (const int64_t row : rows) resized.push_back(resize(bytes_[row]));
-      x = torch::stack(resized);
-    }
-    return x.expand({-1, shape_[0], -1, -1}).clone();
-  }
-
-  std::vector<Unreadable> unreadable(const std::vector<int64_t>&) const override { return {}; }
-
- private:
-  Tensor resize(const Tensor& bytes) const {
-    const Tensor flat = bytes.contiguous();
-    const auto* data = flat.data_ptr<uint8_t>();
-    image::Picture picture{flat.size(1), flat.size(0), 1, {data, data + flat.numel()}};
-    return image::to_tensor(picture, shape_[1], shape_[2]);
-  }
-
-  Tensor bytes_;
-  std::vector<int64_t> shape_;
 };
 
 /// Some rows of others.
@@ -207,63 +173,6 @@ data::Table folder_table(const image::ImageFolder& folder, const std::vector<int
   return table;
 }
 
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  const size_t at = text.rfind(what);
-  if (at != std::string::npos) text.replace(at, what.size(), by);
-  return text;
-}
-
-/// Where the labels of an IDX file lie, if its name tells.
-fs::path labels_of(const fs::path& images) {
-  const std::string name = images.filename().string();
-  const std::string labels = replaced(replaced(name, "images", "labels"), "idx3", "idx1");
-  return labels == name ? fs::path() : images.parent_path() / labels;
-}
-
-Tensor read_idx_pictures(const fs::path& path) {
-  Tensor bytes = image::read_idx(path);
-  CDT_REQUIRE(bytes.dim() == 3, path.string(),
-              ": expected pictures, an IDX file of 3 dimensions, but came ", bytes.dim(),
-              bytes.dim() == 1 ? "; labels are found by the name of their pictures" : "");
-  return bytes;
-}
-
-data::Table idx_table(const fs::path& path, const Tensor& bytes, const Tensor& labels,
-                      const std::vector<int64_t>& shape) {
-  data::Table table;
-  table.source = path.string();
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < bytes.size(0); ++i) names.push_back(std::to_string(i + 1));
-  table.columns.push_back(text_column(kPictureColumn, names));
-  Checksum sum;
-  const auto add = [&sum](const Tensor& part) {
-    const Tensor whole = part.contiguous();
-    sum.add({reinterpret_cast<const char*>(whole.data_ptr<uint8_t>()),
-             static_cast<size_t>(whole.numel())});
-  };
-  add(bytes);
-  if (labels.defined()) {
-    add(labels);
-    data::Column column;
-    column.name = kClassColumn;
-    const Tensor numbers = labels.to(torch::kFloat64).contiguous();
-    const auto* first = numbers.data_ptr<double>();
-    column.numbers = std::vector<double>(first, first + numbers.numel());
-    table.columns.push_back(std::move(column));
-  }
-  table.checksum = sum.text();
-  number_rows(table, names.size());
-  table.pictures = std::make_shared<IdxPictures>(bytes, shape);
-  return table;
-}
-
-Tensor read_labels(const fs::path& path, int64_t count) {
-  Tensor labels = image::read_idx(path);
-  CDT_REQUIRE(labels.dim() == 1 && labels.size(0) == count, path.string(), ": expected ", count,
-              " labels, one a picture, but came the shape ", labels.sizes());
-  return labels;
-}
-
 bool begins_with(const fs::path& path, std::initializer_list<std::string_view> starts) {
   std::error_code none;
   if (!fs::is_regular_file(path, none)) return false;  // never wait for a pipe
@@ -303,16 +212,7 @@ bool holds_pictures(const fs::path& path) {
 
 data::Table read_pictures(const fs::path& path, const PictureOptions& options) {
   if (options.size) require_side(*options.size);
-  if (is_idx(path)) {
-    const Tensor bytes = read_idx_pictures(path);
-    const fs::path labels = labels_of(path);
-    CDT_REQUIRE(!labels.empty(), path.string(),
-                ": expected \"images\" or \"idx3\" in its name, by which its labels are found "
-                "(\"labels\", \"idx1\")");
-    const int64_t height = options.size.value_or(bytes.size(1));
-    const int64_t width = options.size.value_or(bytes.size(2));
-    return idx_table(path, bytes, read_labels(labels, bytes.size(0)), {1, height, width});
-  }
+  if (is_idx(path)) return read_idx_pictures(path, options.size);
   CDT_REQUIRE(folder_exists(path), path.string(),
               ": expected a folder with a folder of pictures for each class, or an IDX file, but "
               "came one picture");
@@ -326,12 +226,7 @@ data::Table read_pictures(const fs::path& path, const PictureOptions& options) {
 
 data::Table read_new_pictures(const fs::path& path, const std::vector<int64_t>& shape,
                               const PictureOptions& options) {
-  if (is_idx(path)) {
-    const Tensor bytes = read_idx_pictures(path);
-    const fs::path labels = labels_of(path);
-    const bool known = !labels.empty() && path_exists(labels);
-    return idx_table(path, bytes, known ? read_labels(labels, bytes.size(0)) : Tensor(), shape);
-  }
+  if (is_idx(path)) return read_new_idx_pictures(path, shape);
   bool classes = false;
   if (folder_exists(path)) {
     std::error_code none;

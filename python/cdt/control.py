@@ -9,6 +9,7 @@ import torch
 
 from . import _core
 from ._model import Params, as_model, as_tensor, if_given_wide, positive, spelled
+from ._sealed import Sealed
 from .report import Report, _axes, analyze
 
 # Outputs of a deep network differ by rounding up to so many units of their precision.
@@ -202,7 +203,7 @@ def dare(A: Any, B: Any, Q: Any, R: Any) -> _core.RiccatiSolution:
     return _core.dare(*matrices)
 
 
-class Forecast:
+class Forecast(Sealed):
     """Training and validation curves of many learning rates and weights, computed instead of trained."""
 
     def __init__(self, found: _core.Forecast) -> None:

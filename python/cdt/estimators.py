@@ -17,6 +17,7 @@ from torch import Tensor
 
 from . import _core
 from ._frames import is_frame, known_columns, names_of, table_of, threads_of
+from ._sealed import Sealed
 from .loading import EnsembleModule
 
 # What estimators decide themselves, or what is about files.
@@ -39,7 +40,7 @@ def _values(value: Any) -> Optional[List[str]]:
     return [repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)]
 
 
-class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both have in common: options, checks of what comes, the fit."""
 
     # What there is after fit.

@@ -13,9 +13,10 @@ from . import _core
 from ._frames import is_frame, known_columns, names_of, threads_of
 from ._model import as_tensor
 from ._networks import ScaledPictures, nearest_probabilities, network_of
+from ._sealed import Sealed, SealedModule
 
 
-class EnsembleModule(nn.Module):
+class EnsembleModule(SealedModule):
     """Encoded features [n, F], or pictures [n, c, h, w] in [0, 1], to predictions: of numbers [n, t] in the units of the training data, of classes
     probabilities [n, C].
 
@@ -58,7 +59,7 @@ class EnsembleModule(nn.Module):
         return units * self.factor
 
 
-class Run:
+class Run(Sealed):
     """A finished run of `cdt train`: its encoding, its networks and their intervals. Made by `cdt.load`."""
 
     def __init__(self, path: str, trained: _core.Trained, n_jobs: Optional[int] = None, unknown: str = "warn") -> None:

@@ -10,9 +10,10 @@ import torch
 
 from . import _core
 from ._model import Params, as_model, as_tensor, if_given, if_given_wide, positive, spelled
+from ._sealed import Sealed
 
 
-class Report:
+class Report(Sealed):
     """The pre-flight report: prints as text, shows as a table in notebooks, and has its numbers by name."""
 
     def __init__(self, found: _core.Analysis) -> None:

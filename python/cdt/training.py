@@ -11,6 +11,7 @@ import torch
 
 from . import _core
 from ._model import Params, as_model, as_tensor, if_given, spelled
+from ._sealed import Sealed
 
 # Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
 _HELD_OUT = 0.2
@@ -56,7 +57,7 @@ def _require_read(options: _core.TrainOptions, given: Dict[str, Any]) -> None:
 
 
 @dataclass
-class FitResult:
+class FitResult(Sealed):
     """How a training ended. `history` has a row for each step, as arrays by name."""
 
     outcome: str

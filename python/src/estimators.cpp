@@ -3,6 +3,7 @@
 #include "pictures.h"
 // Python first, as its headers want it
 
+#include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/data/column_builder.h>
@@ -98,18 +99,27 @@ struct Trained {
 using TrainedPtr = std::shared_ptr<const Trained>;
 using TablePtr = std::shared_ptr<const data::Table>;
 
+/// Of all the rest, in the metadata; earlier versions wrote none.
+constexpr const char* kChecksum = "checksum";
+
 py::bytes to_bytes(const Trained& trained) {
   SafeTensors content = study::to_safetensors(trained.model);
   for (auto& [name, tensor] : content.tensors) {
     if (name.starts_with('m')) tensor = tensor.to(trained.dtype);  // of a member: no bit is lost
   }
+  content.metadata[kChecksum] = checksum(dump_safetensors(content, "a model"));
   return dump_safetensors(content, "a model");
 }
 
 std::shared_ptr<Trained> from_bytes(const py::bytes& bytes) {
   const std::string source = "the saved model";
-  return std::make_shared<Trained>(
-      study::parse_trained_model(parse_safetensors(std::string_view(bytes), source), source));
+  SafeTensors content = parse_safetensors(std::string_view(bytes), source);
+  if (const auto seal = content.metadata.extract(kChecksum); !seal.empty()) {
+    const std::string came = checksum(dump_safetensors(content, source));
+    CDT_REQUIRE(came == seal.mapped(), source, " is damaged: expected the checksum ",
+                seal.mapped(), ", but came ", came);
+  }
+  return std::make_shared<Trained>(study::parse_trained_model(content, source));
 }
 
 std::shared_ptr<Trained> load_run(const std::string& path) {

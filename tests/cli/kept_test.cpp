@@ -90,13 +90,68 @@ TEST_F(Training, FoldersThatCannotBeAreRefusedInPlainWords) {
   EXPECT_EQ(cdt("report " + endless).code, 2);
 }
 
+/// The run is finished and kept; the program then ends as others do whom nobody reads.
 TEST_F(Training, AClosedPipeDoesNotEndARun) {
   const Result result = shell("(" CDT_PROGRAM " train homes.csv" + std::string(kTrain) +
                               "--steps 5 --out run; echo $? >code) | true");
-  EXPECT_EQ(slurp("code"), "1\n");
-  EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
+  EXPECT_EQ(slurp("code"), "141\n");
+  EXPECT_EQ(result.err, "");
   EXPECT_TRUE(exists("run/model.safetensors"));
   EXPECT_FALSE(parse("run/run.json")["result"].is_null());
+}
+
+TEST_F(Training, AClosedPipeEndsWhatIsWrittenToItAtOnce) {
+  trained("--steps 2 --out run");
+  write("row", homes(1).substr(homes(1).find('\n') + 1));
+  // Rows without end, predictions that nobody reads beyond the first.
+  const Result endless =
+      shell("{ head -1 homes.csv; while cat row; do :; done; } 2>&- | { timeout 60 " CDT_PROGRAM
+            " predict run /dev/stdin --out - --threads 1; echo $? >code; } | head -2");
+  EXPECT_EQ(slurp("code"), "141\n");
+  EXPECT_THAT(endless.out, testing::StartsWith("row,price\n1,"));
+  EXPECT_EQ(endless.err, "");
+  for (const std::string command :
+       {"data describe homes.csv", "verify run", "info", "--help", "train --help",
+        "predict run homes.csv --out p.csv", "predict run homes.csv --out /dev/stdout",
+        "data describe homes.csv --json - --quiet",
+        "analyze homes.csv --target price --hidden 4"}) {
+    SCOPED_TRACE(command);
+    const Result result =
+        shell("{ sleep 0.2; " CDT_PROGRAM " " + command + "; echo $? >code; } | true");
+    EXPECT_EQ(slurp("code"), "141\n");
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+/// Of files that others may not read, and what is written in their place.
+TEST_F(Training, PrivateRunsStayPrivate) {
+  const auto modes = [&] {
+    std::map<std::string, unsigned> found;
+    for (const auto& file : fs::directory_iterator(folder_ / "run")) {
+      found[file.path().filename()] = static_cast<unsigned>(file.status().permissions());
+    }
+    return found;
+  };
+  const std::string open = "umask 022; " CDT_PROGRAM " train ";
+  ASSERT_EQ(shell(open + "homes.csv" + kTrain + "--steps 2 --out run").code, 0);
+  for (const auto& [name, mode] : modes()) EXPECT_EQ(mode, 0644U) << name;
+  ASSERT_EQ(shell("chmod 600 run/*").code, 0);
+  for (const std::string command :
+       {"--resume run --steps 4 --csv-safe",
+        "homes.csv" + std::string(kTrain) + "--steps 3 " + "--out run --overwrite"}) {
+    ASSERT_EQ(shell(open + command).code, 0) << command << slurp("err.txt");
+    for (const auto& [name, mode] : modes()) EXPECT_EQ(mode, 0600U) << name << " after " << command;
+  }
+  ASSERT_EQ(shell("chmod 644 run/*; chmod 600 run/model.safetensors").code, 0);
+  ASSERT_EQ(shell(open + "homes.csv" + kTrain + "--steps 3 --out run --overwrite").code, 0);
+  for (const auto& [name, mode] : modes()) {
+    EXPECT_EQ(mode, name == "model.safetensors" ? 0600U : 0644U) << name;
+  }
+  ASSERT_EQ(shell("umask 022; " CDT_PROGRAM " report run; chmod 640 run/report.html; " CDT_PROGRAM
+                  " report run")
+                .code,
+            0);
+  EXPECT_EQ(modes().at("report.html"), 0640U);
 }
 
 TEST_F(Training, ARunThatDivergedHasNoModel) {

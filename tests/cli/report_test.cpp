@@ -163,5 +163,23 @@ TEST_F(Report, SaysWhatIsWrong) {
   EXPECT_EQ(cdt("report").code, 2);
 }
 
+/// A browser that draws nothing, but makes the file.
+TEST_F(Report, PicturesAreWrittenThroughNoLink) {
+  trained("--out run");
+  std::filesystem::create_directory(folder_ / "bin");
+  std::ofstream(folder_ / "bin/chromium")
+      << "#!/bin/sh\nfor a; do case $a in --screenshot=*) echo drawn > \"${a#*=}\";; esac; done\n";
+  std::ofstream(folder_ / "victim") << "precious";
+  for (const char* name : {"losses.png", "losses.png.tmp"}) {
+    std::filesystem::create_symlink("../victim", folder_ / "run" / name);
+  }
+  const Result result =
+      shell("chmod +x bin/chromium; PATH=$PWD/bin:$PATH " CDT_PROGRAM " report run --png");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(slurp("victim"), "precious");
+  EXPECT_EQ(slurp("run/losses.png"), "drawn\n");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder_ / "run/losses.png"));
+}
+
 }  // namespace
 }  // namespace cdt

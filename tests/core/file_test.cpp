@@ -18,6 +18,7 @@
 
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
+#include "cdt/core/own_file.h"
 #include "support/device.h"
 #include "support/temp_folder.h"
 
@@ -135,6 +136,47 @@ TEST(File, RefusesPipesAndDevicesWhereAFileIsExpected) {
               ThrowsMessage<InvalidArgument>(HasSubstr("No such file")));
   write_file_atomically(folder / "f", {"text"});
   EXPECT_EQ(cdt::read_regular_file(folder / "f"), "text");
+}
+
+TEST(File, AReplacedFileKeepsItsMode) {
+  const TempFolder folder;
+  const mode_t mask = ::umask(022);
+  for (const mode_t mode : {0600, 0640, 0666, 0744}) {
+    for (const bool own : {false, true}) {
+      const auto path = folder / "f";
+      write_file_atomically(path, {"old"});
+      ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+      own ? cdt::write_own_file(path, {"new"}) : write_file_atomically(path, {"new"});
+      EXPECT_EQ(mode_of(path), mode) << own;
+      EXPECT_EQ(read_file(path), "new");
+    }
+  }
+  write_file_atomically(folder / "fresh", {"x"});
+  EXPECT_EQ(mode_of(folder / "fresh"), mode_t{0644});
+  cdt::write_own_file(folder / "private", {"x"}, 0600);
+  EXPECT_EQ(mode_of(folder / "private"), mode_t{0600});
+  ::umask(mask);
+}
+
+TEST(File, OursIsWrittenThroughNoLink) {
+  const TempFolder folder;
+  write_file_atomically(folder / "theirs", {"precious"});
+  fs::create_symlink("theirs", folder / "ours");
+  fs::create_symlink("nowhere", folder / "dangling");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"ours", "dangling", "pipe"}) {
+    cdt::write_own_file(folder / name, {"x"});
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / name))) << name;
+  }
+  EXPECT_EQ(read_file(folder / "theirs"), "precious");
+  EXPECT_FALSE(fs::exists(folder / "nowhere"));
+  cdt::make_own_folder(folder / "d");
+  cdt::make_own_folder(folder / "d");
+  fs::create_directory_symlink("d", folder / "link");
+  EXPECT_THAT([&] { cdt::make_own_folder(folder / "link"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("expected a folder, but it is a link")));
+  EXPECT_THAT([&] { cdt::make_own_folder(folder / "theirs"); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("but it is a file")));
 }
 
 TEST(File, RefusesToWriteWhereNoFileCanBe) {

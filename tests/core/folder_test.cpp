@@ -216,15 +216,30 @@ TEST(FolderUpdate, CommitsNothingThatAFolderIsInTheWayOf) {
   EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("a", "b", ".cdt-lock"));
 }
 
+fs::perms permissions_of(const fs::path& path) { return fs::status(path).permissions(); }
+
 TEST(FolderUpdate, RespectsPermissions) {
   const TempFolder folder;
-  const FolderLock lock(folder.path());
+  put(folder / "gone", "old");
   put(folder / "a", "old");
   fs::permissions(folder / "a", fs::perms(0640));
+  fs::permissions(folder / "gone", fs::perms(0600));
+  const FolderLock lock(folder.path());
+  {
+    FolderUpdate update(lock);
+    EXPECT_EQ(permissions_of(update.path()), fs::perms(0700)) << "closed to others while it is written";
+    put(update / "a", "new");
+    put(update / "new", "new");
+    update.remove("gone");
+    update.commit();
+  }
+  EXPECT_EQ(permissions_of(folder / "a"), fs::perms(0640));
+  EXPECT_EQ(permissions_of(folder / "new") & fs::perms(0037), fs::perms::none)
+      << "no wider than what was replaced with it";
   FolderUpdate update(lock);
-  put(update / "a", "new");
+  put(update / "gone", "again");
   update.commit();
-  EXPECT_EQ(fs::status(folder / "a").permissions(), fs::perms(0640));
+  EXPECT_EQ(permissions_of(folder / "gone"), fs::perms(0600)) << "as it was when the folder was locked";
 }
 
 }  // namespace

@@ -209,6 +209,39 @@ TEST_F(StoreTest, WritesThroughNoLinkAndOverNoFileOfAnother) {
   }
 }
 
+TEST_F(StoreTest, NothingIsWrittenThroughALinkedFolder) {
+  namespace fs = std::filesystem;
+  const fs::path elsewhere = folder_ / "elsewhere";
+  fs::create_directories(elsewhere);
+  write_file_atomically(elsewhere / "mine", {"precious"});
+  fs::create_directories(folder());
+  fs::create_directory_symlink(elsewhere, folder() / "runs");
+  expect_refused(sample_plan(), "12", "runs: expected a folder, but it is a link");
+  EXPECT_FALSE(fs::exists(folder() / "sweep.json"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(elsewhere), fs::directory_iterator()), 1);
+}
+
+TEST_F(StoreTest, NoBitOfASweepChangesUnseen) {
+  namespace fs = std::filesystem;
+  {
+    const Store store(folder(), sample_plan(), "12");
+  }
+  const fs::path path = folder() / "sweep.json";
+  const std::string sound = read_file(path);
+  for (size_t bit = 0; bit < 8 * sound.size(); ++bit) {
+    std::string text = sound;
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ 1 << bit % 8);
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+    EXPECT_THROW(require_intact(folder(), "sweep.json"), InvalidArgument) << "bit " << bit;
+    if (bit % 101 == 0) {
+      EXPECT_THROW(Store(folder(), sample_plan(), "12"), InvalidArgument) << "bit " << bit;
+    }
+  }
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << sound;
+  EXPECT_NO_THROW(Store(folder(), sample_plan(), "12"));
+  EXPECT_TRUE(require_intact(folder(), "sweep.json"));
+}
+
 TEST_F(StoreTest, SettingsAreUtf8) {
   Plan plan = sample_plan();
   plan.settings.push_back({"drop", "caf\xe9", "given", ""});

@@ -1,10 +1,14 @@
 // Rows, curves, tables, figures and results.json of made-up runs, against numbers worked out by
 // hand.
+#include <cdt/core/error.h>
+#include <cdt/core/file.h>
+#include <cdt/data/csv.h>
 #include <cdt/experiment/figures.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -304,6 +308,53 @@ TEST(ResultsFile, ComesBackAsThePageShowsIt) {
   for (const char* file : {"results.csv", "results.md", "report.html"}) {
     EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
   }
+}
+
+TEST(ResultsFile, NamesAreTextForSpreadsheetsAndInMarkdown) {
+  const std::string nasty = "=cmd|'/c calc'!A0\n|[x](http://x)<script>`*_\\";
+  Plan plan = sample_plan();
+  plan.architectures[0].name = nasty;
+  Sweep sweep;
+  sweep.runs = {made_up({nasty, "gd", 0.1, plan.p, 1, plan.steps}, 1)};
+  sweep.runs[0].errors = {{"=1+1", false, 2.5}};
+  auto rows = collect_rows(plan, sweep.runs);
+  ASSERT_EQ(rows.size(), 1U);
+  const data::Table table = data::parse_csv(to_csv(rows, true), "results.csv");
+  EXPECT_EQ(table.at("architecture").categories.at(0).substr(0, 2), "'=");
+  EXPECT_THAT(to_csv(rows, true), HasSubstr("rmse_=1+1_mean")) << "a name that is no formula";
+  EXPECT_EQ(data::parse_csv(to_csv(rows), "results.csv").at("architecture").categories.at(0),
+            nasty);
+  const std::string text = to_markdown("on " + nasty, rows, {{nasty, true, nasty}});
+  const std::string shown = R"(=cmd\|'/c calc'!A0\\x0a\|\[x\](http\://x)&lt;script&gt;\`\*\_\\)";
+  EXPECT_THAT(text, testing::StartsWith("# on " + shown + "\n\n## Architecture " + shown + " ("));
+  EXPECT_THAT(text, HasSubstr("\n| " + shown + " | held | " + shown + " |\n"));
+  EXPECT_THAT(text, HasSubstr("| RMSE of =1+1 |"));
+}
+
+/// Of results.json and figures.json.
+TEST(ResultsFile, NoBitOfItChangesUnseen) {
+  const Plan plan = sample_plan();
+  Sweep sweep;
+  sweep.runs = made_up_runs(plan);
+  const auto rows = collect_rows(plan, sweep.runs);
+  const cdt::test::TempFolder folder;
+  write_results(folder / "", {plan, sweep, rows, {}, {}});
+  EXPECT_NO_THROW(read_results(folder / ""));
+  for (const char* name : {"results.json", "figures.json"}) {
+    const std::string sound = read_file(folder / name);
+    const auto put = [&](const std::string& text) {
+      std::ofstream(folder / name, std::ios::binary | std::ios::trunc) << text;
+    };
+    const size_t tail = 8 * (sound.size() - std::min<size_t>(sound.size(), 60));
+    for (size_t bit = 0; bit < 8 * sound.size(); bit += bit < tail ? 211 : 1) {
+      std::string text = sound;
+      text[bit / 8] = static_cast<char>(text[bit / 8] ^ 1 << bit % 8);
+      put(text);
+      EXPECT_THROW(read_results(folder / ""), InvalidArgument) << name << ", bit " << bit;
+    }
+    put(sound);
+  }
+  EXPECT_NO_THROW(read_results(folder / ""));
 }
 
 }  // namespace
