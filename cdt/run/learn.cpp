@@ -41,12 +41,8 @@ std::string decide_form(Options& options, const study::Problem& problem) {
     return "";
   }
   const study::PlanSizes sizes = study::plan_sizes(problem, training);
-  const train::Form form = study::usual_plan(sizes, training).form;
-  if (form != train::Form::kBatch) {
-    // The trainer's own choice, but for a matrix of parameters that is cheaper than one of rows.
-    if (form == train::Form::kPrimal) training.form = form;
-    return "";
-  }
+  const study::Plan plan = study::usual_plan(sizes, training, options.ensemble);
+  if (plan.form != train::Form::kBatch) return "";
   const bool patient = is_decided(options, "patience");
   training.form = train::Form::kBatch;
   training.batch = study::batch_of_plan(sizes, training);

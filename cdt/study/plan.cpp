@@ -12,6 +12,8 @@ using train::Form;
 /// where noise begins early, both were 13 to 26 on eleven tables, 18 in the mean.
 constexpr double kPlannedPoints = 30;
 constexpr double kPlannedOfClasses = 20;
+/// Of their batches, which go as far in fewer.
+constexpr double kPlannedBatchesOfClasses = 12;
 /// Of an optimizer.
 constexpr double kPlannedEpochs = 150;
 /// Factors of the dual form a point: as many steps are taken back as are kept.
@@ -20,8 +22,9 @@ constexpr double kFactors = 2;
 constexpr double kPlannedPasses = 4;
 /// Conjugate gradients and what is around them, a point: 24 to 75 on four tables.
 constexpr double kFreePasses = 40;
-/// Batches of which four members take less than this share of what one takes otherwise come late.
-constexpr double kMuchQuicker = 4;
+/// Two exact members take the place of four while they take so much of what batches do, and up to
+/// kExactIsWorthOfBatches: some sixteen per cent more rows.
+constexpr double kRoomForTwo = 1.5;
 
 }  // namespace
 
@@ -48,7 +51,8 @@ double member_operations(Form form, const PlanSizes& sizes, const train::TrainOp
   if (training.method != train::Method::kPath) return kPlannedEpochs * pass;
   if (form == Form::kAuto) form = train::choose_form(form, sizes.form).form;
   const bool classes = training.loss == dynamics::Loss::kCrossEntropy;
-  const double points = classes ? kPlannedOfClasses : kPlannedPoints;
+  const double of_classes = form == Form::kBatch ? kPlannedBatchesOfClasses : kPlannedOfClasses;
+  const double points = classes ? of_classes : kPlannedPoints;
   if (form == Form::kFree) return points * kFreePasses * pass;
   train::FormSizes counted = sizes.form;
   counted.batch = batch_of_plan(sizes, training);
@@ -62,57 +66,60 @@ double member_operations(Form form, const PlanSizes& sizes, const train::TrainOp
 
 namespace {
 
-/// What takes all rows at once in the fewest operations: of several classes products with the
-/// kernel, else the kernel or the matrix of the parameters. kAuto: neither fits.
-Form cheapest_exact(const PlanSizes& sizes, const train::TrainOptions& training) {
-  const Form usual = train::choose_form(Form::kAuto, sizes.form).form;
-  if (usual == Form::kFree) return usual;
-  Form best = Form::kAuto;
-  for (const Form form : {Form::kDual, Form::kPrimal}) {
-    const bool fits =
-        train::form_cost(form, sizes.form).bytes <= static_cast<double>(sizes.form.memory_bytes);
-    if (!fits || (form == Form::kDual && sizes.form.residuals() > train::kMostDual)) continue;
-    if (best == Form::kAuto ||
-        member_operations(form, sizes, training) < member_operations(best, sizes, training)) {
-      best = form;
-    }
-  }
-  return best;
+/// Members and what is around them.
+double whole(int64_t members, double one) {
+  return static_cast<double>(members) * one + kPlanOverhead;
 }
 
-/// The form where batches may be taken.
-Form form_beside_batches(const PlanSizes& sizes, const train::TrainOptions& training) {
-  const Form exact = cheapest_exact(sizes, training);
-  const Form usual = train::choose_form(Form::kAuto, sizes.form).form;
-  if (sizes.form.residuals() <= kFewResiduals) {
-    return exact == Form::kPrimal && 2 * sizes.form.parameters < sizes.form.residuals() ? exact
-                                                                                        : usual;
+/// As many as the budget allows.
+int64_t members_within(double one) {
+  for (const int64_t members : {4, 2}) {
+    if (static_cast<double>(members) * one <= kPlanOperations) return members;
   }
-  if (exact == Form::kAuto) return Form::kBatch;
-  const double operations = member_operations(exact, sizes, training);
-  const double batches = member_operations(Form::kBatch, sizes, training);
-  const double members = operations > kMuchQuicker * batches ? 1 : 2;
-  const bool quick = exact == Form::kFree && members * operations <= kPlanOperations;
-  if (!quick && operations > kExactIsWorthOfBatches * batches) return Form::kBatch;
-  return exact;
+  return 1;
+}
+
+/// Of one that takes all rows at once: four members, or two, while they are not too slow beside
+/// batches; 0 beyond. Before batches come, two take the place of four: so the time halves, and
+/// halves again, and no step is larger.
+int64_t exact_members(Form form, double exact, double batches) {
+  if (exact <= batches) return members_within(exact);
+  const double beside = whole(members_within(batches), batches);
+  // The ratio grows with the rows, but for products.
+  const double room = form == Form::kFree ? kExactIsWorthOfBatches : kRoomForTwo;
+  if (4 * exact <= kPlanOperations &&
+      (whole(4, exact) <= kExactIsWorthOfBatches * beside || whole(2, exact) <= room * beside)) {
+    return 4;
+  }
+  const bool two =
+      2 * exact <= kPlanOperations && whole(2, exact) <= kExactIsWorthOfBatches * beside;
+  return two ? 2 : 0;
 }
 
 }  // namespace
 
-Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training) {
-  Plan plan;
-  plan.form = training.form;
-  if (training.method == train::Method::kPath && training.form == Form::kAuto) {
-    plan.form = sizes.may_batch ? form_beside_batches(sizes, training)
-                                : train::choose_form(Form::kAuto, sizes.form).form;
+Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
+                std::optional<int64_t> members) {
+  const auto plan_of = [&](Form form, int64_t count) {
+    return Plan{form, count, static_cast<double>(count) * member_operations(form, sizes, training)};
+  };
+  const auto usual = [&](Form form) {
+    return plan_of(form,
+                   members.value_or(members_within(member_operations(form, sizes, training))));
+  };
+  const bool open = training.method == train::Method::kPath && training.form == Form::kAuto;
+  if (!open) return usual(training.form);
+  const Form exact = train::choose_form(Form::kAuto, sizes.form).form;
+  if (!sizes.may_batch || sizes.form.residuals() <= kFewResiduals) return usual(exact);
+  if (exact == Form::kSketch) return usual(Form::kBatch);
+  const double e = member_operations(exact, sizes, training);
+  const double b = member_operations(Form::kBatch, sizes, training);
+  if (members) {
+    const bool keeps = whole(*members, e) <= kExactIsWorthOfBatches * whole(*members, b);
+    return usual(keeps ? exact : Form::kBatch);
   }
-  const double one = member_operations(plan.form, sizes, training);
-  for (const int64_t members : {4, 2, 1}) {
-    plan.members = members;
-    plan.operations = static_cast<double>(members) * one;
-    if (plan.operations <= kPlanOperations) break;
-  }
-  return plan;
+  const int64_t count = exact_members(exact, e, b);
+  return count > 0 ? plan_of(exact, count) : usual(Form::kBatch);
 }
 
 }  // namespace cdt::study

@@ -6,6 +6,8 @@
 #include <cdt/study/problem.h>
 #include <cdt/train/form_choice.h>
 
+#include <optional>
+
 namespace cdt::study {
 
 /// What decides, beside the options.
@@ -35,13 +37,14 @@ inline constexpr double kPlanOverhead = kPlanRate;
 double member_operations(train::Form form, const PlanSizes& sizes,
                          const train::TrainOptions& training);
 
-/// All rows at once (one kernel, or the matrix of few parameters; of several classes products) while that takes at most
-/// kExactIsWorthOfBatches times the operations of batches, or residuals are few: below
-/// kFewResiduals batches err more. Of several classes also while two members stay within
-/// kPlanOperations. Batches beyond, so that the time goes on without a step: on tables of 1000 to
-/// 4000 rows four members by batches erred as much as one or two by kernels, in less time
-/// (bench/RESULTS.md). Then as many members (four, two, one) as kPlanOperations allow.
-Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training);
+/// All rows at once (one kernel; of several classes products with it), four members or two, while
+/// they take at most kExactIsWorthOfBatches times the operations of batches and stay within
+/// kPlanOperations, or residuals are few: below kFewResiduals batches err more. Batches beyond, so
+/// that the time goes on without a step, and as many members as kPlanOperations allow. On tables of
+/// 1000 to 4000 rows four members by batches erred as much as one or two by kernels
+/// (docs/tables.md). With `members` that somebody has chosen the form is compared for those.
+Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
+                std::optional<int64_t> members = {});
 inline constexpr double kExactIsWorthOfBatches = 1.9;
 inline constexpr int64_t kFewResiduals = 800;
 

@@ -46,8 +46,8 @@ PlanSizes sizes_of(const Table& table, int64_t rows) {
   return sizes;
 }
 
-Plan plan_for(const Table& table, int64_t rows) {
-  return usual_plan(sizes_of(table, rows), options_for(table));
+Plan plan_for(const Table& table, int64_t rows, std::optional<int64_t> members = {}) {
+  return usual_plan(sizes_of(table, rows), options_for(table), members);
 }
 
 std::vector<Table> tables() {
@@ -58,7 +58,10 @@ std::vector<Table> tables() {
           {.features = 94, .hidden = {512, 512}},
           {.features = 94, .hidden = {128, 128, 128}},
           {.features = 94, .hidden = {16}},
-          {.features = 8, .hidden = {8}},
+          {.features = 2000},
+          {.features = 3000, .hidden = {256}},
+          {.features = 20, .outputs = 3, .classes = true},
+          {.features = 900, .outputs = 10, .classes = true},
           {.features = 94, .outputs = 2},
           {.features = 94, .outputs = 5},
           {.features = 94, .outputs = 2, .classes = true},
@@ -67,18 +70,20 @@ std::vector<Table> tables() {
           {.features = 200, .outputs = 20, .classes = true}};
 }
 
+// Whether members are chosen or told.
 TEST(Plan, GoesOnWithoutAStep) {
   for (const Table& table : tables()) {
-    double before = 0;
-    int64_t rows = 500;
-    for (; rows < 22000; rows = rows * 11 / 10) {
-      const Plan plan = plan_for(table, rows);
-      const double now = plan.operations + kPlanOverhead;
-      if (before > 0) {
-        EXPECT_GT(now / before, 0.5) << rows << " rows, " << table.text();
-        EXPECT_LT(now / before, 1.5) << rows << " rows, " << table.text();
+    for (const std::optional<int64_t> members : {std::optional<int64_t>(), {1}, {4}}) {
+      std::vector<double> costs;
+      for (int64_t rows = 500; rows <= 22000; rows += 20) {
+        costs.push_back(plan_for(table, rows, members).operations + kPlanOverhead);
       }
-      before = now;
+      for (size_t i = 0; 500 + 20 * i <= 20000; ++i) {
+        const size_t more = i + (500 + 20 * i) / 200;  // ten per cent
+        const double ratio = costs.at(more) / costs.at(i);
+        ASSERT_GT(ratio, 0.5) << 500 + 20 * i << " rows, " << table.text();
+        ASSERT_LT(ratio, 1.5) << 500 + 20 * i << " rows, " << table.text();
+      }
     }
   }
 }
@@ -119,8 +124,6 @@ TEST(Plan, TakesTheExactFormOfFewRows) {
     EXPECT_EQ(plan_for({}, rows).members, 4) << rows << " rows";
   }
   EXPECT_EQ(plan_for({}, 4000).form, train::Form::kBatch);
-  // Few parameters: their matrix is exact and cheap, however many the rows.
-  EXPECT_EQ(plan_for({.features = 8, .hidden = {8}}, 4000).form, train::Form::kPrimal);
   PlanSizes alone = sizes_of({}, 4000);
   alone.may_batch = false;  // a GPU, several ranks, pictures
   EXPECT_EQ(usual_plan(alone, options_for({})).form, train::Form::kDual);
