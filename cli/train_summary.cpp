@@ -86,7 +86,10 @@ std::string error_table(const run::TrainedRun& run) {
   }
   table.add("", names);
   const bool classes = run.problem.preprocess.has_classes();
-  table.add(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets"), losses);
+  const bool weighted = run.problem.data.sample_weights.defined();
+  table.add(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets") +
+                (weighted ? ", weighted" : ""),
+            losses);
   std::string confusion;
   for (size_t i = 0; i < errors.train.size(); ++i) {
     const std::string target = printable_name(errors.train[i].target);
@@ -145,6 +148,12 @@ std::string prediction_head(const run::TrainedRun& run) {
     const std::string limit =
         fitted != nullptr ? study::what_limits(found.expected[t], fitted->rmse) : "";
     if (!limit.empty()) text += "  " + limit + "\n";
+  }
+  if (problem.data.sample_weights.defined() && !found.expected.empty()) {
+    text += fmt::format(
+        "  Each row counts the same in that. Below, {} is weighted as training was, and before "
+        "calibration\n",
+        dynamics::to_string(run.training.loss));
   }
   if (!problem.conflicts.empty()) {
     text += fmt::format(

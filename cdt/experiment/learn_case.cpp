@@ -86,9 +86,10 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   study::Learner learner(problem, run::learn_options(options, problem));
   study::LearnHooks hooks;
   hooks.stop_requested = stop;
-  const study::Learned learned = learner.run(hooks);
+  study::Learned learned = learner.run(hooks);
   const train::TrainResult& result = learned.result;
   if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
+  study::add_line(problem, options.training.loss, learned);
   const study::Predictor predictor = study::calibrate(problem, learned);
   const auto of = [&](const std::vector<int64_t>& judged) {
     return judge(plan, compared.preprocess, predictor, problem.preprocess, table, judged);

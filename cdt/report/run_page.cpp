@@ -127,6 +127,12 @@ Section results_section(const RunRecord& run) {
   return section;
 }
 
+bool is_weighted(const RunRecord& run) {
+  return std::any_of(run.given.begin(), run.given.end(), [](const NameValue& each) {
+    return each.name == "class-weights" || each.name == "sample-weights";
+  });
+}
+
 Page page_of_one(const RunRecord& run) {
   Page page;
   page.title = fmt::format("Run {}", run.name);
@@ -135,6 +141,11 @@ Page page_of_one(const RunRecord& run) {
     for (const TargetExpectation& each : run.predictor->expected) {
       page.summary.push_back(in_words(each));
     }
+  }
+  if (expects && is_weighted(run)) {
+    page.summary.push_back(
+        "Losses of the history are weighted as training was; what to expect of new rows, and the "
+        "table of errors, count each row the same, after calibration.");
   }
   // Of a run that predicts only what test rows say is news beside the expectation.
   const std::string errors =

@@ -81,6 +81,10 @@ struct TargetExpectation {
   double log_loss = kNotKnown;
   double log_loss_error = kNotKnown;
   double majority_wrong = kNotKnown;  ///< of always saying the most frequent class
+
+  /// What the comparison with simpler models says; none: by the errors above.
+  std::optional<std::string> verdict;
+  std::string later;  ///< of the last rows of an order, a sentence; empty: there is no order
 };
 
 /// How much the loss of rows held out rises, as a share of it, when a column tells them nothing.

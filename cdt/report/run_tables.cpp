@@ -90,6 +90,27 @@ std::string errors_in_words(const RunRecord& run) {
   return fmt::format("On {} {}.", rows, text);
 }
 
+namespace {
+
+/// The sentence about simpler models.
+std::string verdict_in_words(const TargetExpectation& e) {
+  if (e.verdict) return e.verdict->empty() ? "" : " " + *e.verdict + ".";
+  if (known(e.wrong)) {
+    return no_better(e.wrong, e.wrong_error, e.majority_wrong)
+               ? " Within its uncertainty the model is no better than that."
+               : "";
+  }
+  if (no_better(e.rmse, e.rmse_error, e.mean_rmse)) {
+    return " Within its uncertainty the model is no better than the mean: these rows taught "
+           "nothing that holds for new ones.";
+  }
+  return no_better(e.rmse, e.rmse_error, e.linear_rmse)
+             ? " Within its uncertainty the model is no better than the linear one."
+             : "";
+}
+
+}  // namespace
+
 std::string in_words(const TargetExpectation& e) {
   const std::string source = fmt::format("as {} rows show that were held out", e.rows);
   std::string text;
@@ -100,12 +121,11 @@ std::string in_words(const TargetExpectation& e) {
       text += fmt::format(" (log loss {})", with_error(e.log_loss, e.log_loss_error));
     }
     text += fmt::format(", {}.", source);
-    if (!known(e.majority_wrong)) return text;
-    text += fmt::format(" Always saying the most frequent class: {}.", percent(e.majority_wrong));
-    if (no_better(e.wrong, e.wrong_error, e.majority_wrong)) {
-      text += " Within its uncertainty the model is no better than that.";
+    if (known(e.majority_wrong)) {
+      text += fmt::format(" Always saying the most frequent class: {}.", percent(e.majority_wrong));
+      text += verdict_in_words(e);
     }
-    return text;
+    return text + (e.later.empty() ? "" : " " + e.later + ".");
   }
   text = fmt::format("On new rows expect {} to be off by {} (RMS{}), {}.", e.target,
                      with_error(e.rmse, e.rmse_error),
@@ -115,18 +135,14 @@ std::string in_words(const TargetExpectation& e) {
     text += fmt::format(" {}: {}.", known(e.linear_rmse) ? "the mean of the rows" : "Their mean",
                         show(e.mean_rmse));
   }
-  if (no_better(e.rmse, e.rmse_error, e.mean_rmse)) {
-    text +=
-        " Within its uncertainty the model is no better than the mean: these rows taught "
-        "nothing that holds for new ones.";
-  } else if (no_better(e.rmse, e.rmse_error, e.linear_rmse)) {
-    text += " Within its uncertainty the model is no better than the linear one.";
-  }
-  return text;
+  text += verdict_in_words(e);
+  return text + (e.later.empty() ? "" : " " + e.later + ".");
 }
 
 std::vector<Table> expectation_tables(const std::vector<TargetExpectation>& expected) {
-  const char* note = "± is one standard error of the estimate, by the number of rows held out.";
+  const char* note =
+      "± is one standard error of the estimate, by the rows held out: two hold the truth in most "
+      "tables.";
   Table numbers{"Expected RMS error on new rows, in units of the file",
                 {"Target", "This model", "R²", "Linear model", "Mean", "Rows held out"},
                 {},

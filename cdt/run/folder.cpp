@@ -90,7 +90,7 @@ const std::vector<std::string>& RunFolder::file_names() {
     std::vector<std::string> all{
         "run.json",        "history.csv",  "model.safetensors",      "preprocess.json",
         "predictions.csv", "spectrum.csv", "checkpoint.safetensors", "intervals.safetensors"};
-    for (int64_t member = 2; member <= study::kMostNetworks; ++member) {
+    for (int64_t member = 2; member <= study::kMostNetworks + 1; ++member) {
       all.push_back(model_name(member));
     }
     return all;

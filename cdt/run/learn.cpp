@@ -4,7 +4,9 @@
 #include <cdt/run/learn.h>
 #include <cdt/run/scope.h>
 #include <cdt/run/settings.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/study/order.h>
+#include <cdt/study/plan.h>
+#include <cdt/train/batches.h>
 
 namespace cdt::run {
 namespace {
@@ -44,21 +46,19 @@ std::string decide_loss(Options& options, const data::Table& table) {
 std::string decide_form(Options& options, const study::Problem& problem) {
   train::TrainOptions& training = options.training;
   if (training.method != train::Method::kPath || training.form != train::Form::kAuto ||
-      !dynamics::is_quadratic(training.loss) || problem.data.x.dim() != 2 ||
-      options.device.is_cuda() || options.ranks->several()) {
+      options.ranks->several()) {
     return "";
   }
-  const train::TrainData all = study::all_rows(problem);
-  const train::FormSizes sizes =
-      train::form_sizes(kernel::Model(problem.model), training.loss, all.y.size(0), all.y.size(1),
-                        training.memory_bytes);
-  const train::Form exact = train::choose_form(train::Form::kAuto, sizes).form;
-  if (exact == train::Form::kDual || exact == train::Form::kPrimal) return "";
+  const study::PlanSizes sizes = study::plan_sizes(problem, training);
+  const study::Plan plan = study::usual_plan(sizes, training, options.ensemble);
+  if (plan.form != train::Form::kBatch) return "";
   const bool patient = is_decided(options, "patience");
   training.form = train::Form::kBatch;
+  training.batch = study::batch_of_plan(sizes, training);
   if (!patient) training.patience = study::kBatchPatience;
-  return c10::str(all.y.size(0), " rows are too many for one kernel: it learns by batches of ",
-                  sizes.batch_samples(), " (form sketch: by a kernel of some)");
+  return c10::str(sizes.form.samples, " rows: it learns by batches of ",
+                  train::batch_rows(training.batch, sizes.form.samples, sizes.form.per_sample),
+                  ", which takes less time than one kernel (--form dual) and errs no more");
 }
 
 study::LearnOptions learn_options(const Options& options, const study::Problem& problem) {
@@ -95,16 +95,25 @@ LearnedTable learn(const data::Table& table, const Options& given, const study::
     found.notes.push_back(note);
   }
   const study::LearnOptions wanted = learn_options(options, problem);
-  const study::Learned learned = study::Learner(problem, wanted).run(hooks);
+  study::Learned learned = study::Learner(problem, wanted).run(hooks);
   found.result = learned.result;
   found.members = wanted.refit ? wanted.members : 0;
   if (learned.result.outcome == train::Outcome::kInterrupted) return found;
+  for (std::string& each : study::cautions(problem, wanted, learned)) {
+    found.notes.push_back(std::move(each));
+  }
+  if (std::string line = study::add_line(problem, wanted.training.loss, learned); !line.empty()) {
+    found.notes.push_back(std::move(line));
+  }
   found.model.preprocess = problem.preprocess;
   found.model.predictor = study::calibrate(problem, learned);
   if (options.intervals) {
     found.model.intervals = study::make_intervals(problem, learned, found.model.predictor);
   }
   found.expected = study::expect(problem, learned, found.model.predictor);
+  if (const auto order = study::find_order(ordered, problem)) {
+    study::measure_later(problem, wanted, learned, *order, hooks, found.expected);
+  }
   return found;
 }
 

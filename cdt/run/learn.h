@@ -13,9 +13,8 @@ namespace cdt::run {
 /// @return what is to be said of that; "" if nothing is.
 std::string decide_loss(Options& options, const data::Table& table);
 
-/// Options that leave the form open get batches where the rows of a table are too many for one
-/// kernel and numbers are learned by one process on a CPU: on nine tables of 7000 to 43 000 rows
-/// they took a quarter to a half of a sketch's time and erred no more (docs/scale.md).
+/// Options that leave the form open get the one of study::usual_plan: batches where one process
+/// learns a table on a CPU and a kernel of all rows would take longer, by counted operations.
 /// @return what was chosen, in words; "" if nothing was.
 std::string decide_form(Options& options, const study::Problem& problem);
 

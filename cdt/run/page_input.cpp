@@ -224,6 +224,8 @@ report::PredictorSummary predictor_of(const RunPrediction& prediction) {
     report::TargetExpectation& shown = found.expected.emplace_back();
     shown.target = e.target;
     shown.rows = e.rows;
+    shown.verdict = study::verdict_of(e);
+    if (e.later) shown.later = study::to_text(*e.later, !std::isnan(e.majority_wrong));
     if (std::isnan(e.majority_wrong)) {
       shown.rmse = e.rmse.value;
       shown.rmse_error = e.rmse.error;

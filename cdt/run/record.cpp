@@ -4,6 +4,7 @@
 #include <cdt/core/seal.h>
 #include <cdt/run/record.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -150,6 +151,12 @@ ordered_json estimate_json(const study::Estimate& estimate) {
   return {{"value", number_or_null(estimate.value)}, {"error", number_or_null(estimate.error)}};
 }
 
+/// Infinite where all rows prefer it by the same.
+ordered_json lead_json(double lead) {
+  constexpr double kMostLead = 1e9;
+  return number_or_null(std::clamp(lead, -kMostLead, kMostLead));
+}
+
 study::Estimate parse_estimate(const JsonValue& json) {
   return {json["value"].number_or_nan(), json["error"].number_or_nan()};
 }
@@ -170,6 +177,7 @@ ordered_json prediction_json(const RunPrediction& prediction) {
   for (const study::TargetCalibration& target : prediction.targets) {
     json["targets"].push_back(
         {{"low", target.low}, {"high", target.high}, {"factor", target.factor}});
+    if (target.line > 0) json["targets"].back()["line"] = target.line;
   }
   for (const study::Expectation& e : prediction.expected) {
     ordered_json each{{"target", e.target}, {"rows", e.rows}};
@@ -184,6 +192,15 @@ ordered_json prediction_json(const RunPrediction& prediction) {
       each["log_loss"] = estimate_json(e.log_loss);
       each["wrong_of_majority"] = e.majority_wrong;
     }
+    each["lead"] = {{"over_simple", lead_json(e.simple_lead)},
+                    {"over_linear", lead_json(e.linear_lead)}};
+    if (e.decisive > 0) each["decisive_rows"] = e.decisive;
+    if (e.later) {
+      each["later"] = {{"by", e.later->by},
+                       {"rows", e.later->rows},
+                       {"error", estimate_json(e.later->error)},
+                       {"r2", number_or_null(e.later->r2)}};
+    }
     json["expected"].push_back(std::move(each));
   }
   for (const study::Importance& each : prediction.importance) {
@@ -195,7 +212,7 @@ ordered_json prediction_json(const RunPrediction& prediction) {
 
 RunPrediction parse_prediction(const JsonValue& json) {
   RunPrediction prediction;
-  prediction.members = json["members"].whole(1, study::kMostNetworks);
+  prediction.members = json["members"].whole(1, study::kMostNetworks + 1);
   prediction.points = json["points"].count();
   prediction.decay = json["decay"].number_or_nan();
   prediction.temperature = json["temperature"].number_or(1);
@@ -208,8 +225,10 @@ RunPrediction parse_prediction(const JsonValue& json) {
   }
   if (json["targets"].exists()) {
     for (const JsonValue& target : json["targets"].list()) {
-      prediction.targets.push_back(
-          {target["low"].number(), target["high"].number(), target["factor"].number()});
+      prediction.targets.push_back({target["low"].number(), target["high"].number(),
+                                    target["factor"].number(), target["line"].number_or(0)});
+      const double line = prediction.targets.back().line;
+      if (!(line >= 0 && line <= 1)) target["line"].refuse("a share from 0 to 1");
     }
   }
   if (json["importance"].exists()) {
@@ -232,6 +251,15 @@ RunPrediction parse_prediction(const JsonValue& json) {
       e.wrong = parse_estimate(each["wrong"]);
       e.log_loss = parse_estimate(each["log_loss"]);
       e.majority_wrong = each["wrong_of_majority"].number();
+    }
+    if (each["lead"].exists()) {
+      e.simple_lead = each["lead"]["over_simple"].number_or_nan();
+      e.linear_lead = each["lead"]["over_linear"].number_or_nan();
+    }
+    e.decisive = each["decisive_rows"].count_or(0);
+    if (const JsonValue later = each["later"]; later.exists()) {
+      e.later = study::LaterRows{later["by"].text(), later["rows"].count(),
+                                 parse_estimate(later["error"]), later["r2"].number_or_nan()};
     }
     prediction.expected.push_back(std::move(e));
   }

@@ -11,6 +11,7 @@
 #include <cdt/run/scope.h>
 #include <cdt/run/train.h>
 #include <cdt/study/cost.h>
+#include <cdt/study/order.h>
 #include <cdt/study/pictures.h>
 #include <cdt/study/rehearsal.h>
 #include <cdt/train/method.h>
@@ -370,25 +371,48 @@ class Session {
     hooks.stop_requested = hooks_.stop_requested;
     hooks.on_point = hooks_.on_point;
     hooks.checkpoint = [this](const SafeTensors& content) { save(content); };
-    const study::Learned learned = learner.run(hooks);
+    study::Learned learned = learner.run(hooks);
     run_.result = learned.result;
     run_.record.seconds->training = run_.result.seconds;
-    call(hooks_.on_phase, Phase::kWriting);
     const bool ended = run_.result.outcome != train::Outcome::kInterrupted;
+    std::vector<study::Expectation> expected;
+    if (ended) expected = judge(learned);
+    call(hooks_.on_phase, Phase::kWriting);
     claim_.show(run_.record, [&](const RunFolder& staged, RunRecord& record) {
       describe(record);
       record.prediction.reset();
       staged.write_history(run_.result.history);
       staged.write_preprocess(run_.problem.preprocess);
       claim_.drop_report();
-      if (ended) write_predictor(staged, record, learned);
+      if (ended) write_predictor(staged, record, learned, std::move(expected));
     });
     report();
   }
 
-  void write_predictor(const RunFolder& staged, RunRecord& record, const study::Learned& learned) {
-    study::Problem& problem = run_.problem;
+  /// What predicts, and what held-out rows say of it.
+  std::vector<study::Expectation> judge(study::Learned& learned) {
+    const study::Problem& problem = run_.problem;
+    const study::LearnOptions wanted = learn_options(options_, problem);
+    for (const std::string& each : study::cautions(problem, wanted, learned)) {
+      call(hooks_.on_warning, each);
+    }
+    if (const std::string line = study::add_line(problem, wanted.training.loss, learned);
+        !line.empty()) {
+      call(hooks_.on_note, line);
+    }
     run_.predictor = study::calibrate(problem, learned);
+    auto expected = study::expect(problem, learned, run_.predictor);
+    if (const auto order = study::find_order(problem.table, problem)) {
+      study::LearnHooks hooks;
+      hooks.stop_requested = hooks_.stop_requested;
+      study::measure_later(problem, wanted, learned, *order, hooks, expected);
+    }
+    return expected;
+  }
+
+  void write_predictor(const RunFolder& staged, RunRecord& record, const study::Learned& learned,
+                       std::vector<study::Expectation> expected) {
+    study::Problem& problem = run_.problem;
     problem.model = run_.predictor.members.at(0);
     const auto members = static_cast<int64_t>(run_.predictor.members.size());
     for (int64_t m = 1; m <= members; ++m) {
@@ -411,7 +435,7 @@ class Session {
       found.importance =
           study::permutation_importance(problem, learned, run_.training.loss, run_.training.seed);
     }
-    found.expected = study::expect(problem, learned, run_.predictor);
+    found.expected = std::move(expected);
   }
 
   void train(train::Trainer& trainer) {

@@ -45,8 +45,13 @@ std::vector<Importance> permutation_importance(const Problem& problem, const Lea
         x = x.index_copy(1, columns, other.index_select(1, columns));
       }
       const Tensor y = all.y.index_select(0, at).to(torch::kFloat64);
-      const Tensor outputs = nn::outputs_of(learned.networks[first + w], x).view(y.sizes());
-      sum += static_cast<double>(x.size(0)) * objective.assess(outputs.to(torch::kFloat64), y).loss;
+      Tensor outputs =
+          nn::outputs_of(learned.networks[first + w], x).view(y.sizes()).to(torch::kFloat64);
+      if (learned.line) {
+        const Tensor share = torch::tensor(learned.line_shares, outputs.options());
+        outputs = outputs.lerp(nn::outputs_of(*learned.line, x).to(torch::kFloat64), share);
+      }
+      sum += static_cast<double>(x.size(0)) * objective.assess(outputs, y).loss;
       rows += static_cast<double>(x.size(0));
     }
     return sum / rows;

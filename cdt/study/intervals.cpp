@@ -1,5 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/data/equal_rows.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/intervals.h>
 
@@ -22,7 +23,20 @@ Tensor deviation_of(const Intervals& intervals, const Predictor& predictor, cons
   const nn::Network& first = predictor.members.at(0);
   const auto as_input = [&](const Tensor& x) { return x.to(first->device(), first->dtype()); };
   return deviation(relative_variance(first, as_input(intervals.x), intervals.tau, as_input(x_new)),
-                   intervals.median, intervals.share);
+                   intervals.new_median, intervals.share);
+}
+
+/// The factor of Θ + diag τ.
+Tensor factor_of(const kernel::Model& network, const Tensor& x, const Tensor& tau) {
+  Tensor theta = kernel::empirical_ntk(network, x).theta;
+  theta.diagonal().add_(tau.to(theta.device()));
+  const auto [L, info] = torch::linalg_cholesky_ex(theta);
+  if (info.item<int64_t>() != 0) {
+    throw NumericalError(c10::str("intervals: the kernel with a decay of ",
+                                  tau.max().item<double>(),
+                                  " is not positive definite in float64"));
+  }
+  return L;
 }
 
 Tensor marked(const std::vector<bool>& rows) {
@@ -76,17 +90,34 @@ Tensor spread_around(const Intervals& intervals, const Predictor& predictor,
 
 }  // namespace
 
+Tensor left_out_variance(const nn::Network& model, const Tensor& x, double tau,
+                         const std::vector<int64_t>& different) {
+  require_positive(tau, "the decay of intervals");
+  // m equal rows are one of the noise τ/m.
+  const std::vector<int64_t> numbers = data::numbered(different);
+  const Tensor of = different.empty() ? torch::arange(x.size(0), torch::kInt64)
+                                      : torch::tensor(numbers, torch::kInt64);
+  const Tensor count = of.bincount().to(torch::kFloat64);
+  const int64_t r = count.size(0), outputs = model->output_count();
+  std::vector<int64_t> rows(static_cast<size_t>(r));  // one of each
+  for (int64_t i = x.size(0); i-- > 0;) rows[static_cast<size_t>(of[i].item<int64_t>())] = i;
+  const Tensor first = torch::tensor(rows, torch::kInt64);
+  const Tensor noise = (tau / count).repeat_interleave(outputs);
+  const Tensor L =
+      factor_of(kernel::Model(model.ptr()), x.index_select(0, first.to(x.device())), noise);
+  const Tensor inverse = torch::cholesky_inverse(L).cpu();
+  // The Schur complement of a row's own block is the inverse of that block of the inverse.
+  const Tensor blocks = inverse.view({r, outputs, r, outputs}).diagonal(0, 0, 2).permute({2, 0, 1});
+  const Tensor own = torch::linalg_inv(blocks.contiguous()).diagonal(0, 1, 2);
+  const Tensor v = 1 + (own - (tau / count).unsqueeze(1)) / tau;
+  return v.clamp_min(1).index_select(0, of);
+}
+
 Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
                          const Tensor& x_new) {
-  require_positive(tau, "the decay of intervals");
   const kernel::Model network(model.ptr());
-  Tensor theta = kernel::empirical_ntk(network, x).theta;
-  theta.diagonal().add_(tau);
-  const auto [L, info] = torch::linalg_cholesky_ex(theta);
-  if (info.item<int64_t>() != 0) {
-    throw NumericalError(c10::str("intervals: the kernel with a decay of ", tau,
-                                  " is not positive definite in float64"));
-  }
+  require_positive(tau, "the decay of intervals");
+  const Tensor L = factor_of(network, x, torch::scalar_tensor(tau, torch::kFloat64));
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < x_new.size(0); first += kRowsAtATime) {
     const Tensor some = x_new.narrow(0, first, std::min(kRowsAtATime, x_new.size(0) - first));

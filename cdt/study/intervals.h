@@ -20,13 +20,21 @@ namespace cdt::study {
 torch::Tensor relative_variance(const nn::Network& model, const torch::Tensor& x, double tau,
                                 const torch::Tensor& x_new);
 
+/// v [r, n_L] of each of the rows x itself, by all the others: what is new to them.
+/// Rows that are equal, which `different` numbers, are left out together.
+torch::Tensor left_out_variance(const nn::Network& model, const torch::Tensor& x, double tau,
+                                const std::vector<int64_t>& different = {});
+
 /// All that intervals need, of targets that are numbers.
 struct Intervals {
   /// [r, F] of training rows, as the first member takes them; undefined: every row has s = 1, as
   /// of networks that no decay has held back.
   torch::Tensor x;
-  double tau = 0;           ///< of the last point
-  double median = 1;        ///< of v over held-out rows
+  double tau = 0;     ///< of the last point
+  double median = 1;  ///< of v over held-out rows
+  /// What takes the place of the median for new rows: v to all rows is less than to a walk, whose
+  /// residuals these are. In the mean their s is no less than that of held-out rows.
+  double new_median = 1;
   double share = 0;         ///< a, of v
   torch::Tensor residuals;  ///< [h, t] |residual|/s of held-out rows, scaled units, ascending
   /// [g, t] of training rows, scaled units, ascending; undefined in files of before: the bounds

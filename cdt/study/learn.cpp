@@ -2,7 +2,7 @@
 #include <cdt/core/threads.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/learn_state.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/study/plan.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,40 +31,7 @@ int64_t count_of_blocks(const std::vector<int64_t>& blocks) {
 }  // namespace
 
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training) {
-  // Of one member, walk and refit: kernels of n outputs and their factorisations, or epochs.
-  // Of classes, where noise begins early, both together were 13 to 26 points on eleven tables, 18
-  // in the mean.
-  constexpr double kPointsOfAWalk = 35;
-  constexpr double kPointsOfClasses = 20;
-  constexpr double kEpochsOfAWalk = 150;
-  constexpr double kOperationsASecond = 2e11;  // of two cores, in the mix of precisions at hand
-  constexpr double kSeconds = 10;
-  const train::TrainData all = all_rows(problem);
-  const auto r = static_cast<double>(all.x.size(0));
-  const double pass = r * problem.model->operations_per_sample().step;
-  double operations = kEpochsOfAWalk * pass;
-  if (training.method == train::Method::kPath) {
-    train::FormSizes sizes = train::form_sizes(kernel::Model(problem.model), training.loss,
-                                               all.y.size(0), all.y.size(1), training.memory_bytes);
-    sizes.batch = training.batch;
-    const train::Form form = train::choose_form(training.form, sizes).form;
-    const auto n = static_cast<double>(sizes.residuals());
-    double width = static_cast<double>(all.x.size(1));
-    for (const Tensor& parameter : problem.model->parameters()) {
-      if (parameter.dim() == 2) width += 2 * static_cast<double>(parameter.size(0));
-    }
-    const double passes = 4 * pass;
-    const bool classes = training.loss == dynamics::Loss::kCrossEntropy;
-    operations = (classes ? kPointsOfClasses : kPointsOfAWalk) *
-                 (form == train::Form::kDual ? 2 * n * n * width + n * n * n / 3 + passes
-                  // Conjugate gradients take a product or so a step for each of 40.
-                  : form == train::Form::kFree ? 80 * pass
-                                               : form_cost(form, sizes).operations + passes);
-  }
-  for (const int64_t members : {4, 2}) {
-    if (static_cast<double>(members) * operations <= kSeconds * kOperationsASecond) return members;
-  }
-  return 1;
+  return usual_plan(plan_sizes(problem, training), training).members;
 }
 
 namespace {
@@ -201,10 +168,10 @@ void Learner::State::start_selection() {
   kept.resize(walks.size());
 }
 
-double Learner::State::loss_of(const Walk& walk, const Tensor& outputs) const {
-  const Tensor& labels = walk.y_held;
-  if (!walk.held_weights.defined()) return objective.assess(outputs, labels).loss;
-  const Tensor weights = (walk.held_weights / walk.held_weights.mean()).to(labels.device());
+double Learner::State::loss_of(const Tensor& outputs, const Tensor& labels,
+                               const Tensor& row_weights) const {
+  if (!row_weights.defined()) return objective.assess(outputs, labels).loss;
+  const Tensor weights = (row_weights / row_weights.mean()).to(labels.device());
   const Tensor each = weights.unsqueeze(1).expand_as(labels).reshape({-1});
   return objective.assess(outputs, labels, each).objective;
 }
@@ -214,7 +181,7 @@ void Learner::State::look(StepRecord& row) {
   std::vector<double> losses(walks.size());
   side_by_side(walks, cores, [&](size_t w) {
     outputs[w] = walks[w].held_outputs();
-    losses[w] = loss_of(walks[w], outputs[w]);
+    losses[w] = loss_of(outputs[w], walks[w].y_held, walks[w].held_weights);
   });
   std::vector<double> sum(kinds()), rows(kinds());
   for (size_t w = 0; w < walks.size(); ++w) {
@@ -382,7 +349,7 @@ Learned Learner::State::result() const {
     mean = mean.defined() ? mean + outputs : outputs;
   }
   mean = mean / static_cast<double>(learned.networks.size());
-  found.train_loss = objective.assess(mean, data.y.to(torch::kFloat64)).loss;
+  found.train_loss = loss_of(mean, data.y.to(mean.device(), torch::kFloat64), data.sample_weights);
   learned.refit = refit_history;
   learned.held_out = held_out;
   learned.held = held_rows();

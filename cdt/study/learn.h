@@ -49,12 +49,11 @@ inline constexpr double kLeastGain = 0.005;
 inline constexpr double kPathSigma = 0.5;
 /// An ensemble has no more: beyond some ten there is nothing to gain.
 inline constexpr int64_t kMostMembers = 32;
-/// Members and walks.
+/// Members and walks; a line (linear.h) may come beside them.
 inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
 /// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
-/// cores, two where that does, else one. By counting operations, so that the same data give the
-/// same bits.
+/// cores, two where that does, else one (plan.h).
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
 
 enum class LearnStage { kSelection, kRefit };
@@ -89,6 +88,10 @@ struct Learned {
   std::vector<std::vector<int64_t>> held;  ///< the rows that each walk held out
   /// Their relative variances [r, n_L] (intervals.h), if they were asked for.
   torch::Tensor held_variance;
+  /// A network without hidden layers that predicts beside the others, and its share by target
+  /// (linear.h); of none there is no such network.
+  std::optional<nn::Network> line;
+  std::vector<double> line_shares;
 };
 
 /// All rows that may train: x, y and sample weights of the problem's training rows, then of its

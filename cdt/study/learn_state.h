@@ -67,7 +67,9 @@ struct Learner::State {
 
  private:
   void check() const;
-  double loss_of(const Walk& walk, const torch::Tensor& outputs) const;
+  /// As weighted as training is.
+  double loss_of(const torch::Tensor& outputs, const torch::Tensor& labels,
+                 const torch::Tensor& row_weights) const;
   /// Values of held-out rows to all rows: averaged where several walks have held one out, NaN where
   /// none has.
   torch::Tensor spread(const std::vector<torch::Tensor>& values) const;

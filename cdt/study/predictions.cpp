@@ -1,6 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/study/predictions.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -10,22 +11,38 @@ using torch::Tensor;
 
 namespace {
 
-/// What `of` makes of the members' outputs, averaged.
+Tensor wide_outputs(const nn::Network& model, const Tensor& x) {
+  return nn::outputs_of(model, x.to(model->device(), model->dtype()))
+      .to(torch::kCPU, torch::kFloat64);
+}
+
+/// What `of` makes of the outputs of the first `count` members, averaged.
 template <class Function>
-Tensor averaged(const Predictor& predictor, const Tensor& x, Function of) {
+Tensor averaged(const Predictor& predictor, size_t count, const Tensor& x, Function of) {
   Tensor sum;
-  for (const nn::Network& model : predictor.members) {
-    const Tensor outputs = nn::outputs_of(model, x.to(model->device(), model->dtype()));
-    const Tensor part = of(outputs.to(torch::kCPU, torch::kFloat64));
+  for (size_t m = 0; m < count; ++m) {
+    const Tensor part = of(wide_outputs(predictor.members[m], x));
     sum = sum.defined() ? sum + part : part;
   }
-  return sum / static_cast<double>(predictor.members.size());
+  return sum / static_cast<double>(count);
 }
 
 }  // namespace
 
+bool has_line(const Predictor& predictor) {
+  return std::any_of(predictor.targets.begin(), predictor.targets.end(),
+                     [](const TargetCalibration& target) { return target.line > 0; });
+}
+
 Tensor mean_outputs(const Predictor& predictor, const Tensor& x) {
-  return averaged(predictor, x, [](const Tensor& z) { return z; });
+  const bool line = has_line(predictor);
+  const Tensor networks =
+      averaged(predictor, predictor.members.size() - line, x, [](const Tensor& z) { return z; });
+  if (!line) return networks;
+  std::vector<double> shares;
+  for (const TargetCalibration& target : predictor.targets) shares.push_back(target.line);
+  const Tensor share = torch::tensor(shares, torch::kFloat64);
+  return (1 - share) * networks + share * wide_outputs(predictor.members.back(), x);
 }
 
 Tensor bounded(const Predictor& predictor, const Tensor& outputs) {
@@ -70,8 +87,9 @@ Tensor predict_targets(const Predictor& predictor, const data::Preprocess& prepr
     const Tensor features = samples.batch(rows).x;
     const auto units = [&](const Tensor& z) { return in_units(predictor, preprocess, z); };
     // Probabilities are averaged, and numbers where the networks learn them.
-    parts.push_back(preprocess.has_classes() ? averaged(predictor, features, units)
-                                             : units(mean_outputs(predictor, features)));
+    parts.push_back(preprocess.has_classes()
+                        ? averaged(predictor, predictor.members.size(), features, units)
+                        : units(mean_outputs(predictor, features)));
   }
   Tensor predictions = torch::cat(parts);
   const Tensor broken = torch::isfinite(predictions).all(1).logical_not().nonzero();

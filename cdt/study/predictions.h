@@ -43,6 +43,7 @@ struct TargetCalibration {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   double factor = 1;
+  double line = 0;  ///< the share of the last member, a line; the others share the rest
 };
 
 /// Networks whose predictions are averaged: numbers, scaled; of classes probabilities.
@@ -65,6 +66,9 @@ torch::Tensor nearest_probabilities(const torch::Tensor& outputs);
 /// Outputs z [r, n_L] of one member as predictions in units of the file [r, t], or probabilities.
 torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                        const torch::Tensor& outputs);
+
+/// Whether the last member is a line with a share of its own (linear.h).
+bool has_line(const Predictor& predictor);
 
 /// The members' outputs on features x [r, F], averaged: [r, n_L], float64, on the CPU.
 torch::Tensor mean_outputs(const Predictor& predictor, const torch::Tensor& x);

@@ -28,14 +28,15 @@ constexpr double kWidestTemperature = 2;
 /// they were within ±0.25. Few rows that happen to be all right would say that nothing is
 /// uncertain.
 constexpr double kSpreadOfTemperature = 0.25;
-
-/// Sums [G, …] of values [r, …] over the G different rows.
-Tensor sum_by(const Tensor& values, const std::vector<int64_t>& different) {
-  const Tensor of = torch::tensor(data::numbered(different), torch::kInt64);
-  std::vector<int64_t> shape = values.sizes().vec();
-  shape[0] = of.max().item<int64_t>() + 1;
-  return torch::zeros(shape, torch::kFloat64).index_add_(0, of, values);
-}
+/// Of squares of errors, relative to their mean: that of normal ones is √2, and few rows that
+/// happen to be equal do not know better than this.
+constexpr double kLeastSpreadOfSquares = 0.5;
+/// Of normal errors an eighth of the rows makes half of the squares; this share and less is few.
+constexpr double kFewOfAll = 0.03;
+/// Rows beyond which new ones are to all rows as they were to a walk.
+constexpr int64_t kMostLeftOut = 1500;
+/// As good as a simpler model, to the eye.
+constexpr double kAsGood = 0.9;
 
 /// Of the rows that were held out: which of the different rows each is.
 std::vector<int64_t> different_of(const Problem& problem, const Tensor& rows) {
@@ -44,21 +45,6 @@ std::vector<int64_t> different_of(const Problem& problem, const Tensor& rows) {
     found.push_back(problem.different[static_cast<size_t>(rows[i].item<int64_t>())]);
   }
   return data::numbered(found);
-}
-
-/// The mean over rows, and its standard error. Rows that repeat go together: the error is that of
-/// sums over different rows.
-Estimate mean_of(const Tensor& values, const std::vector<int64_t>& different) {
-  const auto r = static_cast<double>(values.numel());
-  const double mean = values.mean().item<double>();
-  if (different.empty()) {
-    const double spread = r > 1 ? values.var().item<double>() : 0;
-    return {mean, std::sqrt(spread / r)};
-  }
-  const Tensor sums = sum_by(values - mean, different);
-  const auto count = static_cast<double>(sums.numel());
-  if (count < 2) return {mean, 0};
-  return {mean, std::sqrt(sums.square().sum().item<double>() * count / (count - 1)) / r};
 }
 
 /// The least of a function with one minimum, by golden sections.
@@ -124,6 +110,7 @@ TargetCalibration calibrate_number(const data::TargetColumn& target, const Tenso
 Predictor calibrate(const Problem& problem, const Learned& learned) {
   Predictor predictor;
   predictor.members = learned.networks;
+  if (learned.line) predictor.members.push_back(*learned.line);
   const data::Preprocess& preprocess = problem.preprocess;
   const train::TrainData all = all_rows(problem);
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
@@ -147,6 +134,14 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
     const data::TargetColumn& target = preprocess.targets[static_cast<size_t>(t)];
     predictor.targets.push_back(
         calibrate_number(target, y.select(1, t), held.select(1, t), wanted.select(1, t)));
+    if (learned.line_shares.empty()) continue;
+    TargetCalibration& found = predictor.targets.back();
+    found.line = learned.line_shares[static_cast<size_t>(t)];
+    if (found.line == 1 && !target.log) {  // a line goes on beyond the rows, by as much again
+      const double range = found.high - found.low;
+      found.low -= range;
+      found.high += range;
+    }
   }
   return predictor;
 }
@@ -165,7 +160,10 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
   if (learned.held_variance.defined() && learned.decay > 0) {
     const Tensor v = learned.held_variance.index_select(0, rows);
     intervals.median = v.median().item<double>();
-    // As much of v as makes intervals short: on some tables it tells hard rows from easy ones.
+    // As much of v as makes intervals short: on some tables it tells hard rows from easy ones. By
+    // chance one of five choices is shorter, so it must be by more than that.
+    const double margin =
+        0.5 / std::sqrt(static_cast<double>(count_different(different, rows.numel())));
     double shortest = std::numeric_limits<double>::infinity();
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
       const Tensor s = deviation(v, intervals.median, share);
@@ -175,13 +173,23 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
         width += half_width(scaled.select(1, t), kCoverageOfChoice) *
                  s.select(1, t).mean().item<double>();
       }
-      if (!(width < shortest)) continue;
+      if (!(width < shortest * (share > 0 ? 1 - margin : 1))) continue;
       shortest = width;
       intervals.share = share;
     }
     residuals = residuals / deviation(v, intervals.median, intervals.share);
     intervals.x = all.x.cpu();
     intervals.tau = learned.decay;
+    intervals.new_median = intervals.median;
+    if (intervals.share > 0 && all.x.size(0) <= kMostLeftOut) {
+      // To the members, who know all rows, a new one is less new than it was to a walk, but
+      // residuals are those of the walks: in the mean over rows s must not fall.
+      const nn::Network& first = predictor.members.at(0);
+      const Tensor own =
+          left_out_variance(first, all.x.to(first->dtype()), learned.decay, problem.different);
+      const double ratio = (own.mean() / v.mean()).item<double>();
+      intervals.new_median *= std::min(1.0, ratio);
+    }
   }
   intervals.residuals = sorted_by_row(residuals, different);
   intervals.targets = sorted_by_row(all.y.to(torch::kCPU, torch::kFloat64), problem.different);
@@ -198,116 +206,54 @@ Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Pre
   return bounds_around(intervals, predictor, problem.preprocess, outputs, s, coverage);
 }
 
-double linear_error(const Tensor& x, const Tensor& y, const std::vector<int64_t>& different) {
-  const int64_t r = x.size(0);
-  const auto rows = static_cast<double>(r);
-  const Tensor e = y - y.mean();
-  // In float64 a block of rows at a time.
-  constexpr int64_t kBlock = int64_t{1} << 14;
-  const auto for_blocks = [&](const auto& work) {
-    for (int64_t first = 0; first < r; first += kBlock) work(first, std::min(kBlock, r - first));
-  };
-  const auto wide = [&](int64_t first, int64_t count) {
-    return x.narrow(0, first, count).to(torch::kCPU, torch::kFloat64);
-  };
-  const Tensor sum = torch::zeros({x.size(1)}, torch::kFloat64);
-  for_blocks([&](int64_t first, int64_t count) { sum.add_(wide(first, count).sum(0)); });
-  const auto centred = [&](int64_t first, int64_t count) {
-    return wide(first, count) - sum / rows;
-  };
-  // In the smaller of the two Gram matrices; H = Q diag(s/(s + λ)) Qᵀ + 11ᵀ/r.
-  const bool tall = r > x.size(1);
-  Tensor gram;
-  if (tall) {
-    gram = torch::zeros({x.size(1), x.size(1)}, torch::kFloat64);
-    for_blocks([&](int64_t first, int64_t count) {
-      const Tensor X = centred(first, count);
-      gram.addmm_(X.t(), X);
-    });
-  } else {
-    const Tensor X = centred(0, r);
-    gram = X.mm(X.t());
-  }
-  const auto [values, vectors] = torch::linalg_eigh(gram);
-  const double largest = values.max().clamp_min(0).item<double>();
-  if (largest == 0) return e.square().mean().sqrt().item<double>();
-  const Tensor kept = values.gt(1e-12 * largest).nonzero().squeeze(1);
-  const Tensor s = values.index_select(0, kept);
-  const Tensor V = vectors.index_select(1, kept);
-  const auto Q = [&](int64_t first, int64_t count) {
-    return tall ? centred(first, count).mm(V) / s.sqrt() : V.narrow(0, first, count);
-  };
-  const Tensor c = torch::zeros_like(s);
-  for_blocks([&](int64_t first, int64_t count) {
-    c.addmv_(Q(first, count).t(), e.narrow(0, first, count));
-  });
-  std::vector<Tensor> kept_shares;  // s/(s + λ), for each λ
-  for (double share = 1e-6; share < 20; share *= 3) {
-    kept_shares.push_back(s / (s + share * largest));
-  }
-  const Tensor h = torch::stack(kept_shares, 1);
-  const Tensor squares = torch::zeros({h.size(1)}, torch::kFloat64);
-  // Of a block of rows: what is left of their targets, and how much of it is their own doing.
-  const auto fit = [&](int64_t first, int64_t count) {
-    const Tensor q = Q(first, count);
-    return std::pair{e.narrow(0, first, count).unsqueeze(1) - q.mm(h * c.unsqueeze(1)),
-                     q.square().mm(h) + 1 / rows};
-  };
-  Tensor of, sums, sizes;  // over different rows, which are left out together
-  if (!different.empty()) {
-    of = torch::tensor(data::numbered(different), torch::kInt64);
-    sizes = of.bincount().to(torch::kFloat64);
-    sums = torch::zeros({sizes.size(0), h.size(1)}, torch::kFloat64);
-    for_blocks([&](int64_t first, int64_t count) {
-      sums.index_add_(0, of.narrow(0, first, count), fit(first, count).first);
-    });
-  }
-  for_blocks([&](int64_t first, int64_t count) {
-    const auto [residual, leverage] = fit(first, count);
-    if (different.empty()) {
-      squares.add_((residual / (1 - leverage).clamp_min(1e-9)).square().sum(0));
-      return;
-    }
-    // Equal rows have one leverage l: (I − l·11ᵀ)⁻¹ = I + l/(1 − ml)·11ᵀ.
-    const Tensor own = of.narrow(0, first, count);
-    const Tensor all = sizes.index_select(0, own).unsqueeze(1) * leverage;
-    const Tensor shared = leverage / (1 - all).clamp_min(1e-9) * sums.index_select(0, own);
-    squares.add_((residual + shared).square().sum(0));
-  });
-  return std::sqrt(squares.min().item<double>() / rows);
-}
-
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor& predicted,
                                 const Tensor& wanted, const Tensor& x,
                                 const std::vector<int64_t>& different) {
   std::vector<Expectation> found;
   const int64_t r = predicted.size(0);
-  const int64_t count =
-      different.empty() ? r : 1 + *std::max_element(different.begin(), different.end());
+  const int64_t count = count_different(different, r);
   if (preprocess.has_classes()) {
     Expectation e;
     e.target = preprocess.targets[0].name;
     e.rows = r;
     e.different = count;
-    e.wrong = mean_of(predicted.argmax(1).ne(wanted.argmax(1)).to(torch::kFloat64), different);
-    e.log_loss = mean_of(-(predicted * wanted).sum(1).clamp_min(1e-300).log(), different);
-    e.majority_wrong = 1 - wanted.mean(0).max().item<double>();
+    const Tensor wrong = predicted.argmax(1).ne(wanted.argmax(1)).to(torch::kFloat64);
+    e.wrong = share_of(wrong.mean().item<double>(), count);
+    e.log_loss = mean_of_losses(-(predicted * wanted).sum(1).clamp_min(1e-300).log(), different);
+    const Tensor share = wanted.mean(0);
+    e.majority_wrong = 1 - share.max().item<double>();
+    const Tensor other = wanted.argmax(1).ne(share.argmax());
+    e.simple_lead = lead_of(other.to(torch::kFloat64) - wrong, different);
     return {e};
   }
   for (size_t t = 0; t < preprocess.targets.size(); ++t) {
     const auto column = static_cast<int64_t>(t);
     const Tensor y = wanted.select(1, column);
-    const Estimate square = mean_of((predicted.select(1, column) - y).square(), different);
+    const Tensor squares = (predicted.select(1, column) - y).square();
     Expectation e;
     e.target = preprocess.targets[t].name;
     e.rows = r;
     e.different = count;
-    e.rmse.value = std::sqrt(square.value);
-    e.rmse.error = square.value > 0 ? square.error / (2 * e.rmse.value) : 0;
-    const double variance = y.var(false).item<double>();
-    if (variance > 0) e.r2 = 1 - square.value / variance;
+    e.rmse = root_of(mean_of_losses(squares, different, kLeastSpreadOfSquares));
+    const Tensor around = (y - y.mean()).square();
+    const double variance = around.mean().item<double>();
+    if (e.rmse.value == 0) {
+      // None was off; so many may be, by as much as targets differ.
+      const double range = (y.max() - y.min()).item<double>();
+      e.rmse.error = range * std::sqrt(share_at_most(0, count)) / 2;
+    }
+    if (variance > 0) e.r2 = 1 - e.rmse.value * e.rmse.value / variance;
     e.mean_rmse = std::sqrt(variance);
-    if (r >= 3) e.linear_rmse = linear_error(x, y, different);
+    e.simple_lead = lead_of(around - squares, different);
+    const int64_t half = rows_of_half(different.empty() ? squares : sum_by(squares, different));
+    if (static_cast<double>(half) <= std::max(1.0, kFewOfAll * static_cast<double>(count))) {
+      e.decisive = half;
+    }
+    if (r >= 3) {
+      const Tensor left_out = fit_linear(x, y.unsqueeze(1), different).left_out.squeeze(1).square();
+      e.linear_rmse = left_out.mean().sqrt().item<double>();
+      e.linear_lead = lead_of(left_out - squares, different);
+    }
     found.push_back(e);
   }
   return found;
@@ -324,9 +270,47 @@ std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
       problem.preprocess.to_original(of_rows(all.y)), of_rows(all.x), different_of(problem, rows));
 }
 
+namespace {
+
+/// Rows that differ; records of older versions only know them all.
+int64_t different_rows(const Expectation& e) { return e.different > 0 ? e.different : e.rows; }
+
+/// Whether the rows prefer the model for certain; records of older versions only know the errors.
+bool is_certain(double lead, int64_t rows, const Estimate& error, double baseline) {
+  if (std::isnan(lead)) return error.value + 2 * error.error < baseline;
+  return lead > errors_on_a_side(rows);
+}
+
+}  // namespace
+
+std::string verdict_of(const Expectation& e) {
+  const bool classes = !std::isnan(e.majority_wrong);
+  const Estimate& error = classes ? e.wrong : e.rmse;
+  const double simple = classes ? e.majority_wrong : e.mean_rmse;
+  const std::string name = classes ? "always saying the most frequent class" : "the mean";
+  if (!std::isfinite(error.value)) return "";
+  if (error.value >= simple) {
+    return fmt::format(
+        "That is no better than {}: these columns say little about it, or rows are too few", name);
+  }
+  if (!is_certain(e.simple_lead, different_rows(e), error, simple)) {
+    return fmt::format("That is better than {}, but {} are too few to be certain of it", name,
+                       count_of(different_rows(e), "row"));
+  }
+  if (classes || std::isnan(e.linear_rmse)) return "";
+  if (error.value >= kAsGood * e.linear_rmse &&
+      !is_certain(e.linear_lead, different_rows(e), error, e.linear_rmse)) {
+    return "A linear model may do as well: the networks have found little beyond it";
+  }
+  return "";
+}
+
 std::string what_limits(const Expectation& e, double fitted) {
   constexpr double kSame = 0.7;
-  if (!std::isfinite(e.rmse.value) || e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) return "";
+  if (!std::isfinite(e.rmse.value) || e.rmse.value == 0 || e.rmse.value >= e.mean_rmse ||
+      !is_certain(e.simple_lead, different_rows(e), e.rmse, e.mean_rmse)) {
+    return "";
+  }
   if (fitted < kSame * e.rmse.value) {
     return fmt::format(
         "What limits it: the number of rows. On those it has learned it is off by {}; more rows "
@@ -341,28 +325,69 @@ std::string what_limits(const Expectation& e, double fitted) {
 
 std::string to_text(const Expectation& e) {
   const std::string name = printable_name(e.target);
-  if (!std::isnan(e.majority_wrong)) {
-    return fmt::format(
+  const bool classes = !std::isnan(e.majority_wrong);
+  std::string text;
+  if (classes) {
+    text = fmt::format(
         "{}: expect {:.1f} ± {:.1f} % of new rows to be wrong, log loss {:.3g} ± {:.2g}; always "
-        "saying "
-        "the most frequent class: {:.1f} %",
+        "saying the most frequent class: {:.1f} %",
         name, 100 * e.wrong.value, 100 * e.wrong.error, e.log_loss.value, e.log_loss.error,
         100 * e.majority_wrong);
+    if (e.wrong.value == 0) {
+      text += fmt::format("\n  None of {} was wrong, so up to {:.2g} % of new ones may be",
+                          count_of(different_rows(e), "row"),
+                          100 * share_at_most(0, different_rows(e)));
+    }
+  } else {
+    text = fmt::format("{}: expect to be off by {} ± {} (RMS) on new rows", name,
+                       plain(e.rmse.value), plain(e.rmse.error, 2));
+    if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
+    if (!std::isnan(e.linear_rmse)) text += "; a linear model: " + plain(e.linear_rmse);
+    text += "; the mean: " + plain(e.mean_rmse);
   }
-  std::string text = fmt::format("{}: expect to be off by {} ± {} (RMS) on new rows", name,
-                                 plain(e.rmse.value), plain(e.rmse.error, 2));
-  if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
-  if (!std::isnan(e.linear_rmse)) text += "; a linear model: " + plain(e.linear_rmse);
-  text += "; the mean: " + plain(e.mean_rmse);
-  // Within two standard errors nobody can tell them apart.
-  if (e.rmse.value + 2 * e.rmse.error >= e.mean_rmse) {
-    text +=
-        "\n  That is no better than the mean: these columns say little about it, or rows are too "
-        "few";
-  } else if (e.rmse.value + 2 * e.rmse.error >= e.linear_rmse) {
-    text += "\n  A linear model may do as well: the network has found little beyond it";
+  if (const std::string verdict = verdict_of(e); !verdict.empty()) text += "\n  " + verdict;
+  if (e.decisive > 0) {
+    text += fmt::format(
+        "\n  {} of {} {} half of its squares: the ± is rough, and errors are "
+        "mostly smaller",
+        e.decisive, count_of(different_rows(e), "row"), e.decisive == 1 ? "makes" : "make");
   }
+  if (e.later) text += "\n  " + to_text(*e.later, classes);
   return text;
+}
+
+std::vector<std::string> cautions(const Problem& problem, const LearnOptions& options,
+                                  const Learned& learned) {
+  std::vector<std::string> found;
+  const int64_t rows = all_rows(problem).x.size(0);
+  if (rows < kWarnBelow) {
+    found.push_back(fmt::format(
+        "{} are few: errors on new rows, their ± and intervals are rough (expected {} or more)",
+        count_of(rows, "row"), kWarnBelow));
+  }
+  const int64_t limit = options.training.steps;
+  const bool at_the_end =
+      limit > 0 && std::any_of(learned.picked.begin(), learned.picked.end(),
+                               [&](const PickedPoint& each) { return each.point >= limit; });
+  if (at_the_end) {
+    found.push_back(fmt::format(
+        "errors on held-out rows were still falling at the limit of {}: --steps {} goes on",
+        count_of(limit, options.training.method == train::Method::kPath ? "point" : "epoch"),
+        2 * limit));
+  }
+  return found;
+}
+
+std::string to_text(const LaterRows& later, bool classes) {
+  const std::string error =
+      classes
+          ? fmt::format("{:.1f} ± {:.1f} % wrong", 100 * later.error.value, 100 * later.error.error)
+          : fmt::format("off by {} ± {}{}", plain(later.error.value), plain(later.error.error, 2),
+                        std::isnan(later.r2) ? "" : fmt::format(" (R² {:.3f})", later.r2));
+  return fmt::format(
+      "Rows have an order, by {}. That is for rows in between; on the last {} of them, by those "
+      "before, it is {} (--time splits by a column)",
+      later.by, later.rows, error);
 }
 
 }  // namespace cdt::study

@@ -2,8 +2,10 @@
 /// taught about them.
 #pragma once
 
+#include <cdt/study/estimate.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/learn.h>
+#include <cdt/study/linear.h>
 #include <cdt/study/predictions.h>
 
 namespace cdt::study {
@@ -18,10 +20,13 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
 Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Predictor& predictor,
                        const Intervals& intervals, const torch::Tensor& rows, double coverage);
 
-/// An error on new rows: its estimate, and one standard error of that.
-struct Estimate {
-  double value = 0;
-  double error = 0;
+/// The error on the last rows of an order, by a network that has learned from those before
+/// (order.h).
+struct LaterRows {
+  std::string by;    ///< what orders them: "the column \"day\"", "their order in the table"
+  int64_t rows = 0;  ///< the last, that were held out
+  Estimate error;    ///< RMS in units of the file; of classes the share of wrong rows
+  double r2 = train::kUnknown;
 };
 
 /// What to expect of new rows, by target; in units of the file.
@@ -38,6 +43,12 @@ struct Expectation {
   Estimate wrong;
   Estimate log_loss;
   double majority_wrong = train::kUnknown;  ///< of a model that always says the most frequent class
+  /// By how many standard errors the rows, each compared with itself, prefer this model to the mean
+  /// (the most frequent class), and to the linear model. NaN: not known, as of older records.
+  double simple_lead = train::kUnknown;
+  double linear_lead = train::kUnknown;
+  int64_t decisive = 0;  ///< rows that make half of the squares, where they are few; else 0
+  std::optional<LaterRows> later;  ///< where rows have an order
 };
 
 /// Of the rows that were held out: `predicted` and `wanted` in units of the file [r, t] (of
@@ -53,18 +64,24 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const torch:
 std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
                                 const Predictor& predictor);
 
+/// What to keep in mind about all of them: few rows; a search that ended at its limit.
+std::vector<std::string> cautions(const Problem& problem, const LearnOptions& options,
+                                  const Learned& learned);
+inline constexpr int64_t kWarnBelow = 30;
+
+/// A sentence that says so.
+std::string to_text(const LaterRows& later, bool classes);
+
 /// "about 5.1 ± 0.3 on new rows (R² 0.92); a linear model would reach 9.8, the mean 16.4"
 std::string to_text(const Expectation& expectation);
+
+/// What the comparison with simpler models says, a sentence or none. Never against the numbers:
+/// what is better, but not for certain, is said to be uncertain.
+std::string verdict_of(const Expectation& expectation);
 
 /// What keeps a number's error from being smaller: the number of rows, or noise and what no column
 /// says. `fitted`: the root of the mean square on rows that were learned. Empty where the
 /// expectation is no better than the mean, which says so itself.
 std::string what_limits(const Expectation& expectation, double fitted);
-
-/// The error of ridge regression of y [r] on x [r, F], leaving each row out in turn (with those
-/// that are equal, if `different` numbers them), at the best of a grid of ridges: root of the mean
-/// square.
-double linear_error(const torch::Tensor& x, const torch::Tensor& y,
-                    const std::vector<int64_t>& different = {});
 
 }  // namespace cdt::study

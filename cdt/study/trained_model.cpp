@@ -52,6 +52,7 @@ ordered_json calibration_json(const Predictor& predictor) {
     json["targets"].push_back({{"low", bound_json(target.low)},
                                {"high", bound_json(target.high)},
                                {"factor", target.factor}});
+    if (target.line > 0) json["targets"].back()["line"] = target.line;
   }
   return json;
 }
@@ -65,6 +66,8 @@ void parse_calibration(const JsonValue& json, Predictor& predictor) {
     target.high = each["high"].number_or(target.high);
     target.factor = each["factor"].number();
     if (!(target.low <= target.high)) each.refuse("a low bound that is not above the high one");
+    target.line = each["line"].number_or(0);
+    if (!(target.line >= 0 && target.line <= 1)) each["line"].refuse("a share from 0 to 1");
     predictor.targets.push_back(target);
   }
 }
@@ -76,6 +79,7 @@ SafeTensors to_safetensors(const Intervals& intervals) {
   content.metadata = {{"format", kIntervalsFormat},
                       {"tau", fmt::format("{}", intervals.tau)},
                       {"median", fmt::format("{}", intervals.median)},
+                      {"new_median", fmt::format("{}", intervals.new_median)},
                       {"share", fmt::format("{}", intervals.share)}};
   content.tensors["residuals"] = intervals.residuals;
   if (intervals.targets.defined()) content.tensors["targets"] = intervals.targets;
@@ -117,9 +121,11 @@ Intervals parse_intervals(const SafeTensors& content, int64_t features, int64_t 
   found.tau = number("tau");
   found.median = number("median");
   found.share = number("share");
-  CDT_REQUIRE(found.tau > 0 && found.median > 0 && found.share >= 0 && found.share <= 1, where,
-              ": expected tau and median above zero and a share up to 1, but came ", found.tau,
-              ", ", found.median, " and ", found.share);
+  found.new_median = content.metadata.contains("new_median") ? number("new_median") : found.median;
+  CDT_REQUIRE(found.tau > 0 && found.median > 0 && found.new_median > 0 && found.share >= 0 &&
+                  found.share <= 1,
+              where, ": expected tau and median above zero and a share up to 1, but came ",
+              found.tau, ", ", found.median, " and ", found.share);
   return found;
 }
 
@@ -135,6 +141,9 @@ void require_fitting(const TrainedModel& model, const std::string& source) {
                 preprocess.output_count());
   }
   const size_t calibrated = model.predictor.targets.size();
+  CDT_REQUIRE(!has_line(model.predictor) || model.predictor.members.size() > 1, source,
+              ": expected networks beside the line, got ", model.predictor.members.size(),
+              " member");
   CDT_REQUIRE(calibrated == 0 || calibrated == preprocess.targets.size(), source, ": calibrates ",
               calibrated, " targets, the preprocessing has ", preprocess.targets.size());
 }
@@ -160,7 +169,7 @@ TrainedModel parse_trained_model(const SafeTensors& content, const std::string& 
   model.preprocess =
       data::parse_preprocess(text_of(content, "preprocess"), source + ", preprocess");
   const int64_t members =
-      parse_json(text_of(content, "members"), source + ", members").whole(1, kMostNetworks);
+      parse_json(text_of(content, "members"), source + ", members").whole(1, kMostNetworks + 1);
   for (int64_t member = 1; member <= members; ++member) {
     const std::string name = of_member(member);
     model.predictor.members.push_back(

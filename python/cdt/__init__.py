@@ -8,13 +8,22 @@
 torch.Size([5, 5])
 """
 
+import os as _os
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-import torch as _torch
+# Threads that wait for each other spin for a millisecond, which beside other busy processes multiplies the time of small steps. OpenMP's library reads the
+# number when PyTorch loads it, so this helps whoever imports cdt first; it is not left behind for other processes.
+_quiet = "torch" not in _sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(_os.environ)
+if _quiet:
+    _os.environ["GOMP_SPINCOUNT"] = "3000"
+import torch as _torch  # noqa: E402
 
-from . import _build
+if _quiet:
+    del _os.environ["GOMP_SPINCOUNT"]
+
+from . import _build  # noqa: E402
 
 _here = "{}.{}".format(*_sys.version_info)
 if _here != _build.python_version:

@@ -20,7 +20,7 @@ class EnsembleModule(SealedModule):
     """Encoded features [n, F], or pictures [n, c, h, w] in [0, 1], to predictions: of numbers [n, t] in the units of the training data, of classes
     probabilities [n, C].
 
-    `members` are the networks. Their outputs are averaged, held to the range of the training targets, and scaled back; of classes their probabilities are
+    `members` are the networks. Their outputs are averaged (a line among them, the last, has the share `line` of each target), held to the range of the training targets, and scaled back; of classes their probabilities are
     averaged.
     """
 
@@ -29,6 +29,7 @@ class EnsembleModule(SealedModule):
     low: Tensor
     high: Tensor
     factor: Tensor
+    line: Tensor
     log: Tensor
 
     def __init__(self, trained: _core.Trained) -> None:
@@ -40,8 +41,9 @@ class EnsembleModule(SealedModule):
         self.temperature = trained.temperature
         targets = trained.targets()
         self.any_log = any(target["log"] for target in targets)
+        self.any_line = any(target["line"] > 0 for target in targets)
         # Units of the data may be far from 1, where float32 keeps few digits after the mean.
-        for name in ("offset", "scale", "low", "high", "factor"):
+        for name in ("offset", "scale", "low", "high", "factor", "line"):
             self.register_buffer(name, torch.tensor([target[name] for target in targets], dtype=torch.float64))
         self.register_buffer("log", torch.tensor([target["log"] for target in targets]))
 
@@ -50,7 +52,10 @@ class EnsembleModule(SealedModule):
         outputs = [member(x).double() for member in self.members]
         if self.classes:
             outputs = [nearest_probabilities(z) if self.squares else torch.softmax(z / self.temperature, 1) for z in outputs]
-        mean = torch.stack(outputs).mean(0)
+        if self.any_line:
+            mean = (1 - self.line) * torch.stack(outputs[:-1]).mean(0) + self.line * outputs[-1]
+        else:
+            mean = torch.stack(outputs).mean(0)
         if self.classes:
             return mean
         units = torch.minimum(torch.maximum(mean, self.low), self.high) * self.scale + self.offset

@@ -253,6 +253,7 @@ py::list targets_of(const Trained& trained) {
     each["low"] = held.low;
     each["high"] = held.high;
     each["factor"] = held.factor;
+    each["line"] = held.line;
     targets.append(each);
   }
   return targets;
@@ -309,6 +310,15 @@ py::dict expectation_of(const study::Expectation& e) {
     found["log_loss"] = e.log_loss.value;
     found["log_loss_error"] = e.log_loss.error;
     found["majority_wrong"] = e.majority_wrong;
+  }
+  if (e.later) {
+    py::dict later;
+    later["by"] = e.later->by;
+    later["rows"] = e.later->rows;
+    later["error"] = e.later->error.value;
+    later["error_error"] = e.later->error.error;
+    later["r2"] = e.later->r2;
+    found["later"] = later;
   }
   return found;
 }

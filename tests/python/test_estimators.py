@@ -354,3 +354,45 @@ def test_ctrl_c_is_seen_at_once(interruptible):
     time.sleep(0.5)
     assert time.process_time() - used < 0.1
     assert cdt.CDTRegressor(**SMALL).fit(*waves(60)).score(*waves(60)) > 0.5  # and nothing is broken
+
+
+def test_a_linear_function_is_learned_as_a_line_does():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(90, 2))
+    fresh = rng.normal(size=(300, 2))
+    truth = lambda of: 2 * of[:, 0] - 3 * of[:, 1]  # noqa: E731
+    model = cdt.CDTRegressor(hidden=(16,), random_state=1).fit(X, truth(X))
+    assert any("line" in note for note in model.notes_), model.notes_
+    X1 = np.column_stack([X, np.ones(len(X))])
+    least_squares = np.linalg.lstsq(X1, truth(X), rcond=None)[0]
+    assert np.allclose(np.column_stack([fresh, np.ones(300)]) @ least_squares, truth(fresh))
+    inside = (np.abs(fresh) < 2).all(1)
+    error = np.sqrt(np.mean((model.predict(fresh)[inside] - truth(fresh)[inside]) ** 2))
+    assert error < 0.02 * truth(fresh).std(), error
+    # The same everywhere: as a module, and kept.
+    as_module = model.module_(model.encode(fresh)).detach().numpy()[:, 0]
+    assert np.allclose(as_module, model.predict(fresh), atol=1e-4)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(fresh), model.predict(fresh))
+
+
+def test_rows_in_an_order_have_both_errors():
+    rng = np.random.default_rng(6)
+    time = np.linspace(-2, 2, 160)
+    y = rng.normal(size=160).cumsum() / 4
+    model = cdt.CDTRegressor(hidden=(16,), random_state=1).fit(time[:, None], y)
+    later = model.expected_[0]["later"]
+    assert later["rows"] == 32 and later["r2"] < model.expected_[0]["r2"]
+    assert "the last 32" in model.expected_[0]["text"]
+    shuffled = rng.permutation(160)
+    model = cdt.CDTRegressor(hidden=(16,), random_state=1).fit(time[shuffled][:, None], y[shuffled])
+    assert "later" not in model.expected_[0]
+
+
+def test_few_rows_are_said_to_be_few():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(20, 2))
+    model = cdt.CDTRegressor(hidden=(8,), random_state=1).fit(X, X[:, 0] + rng.normal(size=20))
+    assert any("20 rows are few" in note for note in model.notes_), model.notes_
+    classes = cdt.CDTClassifier(hidden=(8,), random_state=1).fit(X, np.where(X[:, 0] > 0, "a", "b"))
+    assert classes.expected_[0]["wrong_error"] > 0.02

@@ -407,3 +407,22 @@ def test_equal_rows_are_held_out_together():
     model = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     result = cdt.fit(model, x.repeat(3, 1), y.repeat(3, 1), goal="predict", progress=False)
     assert result.val_loss > 0.6
+
+
+def test_a_row_of_the_callback_is_of_the_parameters_before_its_step():
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    x = torch.randn(20, 2)
+    y = x.prod(1, keepdim=True)
+    loss = lambda: torch.nn.functional.mse_loss(model(x), y).item()  # noqa: E731
+    seen = [loss()]
+    rows = []
+
+    def look(row):
+        rows.append(row)
+        seen.append(loss())
+
+    cdt.fit(model, x, y, method="gd", lr=0.05, steps=5, callback=look, progress=False)
+    for row, before in zip(rows, seen):
+        assert row["train_loss"] == pytest.approx(before, rel=1e-5)
+    assert seen[1] < seen[0]

@@ -304,24 +304,24 @@ TEST(Learner, EachActivationPicksByTheRowsThatItsWalksHoldOut) {
 
 TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
   Problem problem;
-  problem.data.x = torch::zeros({3000, 3});
-  problem.data.y = torch::zeros({3000, 2}, torch::kFloat64);
+  problem.data.x = torch::zeros({6000, 3});
+  problem.data.y = torch::zeros({6000, 2}, torch::kFloat64);
   LearnOptions options = usual(1);
   options.network.hidden = {256, 256};
   problem.model = network(problem, options, 1);
   options.training.loss = dynamics::Loss::kCrossEntropy;
-  EXPECT_EQ(usual_members(problem, options.training), 2);
-  problem.data.y = torch::zeros({3000, 1}, torch::kFloat64);
+  EXPECT_EQ(usual_members(problem, options.training), 4);
+  problem.data.y = torch::zeros({6000, 1}, torch::kFloat64);
   problem.model = network(problem, options, 1);
   options.training.loss = dynamics::Loss::kMse;
-  EXPECT_EQ(usual_members(problem, options.training), 1);
+  EXPECT_EQ(usual_members(problem, options.training), 2);
 }
 
 TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {
   train::TrainOptions path;
   path.method = train::Method::kPath;
   int64_t last = 4;
-  for (const int64_t rows : {100, 1000, 2000, 4000, 20000}) {
+  for (const int64_t rows : {100, 1000, 2000, 4000, 50000}) {
     Problem problem;
     problem.data.x = torch::zeros({rows, 3});
     problem.data.y = torch::zeros({rows, 1}, torch::kFloat64);

@@ -279,11 +279,82 @@ TEST(Predictor, ExpectsTheErrorOfHeldOutRows) {
       expect(one_target(0, 1, false), predicted, wanted, torch::zeros({4, 1}, kFloat));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(found[0].rmse.value, std::sqrt(3), 1e-12);
-  // Squares 1 1 1 9: deviation 4, standard error 2; of the root 2/(2√3).
-  EXPECT_NEAR(found[0].rmse.error, 1 / std::sqrt(3), 1e-12);
+  // Of four rows, one of which makes most of it, next to nothing is known.
+  EXPECT_GT(found[0].rmse.error, 1);
   EXPECT_NEAR(found[0].r2, 1 - 3 / 1.25, 1e-12);
   EXPECT_NEAR(found[0].mean_rmse, std::sqrt(1.25), 1e-12);
-  EXPECT_THAT(to_text(found[0]), testing::HasSubstr("1.732 ± 0.58"));
+  EXPECT_THAT(to_text(found[0]), testing::HasSubstr("1.732 ± "));
+  EXPECT_EQ(found[0].decisive, 1);
+  EXPECT_THAT(to_text(found[0]), testing::HasSubstr("1 of 4 rows makes half"));
+}
+
+// What is better by R² is not called no better, nor what is worse better.
+TEST(Predictor, JudgesAsTheNumbersDo) {
+  torch::manual_seed(8);
+  for (const int64_t rows : {6, 12, 200}) {
+    for (const double noise : {0.1, 0.6, 1.0, 2.0}) {
+      const Tensor y = torch::randn({rows, 1}, kFloat);
+      const Tensor guess = y + noise * torch::randn({rows, 1}, kFloat);
+      const auto found =
+          expect(one_target(0, 1, false), guess, y, torch::randn({rows, 1}, kFloat))[0];
+      const std::string verdict = verdict_of(found);
+      SCOPED_TRACE(testing::Message() << rows << " rows, noise " << noise << ": " << verdict);
+      const bool no_better = verdict.find("no better than the mean") != std::string::npos;
+      EXPECT_EQ(no_better, found.r2 <= 0);
+      if (rows == 200 && noise < 0.7) {
+        EXPECT_EQ(verdict, "");
+      }
+      EXPECT_EQ(what_limits(found, 0.01).empty(), !(found.simple_lead > errors_on_a_side(rows)));
+    }
+  }
+  // Few rows: R² 0.6 may be chance, and that is said, not that it is no better.
+  Expectation few;
+  few.rows = 8;
+  few.rmse = {2, 3};
+  few.mean_rmse = 3.2;
+  few.r2 = 0.619;
+  few.simple_lead = 1.2;
+  EXPECT_THAT(verdict_of(few), testing::HasSubstr("8 rows are too few to be certain"));
+  few.simple_lead = 5;
+  EXPECT_EQ(verdict_of(few), "");
+  few.linear_rmse = 0.1;
+  few.linear_lead = -6;
+  EXPECT_THAT(verdict_of(few), testing::HasSubstr("linear model may do as well"));
+}
+
+TEST(Predictor, NeverPromisesThatNothingGoesWrong) {
+  const Tensor y = torch::tensor({{1.0}, {4.0}}, kFloat);
+  const auto exact = expect(one_target(0, 1, false), y, y, torch::zeros({2, 1}, kFloat))[0];
+  EXPECT_EQ(exact.rmse.value, 0);
+  EXPECT_GT(exact.rmse.error, 0.5);
+  data::Preprocess preprocess;
+  data::TargetColumn target;
+  target.name = "k";
+  target.classes = {"a", "b"};
+  preprocess.targets.push_back(target);
+  const Tensor labels = torch::eye(2, kFloat);
+  const auto right = expect(preprocess, labels, labels, torch::zeros({2, 1}, kFloat))[0];
+  EXPECT_EQ(right.wrong.value, 0);
+  EXPECT_GT(right.wrong.error, 0.2);
+  EXPECT_THAT(to_text(right), testing::HasSubstr("None of 2 rows was wrong, so up to 67 %"));
+}
+
+TEST(Predictor, WarnsOfFewRowsAndOfALimit) {
+  Problem problem;
+  problem.data.x = torch::zeros({20, 1}, kFloat);
+  problem.data.y = torch::zeros({20, 1}, kFloat);
+  LearnOptions options;
+  options.training.method = train::Method::kPath;
+  options.training.steps = 7;
+  Learned learned;
+  learned.picked = {{nn::Activation::kRelu, 5, 0.1}};
+  EXPECT_THAT(cautions(problem, options, learned),
+              testing::ElementsAre(testing::HasSubstr("20 rows are few")));
+  problem.data.x = torch::zeros({100, 1}, kFloat);
+  EXPECT_THAT(cautions(problem, options, learned), testing::IsEmpty());
+  learned.picked.push_back({nn::Activation::kTanh, 7, 0.1});
+  EXPECT_THAT(cautions(problem, options, learned),
+              testing::ElementsAre(testing::HasSubstr("limit of 7 points")));
 }
 
 TEST(Predictor, SaysWhatLimitsIt) {

@@ -1,0 +1,32 @@
+/// Ridge regression on the encoded features: what a network must beat, and what predicts beside it
+/// where held-out rows say so.
+#pragma once
+
+#include <cdt/study/learn.h>
+
+namespace cdt::study {
+
+/// Of targets y [r, t] on features x [r, F], each at the best of a grid of ridges, by rows left out
+/// in turn (those that are equal, where `different` numbers them, together).
+struct LinearFit {
+  torch::Tensor weights;  ///< [F, t], float64
+  torch::Tensor bias;     ///< [t]
+  torch::Tensor
+      left_out;  ///< [r, t]: y less what the other rows predict; the centre is of all rows
+};
+LinearFit fit_linear(const torch::Tensor& x, const torch::Tensor& y,
+                     const std::vector<int64_t>& different = {});
+
+/// The root of the mean square of `left_out`, for one target y [r].
+double linear_error(const torch::Tensor& x, const torch::Tensor& y,
+                    const std::vector<int64_t>& different = {});
+
+/// Puts a line beside the networks of a learned problem, if rows that were held out say so: of each
+/// target the share of the line (0, ¼, … 1) that errs least in units of the file, where that beats
+/// the networks alone by more than one standard error, or the line does. Lines are fitted to the
+/// rows that each walk has seen, then to all; `held_out` and the losses of the result are those of
+/// both together. Not of classes, pictures, weighted rows, or where it would take long.
+/// @return in words what was chosen; "" if networks predict alone.
+std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learned);
+
+}  // namespace cdt::study
