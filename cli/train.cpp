@@ -41,6 +41,7 @@ constexpr std::array kFlagsOfFit{
     "--q",
     "--shape",
     "--relinearize",
+    "--curvature-products",
     "--schedule",
     "--decay",
     "--decay-period",

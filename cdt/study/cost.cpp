@@ -55,7 +55,7 @@ bool is_plain(const Problem& problem, const train::TrainOptions& training) {
 bool fits(const KernelCost& cost, const Problem& problem, const train::TrainOptions& training,
           double share) {
   const bool guarded = training.method == train::Method::kGuarded;
-  const bool factors = guarded && !training.learning_rate && is_plain(problem, training);
+  const bool factors = guarded && !training.learning_rate && dynamics::is_quadratic(training.loss);
   const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;
   const double seconds =
       cost.kernel_seconds + (factors ? cost.factor_seconds : cost.spectrum_seconds);

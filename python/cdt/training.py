@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given, spelled
+from ._model import Params, as_model, as_tensor, if_given, number, spelled, whole
 
 # Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
 _HELD_OUT = 0.2
@@ -26,12 +26,24 @@ def train_options(**settings: Any) -> _core.TrainOptions:
         if name not in known:
             raise TypeError(f"unknown setting {name!r}; there are {', '.join(sorted(known))}")
         if value is not None:
-            value = spelled(value) if name in ("loss", "method", "schedule") else value
             try:
-                setattr(options, name, value)
+                setattr(options, name, _like(getattr(options, name), value, name))
             except TypeError:
                 raise TypeError(f"{name} cannot be {value!r}") from None
     return options
+
+
+def _like(default: Any, value: Any, name: str) -> Any:
+    """A setting in the type that the library keeps it in."""
+    if name in ("loss", "method", "schedule"):
+        return spelled(value)
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(default, bool):
+        return bool(whole(value, name))
+    if isinstance(default, int):
+        return whole(value, name)
+    return value if name == "relinearize" else number(value, name)
 
 
 @dataclass
@@ -117,7 +129,7 @@ def fit(
         if_given(sample_weight, made, "sample_weight"),
         if_given(output_weight, made, "output_weight"),
     )
-    settings = {"method": "guarded" if goal == "fit" else "path", "seed": seed, **settings}
+    settings = {"method": "guarded" if goal == "fit" else "path", "seed": whole(seed, "seed"), **settings}
     if method is not None:
         settings["method"] = method
     if goal == "fit":
@@ -210,9 +222,9 @@ def _run(
         return bool(callback(row)) if callback is not None else False
 
     try:
-        found = trainer.run(on_step, False)
+        found = trainer.run(on_step, False, callback is not None)
     except KeyboardInterrupt:
-        found = trainer.run(None, True)
+        found = trainer.run(None, True, False)
     finally:
         if bar is not None:
             bar.close()

@@ -7,6 +7,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/recorder.h>
 #include <torch/csrc/Dtype.h>
 
 #include "model.h"
@@ -56,6 +57,13 @@ kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional
             : kernel::empirical_ntk(model, x, options);
 }
 
+/// What a closure returns, if it is the same function at each call.
+py::object watch(const kernel::Model& model, const py::function& closure) {
+  py::object result;
+  kernel::watch(model, [&] { result = closure(); });
+  return result;
+}
+
 std::string coverage(const kernel::Ntk& ntk) { return ntk.brief_report(); }
 
 kernel::NtkOperator make_operator(const kernel::Model& model, const Tensor& x,
@@ -81,7 +89,7 @@ dynamics::LeadingModes leading_modes(const kernel::NtkOperator& theta, int64_t m
 }  // namespace
 
 void bind_kernel(py::module_& module) {
-  py::class_<kernel::Model>(module, "Model")
+  py::class_<kernel::Model>(module, "Model", py::dynamic_attr())
       .def(py::init(&make_model), py::arg("forward"), py::arg("parameters"))
       .def_property_readonly("parameters", &kernel::Model::parameters)
       .def_property_readonly("parameter_count", &kernel::Model::parameter_count);
@@ -113,6 +121,7 @@ void bind_kernel(py::module_& module) {
       .def_readonly("converged", &dynamics::LeadingModes::converged)
       .def_readonly("products", &dynamics::LeadingModes::products);
 
+  module.def("watch", &watch, py::arg("model"), py::arg("closure"));
   module.def("vjp", &kernel::vector_jacobian_product, py::arg("model"), py::arg("x"), py::arg("v"),
              WithoutLock());
   module.def("jvp", &kernel::jacobian_vector_product, py::arg("model"), py::arg("x"), py::arg("u"),
