@@ -130,7 +130,9 @@ void CheckedFactors::require_same_outputs(const Tensor& x, int64_t first, const 
 }
 
 Tensor CheckedFactors::alone(const Tensor& x, int64_t sample) {
-  return differentiable_outputs(model_, x.narrow(0, sample, 1), checks_).detach();
+  Tensor outputs;
+  watch(model_, [&] { outputs = evaluate(model_, x.narrow(0, sample, 1), checks_).detach(); });
+  return outputs;
 }
 
 /// The last sample of a block without the others. (The first two were recorded by themselves, to

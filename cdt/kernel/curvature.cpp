@@ -14,6 +14,7 @@ namespace {
 
 using torch::Tensor;
 
+constexpr const char* kNotFinite = "a second derivative of the network is not finite";
 /// Dimension of the Krylov spaces: fewer climb more slowly, more end at no higher norm.
 constexpr int64_t kKrylov = 6;
 /// Of climbs that only look for the right maximum.
@@ -24,6 +25,8 @@ constexpr int64_t kProducts = 400;
 /// Where a product takes more than some ten milliseconds: parameters times samples.
 constexpr int64_t kProductsOfLarge = 60;
 constexpr double kLargeNetwork = 1e7;
+/// Fewer products are best spent on one climb.
+constexpr int64_t kOneClimb = 60;
 /// What a climb alone may have missed.
 constexpr double kOfOneClimb = 0.1;
 /// The share of the products that is left to the best of them.
@@ -52,7 +55,8 @@ class Climber {
   int64_t products() const { return products_; }
 
  private:
-  Tensor best_direction(const Tensor& w, const Tensor& u, int64_t most);
+  /// A direction, and the size of its eigenvalue.
+  std::pair<Tensor, double> best_direction(const Tensor& w, const Tensor& u, int64_t most);
 
   const Model& model_;
   const Tensor& x_;
@@ -61,7 +65,7 @@ class Climber {
 
 /// A unit eigenvector of Σ w_i ∂²ŷ_i/∂θ², of the eigenvalue that is largest by its size, as far as
 /// the Krylov space of u tells.
-Tensor Climber::best_direction(const Tensor& w, const Tensor& u, int64_t most) {
+std::pair<Tensor, double> Climber::best_direction(const Tensor& w, const Tensor& u, int64_t most) {
   std::vector<Tensor> basis;
   std::vector<double> diagonal, beside;
   Tensor next = u;
@@ -71,6 +75,7 @@ Tensor Climber::best_direction(const Tensor& w, const Tensor& u, int64_t most) {
     Tensor image = hessian_vector_product(model_, x_, w, next);
     ++products_;
     diagonal.push_back(image.dot(next).item<double>());
+    if (!std::isfinite(diagonal.back())) throw NumericalError(kNotFinite);
     for (int pass = 0; pass < 2; ++pass) {
       for (const Tensor& b : basis) image = image - b * b.dot(image);
     }
@@ -86,37 +91,39 @@ Tensor Climber::best_direction(const Tensor& w, const Tensor& u, int64_t most) {
     T[k][k + 1] = T[k + 1][k] = beside[static_cast<size_t>(k)];
   }
   const auto [values, vectors] = torch::linalg_eigh(T);
-  const Tensor best = vectors.select(1, values.abs().argmax().item<int64_t>());
+  const auto index = values.abs().argmax().item<int64_t>();
+  const Tensor best = vectors.select(1, index);
   Tensor direction = torch::zeros_like(u);
   for (int64_t k = 0; k < count; ++k) {
     direction.add_(basis[static_cast<size_t>(k)], best[k].item<double>());
   }
-  return direction / direction.norm();
+  return {direction / direction.norm(), std::abs(values[index].item<double>())};
 }
 
 void Climber::climb(Climb& at, double tolerance, int64_t most) {
   const int64_t end = products_ + most;
-  Tensor u = at.u;
+  double before = 0;
   int quiet = 0;
   for (bool first = true; products_ < end && quiet < 2; first = false) {
     interruption_point();
-    const Tensor bent = second_derivative(model_, x_, u, u);
+    const Tensor bent = second_derivative(model_, x_, at.u, at.u);
     ++products_;
     const double value = bent.norm().item<double>();
     if (!std::isfinite(value)) {
-      throw NumericalError("a second derivative of the network is not finite");
+      throw NumericalError(kNotFinite);
     }
     if (first) at.first = value;
-    if (value > at.value || first) {
-      at.gain = value > 0 ? (value - at.value) / value : 0;
-      at.u = u;
-      at.value = std::max(at.value, value);
-    } else {
-      at.gain = 0;
+    if (!first) {
+      at.gain = value > 0 ? std::max(0.0, (value - before) / value) : 0;
+      quiet = at.gain <= tolerance ? quiet + 1 : 0;
     }
-    quiet = at.gain <= tolerance && !first ? quiet + 1 : 0;
+    before = value;
+    at.value = std::max(at.value, value);
     if (value == 0 || products_ >= end) break;
-    u = best_direction(bent / value, u, end - products_);
+    const auto [u, eigenvalue] = best_direction(bent / value, at.u, end - products_);
+    if (eigenvalue < value) continue;  // rounding
+    at.u = u;
+    at.value = eigenvalue;  // ‖∂²ŷ/∂θ²[u, u]‖ is no less
   }
 }
 
@@ -126,7 +133,8 @@ Curvature search(const Model& model, const Tensor& x, const Tensor& direction, i
   Climber climber(model, x);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   const auto like = model.parameters().front().detach().options().requires_grad(false);
-  const auto for_starts = budget - static_cast<int64_t>(kForTheBest * static_cast<double>(budget));
+  const auto for_the_best = static_cast<int64_t>(kForTheBest * static_cast<double>(budget));
+  const int64_t for_starts = budget < kOneClimb ? budget : budget - for_the_best;
   const int64_t enough = std::max(kEnough, options.starts / 2);
   Curvature found;
   Climb best;

@@ -145,6 +145,9 @@ class Recorder : public Call {
   /// A pass of whatever kind, of which nothing is kept.
   void refuse(const std::function<void()>& pass);
 
+  /// One that may be refused later: states go back all the same.
+  Tensor peek(const std::function<Tensor()>& pass);
+
   /// A forward pass under this recorder's eyes.
   /// @throws InvalidArgument if a layer was in training mode; its statistics are as before, then.
   Tensor watch(const Model& model, const Tensor& x, PendingChecks& checks);
@@ -453,14 +456,29 @@ void Recorder::refuse(const std::function<void()>& pass) {
   try {
     const Watch watch(*this);
     pass();
+  } catch (const c10::Error&) {
+    restore();
+    CDT_REQUIRE(refusal_.empty(), refusal_);  // which tells more
+    throw;
   } catch (...) {
     restore();
-    // Batch norm of one sample fails by itself, in words that help nobody.
-    CDT_REQUIRE(refusal_.empty(), refusal_);
     throw;
   }
   restore();
   CDT_REQUIRE(refusal_.empty(), refusal_);
+}
+
+Tensor Recorder::peek(const std::function<Tensor()>& pass) {
+  Tensor outputs;
+  try {
+    const Watch watch(*this);
+    outputs = pass();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+  return outputs;
 }
 
 Tensor Recorder::watch(const Model& model, const Tensor& x, PendingChecks& checks) {
@@ -477,6 +495,15 @@ void watch(const Model& model, const std::function<void()>& pass) {
   Recorder recorder(model, {});
   recorder.only_refuse();
   recorder.refuse(pass);
+}
+
+int64_t outputs_per_sample(const Model& model, const Tensor& x) {
+  const torch::NoGradGuard no_graph;
+  return on_few_samples(x, [&](const Tensor& few) {
+    Recorder recorder(model, {});
+    recorder.only_refuse();
+    return recorder.peek([&] { return model.forward(few); }).numel() / few.size(0);
+  });
 }
 
 Recording record(const Model& model, const Tensor& x, PendingChecks& checks) {

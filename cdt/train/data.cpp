@@ -1,5 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/recorder.h>
 #include <cdt/train/data.h>
 #include <cdt/train/method.h>
 
@@ -27,15 +28,10 @@ void require_inputs(const Tensor& x, const kernel::Model& model, std::string_vie
               model.device());
 }
 
-int64_t outputs_of(const kernel::Model& model, const Tensor& x) {
-  const torch::NoGradGuard no_graph;
-  return model.forward(x.narrow(0, 0, 1)).numel();
-}
-
 /// [r] → [r, n_L]: a column of numbers, or the distributions of classes.
 Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model, Loss loss,
                     std::string_view which) {
-  const int64_t outputs = outputs_of(model, x);
+  const int64_t outputs = kernel::outputs_per_sample(model, x);
   if (loss != Loss::kCrossEntropy) {
     CDT_REQUIRE(outputs == 1, which, " labels must have shape [", x.size(0), ", ", outputs,
                 "], a column for each of the model's outputs, not ", y.sizes());

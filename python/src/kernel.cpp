@@ -34,8 +34,7 @@ void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
   const auto entries = static_cast<double>(x.size(0)) * static_cast<double>(x2.size(0));
   const auto size = static_cast<double>(c10::elementSize(dtype));
   if (entries * size < kLargeKernel) return;
-  const torch::NoGradGuard no_graph;
-  const int64_t outputs = model.forward(x.narrow(0, 0, 1)).numel();
+  const int64_t outputs = kernel::outputs_per_sample(model, x);
   require_memory(entries * size * static_cast<double>(outputs * outputs),
                  c10::str("the kernel [", x.size(0) * outputs, ", ", x2.size(0) * outputs,
                           "] (cdt.NTK has products with it, and no matrix)"));

@@ -145,8 +145,8 @@ TEST(Outputs, ThatAreNoneAreRefused) {
   const Model empty([&](const Tensor& x) { return torch::linear(x, w).narrow(0, 0, 0); }, {w});
   const Model columns([&](const Tensor& x) { return torch::linear(x, w).narrow(1, 0, 0); }, {w});
   for (const Model* model : {&empty, &columns}) {
-    EXPECT_THAT(refusal_of([&] { empirical_ntk(*model, x); }), HasSubstr("selects nothing"));
-    EXPECT_THAT(refusal_of([&] { model->forward(x); }), HasSubstr("selects nothing"));
+    EXPECT_THAT(refusal_of([&] { empirical_ntk(*model, x); }), HasSubstr("select nothing"));
+    EXPECT_THAT(refusal_of([&] { model->forward(x); }), HasSubstr("select nothing"));
   }
 }
 
