@@ -31,6 +31,7 @@ struct AnalyzeCommand {
   OutputOptions output;
   uint64_t seed = 1;
   int64_t trial_steps = 20;
+  int64_t curvature_products = 0;
   bool forecast = false;
   const CLI::App* app = nullptr;
   std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
@@ -127,6 +128,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
                          study::to_text(study::kernel_cost(problem, rows))));
   }
   settings.trial_steps = options.trial_steps;
+  settings.curvature_products = options.curvature_products;
   if (options.app->count("--trial-steps") == 0) {
     const double seconds = study::trial_seconds(problem, options.trial_steps);
     if (seconds > kLongTrial) settings.trial_steps = 0;
@@ -177,8 +179,9 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
           {settings.q, settings.rho, {}, {}}),
       kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {
-    preflight.findings.trials = study::run_trials(*kernel.model, *kernel.inputs, *settings.labels,
-                                                  spectrum, preflight, options.trial_steps);
+    preflight.findings.trials =
+        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, spectrum, preflight,
+                          options.trial_steps, options.curvature_products);
   }
   options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
   options.output.write_json(analysis::to_json(preflight));
@@ -211,6 +214,12 @@ std::function<int()> setup_analyze(CLI::App& app) {
                  "steps of a trial on a copy of the network, under gradient descent and under CDT: "
                  "how far the local model holds; 0: none")
       ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  app.add_option(
+         "--curvature-products", options->curvature_products,
+         "of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; 0: 400, "
+         "or 60 of a large network")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_flag(
       "--forecast", options->forecast,

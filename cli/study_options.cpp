@@ -296,7 +296,7 @@ CLI::Option* add_memory(CLI::App& app, int64_t& bytes, const std::string& text) 
   return app
       .add_option_function<int64_t>(
           "--memory", [&bytes](int64_t megabytes) { bytes = megabytes << 20; }, text)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->default_str(std::to_string(bytes >> 20));
 }
 
@@ -349,8 +349,9 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
                  "largest, where noise is learned; 0: none")
       ->check(non_negative())
       ->capture_default_str();
-  app.add_option("--output-weights", data.output_weights,
-                 "weights of the targets in the controller's Q, with commas between")
+  app.add_option(
+         "--output-weights", data.output_weights,
+         "weights of the targets in the loss, by cdt in the controller's Q, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(positive());
@@ -361,6 +362,12 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
       },
       "when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: "
       "guard for guarded, never for cdt");
+  app.add_option(
+         "--curvature-products", training.curvature_products,
+         "of --relinearize kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at "
+         "most, for each kernel; 0: 400, or 60 of a large network")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->capture_default_str();
   add_named(
       app, "--form", training.form, train::parse_form,
       {"auto", "dual", "primal", "free", "sketch", "batch"},
@@ -369,8 +376,8 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
       "parameters, conjugate gradients, those "
       "steered by the kernel of some rows, or kernels of batches with a momentum (--batch); "
       "auto counts operations and memory, and takes one of the first four, or batches to predict "
-      "numbers of many rows on a CPU; guarded runs on classes, or with weights, have a controller "
-      "instead while rows are few");
+      "numbers of many rows on a CPU; guarded runs on classes have a controller instead while rows "
+      "are few");
   app.add_option("--weight-decay", training.weight_decay, "adds ½·decay·‖θ‖² to the objective")
       ->check(non_negative())
       ->capture_default_str();

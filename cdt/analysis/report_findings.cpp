@@ -107,11 +107,13 @@ void describe_numbers(const Findings& f, Page& page) {
   for (const TrialFindings& t : f.trials) {
     if (t.diverged) continue;
     out += fmt::format(
-        "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g}, "
+        "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g} (an "
+        "estimate, up "
+        "to {:.2g} % too low), "
         "linearization error {:.3g} "
         "(estimated bound {:.3g}, across ReLU kinks indicative)\n",
-        name(t), t.lipschitz, t.lipschitz_local, t.hessian_norm, t.linearization_error,
-        t.lagrange_bound);
+        name(t), t.lipschitz, t.lipschitz_local, t.hessian_norm, 100 * t.hessian_accuracy,
+        t.linearization_error, t.lagrange_bound);
   }
 }
 
@@ -139,6 +141,7 @@ Json trial_json(const TrialFindings& t) {
           {"linearization_error_relative", number_or_null(t.relative_error)},
           {"lagrange_bound", number_or_null(t.lagrange_bound)},
           {"hessian_norm", number_or_null(t.hessian_norm)},
+          {"hessian_norm_accuracy", number_or_null(t.hessian_accuracy)},
           {"kc", t.kc ? Json(*t.kc) : Json(nullptr)}};
 }
 

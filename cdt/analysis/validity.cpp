@@ -84,6 +84,7 @@ TrialFindings assess_trial(const Trial& trial) {
   found.steps = finite - 1;
   found.diverged = finite < rows;
   found.hessian_norm = trial.hessian_norm;
+  found.hessian_accuracy = trial.hessian_accuracy;
   const Tensor outputs = trial.outputs.narrow(0, 0, finite);
   const Tensor local = trial.local_outputs.narrow(0, 0, finite);
   found.lipschitz = lipschitz_estimate(outputs);

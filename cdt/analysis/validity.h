@@ -60,6 +60,7 @@ struct Trial {
   torch::Tensor displacements;  ///< ‖ϑ(k)‖ [f + 1]
   torch::Tensor target;         ///< ŷ_e [n]: the labels, for a quadratic loss
   double hessian_norm = 0;      ///< largest norm of ∂²ŷ/∂θ² found along the path
+  double hessian_accuracy = 0;  ///< by what share it may be too low, as far as is known
   double kappa = 0;             ///< the loop's rate in the local model
   double gamma = 1;
 };
@@ -73,9 +74,10 @@ struct TrialFindings {
   double lipschitz_local = 0;      ///< of the local map: κ
   double linearization_error = 0;  ///< ‖ŷ − ŷ_ϑ‖ after the last finite step
   double relative_error = 0;  ///< the same over ‖ŷ − ŷ(k₀)‖: the share of the way not foreseen
-  double lagrange_bound = 0;  ///< ½h‖ϑ‖² there: an estimate, as h is
-  double hessian_norm = 0;    ///< h
-  std::optional<int64_t> kc;  ///< none: the local model kept its bound
+  double lagrange_bound = 0;    ///< ½h‖ϑ‖² there: an estimate, as h is
+  double hessian_norm = 0;      ///< h, an estimate
+  double hessian_accuracy = 0;  ///< by what share h may be too low
+  std::optional<int64_t> kc;    ///< none: the local model kept its bound
 };
 
 /// @throws InvalidArgument if shapes do not fit, there is no step, or the first row is not finite.

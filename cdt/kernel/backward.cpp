@@ -1,3 +1,4 @@
+#include <cdt/core/error.h>
 #include <cdt/kernel/backward.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/tensor.h>
@@ -33,6 +34,21 @@ std::vector<Edge> leaves_of_slices(const Edge& root) {
   return slices ? leaves : std::vector<Edge>();
 }
 
+std::vector<Tensor> executed(const Edge& root, const Tensor& seed, Graph graph,
+                             const std::vector<Edge>& wanted) {
+  try {
+    return torch::autograd::Engine::get_default_engine().execute(
+        {root}, {seed}, /*keep_graph=*/graph != Graph::kFreed,
+        /*create_graph=*/graph == Graph::kExtended, /*accumulate_grad=*/false, wanted);
+  } catch (const c10::NotImplementedError& error) {
+    throw InvalidArgument(c10::str(
+        "LibTorch cannot differentiate an operator of this model as often as is needed here: ",
+        error.what_without_backtrace(),
+        ". Write it with others (of an EmbeddingBag: Embedding and a sum), or freeze what it "
+        "uses"));
+  }
+}
+
 }  // namespace
 
 std::vector<Tensor> gradients_at(const std::vector<Edge>& edges, const Tensor& outputs,
@@ -42,9 +58,7 @@ std::vector<Tensor> gradients_at(const std::vector<Edge>& edges, const Tensor& o
   std::vector<Edge> wanted = edges;
   const auto leaves = leaves_of_slices(root);
   wanted.insert(wanted.end(), leaves.begin(), leaves.end());
-  auto gradients = torch::autograd::Engine::get_default_engine().execute(
-      {root}, {seed}, /*keep_graph=*/graph != Graph::kFreed,
-      /*create_graph=*/graph == Graph::kExtended, /*accumulate_grad=*/false, wanted);
+  auto gradients = executed(root, seed, graph, wanted);
   gradients.resize(edges.size());
   for (Tensor& gradient : gradients) {
     if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();

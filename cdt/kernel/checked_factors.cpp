@@ -2,6 +2,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/checked_factors.h>
 #include <cdt/kernel/factor_product.h>
+#include <cdt/kernel/recorder.h>
 #include <cdt/kernel/sizes.h>
 #include <cdt/kernel/tiling.h>
 
@@ -129,7 +130,9 @@ void CheckedFactors::require_same_outputs(const Tensor& x, int64_t first, const 
 }
 
 Tensor CheckedFactors::alone(const Tensor& x, int64_t sample) {
-  return evaluate(model_, x.narrow(0, sample, 1), checks_).detach();
+  Tensor outputs;
+  watch(model_, [&] { outputs = evaluate(model_, x.narrow(0, sample, 1), checks_).detach(); });
+  return outputs;
 }
 
 /// The last sample of a block without the others. (The first two were recorded by themselves, to
@@ -185,6 +188,7 @@ void CheckedFactors::remember_plan() const {
 
 void CheckedFactors::require_same_width(const Tensor& x) {
   const Tensor first = alone(x, 0);
+  if (plan_known_ && first.size(1) != width_) throw StalePlan();
   CDT_REQUIRE(first.size(1) == width_, "x gives ", width_, " outputs a sample, x′ gives ",
               first.size(1));
   seen_[{x.unsafeGetTensorImpl(), 0}] = first;

@@ -1,6 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/interrupt.h>
 #include <cdt/kernel/curvature.h>
 #include <cdt/kernel/parameter_scope.h>
 #include <cdt/kernel/products.h>
@@ -13,48 +14,187 @@ namespace {
 
 using torch::Tensor;
 
-Tensor random_unit(const Model& model, uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const Tensor drawn = torch::randn({model.parameter_count()}, generator, torch::kFloat64);
-  return (drawn / drawn.norm()).to(model.device(), model.dtype());
+constexpr const char* kNotFinite = "a second derivative of the network is not finite";
+/// Dimension of the Krylov spaces: fewer climb more slowly, more end at no higher norm.
+constexpr int64_t kKrylov = 6;
+/// Of climbs that only look for the right maximum.
+constexpr double kRough = 1e-2;
+/// Rough climbs that end at the highest norm so far before the search is over, at least.
+constexpr int64_t kEnough = 3;
+constexpr int64_t kProducts = 400;
+/// Where a product takes more than some ten milliseconds: parameters times samples.
+constexpr int64_t kProductsOfLarge = 60;
+constexpr double kLargeNetwork = 1e7;
+/// Fewer products are best spent on one climb.
+constexpr int64_t kOneClimb = 60;
+/// What a climb alone may have missed.
+constexpr double kOfOneClimb = 0.1;
+/// The share of the products that is left to the best of them.
+constexpr double kForTheBest = 0.25;
+
+Tensor random_unit(int64_t size, at::Generator& generator, const torch::TensorOptions& options) {
+  const Tensor drawn = torch::randn({size}, generator, torch::kFloat64);
+  return (drawn / drawn.norm()).to(options);
 }
 
-/// From u = v = start: the best w, then u, then v, and again. The value of each is that of the
-/// trilinear form; the first is the curvature along the start.
-Curvature iterate(const Model& model, const Tensor& x, const Tensor& start, int64_t products) {
-  Curvature found;
-  Tensor w, u = start, v = start;
-  while (found.products < products) {
-    const int64_t turn = found.products++ % 3;
-    const Tensor next = turn == 0   ? second_derivative(model, x, u, v)
-                        : turn == 1 ? hessian_vector_product(model, x, w, v)
-                                    : hessian_vector_product(model, x, w, u);
-    const double value = next.norm().item<double>();
-    if (!std::isfinite(value)) {
-      throw NumericalError("a second derivative of the network is not finite");
+/// Where a climb is.
+struct Climb {
+  Tensor u;
+  double value = 0;  ///< ‖∂²ŷ/∂θ²[u, u]‖
+  double first = 0;  ///< the same where it began
+  double gain = 1;   ///< of the last round, as a share
+};
+
+/// At one point of the parameters.
+class Climber {
+ public:
+  Climber(const Model& model, const Tensor& x) : model_(model), x_(x) {}
+
+  /// Up from where it is, with so many products at most, until two rounds gain too little.
+  void climb(Climb& at, double tolerance, int64_t most);
+  int64_t products() const { return products_; }
+
+ private:
+  /// A direction, and the size of its eigenvalue.
+  std::pair<Tensor, double> best_direction(const Tensor& w, const Tensor& u, int64_t most);
+
+  const Model& model_;
+  const Tensor& x_;
+  int64_t products_ = 0;
+};
+
+/// A unit eigenvector of Σ w_i ∂²ŷ_i/∂θ², of the eigenvalue that is largest by its size, as far as
+/// the Krylov space of u tells.
+std::pair<Tensor, double> Climber::best_direction(const Tensor& w, const Tensor& u, int64_t most) {
+  std::vector<Tensor> basis;
+  std::vector<double> diagonal, beside;
+  Tensor next = u;
+  const auto size = std::min(kKrylov, most);
+  while (static_cast<int64_t>(basis.size()) < size) {
+    basis.push_back(next);
+    Tensor image = hessian_vector_product(model_, x_, w, next);
+    ++products_;
+    diagonal.push_back(image.dot(next).item<double>());
+    if (!std::isfinite(diagonal.back())) throw NumericalError(kNotFinite);
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const Tensor& b : basis) image = image - b * b.dot(image);
     }
-    if (value == 0) break;
-    (turn == 0 ? w : turn == 1 ? u : v) = next / value;
-    if (found.products == 1) found.along_path = value;
-    found.norm = std::max(found.norm, value);
+    const double length = image.norm().item<double>();
+    if (!(length > 1e-6 * std::abs(diagonal.front())) || !std::isfinite(length)) break;
+    beside.push_back(length);
+    next = image / length;
+  }
+  const auto count = static_cast<int64_t>(basis.size());
+  const auto wide = torch::TensorOptions().dtype(torch::kFloat64);
+  Tensor T = torch::diag(torch::tensor(diagonal, wide));
+  for (int64_t k = 0; k + 1 < count; ++k) {
+    T[k][k + 1] = T[k + 1][k] = beside[static_cast<size_t>(k)];
+  }
+  const auto [values, vectors] = torch::linalg_eigh(T);
+  const auto index = values.abs().argmax().item<int64_t>();
+  const Tensor best = vectors.select(1, index);
+  Tensor direction = torch::zeros_like(u);
+  for (int64_t k = 0; k < count; ++k) {
+    direction.add_(basis[static_cast<size_t>(k)], best[k].item<double>());
+  }
+  return {direction / direction.norm(), std::abs(values[index].item<double>())};
+}
+
+void Climber::climb(Climb& at, double tolerance, int64_t most) {
+  const int64_t end = products_ + most;
+  double before = 0;
+  int quiet = 0;
+  for (bool first = true; products_ < end && quiet < 2; first = false) {
+    interruption_point();
+    const Tensor bent = second_derivative(model_, x_, at.u, at.u);
+    ++products_;
+    const double value = bent.norm().item<double>();
+    if (!std::isfinite(value)) {
+      throw NumericalError(kNotFinite);
+    }
+    if (first) at.first = value;
+    if (!first) {
+      at.gain = value > 0 ? std::max(0.0, (value - before) / value) : 0;
+      quiet = at.gain <= tolerance ? quiet + 1 : 0;
+    }
+    before = value;
+    at.value = std::max(at.value, value);
+    if (value == 0 || products_ >= end) break;
+    const auto [u, eigenvalue] = best_direction(bent / value, at.u, end - products_);
+    if (eigenvalue < value) continue;  // rounding
+    at.u = u;
+    at.value = eigenvalue;  // ‖∂²ŷ/∂θ²[u, u]‖ is no less
+  }
+}
+
+/// Climbs from the given direction and from random ones, then further up from the best of them.
+Curvature search(const Model& model, const Tensor& x, const Tensor& direction, int64_t budget,
+                 const CurvatureOptions& options) {
+  Climber climber(model, x);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
+  const auto like = model.parameters().front().detach().options().requires_grad(false);
+  const auto for_the_best = static_cast<int64_t>(kForTheBest * static_cast<double>(budget));
+  const int64_t for_starts = budget < kOneClimb ? budget : budget - for_the_best;
+  const int64_t enough = std::max(kEnough, options.starts / 2);
+  Curvature found;
+  Climb best;
+  std::vector<double> ends;
+  const auto alike = [&] {
+    return std::ranges::count_if(ends,
+                                 [&](double end) { return end >= best.value * (1 - kRough); });
+  };
+  while (static_cast<int64_t>(ends.size()) < options.starts && climber.products() < for_starts &&
+         alike() < enough) {
+    Climb here;
+    const bool given = direction.defined() && ends.empty();
+    here.u = given ? direction : random_unit(model.parameter_count(), generator, like);
+    climber.climb(here, kRough, for_starts - climber.products());
+    if (given) found.along_path = here.first;
+    ends.push_back(here.value);
+    if (here.value > best.value) best = here;
+  }
+  if (best.value > 0) climber.climb(best, options.tolerance, budget - climber.products());
+  found.norm = best.value;
+  found.products = climber.products();
+  if (best.value > 0) {
+    // What climbs that ended lower hide may be hidden from all of them: the more of them, the more.
+    const auto climbs = static_cast<double>(ends.size());
+    const double lower = 1 - static_cast<double>(alike()) / climbs;
+    const double range = 1 - *std::ranges::min_element(ends) / best.value;
+    const double apart = ends.size() > 1 ? lower * range : kOfOneClimb;
+    found.accuracy = std::max({options.tolerance, apart, best.gain});
   }
   return found;
+}
+
+void require_valid(const CurvatureOptions& options) {
+  CDT_REQUIRE(options.products >= 0, "products must be 0 (the usual number) or more, not ",
+              options.products);
+  CDT_REQUIRE(options.starts >= 1, "starts must be at least 1, not ", options.starts);
+  require_positive(options.tolerance, "tolerance");
+}
+
+int64_t products_of(const CurvatureOptions& options, const Model& model, const Tensor& x) {
+  if (options.products > 0) return options.products;
+  require_samples(x);
+  const auto size = static_cast<double>(model.parameter_count()) * static_cast<double>(x.size(0));
+  return size > kLargeNetwork ? kProductsOfLarge : kProducts;
 }
 
 }  // namespace
 
 Curvature hessian_norm(const Model& model, const Tensor& x, const CurvatureOptions& options) {
-  CDT_REQUIRE(options.products >= 1, "products must be at least 1, not ", options.products);
-  Curvature found = iterate(model, x, random_unit(model, options.seed), options.products);
-  found.along_path = 0;
-  return found;
+  require_valid(options);
+  return search(model, x, {}, products_of(options, model, x), options);
 }
 
 Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Tensor& displacement,
                                   const CurvatureOptions& options) {
+  require_valid(options);
   CDT_REQUIRE(options.points >= 2, "points must be at least 2, not ", options.points);
-  CDT_REQUIRE(options.products >= options.points, "products must be at least the ", options.points,
-              " points, not ", options.products);
+  const int64_t products = products_of(options, model, x);
+  CDT_REQUIRE(products >= options.points, "products must be at least the ", options.points,
+              " points, not ", products);
   require_shape(displacement, {model.parameter_count()}, "displacement");
   require_finite(displacement, "displacement");
   const double length = displacement.norm().item<double>();
@@ -70,17 +210,15 @@ Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Ten
     std::vector<Tensor> values;
     for (size_t k = 0; k < origin.size(); ++k) values.push_back(origin[k] + share * moved[k]);
     const ParameterScope there(model, values);
-    const int64_t budget = (options.products - result.products) / (options.points - i);
-    const Curvature here = iterate(model, x, direction, budget);
+    const int64_t budget = (products - result.products) / (options.points - i);
+    const Curvature here = search(model, x, direction, budget, options);
+    // The worst point decides; what another may hide counts where it reaches beyond that.
+    const double most =
+        std::max(result.norm * (1 + result.accuracy), here.norm * (1 + here.accuracy));
     result.norm = std::max(result.norm, here.norm);
+    result.accuracy = result.norm > 0 ? most / result.norm - 1 : 0;
     result.along_path = std::max(result.along_path, here.along_path);
     result.products += here.products;
-    if (here.norm == 0) {  // the path is straight here; other directions may not be
-      const Curvature elsewhere =
-          iterate(model, x, random_unit(model, options.seed), budget - here.products);
-      result.norm = std::max(result.norm, elsewhere.norm);
-      result.products += elsewhere.products;
-    }
   }
   return result;
 }

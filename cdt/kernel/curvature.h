@@ -1,5 +1,5 @@
 /// How strongly a network bends in its parameters: the norm of ∂²ŷ/∂θ² in the Lagrange bound (paper
-/// eq. NTK:overbound), estimated.
+/// eq. NTK:overbound), estimated from below by climbing from several starts.
 #pragma once
 
 #include <cdt/kernel/model.h>
@@ -9,35 +9,49 @@
 namespace cdt::kernel {
 
 struct CurvatureOptions {
-  /// Products with second derivatives in all, whatever the number of points. Eight find the norm of
-  /// a small network within a few per cent; each costs about three gradient steps.
-  int64_t products = 8;
+  /// The best climb ends where a round of it gains less than this share of the norm, twice in a
+  /// row.
+  double tolerance = 1e-3;
+  /// Products with second derivatives in all, at most, whatever the number of points; each costs
+  /// about three gradient steps. 0: 400, or 60 where parameters times samples exceed 10⁷. A climb
+  /// takes some 40 to 80. With few of them the norm may be too low by tens of per cent, and
+  /// `accuracy` says so.
+  int64_t products = 0;
+  /// The most starts at a point. The norm has local maxima, of which small tanh networks hide the
+  /// largest from half of the climbs.
+  int64_t starts = 8;
   /// Points of a segment at which the norm is estimated: its ends, and evenly between them.
   int64_t points = 2;
-  /// Of the random direction to start with, where no displacement gives one.
+  /// Of the random starts.
   uint64_t seed = 1;
 };
 
 struct Curvature {
-  /// max ‖∂²ŷ/∂θ²[u, v]‖ over unit u, v, at the worst point: every product gives a lower bound,
-  /// this is the best of them. An estimate, not a bound.
+  /// max ‖∂²ŷ/∂θ²[u, v]‖ over unit u, v, at the worst point. Every climb gives a lower bound, this
+  /// is the best of them: an estimate, not a bound.
   double norm = 0;
+  /// By what share of the norm it may be too low, as far as the climbs tell: the tolerance where
+  /// all of them ended at the same norm; otherwise how far apart they ended, times the share of
+  /// those that ended lower, or what the last round still gained. An estimate as well.
+  double accuracy = 0;
   /// ‖∂²ŷ/∂θ²[d, d]‖ for the unit displacement d, at the worst point: the curvature that training
   /// meets. Zero without a displacement.
   double along_path = 0;
   int64_t products = 0;  ///< spent
 };
 
-/// The norm at the model's present parameters, by alternating power iteration on wᵀ∂²ŷ/∂θ²[u, v]:
-/// two of the three unit vectors fixed, the best third is one product away, so the value never
-/// falls.
-/// @throws InvalidArgument unless products ≥ 1; otherwise as second_derivative.
+/// The norm at the model's present parameters. A climb alternates between the two arguments of
+/// wᵀ∂²ŷ/∂θ²[u, u], unit vectors, whose maximum the norm is: for u the best w is one product away,
+/// for w the best u is an eigenvector, looked for in a small Krylov space that holds the last one.
+/// So the value never falls.
+/// @throws InvalidArgument unless products ≥ 0, starts ≥ 1 and the tolerance is positive; otherwise
+///   as second_derivative.
 Curvature hessian_norm(const Model& model, const torch::Tensor& x,
                        const CurvatureOptions& options = {});
 
 /// The largest norm over the segment from the present parameters θ to θ + ϑ, ϑ [P], which the
-/// remainder of Taylor's formula asks for; it starts in the direction of ϑ.
-/// @throws InvalidArgument unless products ≥ points ≥ 2, or ϑ does not fit.
+/// remainder of Taylor's formula asks for; the first climb starts in the direction of ϑ.
+/// @throws InvalidArgument unless products ≥ points ≥ 2 (or 0), or ϑ does not fit.
 Curvature hessian_norm_on_segment(const Model& model, const torch::Tensor& x,
                                   const torch::Tensor& displacement,
                                   const CurvatureOptions& options = {});

@@ -2,6 +2,7 @@
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/parameter_scope.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/recorder.h>
 
 namespace cdt::kernel {
 
@@ -10,7 +11,7 @@ using torch::Tensor;
 LocalModel::LocalModel(Model model, const Tensor& x) : model_(std::move(model)), x_(x) {
   const torch::NoGradGuard no_grad;
   for (const Tensor& p : model_.parameters()) origin_.push_back(p.detach().clone());
-  outputs_ = evaluate(model_, x_).reshape({-1}).to(torch::kFloat64);
+  watch(model_, [&] { outputs_ = evaluate(model_, x_).reshape({-1}).to(torch::kFloat64); });
 }
 
 LocalModel::LocalModel(Model model, Tensor x, std::vector<Tensor> origin, const Tensor& outputs)

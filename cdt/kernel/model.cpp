@@ -37,6 +37,18 @@ Model::Model(Forward forward, const std::vector<Tensor>& parameters)
               parameters.size(), " given none has requires_grad");
 }
 
+Tensor Model::forward(const Tensor& x) const {
+  const Tensor outputs = forward_(x);
+  CDT_REQUIRE(outputs.defined() && outputs.numel() > 0, "the model returned no outputs for inputs ",
+              "of shape ", x.sizes(),
+              outputs.defined() ? c10::str(": they have shape ", outputs.sizes()) : "",
+              "; does a mask or a slice in it select nothing?");
+  CDT_REQUIRE(!outputs.is_complex(), "the model's outputs are complex (", outputs.scalar_type(),
+              "), and losses and kernels are of real numbers: return torch.view_as_real(outputs), "
+              "the real and the imaginary part as outputs of their own");
+  return outputs;
+}
+
 Tensor flatten(const Model& model, const std::vector<Tensor>& tensors) {
   std::vector<Tensor> pieces;
   pieces.reserve(tensors.size());
@@ -77,7 +89,6 @@ Tensor outputs_of(const Model& model, const Tensor& x) {
   CDT_REQUIRE(version_of(x) == version,
               "the forward function writes to its inputs (an in-place operator on x?); it must "
               "leave them as they are");
-  CDT_REQUIRE(outputs.defined() && outputs.numel() > 0, "the model returned no outputs");
   CDT_REQUIRE(outputs.dim() == 0 ? x.size(0) == 1 : outputs.size(0) == x.size(0) || x.size(0) == 1,
               "the model must return one row per sample: ", x.size(0),
               " samples gave outputs of shape ", outputs.sizes());
@@ -104,6 +115,7 @@ void look_later(const Tensor& values, PendingChecks& checks, const Look& look) {
 Tensor evaluate(const Model& model, const Tensor& x) {
   require_samples(x);
   if (x.is_floating_point()) require_finite(x, "inputs");
+  if (x.is_complex()) require_finite(torch::view_as_real(x.detach().resolve_conj()), "inputs");
   const Tensor outputs = outputs_of(model, x);
   require_finite_outputs(outputs);
   return outputs;

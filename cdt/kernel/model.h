@@ -59,7 +59,9 @@ class Model {
       : Model([&module](const torch::Tensor& x) { return module.forward(x); },
               module.parameters()) {}
 
-  torch::Tensor forward(const torch::Tensor& x) const { return forward_(x); }
+  /// @throws InvalidArgument if the outputs are complex, or none; otherwise whatever the function
+  ///   throws.
+  torch::Tensor forward(const torch::Tensor& x) const;
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   /// P, the length of θ.
   int64_t parameter_count() const { return parameter_count_; }

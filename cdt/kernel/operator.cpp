@@ -32,6 +32,14 @@ constexpr int64_t kStreamBytes = int64_t{1} << 26;
 /// Factors of fewer at a time would mostly be calls.
 constexpr int64_t kFewSamples = 64;
 
+/// Of inputs up to this size a copy is kept, to see writes that no version counts.
+constexpr int64_t kSmallInputs = int64_t{1} << 26;
+
+bool same_values(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device() &&
+         a.equal(b);
+}
+
 }  // namespace
 
 NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
@@ -39,9 +47,8 @@ NtkOperator::NtkOperator(Model model, Tensor x, const OperatorOptions& options)
   const KernelScope scope;
   require_samples(x_);
   x_version_ = version_of(x_);
-  for (const Tensor& p : model_.parameters()) {
-    parameters_.push_back({version_of(p), p.data_ptr()});
-  }
+  for (const Tensor& p : model_.parameters()) parameters_.push_back(p.detach().clone());
+  if (static_cast<int64_t>(x_.nbytes()) <= kSmallInputs) x_values_ = x_.detach().clone();
   const int64_t samples = x_.size(0);
   if (options_.path == OperatorOptions::Path::kAuto) factors_ = factors_that_fit();
   if (by_factors()) {
@@ -182,12 +189,13 @@ void NtkOperator::push_forward_graph(const Graphs& graphs, const Tensor& U,
 
 void NtkOperator::require_unchanged() const {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& p = model_.parameters()[i];
-    CDT_REQUIRE(version_of(p) == parameters_[i].version && p.data_ptr() == parameters_[i].data,
-                "parameter ", i, " changed since the operator was made; make a new one");
+    const Tensor p = model_.parameters()[i].detach();
+    CDT_REQUIRE(same_values(p, parameters_[i]), "parameter ", i,
+                " changed since the operator was made; make a new one");
   }
-  CDT_REQUIRE(version_of(x_) == x_version_,
-              "the inputs changed since the operator was made; make a new one");
+  CDT_REQUIRE(
+      version_of(x_) == x_version_ && (!x_values_.defined() || same_values(x_.detach(), x_values_)),
+      "the inputs changed since the operator was made; make a new one");
 }
 
 namespace {

@@ -98,16 +98,13 @@ class NtkOperator {
   Model model_;
   torch::Tensor x_;
   int64_t x_version_ = 0;
+  torch::Tensor x_values_;  ///< a copy, where it is small
   OperatorOptions options_;
   int64_t block_samples_ = 0;
-  torch::Tensor outputs_;         ///< [r, n_L], detached
-  std::vector<Factors> factors_;  ///< of all samples, in blocks, or
-  std::optional<Graphs> kept_;    ///< of all samples, where they fit
-  struct ParameterState {
-    int64_t version;
-    const void* data;
-  };
-  std::vector<ParameterState> parameters_;
+  torch::Tensor outputs_;                  ///< [r, n_L], detached
+  std::vector<Factors> factors_;           ///< of all samples, in blocks, or
+  std::optional<Graphs> kept_;             ///< of all samples, where they fit
+  std::vector<torch::Tensor> parameters_;  ///< copies: version counters do not count every write
 };
 
 }  // namespace cdt::kernel

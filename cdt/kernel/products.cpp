@@ -25,6 +25,11 @@ void require_vector(const Model& model, const Tensor& v, int64_t length, std::st
   require_finite(v, name);
 }
 
+/// ŷ [n], in the dtype of the parameters, which vectors have.
+Tensor outputs_in_order(const Model& model, const Tensor& x) {
+  return differentiable_outputs(model, x).reshape({-1}).to(model.dtype());
+}
+
 /// Jᵀ·seed [P]
 Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed, Graph graph) {
   const auto found = gradients_at(model.parameters(), outputs, seed, graph);
@@ -37,7 +42,7 @@ Tensor pull_back(const Model& model, const Tensor& outputs, const Tensor& seed, 
 void require_transposes(const Model& model, const Tensor& x) {
   if (model.plans().transposes()) return;
   on_few_samples(x, [&](const Tensor& few) {
-    const Tensor outputs = differentiable_outputs(model, few).reshape({-1});
+    const Tensor outputs = outputs_in_order(model, few);
     if (!outputs.requires_grad()) return;
     const Tensor v = torch::arange(1, outputs.numel() + 1, outputs.options()).cos();
     const auto found = gradients_at(model.parameters(), outputs, v, Graph::kKept);
@@ -63,7 +68,7 @@ void require_transposes(const Model& model, const Tensor& x) {
 
 Tensor vector_jacobian_product(const Model& model, const Tensor& x, const Tensor& v) {
   const KernelScope scope;
-  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
+  const Tensor outputs = outputs_in_order(model, x);
   require_vector(model, v, outputs.numel(), "v");
   return pull_back(model, outputs, v, Graph::kFreed);
 }
@@ -72,7 +77,7 @@ Tensor jacobian_vector_product(const Model& model, const Tensor& x, const Tensor
   const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
   require_transposes(model, x);
-  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
+  const Tensor outputs = outputs_in_order(model, x);
   const Tensor seed = torch::zeros_like(outputs).requires_grad_();
   const Tensor pulled_back = pull_back(model, outputs, seed, Graph::kExtended);
   return gradients_at({seed}, pulled_back, u, Graph::kFreed)[0];
@@ -83,7 +88,7 @@ Tensor hessian_vector_product(const Model& model, const Tensor& x, const Tensor&
   const KernelScope scope;
   require_vector(model, u, model.parameter_count(), "u");
   require_transposes(model, x);
-  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
+  const Tensor outputs = outputs_in_order(model, x);
   require_vector(model, w, outputs.numel(), "w");
   const Tensor gradient = pull_back(model, outputs, w, Graph::kExtended);
   if (!gradient.requires_grad()) return torch::zeros_like(u);  // linear in θ: no curvature
@@ -95,7 +100,7 @@ Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, c
   require_vector(model, u, model.parameter_count(), "u");
   require_vector(model, v, model.parameter_count(), "v");
   require_transposes(model, x);
-  const Tensor outputs = differentiable_outputs(model, x).reshape({-1});
+  const Tensor outputs = outputs_in_order(model, x);
   // vᵀH_w u is linear in w; its gradient with respect to w is the answer, whatever w is.
   const Tensor w = torch::ones_like(outputs).requires_grad_();
   const Tensor gradient = pull_back(model, outputs, w, Graph::kExtended);

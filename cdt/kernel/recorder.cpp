@@ -1,5 +1,6 @@
 #include <ATen/record_function.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/kept_states.h>
 #include <cdt/kernel/pending_checks.h>
 #include <cdt/kernel/recorder.h>
 #include <cdt/kernel/rules/table.h>
@@ -76,7 +77,8 @@ class Recorder : public Call {
   }
 
   void start(const at::RecordFunction& fn) {
-    if (++depth_ > 1) return;  // composite operators report their parts too: the outermost counts
+    // Composite operators report their parts too: the outermost counts.
+    if (++depth_ > 1) return look_within(fn);
     const auto inputs = fn.inputs();
     name_ = fn.name();
     rules_ = &rules_for(name_);
@@ -86,6 +88,7 @@ class Recorder : public Call {
     for (const Rule& rule : *rules_) {
       if (rule.refuse != nullptr) note(rule.refuse(*this));
     }
+    states_.look(fn);
   }
 
   void end(const at::RecordFunction& fn) {
@@ -101,6 +104,8 @@ class Recorder : public Call {
     const auto& outputs = fn.outputs();
     for (size_t i = 0; i < outputs.size(); ++i) {
       for_each_tensor(outputs[i], [&](const Tensor& output) {
+        states_.made(output, arguments_);
+        refuse_rounding(output);
         if (depends_on_inputs_) dependents_.add(output);
         if (i == 0) take(output);
       });
@@ -124,6 +129,9 @@ class Recorder : public Call {
     return it == expressions_.end() ? std::nullopt : std::optional(it->second.use);
   }
 
+  /// Takes no notice of where parameters enter.
+  void only_refuse() { only_refuses_ = true; }
+
   bool depends_on_inputs(const Tensor& t) const override { return dependents_.has(t); }
   int64_t samples() const override { return samples_; }
 
@@ -133,6 +141,12 @@ class Recorder : public Call {
     const auto found = c10::Dispatcher::singleton().findSchema(*name);
     return found ? std::optional<c10::OperatorHandle>(*found) : std::nullopt;
   }
+
+  /// A pass of whatever kind, of which nothing is kept.
+  void refuse(const std::function<void()>& pass);
+
+  /// One that may be refused later: states go back all the same.
+  Tensor peek(const std::function<Tensor()>& pass);
 
   /// A forward pass under this recorder's eyes.
   /// @throws InvalidArgument if a layer was in training mode; its statistics are as before, then.
@@ -152,7 +166,7 @@ class Recorder : public Call {
   void take(const Tensor& output) {
     output_ = output;
     new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
-    apply_rules();
+    if (!only_refuses_) apply_rules();
     activation_bytes_ += new_bytes_;
   }
 
@@ -213,20 +227,35 @@ class Recorder : public Call {
   }
 
   void note(const Refusal& refusal) {
-    if (!refusal.reason.empty()) refusal_ = refusal.reason;
-    for (const Tensor& state : refusal.moved) {
-      // Of a layer that is used twice, the state before the first time.
-      const bool known = std::any_of(states_.begin(), states_.end(),
-                                     [&](const auto& entry) { return entry.first.is_same(state); });
-      if (!known) states_.emplace_back(state, state.detach().clone());
+    if (refusal_.empty()) refusal_ = refusal.reason;
+    for (const Tensor& state : refusal.moved) states_.keep(state);
+  }
+
+  void look_within(const at::RecordFunction& fn) {
+    if (function_ != nullptr) return;  // not the model's
+    for (const Rule& rule : rules_for(fn.name())) {
+      if (rule.within) note(rule.refuse(*this));
     }
   }
 
-  /// After a refused pass: what its layers have moved goes back.
+  /// Derivatives of so few digits are none.
+  void refuse_rounding(const Tensor& output) {
+    const auto dtype = output.scalar_type();
+    if (dtype != torch::kBFloat16 && dtype != torch::kHalf) return;
+    note({c10::str("the model computes in ", dtype, " (", name_,
+                   "), as under autocast: its derivatives have too few digits for a kernel. Leave "
+                   "autocast out of the forward pass, or switch it off there: "
+                   "torch.autocast(device, enabled=False)"),
+          {}});
+  }
+
+  /// After a pass: what it has moved of the model's goes back.
   void restore() {
-    if (refusal_.empty()) return;
-    const torch::NoGradGuard no_graph;
-    for (const auto& [state, before] : states_) state.copy_(before);
+    const std::string by = states_.restore();
+    if (by.empty() || !refusal_.empty()) return;
+    refusal_ = c10::str("the model reads a tensor that its forward pass writes to (", by,
+                        "), so its outputs are others at each call: running statistics, or a "
+                        "spectral norm in training mode? Call eval() on the model first");
   }
 
   void derive(const ParameterUse& use) {
@@ -265,6 +294,7 @@ class Recorder : public Call {
 
   size_t parameters_;
   int64_t samples_;
+  bool only_refuses_ = false;
   int depth_ = 0;
   const at::RecordFunction* function_ = nullptr;  ///< of a call that has returned
   const std::vector<Rule>* rules_ = nullptr;      ///< of the call in progress
@@ -274,7 +304,7 @@ class Recorder : public Call {
   int64_t activation_bytes_ = 0;
   int64_t new_bytes_ = 0;  ///< of the call in progress
   std::string refusal_;
-  std::vector<std::pair<Tensor, Tensor>> states_;  ///< that training mode moves, and their values
+  KeptStates states_;  ///< that the pass moves
   std::map<Port, Expression> expressions_;
   std::vector<Found> found_;
   std::vector<std::shared_ptr<Node>> keep_alive_;  ///< ports are compared by address
@@ -422,23 +452,59 @@ class Watch {
   at::RecordFunctionGuard enabled_{true};
 };
 
-Tensor Recorder::watch(const Model& model, const Tensor& x, PendingChecks& checks) {
-  Tensor outputs;
+void Recorder::refuse(const std::function<void()>& pass) {
   try {
-    dependents_.add(x);
     const Watch watch(*this);
-    outputs = evaluate(model, x, checks);
+    pass();
+  } catch (const c10::Error&) {
+    restore();
+    CDT_REQUIRE(refusal_.empty(), refusal_);  // which tells more
+    throw;
   } catch (...) {
     restore();
     throw;
   }
   restore();
   CDT_REQUIRE(refusal_.empty(), refusal_);
+}
+
+Tensor Recorder::peek(const std::function<Tensor()>& pass) {
+  Tensor outputs;
+  try {
+    const Watch watch(*this);
+    outputs = pass();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+  return outputs;
+}
+
+Tensor Recorder::watch(const Model& model, const Tensor& x, PendingChecks& checks) {
+  Tensor outputs;
+  dependents_.add(x);
+  refuse([&] { outputs = evaluate(model, x, checks); });
   require_influence(outputs.requires_grad());
   return outputs;
 }
 
 }  // namespace
+
+void watch(const Model& model, const std::function<void()>& pass) {
+  Recorder recorder(model, {});
+  recorder.only_refuse();
+  recorder.refuse(pass);
+}
+
+int64_t outputs_per_sample(const Model& model, const Tensor& x) {
+  const torch::NoGradGuard no_graph;
+  return on_few_samples(x, [&](const Tensor& few) {
+    Recorder recorder(model, {});
+    recorder.only_refuse();
+    return recorder.peek([&] { return model.forward(few); }).numel() / few.size(0);
+  });
+}
 
 Recording record(const Model& model, const Tensor& x, PendingChecks& checks) {
   Recorder recorder(model, x);
@@ -458,7 +524,9 @@ Tensor differentiable_outputs(const Model& model, const Tensor& x) {
 }
 
 Tensor differentiable_outputs(const Model& model, const Tensor& x, PendingChecks& checks) {
-  return Recorder(model, x).watch(model, x, checks);
+  Recorder recorder(model, x);
+  recorder.only_refuse();
+  return recorder.watch(model, x, checks);
 }
 
 }  // namespace cdt::kernel

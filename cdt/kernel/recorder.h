@@ -8,6 +8,7 @@
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/rule.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -64,6 +65,13 @@ auto on_few_samples(const torch::Tensor& x, const Work& work) {
                  " of ", x.size(0), ": ", error.what_without_backtrace()));
   }
 }
+
+/// Runs a pass of the model that is no function of inputs, a closure say, with the same refusals.
+void watch(const Model& model, const std::function<void()>& pass);
+
+/// How many outputs a sample has, by a pass on one or two of them that refuses nothing and leaves
+/// states as they were.
+int64_t outputs_per_sample(const Model& model, const torch::Tensor& x);
 
 /// The outputs [r, n_L] with their graph alone, with the same refusals.
 torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);

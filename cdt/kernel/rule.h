@@ -172,6 +172,8 @@ struct Rule {
   std::unique_ptr<Site> (*recognise)(const Call& call) = nullptr;
   /// Asked before the call runs.
   Refusal (*refuse)(const Call& call) = nullptr;
+  /// Also asked where another operator makes the call; `call` is that other one.
+  bool within = false;
 };
 
 /// The rules for an operator, in the order of the table: the first that answers counts.

@@ -1,5 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/blocks.h>
+#include <cdt/kernel/pending_checks.h>
+#include <cdt/kernel/recorder.h>
 #include <cdt/kernel/step_engine.h>
 
 #include <cmath>
@@ -97,6 +99,12 @@ std::unique_ptr<StepPass> look(std::shared_ptr<StepEngine> engine, const Tensor&
 
 std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {
   return std::make_unique<GraphPass>(model_, x);
+}
+
+void GraphEngine::check(const Tensor& x) {
+  PendingChecks dropped;  // outputs that are not finite are a run's to report
+  on_few_samples(
+      x, [&](const Tensor& few) { watch(model_, [&] { evaluate(model_, few, dropped); }); });
 }
 
 Tensor GraphEngine::evaluate(const Tensor& x) {

@@ -51,6 +51,11 @@ class StepEngine {
     (void)x;
     return {};
   }
+  /// Looks at a pass on one or two of the samples, for methods that take the model for a function
+  /// of its parameters and inputs.
+  /// @throws InvalidArgument if a layer is random, mixes samples or moves a state of its own
+  ///   (training mode); that state is as before then.
+  virtual void check(const torch::Tensor& x) { (void)x; }
   /// Whether passes on the same samples are the same operations on the device, whatever the
   /// numbers, and read none of them: such steps can be taken without looking, and recorded. A model
   /// of the user's may branch.
@@ -77,6 +82,7 @@ class GraphEngine : public StepEngine {
 
   std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) override;
   torch::Tensor evaluate(const torch::Tensor& x) override;
+  void check(const torch::Tensor& x) override;
   bool repeatable() const override { return repeatable_; }
 
  private:

@@ -426,6 +426,7 @@ std::vector<Setting> make_settings() {
       number("shape", FIELD(training.shape)),
       numbers("output-weights", FIELD(data.output_weights)),
       relinearize(),
+      unlisted(number("curvature-products", FIELD(training.curvature_products))),
       named("form", FIELD(training.form), train::parse_form),
       number("weight-decay", FIELD(training.weight_decay)),
       unlisted(number("batch", FIELD(training.batch))),

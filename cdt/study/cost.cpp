@@ -52,10 +52,9 @@ bool is_plain(const Problem& problem, const train::TrainOptions& training) {
 }
 
 /// Whether a kernel that costs this much is computed in its share of the time, and in the memory.
-bool fits(const KernelCost& cost, const Problem& problem, const train::TrainOptions& training,
-          double share) {
+bool fits(const KernelCost& cost, const train::TrainOptions& training, double share) {
   const bool guarded = training.method == train::Method::kGuarded;
-  const bool factors = guarded && !training.learning_rate && is_plain(problem, training);
+  const bool factors = guarded && !training.learning_rate && dynamics::is_quadratic(training.loss);
   const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;
   const double seconds =
       cost.kernel_seconds + (factors ? cost.factor_seconds : cost.spectrum_seconds);
@@ -95,7 +94,7 @@ std::string to_text(const KernelCost& cost) {
 
 bool kernel_fits(const Problem& problem, const train::TrainOptions& training) {
   return !train::is_controlled(training.method) ||
-         fits(kernel_cost(problem, problem.data.x.size(0)), problem, training, 1);
+         fits(kernel_cost(problem, problem.data.x.size(0)), training, 1);
 }
 
 bool takes_form(const Problem& problem, const train::TrainOptions& training) {
@@ -110,9 +109,8 @@ int64_t usual_batch(const Problem& problem, const train::TrainOptions& training)
   }
   if (training.form != train::Form::kAuto) return 0;  // of all rows, whatever they are solved by
   if (kernel_fits(problem, training) || takes_form(problem, training)) return 0;
-  return most_samples(problem, [&](const KernelCost& cost) {
-    return fits(cost, problem, training, kShareOfABatch);
-  });
+  return most_samples(problem,
+                      [&](const KernelCost& cost) { return fits(cost, training, kShareOfABatch); });
 }
 
 int64_t most_rows_to_analyze(const Problem& problem, int64_t memory_bytes) {

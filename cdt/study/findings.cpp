@@ -64,8 +64,9 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
                                {settings.q, settings.rho, {}, {}}),
       ntk.theta);
   if (options.trial_steps > 0) {
-    findings.preflight.findings.trials = run_trials(model, data.x, *settings.labels, findings.modes,
-                                                    findings.preflight, options.trial_steps);
+    findings.preflight.findings.trials =
+        run_trials(model, data.x, *settings.labels, findings.modes, findings.preflight,
+                   options.trial_steps, options.curvature_products);
   }
   if (options.forecast) {
     findings.preflight.findings.forecast = predict_training(model, data, options, findings.modes,
@@ -213,8 +214,8 @@ Tuning best_tuning(const Findings& findings, train::Method method) {
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
                                                 const dynamics::Modes& modes,
-                                                const analysis::Preflight& preflight,
-                                                int64_t steps) {
+                                                const analysis::Preflight& preflight, int64_t steps,
+                                                int64_t curvature_products) {
   std::vector<analysis::TrialFindings> trials;
   const double factor = dynamics::gradient_factor(preflight.loss, y.numel());
   const auto controller = control::design_spectral(modes, preflight.learning_rate * factor,
@@ -226,6 +227,7 @@ std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, cons
     };
     kernel::PathOptions options;
     options.steps = steps;
+    options.curvature.products = curvature_products;
     const auto path = kernel::record_path(model, x, preflight.learning_rate, seed, options);
     analysis::Trial trial;
     trial.controlled = controlled;
@@ -234,6 +236,7 @@ std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, cons
     trial.displacements = path.displacements;
     trial.target = y;
     trial.hessian_norm = path.curvature.norm;
+    trial.hessian_accuracy = path.curvature.accuracy;
     trial.kappa = controlled ? preflight.radius_cdt : preflight.stability.kappa;
     trials.push_back(analysis::assess_trial(trial));
   }

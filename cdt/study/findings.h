@@ -21,7 +21,10 @@ struct AnalysisOptions {
   int64_t reach_steps = 10;
   int64_t memory_bytes = int64_t{2} << 30;
   int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none
-  bool forecast = false;    ///< needs validation samples
+  /// Of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; 0: the usual
+  /// number (kernel/curvature.h).
+  int64_t curvature_products = 0;
+  bool forecast = false;                                      ///< needs validation samples
   std::function<void(int64_t done, int64_t total)> progress;  ///< of the kernel, in blocks
 };
 
@@ -83,8 +86,8 @@ std::string to_json(const Findings& findings);
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
                                                 const dynamics::Modes& modes,
-                                                const analysis::Preflight& preflight,
-                                                int64_t steps);
+                                                const analysis::Preflight& preflight, int64_t steps,
+                                                int64_t curvature_products);
 
 /// What the forecast advises: rate, weight, and where to stop.
 struct Tuning {

@@ -125,6 +125,7 @@ void Trainer::restore(const SafeTensors& content) {
   earlier_seconds_ = seconds;
   start_.reset();
   next_.reset();
+  left_ = {};
   last_.clear();
   over_ = false;
   set_parameters(setup_->model, parameters);

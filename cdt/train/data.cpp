@@ -1,5 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/kernel/recorder.h>
 #include <cdt/train/data.h>
 #include <cdt/train/method.h>
 
@@ -27,15 +28,10 @@ void require_inputs(const Tensor& x, const kernel::Model& model, std::string_vie
               model.device());
 }
 
-int64_t outputs_of(const kernel::Model& model, const Tensor& x) {
-  const torch::NoGradGuard no_graph;
-  return model.forward(x.narrow(0, 0, 1)).numel();
-}
-
 /// [r] → [r, n_L]: a column of numbers, or the distributions of classes.
 Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model, Loss loss,
                     std::string_view which) {
-  const int64_t outputs = outputs_of(model, x);
+  const int64_t outputs = kernel::outputs_per_sample(model, x);
   if (loss != Loss::kCrossEntropy) {
     CDT_REQUIRE(outputs == 1, which, " labels must have shape [", x.size(0), ", ", outputs,
                 "], a column for each of the model's outputs, not ", y.sizes());
@@ -82,6 +78,21 @@ Tensor prepare_weights(const Tensor& weights, int64_t count, const kernel::Model
   return weights.to(model.device(), torch::kFloat64);
 }
 
+bool all_equal(const Tensor& weights) {
+  return !weights.defined() || (weights == weights[0]).all().item<bool>();
+}
+
+/// Weights that are all the same say nothing about what matters more. (Beside a decay, or an
+/// augment of labels that keeps its own weight, their size counts.)
+void drop_equal_weights(TrainData& data, const TrainOptions& options) {
+  const bool relative = options.method == Method::kGuarded || options.method == Method::kPath;
+  if (!relative || options.weight_decay > 0 || data.ranks->several() ||
+      !all_equal(data.sample_weights) || !all_equal(data.output_weights)) {
+    return;
+  }
+  data.sample_weights = data.output_weights = Tensor();
+}
+
 }  // namespace
 
 TrainData own_rows(TrainData all) {
@@ -124,6 +135,7 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
       prepare_weights(data.sample_weights, data.x.size(0), model, "sample weights");
   data.output_weights =
       prepare_weights(data.output_weights, data.y.size(1), model, "output weights");
+  drop_equal_weights(data, options);
   CDT_REQUIRE(traits_of(options.method).weighs ||
                   !(data.sample_weights.defined() || data.output_weights.defined()),
               "weights enter the controller's Q; ", to_string(options.method),

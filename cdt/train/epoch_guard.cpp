@@ -63,6 +63,12 @@ bool EpochGuard::accept(int64_t step, Whole& here) {
   return held;
 }
 
+void EpochGuard::start_from(int64_t step) {
+  step_ = step;
+  at_start_ = setup_->whole();
+  copy_parameters(setup_->model, start_);
+}
+
 void EpochGuard::save(SavedState& state) const {
   state.values["epoch_step"] = step_;
   state.values["epoch_loss"] = at_start_.loss;

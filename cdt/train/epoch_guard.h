@@ -36,6 +36,8 @@ class EpochGuard {
   /// At the start of an epoch, step k, with `here` of all samples; again at the same step changes
   /// nothing. False: the epoch before was taken back, and `here` is what it began with.
   bool accept(int64_t step, Whole& here);
+  /// Others have moved the parameters before step k: what is taken back goes no further than that.
+  void start_from(int64_t step);
   /// At any time: whether the objective is no higher than at the start of the epoch.
   bool holds(const Whole& here) const;
   const std::vector<torch::Tensor>& start() const { return start_; }  ///< parameters then

@@ -48,12 +48,13 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
   if (!only_arrives(wanted)) return;
   const bool classes = !dynamics::is_quadratic(wanted.loss);
   const bool weighted = setup_->weights(0).defined();
-  plain_ = !classes && !weighted;
+  quadratic_ = !classes;
   const FormSizes sizes = form_sizes(*setup_);
   const int64_t modes = sizes.samples * (classes ? sizes.outputs - 1 : sizes.outputs);
-  // There is a controller of classes, and one of weights, for few modes; not of both.
+  // There is a controller of classes for few modes; not of classes with weights. (Of weighted
+  // numbers there is one as well, but it lowers another cost than the loss that the guard watches.)
   const bool steers =
-      classes != weighted && wanted.form == Form::kAuto && !several && modes <= wanted.most_modes;
+      classes && !weighted && wanted.form == Form::kAuto && !several && modes <= wanted.most_modes;
   if (steers) return;
   choice_ = choose_form(wanted.form, sizes);
   sketch_rows_ = choice_.sketch_rows;
@@ -74,12 +75,21 @@ std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Mod
                                              std::move(options));
 }
 
+/// Of Θ.
 std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) const {
+  const Tensor weights = setup_->weights(step);
+  if (!weights.defined()) return ridge_of(step, theta);
+  const Tensor scale = weights.sqrt();
+  return ridge_of(step, theta * scale.unsqueeze(1) * scale);
+}
+
+/// Of the kernel of residuals, W^½ΘW^½.
+std::shared_ptr<Feedback> Linearizer::ridge_of(int64_t step, const Tensor& kernel) const {
   const TrainOptions& options = setup_->options;
-  const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
+  const double tolerance = tol::rank_of_computed(kernel.size(0), setup_->model.dtype());
   return std::make_shared<RidgeFeedback>(
-      theta, setup_->labels(step).reshape({-1}),
-      RidgeFeedback::Options{options.loss, options.q, options.p, tolerance});
+      kernel, setup_->labels(step).reshape({-1}),
+      RidgeFeedback::Options{options.loss, options.q, options.p, tolerance, setup_->weights(step)});
 }
 
 void Linearizer::accepted(const Plan& plan) {
@@ -148,7 +158,7 @@ std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedSt
   const Tensor labels = setup_->labels(step);
   if (dynamics::is_quadratic(options.loss)) {
     if (solves() && !ModalFeedback::is_saved(state)) {  // as older checkpoints have it
-      return ridge(step, RidgeFeedback::saved_kernel(state, labels.numel(), labels.device()));
+      return ridge_of(step, RidgeFeedback::saved_kernel(state, labels.numel(), labels.device()));
     }
     auto modes = ModalFeedback::saved_modes(state, labels.numel(), labels.device());
     return with_decay(step, quadratic(step, std::move(modes)));
@@ -185,7 +195,9 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
         std::make_shared<kernel::LocalModel>(setup_->model, pass.x, std::move(here), pass.values);
   }
   if (policy_.kind == Relinearization::Kind::kKc) {
-    plan.hessian_norm = kernel::hessian_norm(setup_->model, pass.x).norm;
+    kernel::CurvatureOptions curvature;
+    curvature.products = options.curvature_products;
+    plan.hessian_norm = kernel::hessian_norm(setup_->model, pass.x, curvature).norm;
   }
   ++linearizations_;
   ++row.refreshed;
@@ -213,6 +225,11 @@ void Linearizer::design(Plan& plan, double damping) const {
 bool Linearizer::watches() const {
   return setup_->options.linearization_error || policy_.kind == Relinearization::Kind::kError ||
          policy_.kind == Relinearization::Kind::kKc;
+}
+
+void Linearizer::distrust() {
+  if (policy_.kind != Relinearization::Kind::kGuard) return;
+  for (auto& [batch, plan] : plans_) plan.stale = true;
 }
 
 Plan& Linearizer::plan_for(int64_t step, const Pass& pass, StepRecord& row) {

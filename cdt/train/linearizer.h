@@ -47,6 +47,8 @@ class Linearizer {
     if (modes.complete()) adopted_ = modes;
   }
 
+  /// Others have changed the model: under a guard no kernel of before is believed.
+  void distrust();
   /// The plan for step k: an old one if it may still be believed, else a new one, at the parameters
   /// of `pass`. Notes in `row` what it cost and how far off the local model is.
   Plan& plan_for(int64_t step, const Pass& pass, StepRecord& row);
@@ -91,8 +93,9 @@ class Linearizer {
   /// Whether steps are solved, by a form, and not steered by a controller.
   bool solves() const { return choice_.form != Form::kAuto; }
   /// Whether the kernel of all outputs serves for several steps.
-  bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && plain_); }
+  bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && quadratic_); }
   std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
+  std::shared_ptr<Feedback> ridge_of(int64_t step, const torch::Tensor& kernel) const;
   /// Θ: if it is there.
   std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
                                     const torch::Tensor& theta) const;
@@ -104,8 +107,8 @@ class Linearizer {
   std::shared_ptr<const Setup> setup_;
   LinearizerOptions options_;
   Relinearization policy_;
-  bool plain_ = true;  ///< numbers without weights: residuals are errors
-  FormChoice choice_;  ///< of steps that are solved
+  bool quadratic_ = true;  ///< residuals are errors, times roots of weights
+  FormChoice choice_;      ///< of steps that are solved
   int64_t sketch_rows_ = 0;
   double share_ = 1;  ///< of the default rate that the last accepted step of a form had
   std::optional<dynamics::Modes> adopted_;

@@ -57,6 +57,9 @@ class StepMethod {
   /// What it adds to the objective at the present parameters.
   virtual double penalty() const { return 0; }
 
+  /// Others have changed the model since its last step.
+  virtual void distrust() {}
+
   /// From now on at this share of its rates, of a method with a guard.
   virtual void damp(double) {}
 

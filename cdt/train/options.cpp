@@ -187,6 +187,8 @@ void require_valid(const TrainOptions& options) {
   CDT_REQUIRE(options.plateau >= 0, "plateau must be 0 or more, not ", options.plateau);
   CDT_REQUIRE(options.validate_every >= 1, "validate every must be 1 or more, not ",
               options.validate_every);
+  CDT_REQUIRE(options.curvature_products >= 0, "curvature products must be 0 or more, not ",
+              options.curvature_products);
   CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, not ", options.memory_bytes);
   require_loss(options);
   require_path(options);

@@ -56,7 +56,7 @@ struct Relinearization {
     kNever,  ///< the paper's choice: once, before training
     kEvery,  ///< every `period` steps
     kKc,     ///< when the local model breaks its exponential bound less the Lagrange error (paper
-             ///< App. boundedness); costs eight Hessian-vector products a kernel and a
+             ///< App. boundedness); costs `curvature_products` a kernel, at most, and a
              ///< Jacobian-vector product a step
     kError,  ///< when ‖ŷ − ŷ_ϑ‖ exceeds `tolerance`·‖e(k₀)‖; costs a Jacobian-vector product a step
     kGuard,  ///< when the guard finds that the local model promised too much
@@ -120,9 +120,12 @@ struct TrainOptions {
   double shape = 0;
   /// Default: guard for `guarded`, never for `cdt`.
   std::optional<Relinearization> relinearize;
+  /// Of the policy kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most
+  /// (kernel/curvature.h); 0: the usual number.
+  int64_t curvature_products = 0;
   PathOptions path;         ///< of the method of this name
   Form form = Form::kAuto;  ///< of its steps, and of guarded ones at their own rate
-  /// Of classes, or with weights, the form auto begins where the kernel has more modes than this: a
+  /// Of classes without weights the form auto begins where the kernel has more modes than this: a
   /// controller needs all of them.
   int64_t most_modes = 5000;
   double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective

@@ -23,6 +23,7 @@ constexpr double kMore = 4;
 RidgeFeedback::RidgeFeedback(Tensor kernel, Tensor labels, const Options& options)
     : kernel_(std::move(kernel)),
       labels_(std::move(labels)),
+      scale_(options.weights.defined() ? options.weights.sqrt() : Tensor()),
       options_(options),
       gradient_factor_(dynamics::gradient_factor(options.loss, kernel_.size(0))) {
   require_kernel(kernel_);
@@ -46,7 +47,9 @@ double RidgeFeedback::unit_rate() const {
   return largest > 0 ? 1 / (gradient_factor_ * largest) : 1;
 }
 
-Tensor RidgeFeedback::state(const Tensor& outputs) const { return outputs.reshape({-1}) - labels_; }
+Tensor RidgeFeedback::state(const Tensor& outputs) const {
+  return scaled(outputs.reshape({-1}) - labels_);
+}
 
 Tensor RidgeFeedback::solve(const Tensor& error) const {
   return torch::cholesky_solve(error.unsqueeze(1), factor_).squeeze(1);
@@ -56,7 +59,7 @@ Proposal RidgeFeedback::propose(const Tensor& error, double rate) const {
   const double share = rate / rate_;
   const Tensor u = solve(error);
   Proposal proposal;
-  proposal.seed = u * share;
+  proposal.seed = scaled(u) * share;
   proposal.augment_norm = (u / (rate_ * gradient_factor_) - error).norm().item<double>();
   proposal.prediction = error * (1 - share) + u * (share * damping_);  // Θu = e − μu
   return proposal;
@@ -64,8 +67,9 @@ Proposal RidgeFeedback::propose(const Tensor& error, double rate) const {
 
 Steered RidgeFeedback::steer(const Tensor& outputs) {
   const Tensor error = state(outputs);
-  const Tensor seed = solve(error) / rate_;
-  return {seed, [seed, error, c = gradient_factor_] { return seed / c - error; }};
+  const Tensor seed = scaled(solve(error)) / rate_;
+  const Tensor gradient = scaled(error);
+  return {seed, [seed, gradient, c = gradient_factor_] { return seed / c - gradient; }};
 }
 
 double RidgeFeedback::merit(const Tensor& error) const {

@@ -5,6 +5,9 @@
 /// to first order where s is small, and with next to nothing where s is large. It needs one
 /// Cholesky factorization, some fifteen times cheaper than the eigendecomposition; each rate
 /// another.
+///
+/// With weights w the error is W^½(ŷ − y) and the kernel W^½ΘW^½: the same in their coordinates, so
+/// that weights which are all equal change nothing but the size of the objective.
 #pragma once
 
 #include <cdt/dynamics/loss.h>
@@ -19,9 +22,10 @@ class RidgeFeedback : public Feedback {
     double q = 1.0;
     double p = 0.1;
     double rank_tolerance = 0;  ///< share of λ_max below which an eigenvalue is zero
+    torch::Tensor weights = {};  ///< w [n], float64, positive; undefined: all 1
   };
 
-  /// For a symmetric kernel Θ [n, n] and labels y [n], float64.
+  /// For a symmetric kernel, Θ or W^½ΘW^½ [n, n], and labels y [n], float64.
   RidgeFeedback(torch::Tensor kernel, torch::Tensor labels, const Options& options);
 
   void design(double rate) override;
@@ -41,15 +45,19 @@ class RidgeFeedback : public Feedback {
 
   int64_t bytes() const override;
   void save(SavedState& state) const override;
+  /// The kernel that `save` has written, as the constructor takes it.
   /// @throws InvalidArgument if the state has no symmetric kernel [n, n].
   static torch::Tensor saved_kernel(const SavedState& state, int64_t n, torch::Device device);
 
  private:
   /// (Θ + μI)⁻¹e
   torch::Tensor solve(const torch::Tensor& error) const;
+  /// W^½v
+  torch::Tensor scaled(const torch::Tensor& v) const { return scale_.defined() ? v * scale_ : v; }
 
   torch::Tensor kernel_;
   torch::Tensor labels_;
+  torch::Tensor scale_;  ///< W^½ [n]; undefined: all 1
   Options options_;
   double gradient_factor_;  ///< c_L
   double rate_ = 0;

@@ -4,6 +4,7 @@
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cdt::train {
@@ -161,6 +162,13 @@ void copy_parameters(const kernel::Model& model, std::vector<Tensor>& to) {
 void set_parameters(const kernel::Model& model, const std::vector<Tensor>& from) {
   const torch::NoGradGuard no_graph;
   for (size_t i = 0; i < from.size(); ++i) Tensor(model.parameters()[i]).copy_(from[i]);
+}
+
+bool has_parameters(const kernel::Model& model, const std::vector<Tensor>& values) {
+  return std::ranges::equal(model.parameters(), values, [](const Tensor& mine, const Tensor& kept) {
+    return mine.sizes() == kept.sizes() && mine.scalar_type() == kept.scalar_type() &&
+           mine.device() == kept.device() && mine.detach().equal(kept);
+  });
 }
 
 void move_parameters(const kernel::Model& model, const Tensor& delta) {

@@ -94,6 +94,8 @@ struct Setup {
 /// Copies of the model's parameters; into what `to` holds already, if it does.
 void copy_parameters(const kernel::Model& model, std::vector<torch::Tensor>& to);
 void set_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& from);
+/// Whether its parameters are these, bit by bit: version counters do not count every write.
+bool has_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& values);
 /// θ ← θ + δ, δ [P] of any floating dtype.
 void move_parameters(const kernel::Model& model, const torch::Tensor& delta);
 /// Others moved the parameters where LibTorch does not count: it counts once more.

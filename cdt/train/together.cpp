@@ -80,7 +80,7 @@ Together::Together(std::vector<Trainer*> runs, kernel::Stack stack, const Stride
 bool Together::begin(const std::function<bool()>& stop_requested) {
   for (size_t k = 0; k < runs_.size(); ++k) {
     if (stop_requested && stop_requested()) return false;
-    over_[k] = runs_[k]->step().outcome.has_value();
+    over_[k] = runs_[k]->take_step().outcome.has_value();
     runs_[k]->pause();
   }
   return std::ranges::all_of(runs_, [&](Trainer* run) {

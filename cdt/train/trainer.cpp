@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/train/form_choice.h>
 #include <cdt/train/trainer.h>
@@ -87,6 +88,30 @@ StoppingRules::Verdict Trainer::ask_rules(const Pass& pass, const StepRecord& ro
 }
 
 StepResult Trainer::step() {
+  notice_changes();
+  const StepResult done = take_step();
+  remember_parameters();
+  return done;
+}
+
+/// Whatever others have done to the model since the last call is where the run goes on from.
+void Trainer::notice_changes() {
+  const kernel::AutogradScope scope;
+  const MethodTraits& traits = traits_of(setup_->options.method);
+  if (traits.controlled || traits.method == Method::kPath) setup_->engine->check(setup_->data.x);
+  if (!left_.parameters.empty() && !has_parameters(setup_->model, left_.parameters)) {
+    last_.clear();
+    if (epochs_) epochs_->start_from(step_);
+    method_->distrust();
+  }
+  if (!left_.outputs.defined() || left_.batch != setup_->batches.id(step_)) return;
+  next_ = setup_->forward(step_);
+  const double tolerance = tol::same_function(setup_->model.dtype());
+  const double change = (next_->values - left_.outputs).norm().item<double>();
+  if (!(change <= tolerance * left_.outputs.norm().item<double>())) method_->distrust();
+}
+
+StepResult Trainer::take_step() {
   const kernel::AutogradScope scope;
   if (!start_) start_ = Clock::now();
   if (over_) history_.pop_back();
@@ -95,6 +120,7 @@ StepResult Trainer::step() {
   Pass pass = next_ && next_->batch == setup_->batches.id(step_) ? std::move(*next_)
                                                                  : setup_->forward(step_);
   next_.reset();
+  left_.outputs.reset();
   StepRecord row;
   row.step = step_;
   observe(pass, row);
@@ -108,6 +134,10 @@ StepResult Trainer::step() {
     Advance advance = method_->advance(step_, pass, row);
     outcome = advance.end;
     next_ = std::move(advance.next);
+  }
+  if (outcome || next_) {
+    left_.outputs = next_ ? next_->values : pass.values;
+    left_.batch = next_ ? next_->batch : pass.batch;
   }
   row.seconds = seconds();
   history_.push_back(row);
@@ -177,7 +207,7 @@ int64_t Trainer::stride(const TrainHooks& hooks) {
 
 TrainResult Trainer::run(const TrainHooks& hooks) {
   if (!start_) start_ = Clock::now();
-  next_.reset();
+  notice_changes();
   double last_checkpoint = seconds();
   const auto save = [&] {
     if (hooks.checkpoint) hooks.checkpoint(checkpoint());
@@ -193,7 +223,7 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
     if (seconds() - last_checkpoint >= setup_->options.checkpoint_seconds) save();
     if (strides && !look_ && stride(hooks) > 0) continue;
     look_ = false;
-    const StepResult done = step();
+    const StepResult done = strides ? take_step() : step();
     if (done.outcome && *done.outcome != Outcome::kDiverged) save();  // nothing goes on from there
     if (hooks.on_step) hooks.on_step(done.record);
     if (!done.outcome) continue;
@@ -224,6 +254,7 @@ TrainResult Trainer::finish(Outcome outcome) {
   const auto end_with = [&](const std::vector<torch::Tensor>& parameters) {
     copy_parameters(setup_->model, last_);
     set_parameters(setup_->model, parameters);
+    left_.outputs.reset();
   };
   if (ended) {
     result.train_loss = history_.back().train_loss;
@@ -256,6 +287,7 @@ TrainResult Trainer::finish(Outcome outcome) {
     if (!std::isnan(row.objective)) row.objective = result.objective;
     if (!std::isnan(row.val_loss)) row.val_loss = result.val_loss;
   }
+  remember_parameters();
   pause();
   return result;
 }

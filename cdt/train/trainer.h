@@ -18,8 +18,9 @@ namespace cdt::train {
 
 struct TrainHooks {
   std::function<void(const StepRecord&)> on_step;
-  /// `on_step` does not look at the model, whose parameters may then be those of some steps later:
-  /// rows come by the stride (stride.h).
+  /// `on_step` neither looks at the model, whose parameters may then be those of some steps later,
+  /// nor changes it: rows come by the stride (stride.h), and no step takes a pass of its own to
+  /// see.
   bool rows_may_lag = false;
   /// Asked before each step, or stride.
   std::function<bool()> stop_requested;
@@ -51,8 +52,9 @@ class Trainer {
   void adopt(const dynamics::Modes& modes, double seconds);
 
   /// One step: evaluates losses, asks the stopping rules, and unless the run is over moves the
-  /// parameters, which nobody else may do between two steps. After the end it looks again: a longer
-  /// run goes on (see restore).
+  /// parameters. It goes on from the model as it is: values, buffers or modes that others have
+  /// changed since the last step are seen, whatever their version counters say. After the end it
+  /// looks again: a longer run goes on (see restore).
   /// @throws NumericalError if the kernel cannot be computed.
   StepResult step();
 
@@ -62,7 +64,10 @@ class Trainer {
 
   /// The next step takes a forward pass of its own, for models whose outputs may have changed since
   /// the last one judged itself: a loss that draws new points, say.
-  void look_again() { next_.reset(); }
+  void look_again() {
+    next_.reset();
+    left_.outputs.reset();
+  }
 
   /// Steps to the end, or until asked to stop, then takes the best weights if patience wants them,
   /// or those that an epoch under the guard began with, if it raised the objective; a longer run
@@ -85,6 +90,10 @@ class Trainer {
   friend class Together;  // takes steps for several of them
   using Clock = std::chrono::steady_clock;
 
+  /// The same where nobody else has touched the model.
+  StepResult take_step();
+  void notice_changes();
+  void remember_parameters() { copy_parameters(setup_->model, left_.parameters); }
   /// Whether all samples are looked at before this step, and an epoch begins.
   bool starts_epoch() const { return step_ % setup_->batches.per_epoch() == 0; }
   void observe(const Pass& pass, StepRecord& row) const;
@@ -116,6 +125,13 @@ class Trainer {
   std::vector<torch::Tensor> best_;  ///< parameters with the lowest validation loss
   std::optional<Pass> next_;         ///< the pass that judged the last step
   std::vector<torch::Tensor> last_;  ///< parameters of the last step, if the end took others
+  /// The model as the last call left it, to see whether others have changed it since.
+  struct Left {
+    std::vector<torch::Tensor> parameters;  ///< empty: there was none
+    torch::Tensor outputs;                  ///< ŷ of a batch; undefined: not known
+    int64_t batch = 0;
+  };
+  Left left_;
   double earlier_seconds_ = 0;
   std::optional<Clock::time_point> start_;
 };

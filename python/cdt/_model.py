@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -24,7 +25,7 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
         return model
     if params is None:
         if isinstance(model, torch.nn.Module):
-            return _core.Model(model.__call__, list(model.parameters()))
+            return _held(model, list(model.parameters()))
         if isinstance(model, Iterator) or isinstance(model, (list, tuple)):
             raise ValueError("expected the module itself, as in cdt.optim.Guarded(model): its parameters alone do not say how outputs come from them")
         raise ValueError(f"expected a torch.nn.Module, or a function (params, x) -> y with params=; a {type(model).__name__} came without params")
@@ -37,20 +38,38 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     if isinstance(model, torch.nn.Module):
         own = {id(p) for p in model.parameters()}
         if all(id(tensor) in own for tensor in tensors):
-            return _core.Model(model.__call__, tensors)
+            _name_constants(params, tensors)
+            return _held(model, tensors)
         if not isinstance(params, Mapping):
             raise ValueError("params of a module must be its own parameters, or a dict of tensors by the names of named_parameters()")
         forward: Callable[..., torch.Tensor] = _functional(model)
     else:
         forward = model
     leaves = _leaves(tensors)
+    _name_constants(params, leaves)
     packed: Any = dict(zip(params.keys(), leaves)) if isinstance(params, Mapping) else leaves
-    return _core.Model(lambda x: forward(packed, x), leaves)
+    return _held(lambda x: forward(packed, x), leaves)
 
 
-def _weakly(module: torch.nn.Module) -> Callable[..., torch.Tensor]:
-    """What is kept of a module must not keep it."""
-    alive: Callable[[], Any] = weakref.ref(module)
+def _held(function: Callable[..., torch.Tensor], parameters: Sequence[torch.Tensor]) -> _core.Model:
+    """A model whose Python object holds the function, where the garbage collector sees it; C++ does not: a module that has its optimizer can be freed."""
+    model = _core.Model(weakly(function), list(parameters))
+    model.keep = function
+    return model
+
+
+def _name_constants(params: Params, tensors: Sequence[torch.Tensor]) -> None:
+    """Of parameters that were given by name or place, says which do not count."""
+    names = [repr(name) for name in params] if isinstance(params, Mapping) else [str(i) for i in range(len(tensors))]
+    frozen = [name for name, tensor in zip(names, tensors) if not tensor.requires_grad]
+    if frozen and len(frozen) < len(tensors):
+        warnings.warn(f"params[{frozen[0]}]{f' and {len(frozen) - 1} more' if frozen[1:] else ''} does not require gradients, so it counts as a constant; "
+                      "requires_grad_() makes it a parameter", stacklevel=4)  # fmt: skip
+
+
+def weakly(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A call of what must not be kept alive by it."""
+    alive: Callable[[], Any] = weakref.ref(function)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         outputs: torch.Tensor = alive()(x)
@@ -70,7 +89,7 @@ def as_kept_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     state = [(id(p), p.requires_grad) for p in parameters], [part.training for part in model.modules()]
     known = _kept.get(model)
     if known is None or known[0] != state:
-        known = _kept[model] = (state, parameters, _core.Model(_weakly(model), parameters))
+        known = _kept[model] = (state, parameters, _core.Model(weakly(model), parameters))
     return known[2]
 
 
@@ -101,20 +120,75 @@ def spelled(name: str) -> str:
     return name.replace("_", "-")
 
 
+def number(value: Any, name: str) -> float:
+    """Whatever stands for one real number: Python's, NumPy's, an array or a tensor of one entry."""
+    try:
+        if isinstance(value, (str, bytes)) or value is None:
+            raise TypeError
+        if isinstance(value, (torch.Tensor, np.ndarray)):
+            value = value.item()
+        return float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise ValueError(f"{name} must be a number, but came {_shown(value)}") from None
+
+
+def numbers(values: Any, name: str) -> List[float]:
+    """One of them, several, or None: no number."""
+    if values is None:
+        return []
+    if hasattr(values, "__iter__") and not isinstance(values, str) and getattr(values, "shape", (1,)) != ():
+        return [number(value, name) for value in values]
+    return [number(values, name)]
+
+
+def whole(value: Any, name: str) -> int:
+    """The same of a whole number: 1e9 is one."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, (torch.Tensor, np.ndarray, np.generic)) and getattr(value, "size", None) != 0:
+        try:
+            value = value.item()
+        except (ValueError, RuntimeError):
+            raise ValueError(f"{name} must be a whole number, but came {_shown(value)}") from None
+        if isinstance(value, int):
+            return int(value)
+    found = number(value, name)
+    if found != found or found in (float("inf"), float("-inf")) or found != int(found):
+        raise ValueError(f"{name} must be a whole number, but came {_shown(value)}")
+    return int(found)
+
+
+def bytes_of(memory: Any) -> Optional[int]:
+    """A memory budget, of what may be left out."""
+    if memory is None:
+        return None
+    found = whole(memory, "memory")
+    if not 0 < found < 2**63:
+        raise ValueError(f"memory must be a number of bytes above 0, but came {_shown(memory)}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"
+
+
 def positive(value: Any, name: str) -> float:
     """A number above zero."""
     try:
-        number = float(value) if not isinstance(value, str) else float("nan")
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{name} must be a number above 0, but came {value!r}")
-    return number
+        found = number(value, name)
+    except ValueError:
+        found = float("nan")
+    if not 0 < found < float("inf"):
+        raise ValueError(f"{name} must be a number above 0, but came {_shown(value)}")
+    return found
 
 
 def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") -> torch.Tensor:
     """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
     if isinstance(values, torch.Tensor):
+        if values.is_complex() and name != "x":
+            raise ValueError(f"{name} must be real numbers, but came {values.dtype}; torch.view_as_real makes two of each, the real and the imaginary part")
         return values
     if isinstance(values, (DataLoader, Dataset)):
         raise ValueError(f"{name} must be a tensor or an array of all samples, but a {type(values).__name__} came; batch_size= of cdt.fit makes batches of them")

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given_wide, positive, spelled
+from ._model import Params, as_model, as_tensor, bytes_of, if_given_wide, number, numbers, positive, spelled, whole
 from ._sealed import Sealed
 from .report import Report, _axes, analyze
 
@@ -64,6 +64,7 @@ class Controller:
         params: Optional[Params] = None,
         memory: Optional[int] = None,
     ) -> None:
+        refresh_above = None if refresh_above is None else number(refresh_above, "refresh_above")
         if refresh_above is not None and not refresh_above >= 0:
             raise ValueError(f"refresh_above must be 0 or more, or None, but came {refresh_above!r}")
         self._model = as_model(model, params)
@@ -73,8 +74,8 @@ class Controller:
         if loss not in _LOSSES:
             raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, which the controller knows how to steer, but came {loss!r}")
         self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
-        self._lr, self._p, self._q, self._loss, self._memory = positive(lr, "lr"), positive(p, "p"), q, loss, memory
-        self._Q, self._R, self._smoothing = if_given_wide(Q, "Q"), if_given_wide(R, "R"), smoothing
+        self._lr, self._p, self._q, self._loss, self._memory = positive(lr, "lr"), positive(p, "p"), number(q, "q"), loss, bytes_of(memory)
+        self._Q, self._R, self._smoothing = if_given_wide(Q, "Q"), if_given_wide(R, "R"), None if smoothing is None else number(smoothing, "smoothing")
         self._refresh_above = refresh_above
         # Of the last two augments: outputs, and of the earlier one labels and kernel.
         self._before: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
@@ -122,6 +123,12 @@ class Controller:
                 f"augment takes the model's outputs on all of x, {self._labels.numel()} numbers, but {y_hat.numel()} came: the controller acts on all samples "
                 "at once (for mini-batches: cdt.optim.Guarded, or cdt.fit with batch_size=)"
             )
+        if y_hat.shape[:1] != self._labels.shape[:1]:
+            raise ValueError(
+                f"augment takes the model's outputs on all of x, of shape {list(self._labels.shape)}, samples along the first dimension, but {list(y_hat.shape)} came"
+            )
+        if y_hat.is_complex():
+            raise ValueError(f"augment takes real outputs, but {y_hat.dtype} came; a model may return torch.view_as_real(outputs)")
         outputs = y_hat.detach().double().reshape(self._labels.shape)
         if not torch.isfinite(outputs).all():
             raise RuntimeError(
@@ -261,7 +268,6 @@ def forecast(
     True
     """
     made = as_model(model, params)
-    rates, weights = ([] if values is None else [float(values)] if isinstance(values, (int, float)) else [float(v) for v in values] for values in (lr, p))
     return Forecast(
         _core.forecast(
             made,
@@ -270,11 +276,11 @@ def forecast(
             as_tensor(x_val, made, "x_val"),
             as_tensor(y_val, made, "y_val"),
             spelled(loss),
-            rates,
-            weights,
-            q,
-            [] if steps is None else [int(step) for step in steps],
-            decay,
-            memory,
+            numbers(lr, "lr"),
+            numbers(p, "p"),
+            number(q, "q"),
+            [] if steps is None else [whole(step, "steps") for step in steps],
+            number(decay, "decay"),
+            bytes_of(memory),
         )
     )

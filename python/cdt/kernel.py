@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, Vector, as_kept_model, as_model, as_tensor, flat
+from ._model import Params, Vector, as_kept_model, as_model, as_tensor, bytes_of, flat, number, whole
 
 
 def ntk(
@@ -49,7 +49,7 @@ def ntk(
     """
     made = as_kept_model(model, params)
     other = None if x2 is None else as_tensor(x2, made, "x2")
-    return _core.ntk(made, as_tensor(x, made), other, memory, accumulate, repeatable).theta
+    return _core.ntk(made, as_tensor(x, made), other, bytes_of(memory), accumulate, None if repeatable is None else bool(repeatable)).theta
 
 
 class NTK:
@@ -70,8 +70,8 @@ class NTK:
     """
 
     def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None, memory: Optional[int] = None) -> None:
-        made = as_model(model, params)
-        self._operator = _core.NtkOperator(made, as_tensor(x, made), memory)
+        self._model = made = as_model(model, params)
+        self._operator = _core.NtkOperator(made, as_tensor(x, made), bytes_of(memory))
         self._dtype = made.parameters[0].dtype
 
     @property
@@ -97,7 +97,7 @@ class NTK:
 
     def eigsh(self, m: int, *, tol: float = 1e-10, seed: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
         """The m largest eigenvalues, ascending as SciPy's, and their vectors [n, m], by block Lanczos on products alone."""
-        found = self._operator.leading_modes(m, tol, seed)
+        found = self._operator.leading_modes(whole(m, "m"), number(tol, "tol"), whole(seed, "seed"))
         if not found.converged:
             raise RuntimeError(f"the {m} largest eigenvalues were not found to {tol:g} after {found.products} products; a larger tol will do, or fewer of them")
         return found.values, found.vectors

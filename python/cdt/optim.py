@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 
 from . import _core
-from ._model import Params, as_model, as_tensor
+from ._model import Params, as_model, as_tensor, bytes_of, weakly
 from ._rows import jacobian_rows
 from .training import train_options
 
@@ -57,13 +55,15 @@ class Guarded:
         memory: int = 2 << 30,
     ) -> None:
         self._model = as_model(model, params)
-        self._module = model if isinstance(model, torch.nn.Module) else None
-        self._settings: Dict[str, Any] = dict(loss=loss, lr=lr, p=p, q=q, weight_decay=weight_decay, smoothing=smoothing, memory=memory)
+        self._module = model if isinstance(model, torch.nn.Module) and params is None else None
+        self._settings: Dict[str, Any] = dict(
+            loss=loss, lr=lr, p=p, q=q, weight_decay=weight_decay, smoothing=smoothing, memory=bytes_of(memory)
+        )
         self._options = train_options(method="guarded", steps=_NO_LIMIT, **self._settings)
         self._options.require_valid()
         self._trainer: Optional[_core.Trainer] = None
         self._data: Tuple[Any, ...] = ()  # what the trainer was made for
-        self._state: List[Tuple[int, int]] = []  # of the parameters, as the last step left them
+        self._row: Optional[_Row] = None
         self._saved: Optional[Dict[str, Any]] = None
         self.steps = 0
         self.outcome: Optional[str] = None
@@ -84,6 +84,7 @@ class Guarded:
         `outcome` says afterwards why no step was taken, if none was: "floor" (nothing is left but rounding, and what cannot be fitted), "stuck",
         or "diverged" (outputs that are not finite, as of parameters that are not).
         """
+        self._require_own_parameters()
         if y is None and callable(x):
             trainer = self._of_residuals(x)
         elif y is None:
@@ -95,21 +96,27 @@ class Guarded:
         except BaseException:
             self._forget()  # a half-taken step is no ground to go on from
             raise
-        self._state = self._parameter_state()
         self.steps += self.outcome is None
         return torch.tensor(record["train_loss"], dtype=torch.float64)
 
     def _forget(self) -> None:
         self._trainer = None
+        self._row = None
         self._data = ()
-        self._state = []
 
-    def _parameter_state(self) -> List[Tuple[int, int]]:
-        return [(p.data_ptr(), p._version) for p in self.params]
+    def _require_own_parameters(self) -> None:
+        """Parameters that were frozen since are named by the library; here those that it has never seen."""
+        own = {id(p) for p in self.params}
+        for name, parameter in () if self._module is None else self._module.named_parameters():
+            if parameter.requires_grad and parameter.numel() > 0 and id(parameter) not in own:
+                raise ValueError(
+                    f"the model's parameter {name} is none of those that the optimizer was made with: a layer was replaced, or a parameter thawed, since. "
+                    "Make the optimizer anew"
+                )
 
     def _of_samples(self, x: torch.Tensor, y: torch.Tensor) -> _core.Trainer:
-        """The trainer of these samples: the last one, if these are they and nobody has moved the parameters since."""
-        if self._trainer is not None and len(self._data) == 2 and self._state == self._parameter_state():
+        """The trainer of these samples: the last one, if these are they. It sees by itself what others have done to the model."""
+        if self._trainer is not None and len(self._data) == 2:
             if all(_equal(mine, theirs) for mine, theirs in zip(self._data, (x, y))):
                 return self._trainer
         x, y = x.detach().clone(), y.detach().clone()  # nobody else writes to these
@@ -120,15 +127,16 @@ class Guarded:
 
     def _of_residuals(self, closure: Callable[[], torch.Tensor]) -> _core.Trainer:
         """Residuals are the outputs of one sample, whose labels are zero."""
-        self._closure = closure
         first = self.params[0]
         # Always anew: the closure may have drawn other points since the last step judged itself. The trainer's first pass takes these.
-        self._residuals: Optional[torch.Tensor] = self._evaluate()
-        count = self._residuals.numel()
-        if self._trainer is not None and self._data == (count,) and self._state == self._parameter_state():
+        residuals = _Residuals(closure, self._model)
+        if self._trainer is not None and self._row is not None and self._data == (residuals.count,):
+            self._row.residuals = residuals
             self._trainer.look_again()
             return self._trainer
-        model = _core.Model(self._residual_row, self.params)
+        count = residuals.count
+        self._row = _Row(residuals)
+        model = _core.Model(weakly(self._row), self.params)
         one = first.new_ones(1, requires_grad=False)
         zeros = first.new_zeros(1, count, requires_grad=False)
         rows = jacobian_rows(self._settings["memory"])
@@ -136,22 +144,6 @@ class Guarded:
         self._restore(trainer, f"residuals {count}")
         self._trainer, self._data = trainer, (count,)
         return trainer
-
-    def _evaluate(self) -> torch.Tensor:
-        for part in () if self._module is None else self._module.modules():
-            if part.training and (isinstance(part, _BatchNorm) or isinstance(part, _DropoutNd) and part.p > 0):
-                raise ValueError(f"the model has a {type(part).__name__} in training mode, with which residuals are others at each call; call eval() on the model first")
-        with torch.enable_grad():
-            residuals = self._closure()
-        if not isinstance(residuals, torch.Tensor):
-            raise ValueError(f"the closure must return the residuals as one tensor, but returned {type(residuals).__name__}; torch.cat joins them")
-        if residuals.dim() == 0:
-            raise ValueError("the closure must return the residuals, whose mean square is the loss, not the loss itself; one residual alone is residual.reshape(1)")
-        return residuals
-
-    def _residual_row(self, _: torch.Tensor) -> torch.Tensor:
-        residuals, self._residuals = self._residuals, None
-        return (self._evaluate() if residuals is None else residuals).reshape(1, -1)
 
     def _restore(self, trainer: _core.Trainer, data: str) -> None:
         """Takes up what load_state_dict has brought, if it is of these samples and these parameters."""
@@ -188,6 +180,52 @@ class Guarded:
 
     def __repr__(self) -> str:
         return f"cdt.optim.Guarded(loss={self._settings['loss']!r}, steps={self.steps})"
+
+
+class _Residuals:
+    """What a closure returns in one step; the first time it is watched, and drawn before the trainer asks."""
+
+    def __init__(self, closure: Callable[[], torch.Tensor], model: _core.Model) -> None:
+        self._closure = closure
+        with torch.enable_grad():
+            self._first: Optional[torch.Tensor] = _checked(_core.watch(model, closure))
+        self.count = self._first.numel()
+
+    def row(self) -> torch.Tensor:
+        residuals, self._first = self._first, None
+        if residuals is None:
+            with torch.enable_grad():
+                residuals = _checked(self._closure())
+        if residuals.numel() != self.count:
+            raise ValueError(
+                f"the closure returned {residuals.numel()} residuals, after {self.count} in the same step: it may draw other points for each step, "
+                "not while a step is tried. Choose them before step(closure)"
+            )
+        return residuals.reshape(1, -1)
+
+
+class _Row:
+    """The model of a trainer whose closures come one after another."""
+
+    def __init__(self, residuals: _Residuals) -> None:
+        self.residuals = residuals
+
+    def __call__(self, _: torch.Tensor) -> torch.Tensor:
+        return self.residuals.row()
+
+
+def _checked(residuals: Any) -> torch.Tensor:
+    if not isinstance(residuals, torch.Tensor):
+        raise ValueError(f"the closure must return the residuals as one tensor, but returned {type(residuals).__name__}; torch.cat joins them")
+    if residuals.dim() == 0:
+        raise ValueError("the closure must return the residuals, whose mean square is the loss, not the loss itself; one residual alone is residual.reshape(1)")
+    if residuals.numel() == 0:
+        raise ValueError(f"the closure returned no residuals, a tensor of shape {list(residuals.shape)}; does a mask or a slice in it select nothing?")
+    if residuals.is_complex():
+        raise ValueError(f"the closure returned complex residuals ({residuals.dtype}); torch.view_as_real makes two real ones of each")
+    if not residuals.requires_grad:
+        raise ValueError("the closure returned residuals without a graph: they depend on no parameter; are they detached, or computed under no_grad?")
+    return residuals
 
 
 def _equal(mine: torch.Tensor, theirs: torch.Tensor) -> bool:

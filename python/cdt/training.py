@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given, spelled
+from ._model import Params, as_model, as_tensor, if_given, number, spelled, whole
 from ._sealed import Sealed
 
 # Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
@@ -24,14 +24,13 @@ def train_options(**settings: Any) -> _core.TrainOptions:
     options = _core.TrainOptions()
     if settings.get("decay") is not None and settings.get("schedule") is None:
         settings["schedule"] = "inverse"  # as in the program
-    known = {name for name in dir(options) if not name.startswith("_") and name != "require_valid"}
+    known = {name for name in dir(options) if not name.startswith("_") and name not in ("require_valid", "unread")}
     for name, value in settings.items():
         if name not in known:
             raise TypeError(f"unknown setting {name!r}; there are {', '.join(sorted(known))}")
         if value is not None:
-            value = spelled(value) if name in ("loss", "method", "schedule") else value
             try:
-                setattr(options, name, value)
+                setattr(options, name, _like(getattr(options, name), value, name))
             except TypeError:
                 raise TypeError(f"{name} cannot be {value!r}") from None
     return options
@@ -54,6 +53,19 @@ def _require_read(options: _core.TrainOptions, given: Dict[str, Any]) -> None:
         raise ValueError(f"{names[name]} would do nothing here: it needs {needs}")
     readers = ", ".join(f'"{method}"' for method in methods)
     raise ValueError(f'method "{options.method}" does not read {names[name]}; leave it out, or choose one that does: {readers}')
+
+
+def _like(default: Any, value: Any, name: str) -> Any:
+    """A setting in the type that the library keeps it in."""
+    if name in ("loss", "method", "schedule"):
+        return spelled(value)
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(default, bool):
+        return bool(whole(value, name))
+    if isinstance(default, int):
+        return whole(value, name)
+    return value if name == "relinearize" else number(value, name)
 
 
 @dataclass
@@ -143,7 +155,7 @@ def fit(
     if refit is not None and (goal == "fit" or x_val is not None):
         raise ValueError('refit is for goal="predict" without x_val: with held-out rows of its own the training rows are all that is learned from')
     given = settings
-    settings = {"method": "guarded" if goal == "fit" else "path", "seed": seed, **settings}
+    settings = {"method": "guarded" if goal == "fit" else "path", "seed": whole(seed, "seed"), **settings}
     if method is not None:
         settings["method"] = method
     _require_read(train_options(**settings), given)
@@ -237,9 +249,9 @@ def _run(
         return bool(callback(row)) if callback is not None else False
 
     try:
-        found = trainer.run(on_step, False)
+        found = trainer.run(on_step, False, callback is not None)
     except KeyboardInterrupt:
-        found = trainer.run(None, True)
+        found = trainer.run(None, True, False)
     finally:
         if bar is not None:
             bar.close()

@@ -51,7 +51,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  const std::optional<Tensor>& x_val, const std::optional<Tensor>& y_val,
                  const std::string& loss, std::optional<double> lr, double p, double q,
                  int64_t trial_steps, std::optional<double> smoothing,
-                 std::optional<int64_t> memory) {
+                 std::optional<int64_t> memory, std::optional<int64_t> curvature_products) {
   study::AnalysisOptions options;
   options.loss = dynamics::parse_loss(loss);
   options.smoothing = smoothing_of(options.loss, smoothing);
@@ -61,6 +61,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
   options.trial_steps = trial_steps;
   options.forecast = x_val.has_value();
   if (memory) options.memory_bytes = *memory;
+  if (curvature_products) options.curvature_products = *curvature_products;
   train::TrainOptions plain;
   plain.method = train::Method::kAdam;  // asks nothing of the loss
   plain.loss = options.loss;
@@ -286,7 +287,8 @@ void bind_control(py::module_& module) {
       .def_readonly("eigenvalues", &Analysis::eigenvalues);
   module.def("analyze", &analyze, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
              py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-             py::arg("trial_steps"), py::arg("smoothing"), py::arg("memory"));
+             py::arg("trial_steps"), py::arg("smoothing"), py::arg("memory"),
+             py::arg("curvature_products"));
   module.def("analyze_kernel", interruptibly<analyze_kernel>(), py::arg("theta"), py::arg("y"),
              py::arg("outputs"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
              py::arg("single"));

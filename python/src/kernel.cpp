@@ -7,6 +7,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/recorder.h>
 #include <torch/csrc/Dtype.h>
 
 #include "model.h"
@@ -33,8 +34,7 @@ void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
   const auto entries = static_cast<double>(x.size(0)) * static_cast<double>(x2.size(0));
   const auto size = static_cast<double>(c10::elementSize(dtype));
   if (entries * size < kLargeKernel) return;
-  const torch::NoGradGuard no_graph;
-  const int64_t outputs = model.forward(x.narrow(0, 0, 1)).numel();
+  const int64_t outputs = kernel::outputs_per_sample(model, x);
   require_memory(entries * size * static_cast<double>(outputs * outputs),
                  c10::str("the kernel [", x.size(0) * outputs, ", ", x2.size(0) * outputs,
                           "] (cdt.NTK has products with it, and no matrix)"));
@@ -54,6 +54,13 @@ kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional
   require_room(model, x, x2.value_or(x), options.accumulate);
   return x2 ? kernel::empirical_ntk(model, x, *x2, options)
             : kernel::empirical_ntk(model, x, options);
+}
+
+/// What a closure returns, if it is the same function at each call.
+py::object watch(const kernel::Model& model, const py::function& closure) {
+  py::object result;
+  kernel::watch(model, [&] { result = closure(); });
+  return result;
 }
 
 std::string coverage(const kernel::Ntk& ntk) { return ntk.brief_report(); }
@@ -81,7 +88,7 @@ dynamics::LeadingModes leading_modes(const kernel::NtkOperator& theta, int64_t m
 }  // namespace
 
 void bind_kernel(py::module_& module) {
-  py::class_<kernel::Model>(module, "Model")
+  py::class_<kernel::Model>(module, "Model", py::dynamic_attr())
       .def(py::init(&make_model), py::arg("forward"), py::arg("parameters"))
       .def_property_readonly("parameters", &kernel::Model::parameters)
       .def_property_readonly("parameter_count", &kernel::Model::parameter_count);
@@ -113,6 +120,7 @@ void bind_kernel(py::module_& module) {
       .def_readonly("converged", &dynamics::LeadingModes::converged)
       .def_readonly("products", &dynamics::LeadingModes::products);
 
+  module.def("watch", &watch, py::arg("model"), py::arg("closure"));
   module.def("vjp", &kernel::vector_jacobian_product, py::arg("model"), py::arg("x"), py::arg("v"),
              WithoutLock());
   module.def("jvp", &kernel::jacobian_vector_product, py::arg("model"), py::arg("x"), py::arg("u"),

@@ -26,6 +26,9 @@ class ResidualEngine : public kernel::GraphEngine {
   ResidualEngine(const kernel::Model& model, const py::function& rows)
       : GraphEngine(model), model_(model), rows_(shared_function(rows)) {}
 
+  /// The closure is watched where it is called (cdt.optim): one pass more would draw other points.
+  void check(const Tensor&) override {}
+
   Tensor kernel(const Tensor& x) override {
     const cdt::kernel::KernelScope scope;
     const Tensor residuals = model_.forward(x);
@@ -129,14 +132,16 @@ py::tuple step(Trainer& trainer) {
 }
 
 /// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop,
-/// which is an outcome of its own.
-train::TrainResult run(Trainer& trainer, const std::optional<py::function>& on_step, bool stop) {
+/// which is an outcome of its own. `looks`: it may look at the model, or change it.
+train::TrainResult run(Trainer& trainer, const std::optional<py::function>& on_step, bool stop,
+                       bool looks) {
   bool answered = false;
   train::TrainHooks hooks;
   hooks.stop_requested = [&] {
     if (!stop && !answered) check_signals();
     return stop || answered;
   };
+  hooks.rows_may_lag = !looks;
   if (on_step) {
     hooks.on_step = [&](const train::StepRecord& row) {
       const py::gil_scoped_acquire lock;
@@ -231,6 +236,7 @@ void bind_train(py::module_& module) {
       .def_readwrite("plateau", &TrainOptions::plateau)
       .def_readwrite("max_seconds", &TrainOptions::max_seconds)
       .def_readwrite("validate_every", &TrainOptions::validate_every)
+      .def_readwrite("curvature_products", &TrainOptions::curvature_products)
       .def_readwrite("linearization_error", &TrainOptions::linearization_error)
       .def_readwrite("memory", &TrainOptions::memory_bytes)
       .def("require_valid", &train::require_valid)
@@ -257,7 +263,7 @@ void bind_train(py::module_& module) {
            py::arg("rows"))
       .def("step", &step)
       .def("look_again", &Trainer::look_again)
-      .def("run", &run, py::arg("on_step"), py::arg("stop"))
+      .def("run", &run, py::arg("on_step"), py::arg("stop"), py::arg("looks"))
       .def("checkpoint", &checkpoint)
       .def("restore", &restore, py::arg("tensors"), py::arg("metadata"));
 

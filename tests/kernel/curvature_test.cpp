@@ -139,8 +139,10 @@ TEST(Curvature, TendsToTheNormFromBelow) {
     const double truth = brute_force_norm(hessians(net, x));
     kernel::CurvatureOptions options;
     options.seed = seed;
+    options.products = 40;
     const auto quick = kernel::hessian_norm(model, x, options);
-    EXPECT_EQ(quick.products, 8);
+    EXPECT_LE(quick.products, 40);
+    EXPECT_GT(quick.accuracy, 0.01);
     EXPECT_LE(quick.norm, truth * (1 + test::tol::kKernel64));
     EXPECT_GE(quick.norm, 0.5 * truth);
     options.products = 150;
@@ -151,11 +153,39 @@ TEST(Curvature, TendsToTheNormFromBelow) {
     EXPECT_GE(patient.norm, quick.norm);
   }
   kernel::CurvatureOptions none;
-  none.products = 0;
+  none.products = -1;
   const Tensor weight = torch::randn({4, 2}, kDouble).requires_grad_();
   const kernel::Model linear([&](const Tensor& x) { return x.mm(weight); }, {weight});
   EXPECT_EQ(kernel::hessian_norm(linear, torch::ones({3, 4}, kDouble)).norm, 0);
   EXPECT_THROW(kernel::hessian_norm(linear, torch::ones({3, 4}, kDouble), none), InvalidArgument);
+}
+
+/// The largest of many climbs, each to the end, on the whole tensor.
+TEST(Curvature, FindsTheNormOfSmallTanhNetworks) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    torch::manual_seed(seed);
+    const auto net = test::mlp(3, 2, true, true, false, kDouble);
+    const auto model = net.model();
+    const Tensor x = test::inputs(4, net, kDouble);
+    const Tensor H = hessians(net, x);
+    double truth = 0;
+    for (int k = 0; k < 4; ++k) truth = std::max(truth, brute_force_norm(H));
+    const auto usual = kernel::hessian_norm(model, x);
+    EXPECT_LE(usual.norm, truth * (1 + test::tol::kKernel64));
+    EXPECT_LE(usual.products, 400);
+    EXPECT_GE(usual.norm, 0.95 * truth);
+    EXPECT_GE(usual.norm * (1 + usual.accuracy), truth);
+    kernel::CurvatureOptions patient;
+    patient.products = 2000;
+    patient.starts = 24;
+    patient.tolerance = 1e-5;
+    const auto found = kernel::hessian_norm(model, x, patient);
+    EXPECT_LE(found.norm, truth * (1 + test::tol::kKernel64));
+    EXPECT_GE(found.norm, 0.99 * truth);
+    EXPECT_GE(found.norm * (1 + found.accuracy), truth);
+    EXPECT_EQ(kernel::hessian_norm(model, x, patient).norm, found.norm);  // the same starts
+  }
 }
 
 // Taylor with the remainder of Lagrange: the true linearization error stays below, on every sampled
@@ -172,7 +202,7 @@ TEST(Curvature, TheLagrangeBoundHoldsAlongSegments) {
       const Tensor direction = torch::randn({model.parameter_count()}, kDouble);
       const Tensor move = direction * (length / direction.norm());
       const auto curvature = kernel::hessian_norm_on_segment(model, x, move);
-      EXPECT_EQ(curvature.products, 8);
+      EXPECT_LE(curvature.products, 400);
       EXPECT_GE(curvature.norm, curvature.along_path);
       shift(model, move, 1);
       const double error = local.error();
@@ -196,10 +226,11 @@ TEST(Curvature, TheLagrangeBoundHoldsAlongSegments) {
   const auto beside = kernel::hessian_norm_on_segment(model, x, straight);
   EXPECT_EQ(beside.along_path, 0);
   EXPECT_GT(beside.norm, 0);
-  EXPECT_LE(beside.products, 8);
+  EXPECT_LE(beside.products, 400);
   kernel::CurvatureOptions options;
   options.points = 1;
   EXPECT_THROW(kernel::hessian_norm_on_segment(model, x, nowhere, options), InvalidArgument);
+  options.products = 8;
   options.points = 9;
   EXPECT_THROW(kernel::hessian_norm_on_segment(model, x, nowhere, options), InvalidArgument);
 }
@@ -268,7 +299,8 @@ TEST(Path, IsGradientDescentOnACopy) {
   EXPECT_TRUE(torch::equal(model.forward(x).reshape({-1}), before));  // bit by bit
   ASSERT_EQ(path.outputs.size(0), 8);
   EXPECT_GT(path.curvature.norm, 0);
-  EXPECT_EQ(path.curvature.products, 8);
+  EXPECT_GT(path.curvature.products, 8);
+  EXPECT_LT(path.curvature.accuracy, 0.2);
   // The same by autograd on the network itself.
   const kernel::LocalModel local(model, x);
   for (int k = 0; k <= 7; ++k) {

@@ -55,6 +55,7 @@ class Guarded : public StepMethod {
   int64_t linearizations() const override { return linearizer_.linearizations(); }
   int64_t rejected() const override { return rejected_; }
   void damp(double share) override { damping_ = share; }
+  void distrust() override { linearizer_.distrust(); }
   FormUsed form() const override { return linearizer_.form(); }
   void save(SavedState& state) const override {
     linearizer_.save(state);
