@@ -78,7 +78,8 @@ class Trainer {
   /// The state between two steps: parameters, best parameters, linearizations, counters, history.
   SafeTensors checkpoint() const;
   /// Continues from there, to the same bits as an uninterrupted run.
-  /// @throws InvalidArgument if the content is no checkpoint, or not of such a model and method.
+  /// @throws InvalidArgument if the content is no checkpoint, or of other data, another model,
+  /// method or settings (fingerprint.h): the message says which. Only what ends a run may change.
   void restore(const SafeTensors& content);
 
  private:
@@ -116,6 +117,7 @@ class Trainer {
   std::vector<torch::Tensor> best_;  ///< parameters with the lowest validation loss
   std::optional<Pass> next_;         ///< the pass that judged the last step
   std::vector<torch::Tensor> last_;  ///< parameters of the last step, if the end took others
+  mutable std::string fingerprint_;  ///< once a checkpoint has asked for it
   double earlier_seconds_ = 0;
   std::optional<Clock::time_point> start_;
 };
