@@ -243,6 +243,7 @@ int main(int argc, char** argv) {
   kernel::NtkOptions by_rows;
   by_rows.path = kernel::NtkOptions::Path::kJacobian;
   analysis::PreflightOptions preflight;
+  preflight.outputs_per_sample = 1;
   preflight.labels = problem.y.to(torch::kFloat64).reshape({-1});
   preflight.outputs = problem.ntk.outputs.to(torch::kFloat64).reshape({-1});
   analysis::PreflightOptions full = preflight;

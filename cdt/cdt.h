@@ -35,6 +35,7 @@
 #include <cdt/core/version.h>
 #include <cdt/dynamics/bounds.h>
 #include <cdt/dynamics/forecast.h>
+#include <cdt/dynamics/kernel_result.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/loss_linearization.h>
@@ -69,6 +70,7 @@
 #include <cdt/nn/saved_model.h>
 #include <cdt/train/data.h>
 #include <cdt/train/history.h>
+#include <cdt/train/model_controller.h>
 #include <cdt/train/options.h>
 #include <cdt/train/ranks.h>
 #include <cdt/train/result.h>

@@ -72,8 +72,8 @@ void regression() {
   cdt::analysis::PreflightOptions options;
   options.learning_rate = rate;
   options.labels = y;
-  options.outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
-  auto report = cdt::analysis::analyze(kernel.theta, spectrum, options);
+  auto report = cdt::analysis::analyze(kernel, options);
+  const Tensor outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
 
   const auto controller =
       cdt::control::design_spectral(spectrum, cdt::dynamics::step_scale(rate, kLoss, y.numel()));
@@ -81,9 +81,8 @@ void regression() {
     report.findings.trials.push_back(
         cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));
   }
-  const auto problem =
-      cdt::dynamics::modal_problem(spectrum, *options.outputs - y, cross.theta,
-                                   cross.outputs.reshape({-1}).to(torch::kFloat64) - y_val);
+  const auto problem = cdt::dynamics::modal_problem(
+      spectrum, outputs - y, cross.theta, cross.outputs.reshape({-1}).to(torch::kFloat64) - y_val);
   report.findings.forecast = cdt::analysis::summarize(cdt::control::forecast(problem, kLoss));
   std::puts(to_text(report).c_str());
 }

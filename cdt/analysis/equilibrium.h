@@ -29,6 +29,6 @@ std::string to_string(Equilibrium::Kind kind);
 /// @throws InvalidArgument if a shape does not fit, an entry is not finite, or α < 0.
 Equilibrium classify_equilibrium(const dynamics::Modes& modes, const torch::Tensor& gradient,
                                  double learning_rate, double gradient_scale,
-                                 int64_t outputs_per_sample = 1);
+                                 int64_t outputs_per_sample);
 
 }  // namespace cdt::analysis

@@ -5,12 +5,36 @@
 namespace cdt::analysis {
 namespace {
 
-void require_vector(const torch::Tensor& values, int64_t n, std::string_view name) {
-  require_floating(values, name);
-  require_shape(values, {n}, name);
-  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",
-              values.scalar_type());
-  require_finite(values, name);
+/// n_L, from whoever knows it; all who do must agree.
+int64_t outputs_per_sample(const PreflightOptions& options, int64_t n) {
+  int64_t width = options.outputs_per_sample;
+  for (const auto& [values, name] :
+       {std::pair{&options.labels, "labels"}, {&options.outputs, "outputs"}}) {
+    if (!*values || (*values)->dim() != 2) continue;
+    const int64_t found = (*values)->size(1);
+    CDT_REQUIRE(width == 0 || width == found, name, " of shape ", (*values)->sizes(), " have ",
+                found, " outputs a sample, not ", width);
+    width = found;
+  }
+  const auto& inputs = options.inputs;
+  if (width == 0 && inputs && inputs->dim() > 0 && inputs->size(0) > 0) width = n / inputs->size(0);
+  CDT_REQUIRE(width != 0,
+              "nothing says how many outputs a sample has: give labels or outputs as [r, n_L], or "
+              "outputs_per_sample, 1 for one output");
+  CDT_REQUIRE(width >= 1 && n % width == 0, "a kernel of ", n, " rows cannot have ", width,
+              " outputs a sample");
+  return width;
+}
+
+/// [n] in float64, from [n] or [r, n_L].
+std::optional<torch::Tensor> as_vector(const std::optional<torch::Tensor>& values, int64_t n,
+                                       std::string_view name) {
+  if (!values) return std::nullopt;
+  require_floating(*values, name);
+  CDT_REQUIRE(values->dim() <= 2 && values->numel() == n, name, " must be [r, n_L] or [n], ", n,
+              " numbers, not of shape ", values->sizes());
+  require_finite(*values, name);
+  return values->detach().to(torch::kFloat64).reshape({-1});
 }
 
 std::vector<double> rates_around(double rate) { return {0.1 * rate, rate, 10 * rate, 100 * rate}; }
@@ -20,9 +44,6 @@ std::vector<double> rates_around(double rate) { return {0.1 * rate, rate, 10 * r
 Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
                   const PreflightOptions& options) {
   const int64_t n = modes.size();
-  CDT_REQUIRE(options.outputs_per_sample >= 1 && n % options.outputs_per_sample == 0,
-              "a kernel of ", n, " rows cannot have ", options.outputs_per_sample,
-              " outputs a sample");
   dynamics::require_quadratic(options.loss, "the analysis");
   require_positive(options.learning_rate, "learning_rate");
   const control::SpectralWeights weights{options.q, options.rho, {}, {}};
@@ -31,7 +52,7 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
 
   Preflight result;
   result.n = n;
-  result.outputs = options.outputs_per_sample;
+  result.outputs = outputs_per_sample(options, n);
   result.samples = n / result.outputs;
   result.learning_rate = options.learning_rate;
   result.loss = options.loss;
@@ -49,27 +70,23 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   result.gain_slow_modes = control::gain_of_slow_modes(options.q, options.rho);
   result.reach_steps = options.reach_steps;
 
-  if (options.labels) {
-    require_vector(*options.labels, n, "labels");
-    result.label_norm = options.labels->norm().item<double>();
-  }
-  result.conflicts = trace_unreachable(theta, modes, result.outputs, options.labels);
-  if (options.outputs) {
-    require_vector(*options.outputs, n, "outputs");
-  }
+  const auto labels = as_vector(options.labels, n, "labels");
+  const auto outputs = as_vector(options.outputs, n, "outputs");
+  if (labels) result.label_norm = labels->norm().item<double>();
+  result.conflicts = trace_unreachable(theta, modes, result.outputs, labels);
   result.findings.mae_radius = mae_radius(theta, options.learning_rate);
   result.findings.gain_margin = gain_margin(controller);
   result.findings.rates = rate_table(modes, factor, rates_around(options.learning_rate), weights);
-  if (options.labels && options.outputs) {
-    const torch::Tensor error = *options.outputs - *options.labels;
-    const double scale = factor * (*result.label_norm + options.outputs->norm().item<double>());
+  if (labels && outputs) {
+    const torch::Tensor error = *outputs - *labels;
+    const double scale = factor * (*result.label_norm + outputs->norm().item<double>());
     const torch::Tensor gradient = factor * error;
     result.findings.equilibrium =
         classify_equilibrium(modes, gradient, options.learning_rate, scale, result.outputs);
     result.findings.lyapunov_lr_max = lyapunov_lr_max(theta, gradient, error);
     result.stabilizability = assess_stabilizability(modes, error);
     if (result.outputs == 1 && n >= 2) {
-      result.findings.left_out = leave_one_out(modes, *options.labels, *options.outputs);
+      result.findings.left_out = leave_one_out(modes, *labels, *outputs);
     }
     if (result.stabilizability->stabilizable) {
       result.reach_size =

@@ -6,6 +6,7 @@
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/control/spectral.h>
+#include <cdt/dynamics/kernel_result.h>
 #include <cdt/dynamics/loss.h>
 
 #include <optional>
@@ -17,10 +18,12 @@ struct PreflightOptions {
   dynamics::Loss loss = dynamics::Loss::kMse;
   double q = 1.0;
   double rho = 0.1;
-  int64_t outputs_per_sample = 1;       ///< n_L
-  std::optional<torch::Tensor> labels;  ///< y [n]
-  std::optional<torch::Tensor>
-      outputs;  ///< ŷ [n] before training; with the labels it gives the error
+  /// n_L. 0: as labels or outputs [r, n_L], or the rows of the inputs, have it. Where none of them
+  /// tells, it must be given: to which sample a row of Θ belongs depends on it.
+  int64_t outputs_per_sample = 0;
+  std::optional<torch::Tensor> labels;  ///< y [r, n_L] or [n]
+  /// ŷ before training, likewise; with the labels it gives the error.
+  std::optional<torch::Tensor> outputs;
   std::optional<torch::Tensor> inputs;  ///< [r, …], for the condition on the inputs
   int64_t reach_steps = 10;             ///< f of the finite-step label reachability
 };
@@ -57,9 +60,17 @@ struct Preflight {
 };
 
 /// Analyses Θ [n, n] with its spectrum. O(n²) beyond it while the kernel has full rank.
-/// @throws InvalidArgument if shapes do not fit, entries are not finite, or a rate or weight is not
-/// positive.
+/// @throws InvalidArgument if shapes do not fit or leave n_L open, entries are not finite, or a
+/// rate or weight is not positive.
 Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
                   const PreflightOptions& options);
+
+/// The same of what kernel::empirical_ntk returns: outputs, shape and precision are the kernel's
+/// own.
+template <dynamics::KernelResult K>
+Preflight analyze(const K& kernel, PreflightOptions options) {
+  options.outputs = kernel.outputs;
+  return analyze(kernel.theta, dynamics::decompose(kernel), options);
+}
 
 }  // namespace cdt::analysis

@@ -5,7 +5,7 @@
 /// matrices below are the exact translation of the solution in e = ŷ − y (DESIGN section 2).
 #pragma once
 
-#include <torch/types.h>
+#include <cdt/control/riccati.h>
 
 namespace cdt::control {
 
@@ -22,5 +22,16 @@ struct AugmentedView {
 /// @throws InvalidArgument if a shape or dtype does not fit or an entry is not finite.
 AugmentedView augmented_view(const torch::Tensor& S, const torch::Tensor& K, const torch::Tensor& P,
                              const torch::Tensor& Q, const torch::Tensor& y);
+
+/// The paper's problem as it is printed (eq. LQC), for the augmented matrices themselves: of all
+/// solutions of eq. riccati, whose mode at 1 leaves one entry of P̃ open, the one whose ½ỹᵀP̃ỹ is the
+/// optimal cost. Any Ã = [A₁, a; 0, 1], B̃ = [B₁; 0] [n, m] and Q̃ [n, n] whose cost vanishes at a
+/// rest x_e = A₁x_e + a; the paper's is y. Solved in x − x_e.
+/// @throws InvalidArgument as solve_riccati for A₁, B₁ and Q₁; also if Ã and B̃ are not of that form
+/// or the cost vanishes at no rest: then it is infinite from everywhere.
+/// @throws NumericalError as solve_riccati.
+RiccatiSolution solve_augmented_riccati(const torch::Tensor& A, const torch::Tensor& B,
+                                        const torch::Tensor& Q, const torch::Tensor& R,
+                                        const RiccatiOptions& options = {});
 
 }  // namespace cdt::control

@@ -161,12 +161,15 @@ Doubled newton(const Gain& gain, const Doubled& doubled, const RiccatiOptions& o
     gap = gain.gap(doubled.P, loop);
     if (gap <= 1) return refined;
   }
-  if (!std::isfinite(gap) || !(spectral_radius(refined.closed) <= 1 + tol::kRadius)) {
+  if (!std::isfinite(gap) || !(spectral_radius(refined.closed) <= 1 - tol::kUndecayed)) {
     // No start for Newton's method. With weight on every state doubling loses nothing, and its
     // closed loop is stable.
     const Tensor more = gain.Q + gain.Q.norm() * torch::eye(gain.A.size(0), gain.A.options());
     const Doubled start = double_riccati(gain.A, gain.G, more, options);
-    if (!start.converged) return doubled;
+    if (!start.converged) {
+      refined.converged = false;
+      return refined;
+    }
     refined.P = start.P;
     refined.iterations += start.iterations;
     loop = gain(start.P);

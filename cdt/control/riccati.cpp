@@ -1,4 +1,5 @@
 #include <cdt/control/doubling.h>
+#include <cdt/control/hautus.h>
 #include <cdt/control/riccati.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
@@ -13,7 +14,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int kSquarings = 34;
+constexpr int kSquarings = 52;
 
 Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
   require_floating(W, name);
@@ -32,34 +33,6 @@ Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
 std::pair<double, double> smallest_eigenvalue(const Tensor& W) {
   const Tensor values = W.dim() == 1 ? W : torch::linalg_eigvalsh(W);
   return {values.min().item<double>(), values.abs().max().item<double>()};
-}
-
-/// Throws if some eigenvalue of A outside the open unit disc is not seen through B or Q; returns if
-/// all are.
-void explain_failure(const Tensor& A, const Tensor& B, const Tensor& Q) {
-  const Tensor eigenvalues = torch::linalg_eigvals(A.cpu());
-  const Tensor complex_A = A.cpu().to(torch::kComplexDouble);
-  const Tensor complex_B = B.cpu().to(torch::kComplexDouble);
-  const Tensor complex_Q = Q.cpu().to(torch::kComplexDouble);
-  const int64_t n = A.size(0);
-  const double scale = std::max({1.0, A.norm().item<double>(), B.norm().item<double>()});
-  for (int64_t i = 0; i < n; ++i) {
-    const Tensor z = eigenvalues[i];
-    const double size = z.abs().item<double>();
-    if (size < 1 - tol::kUndecayed) continue;
-    const Tensor shifted = complex_A - z * torch::eye(n, complex_A.options());
-    const auto lost = [&](const Tensor& pencil, double magnitude) {
-      return torch::linalg_svdvals(pencil).min().item<double>() <= tol::kLostDirection * magnitude;
-    };
-    CDT_REQUIRE(!lost(torch::cat({shifted, complex_B}, 1), scale),
-                "(A, B) must be stabilizable, but no input moves the mode of A's eigenvalue ",
-                z.item<c10::complex<double>>(), "; project null modes out first");
-    if (lost(torch::cat({shifted, complex_Q}, 0), std::max(scale, Q.norm().item<double>()))) {
-      throw NumericalError(c10::str("(A, Q) is not detectable: the mode of A's eigenvalue ",
-                                    z.item<c10::complex<double>>(),
-                                    " does not decay and costs nothing; give it weight in Q"));
-    }
-  }
 }
 
 }  // namespace
@@ -139,11 +112,10 @@ RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q,
   const Tensor state = require_state_weight(Q, n);
   const Tensor input = require_input_weight(R, B.size(1));
   const Tensor effect = B.mm(torch::cholesky_solve(B.t(), torch::linalg_cholesky(input)));
-  Doubled doubled = double_riccati(A, effect, state, options);
-  if (!doubled.converged) explain_failure(A, B, state);
-  doubled = refine_riccati(A, effect, state, doubled, options);
+  require_solvable(A, B, state, input);
+  const Doubled doubled =
+      refine_riccati(A, effect, state, double_riccati(A, effect, state, options), options);
   if (!doubled.converged) {
-    explain_failure(A, B, state);  // doubling may have taken rounding for decay
     throw NumericalError(
         c10::str("the Riccati iteration did not converge in ", doubled.iterations, " iterations"));
   }
@@ -158,6 +130,17 @@ RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q,
   return solution;
 }
 
+double RiccatiSolution::optimal_cost(const Tensor& x) const {
+  require_floating(x, "x");
+  require_shape(x, {P.size(0)}, "x");
+  CDT_REQUIRE(x.scalar_type() == torch::kFloat64, "x must be float64, not ", x.scalar_type());
+  require_finite(x, "x");
+  if (!equilibrium.defined()) return 0.5 * torch::dot(x, P.mv(x)).item<double>();
+  const int64_t n = equilibrium.size(0);
+  const Tensor error = x.narrow(0, 0, n) - x[n] * equilibrium;
+  return 0.5 * torch::dot(error, P.narrow(0, 0, n).narrow(1, 0, n).mv(error)).item<double>();
+}
+
 double relative_residual(const Tensor& A, const Tensor& P, const Tensor& Q, const Tensor& closed) {
   const double size = P.norm().item<double>();
   return size == 0 ? 0 : (P - Q - A.t().mm(P.mm(closed))).norm().item<double>() / size;
@@ -169,9 +152,11 @@ void require_converged(const RiccatiSolution& solution) {
                                   solution.relative_residual, " after ", solution.iterations,
                                   " iterations; the problem is too ill-conditioned"));
   }
-  if (!(solution.closed_loop_radius <= 1 + tol::kRadius)) {
-    throw NumericalError(c10::str("the closed loop is not stable; its spectral radius is ",
-                                  solution.closed_loop_radius));
+  if (!(solution.closed_loop_radius <= 1 - tol::kUndecayed)) {
+    throw NumericalError(c10::str(
+        "the closed loop's spectral radius, 1 ", solution.closed_loop_radius < 1 ? "− " : "+ ",
+        std::abs(solution.closed_loop_radius - 1), ", cannot be told from 1: some mode ",
+        "hardly decays, and its cost would have no right digits. Give it weight in Q"));
   }
 }
 

@@ -18,8 +18,15 @@ struct RiccatiSolution {
   torch::Tensor K;  ///< [m, n] gain; the optimal input is u = −K x.
   double relative_residual =
       0;  ///< ‖P − Q − AᵀP(A − BK)‖ / ‖P‖, Frobenius, recomputed after the solve.
-  double closed_loop_radius = 0;  ///< max |eig(A − BK)|
+  double closed_loop_radius = 0;  ///< max |eig(A − BK)|; of the augmented form without its 1
   int64_t iterations = 0;
+  /// Of `solve_augmented_riccati`: x_e [n − 1], where x rests and costs nothing.
+  torch::Tensor equilibrium{};
+
+  /// ½xᵀPx, what it costs to come to rest from x [n]. Of the augmented form from the error x − x_e,
+  /// so that large labels cost no digits.
+  /// @throws InvalidArgument if x is not [n], float64 and finite.
+  double optimal_cost(const torch::Tensor& x) const;
 };
 
 /// Solves P = Q + AᵀPA − AᵀPB (R + BᵀPB)⁻¹ BᵀPA  (paper eq. riccati) for its stabilizing solution.
@@ -27,19 +34,18 @@ struct RiccatiSolution {
 /// Float64, one device: A [n, n], B [n, m], Q [n, n], R [m, m]. O(n³) per iteration.
 ///
 /// @throws InvalidArgument if a shape or dtype does not fit, an entry is not finite, Q is not
-/// symmetric PSD, R not symmetric
-///   PD, or (A, B) is not stabilizable (the message names the eigenvalue; project null modes out
-///   first).
-/// @throws NumericalError if (A, Q) is not detectable (the message names the eigenvalue), or on no
-/// convergence or a non-finite
-///   iterate.
+/// symmetric PSD, R not symmetric PD, or (A, B) is not stabilizable: to rounding, whatever the
+/// units. The message names the eigenvalue; project null modes out first. The paper's state [ŷ; 1]
+/// has such a mode, at 1: `solve_augmented_riccati` solves that (augmented_view.h).
+/// @throws NumericalError if (A, Q) is not detectable (the message names the eigenvalue), on no
+/// convergence, or if the closed loop's radius is not below 1 by 10⁻¹¹.
 RiccatiSolution solve_riccati(const torch::Tensor& A, const torch::Tensor& B,
                               const torch::Tensor& Q, const torch::Tensor& R,
                               const RiccatiOptions& options = {});
 
 /// max |eig(M)| of a square float64 matrix by normalised repeated squaring, ‖M^(2^k)‖^(1/2^k): any
-/// eigenvalues, complex, repeated or far from normal, never below the truth and above it by some
-/// 10⁻⁹. 34 matrix products; a general eigensolver takes longer and is missing on some GPUs.
+/// eigenvalues, complex, repeated or far from normal; what is wrong is the rounding of the
+/// products. 52 matrix products; a general eigensolver takes longer and is missing on some GPUs.
 double spectral_radius(const torch::Tensor& M);
 
 /// Q: symmetric positive semidefinite, [n, n] or a diagonal [n] → [n, n].

@@ -163,7 +163,9 @@ double SpectralController::optimal_cost(const Tensor& error) const {
 
 double SpectralController::closed_loop_radius() const {
   if (modes.rank == 0 || tail_step > 0) return 1;
-  return gains.closed_loop.narrow(0, modes.nullity(), modes.rank).abs().max().item<double>();
+  const double radius =
+      gains.closed_loop.narrow(0, modes.nullity(), modes.rank).abs().max().item<double>();
+  return std::min(radius, std::nextafter(1.0, 0.0));  // s > 0 makes it less than 1, before rounding
 }
 
 double riccati_residual(const SpectralController& controller, const Tensor& theta) {

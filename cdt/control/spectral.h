@@ -70,8 +70,8 @@ struct SpectralController {
   /// ½ eᵀPe; infinite if e has a part (above tol::kUnreachableError) on a null direction, and for
   /// lack of a bound if it has one on the tail.
   double optimal_cost(const torch::Tensor& error) const;
-  /// max |1 − s(1 + k)| over reachable modes; 1 if there are none, since nothing moves. 1 with a
-  /// tail, whose slowest mode may hardly move.
+  /// max |1 − s(1 + k)| over reachable modes, below 1 even where s is too small to show in it; 1 if
+  /// there are none, since nothing moves. 1 with a tail, whose slowest mode may hardly move.
   double closed_loop_radius() const;
 };
 

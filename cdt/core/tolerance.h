@@ -76,11 +76,12 @@ inline constexpr double kRiccatiRefined = 1e-12;
 inline constexpr double kModesRefined = 1e-9;
 /// A solution with a larger relative residual is an error, not a result.
 inline constexpr double kRiccatiResidual = 1e-9;
-/// A mode slower than rounding has a radius of 1, and squaring overestimates by a few units of
-/// 10⁻⁹: a closed loop is unstable beyond 1 plus this.
-inline constexpr double kRadius = 1e-8;
-/// Modes of A this close to the unit circle do not decay.
-inline constexpr double kUndecayed = 1e-9;
+/// The terms of an equation for a state at rest cancel to this share of themselves: rounding of
+/// what a caller multiplied.
+inline constexpr double kRest = 1e-9;
+/// A mode decays if its eigenvalue is inside the unit circle by this much. Nearer to it the cost of
+/// the mode, which is as large as its decay is slow, has no four right digits.
+inline constexpr double kUndecayed = 1e-11;
 /// A direction that moves or costs less than this share of the largest one is lost (Hautus' test).
 inline constexpr double kLostDirection = 1e-10;
 /// Modes with smaller steps count as null where weights are arbitrary: in 1 − s most of their

@@ -91,6 +91,12 @@ std::map<std::string, Scope> make_scopes() {
       {"q", needing(both(balanced), "another form than batch", one_kernel)},
       {"shape", both(controlled)},
       {"relinearize", both(controlled)},
+      {"curvature-products", needing(both(controlled), "relinearize kc",
+                                     [](const Options& o) {
+                                       return o.training.relinearize &&
+                                              o.training.relinearize->kind ==
+                                                  train::Relinearization::Kind::kKc;
+                                     })},
       {"linearization-error", fit(controlled)},
       {"form", {{Method::kGuarded, Method::kPath}, {Method::kPath}, {}, {}}},
       {"weight-decay", both(rated)},

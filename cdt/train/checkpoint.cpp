@@ -1,6 +1,7 @@
 // The trainer's state as one safetensors file, and back: tensors by name, the rest as JSON.
 #include <cdt/core/error.h>
 #include <cdt/core/json.h>
+#include <cdt/train/fingerprint.h>
 #include <cdt/train/trainer.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@ namespace cdt::train {
 namespace {
 
 using nlohmann::json;
+using torch::Tensor;
 
 constexpr const char* kFormat = "cdt-checkpoint-1";
 
@@ -64,6 +66,7 @@ SafeTensors Trainer::checkpoint() const {
   state.values["seconds"] = seconds();
   state.values["pending_refreshed"] = pending_.refreshed;
   state.values["pending_rejected"] = pending_.rejected;
+  if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);
   json text = to_json(state);
   text["method"] = to_string(setup_->options.method);
   // Without the row of the end: a longer run continues from here.
@@ -71,7 +74,13 @@ SafeTensors Trainer::checkpoint() const {
   if (over_) history.pop_back();
   SafeTensors content;
   content.tensors = std::move(state.tensors);
-  content.metadata = {{"format", kFormat}, {"state", text.dump()}, {"history", to_csv(history)}};
+  content.metadata = {{"format", kFormat},
+                      {"state", text.dump()},
+                      {"history", to_csv(history)},
+                      {"fingerprint", fingerprint_}};
+  // At the end the model may have the best parameters instead of the last.
+  const std::string outputs = last_.empty() ? probe(*setup_) : "";
+  if (!outputs.empty()) content.metadata["probe"] = outputs;
   return content;
 }
 
@@ -86,6 +95,11 @@ void Trainer::restore(const SafeTensors& content) {
   const Method own = setup_->options.method;
   CDT_REQUIRE(method == to_string(own), "the checkpoint is of method ", method, ", not ",
               to_string(own));
+  // Those of before have none.
+  if (const auto saved = content.metadata.find("fingerprint"); saved != content.metadata.end()) {
+    if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);
+    require_same_run(saved->second, fingerprint_);
+  }
   state.tensors = content.tensors;
   // All of it is read before any of it is taken over.
   const auto parameters = state.tensors_like("parameters", setup_->model.parameters());
@@ -114,6 +128,17 @@ void Trainer::restore(const SafeTensors& content) {
   pending.refreshed = state.count("pending_refreshed");
   pending.rejected = state.count("pending_rejected");
   const double seconds = state.non_negative("seconds");
+  if (const auto saved = content.metadata.find("probe"); saved != content.metadata.end()) {
+    std::vector<Tensor> present;
+    copy_parameters(setup_->model, present);
+    set_parameters(setup_->model, parameters);
+    try {
+      require_same_model(saved->second, *setup_);
+    } catch (...) {
+      set_parameters(setup_->model, present);
+      throw;
+    }
+  }
   step_ = step;
   method_ = std::move(restored);
   stride_by(stride_options_);

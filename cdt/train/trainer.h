@@ -83,7 +83,8 @@ class Trainer {
   /// The state between two steps: parameters, best parameters, linearizations, counters, history.
   SafeTensors checkpoint() const;
   /// Continues from there, to the same bits as an uninterrupted run.
-  /// @throws InvalidArgument if the content is no checkpoint, or not of such a model and method.
+  /// @throws InvalidArgument if the content is no checkpoint, or of other data, another model,
+  /// method or settings (fingerprint.h): the message says which. Only what ends a run may change.
   void restore(const SafeTensors& content);
 
  private:
@@ -132,6 +133,7 @@ class Trainer {
     int64_t batch = 0;
   };
   Left left_;
+  mutable std::string fingerprint_;  ///< once a checkpoint has asked for it
   double earlier_seconds_ = 0;
   std::optional<Clock::time_point> start_;
 };

@@ -12,11 +12,7 @@ from ._model import Params, as_model, as_tensor, bytes_of, if_given_wide, number
 from ._sealed import Sealed
 from .report import Report, _axes, analyze
 
-# Outputs of a deep network differ by rounding up to so many units of their precision.
-_ROUNDING = 100
 _LOSSES = ("mse", "half-mse", "sse", "cross-entropy")
-# A sound loop at a large rate needs a new design every second or third step.
-_SUSPECT = 10
 
 
 class Controller:
@@ -31,7 +27,8 @@ class Controller:
     loss           that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
     smoothing      of the cross entropy: logits are steered to where softmax gives (1 − smoothing)·label + smoothing/classes; default: 0.1
-    refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this (0.5, say). Default: only refresh() does
+    refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this. Default: 0.5 for the cross entropy, whose design does
+                   not last; else only refresh() does. math.inf: never
 
     >>> import torch.nn.functional as F
     >>> _ = torch.manual_seed(0)
@@ -73,101 +70,46 @@ class Controller:
         loss = spelled(loss)
         if loss not in _LOSSES:
             raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, which the controller knows how to steer, but came {loss!r}")
-        self._labels = _core.prepared_labels(self._model, self._x, self._y, loss)
-        self._lr, self._p, self._q, self._loss, self._memory = positive(lr, "lr"), positive(p, "p"), number(q, "q"), loss, bytes_of(memory)
-        self._Q, self._R, self._smoothing = if_given_wide(Q, "Q"), if_given_wide(R, "R"), None if smoothing is None else number(smoothing, "smoothing")
-        self._refresh_above = refresh_above
-        # Of the last two augments: outputs, and of the earlier one labels and kernel.
-        self._before: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
-        self._step: Optional[Tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = None
-        self._in_a_row = 0  # steps that needed a new design
-        self.refreshes = -1  # the first design is none
-        self.refresh()
+        self._p, self._q, self._loss, self._memory = positive(p, "p"), number(q, "q"), loss, bytes_of(memory)
+        self._smoothing = None if smoothing is None else number(smoothing, "smoothing")
+        weights = if_given_wide(Q, "Q"), if_given_wide(R, "R")
+        self._controller = _core.ModelController(
+            self._model, self._x, self._y, loss, positive(lr, "lr"), self._p, self._q, *weights, self._smoothing, refresh_above, self._memory
+        )
 
     def refresh(self) -> None:
         """Designs the controller anew, for the kernel of the parameters as they are now: training moves it."""
-        found = _core.ntk(self._model, self._x, None, self._memory, torch.float64, False)
-        if found.outputs.shape != self._labels.shape:
-            raise ValueError(f"the model's outputs have shape {list(found.outputs.shape)}, the labels {list(self._labels.shape)}")
-        single = found.outputs.dtype == torch.float32
-        self._theta, self._epsilon = found.theta, torch.finfo(found.outputs.dtype).eps
-        self._controller = _core.Controller(
-            found.theta, found.outputs.double(), self._labels, self._loss, self._lr, self._p, self._q, self._Q, self._R, self._smoothing, single
-        )
-        self.refreshes += 1
+        self._controller.refresh()
 
     def augment(self, y_hat: torch.Tensor) -> torch.Tensor:
         """The labels to train on in this step, detached, shaped like y_hat: the model's outputs on all of x."""
-        outputs = self._outputs_of(y_hat)
-        self._before, self._step = self._step, (outputs, outputs, self._theta)
-        if self._refresh_above is not None:
-            drift = self.drift
-            off = drift is not None and drift > self._refresh_above
-            self._in_a_row = self._in_a_row + 1 if off else 0
-            if off:
-                self.refresh()
-            if self._in_a_row == _SUSPECT:
-                warnings.warn(
-                    f"each of the last {_SUSPECT} steps went elsewhere than the controller had expected. " + self._is_it_so(), stacklevel=2
-                )
-        labels = self._controller.augment(y_hat)
-        self._step = outputs, labels.double().reshape(outputs.shape), self._theta
-        return labels
-
-    def _outputs_of(self, y_hat: torch.Tensor) -> torch.Tensor:
-        """[r, n_L] in float64, of what can be outputs on all of x."""
         if not isinstance(y_hat, torch.Tensor):
             raise ValueError(f"augment takes the model's outputs on all of x, a tensor, but a {type(y_hat).__name__} came")
-        if y_hat.numel() != self._labels.numel():
-            raise ValueError(
-                f"augment takes the model's outputs on all of x, {self._labels.numel()} numbers, but {y_hat.numel()} came: the controller acts on all samples "
-                "at once (for mini-batches: cdt.optim.Guarded, or cdt.fit with batch_size=)"
-            )
-        if y_hat.shape[:1] != self._labels.shape[:1]:
-            raise ValueError(
-                f"augment takes the model's outputs on all of x, of shape {list(self._labels.shape)}, samples along the first dimension, but {list(y_hat.shape)} came"
-            )
-        if y_hat.is_complex():
-            raise ValueError(f"augment takes real outputs, but {y_hat.dtype} came; a model may return torch.view_as_real(outputs)")
-        outputs = y_hat.detach().double().reshape(self._labels.shape)
-        if not torch.isfinite(outputs).all():
-            raise RuntimeError(
-                f"the model's outputs are no longer finite: the loop has diverged at lr={self._lr:g} after {self.refreshes} refreshes. " + self._why_lost()
-            )
-        return outputs
-
-    def _why_lost(self) -> str:
-        if self._refresh_above is None:
-            return "Training has moved the kernel away from the one that the controller was designed for: refresh_above=0.5 designs it anew in time"
-        return self._is_it_so() + " If it is, take a smaller lr"
-
-    def _is_it_so(self) -> str:
-        return f"Is the loop plain gradient descent at lr={self._lr:g}, without momentum, on the {self._loss} loss of all of x, its rows in the order of x?"
+        labels = self._controller.augment(y_hat)
+        if self._controller.warning:
+            warnings.warn(self._controller.warning, stacklevel=2)
+        return labels
 
     @property
     def lr(self) -> float:
         """The learning rate of the loop. Set it where a schedule changes that one: the controller is designed anew."""
-        return self._lr
+        return self._controller.lr
 
     @lr.setter
     def lr(self, lr: float) -> None:
-        self._lr = positive(lr, "lr")
-        self._before = self._step = None
-        self.refresh()
+        self._controller.set_lr(positive(lr, "lr"))
+
+    @property
+    def refreshes(self) -> int:
+        """How often the controller was designed anew."""
+        return self._controller.refreshes
 
     @property
     def drift(self) -> Optional[float]:
         """How far the outputs, at the last augment, were from where the design had expected the step before it to bring them: a share of that step's
         length. Small: the design holds; towards 1 and beyond: refresh. None before the second augment. Steps of another optimizer than plain gradient
         descent at this rate count as drift, rounding of the outputs does not: at a minimum it is all that moves them."""
-        if self._before is None or self._step is None:
-            return None
-        (before, labels, theta), outputs = self._before, self._step[0]
-        expected = _core.local_step(self._loss, theta, self._lr, before, labels)
-        taken = outputs - before
-        rounding = _ROUNDING * self._epsilon * torch.linalg.vector_norm(outputs)
-        beyond = (torch.linalg.vector_norm(taken - expected) - rounding).clamp_min(0)
-        return float(beyond / torch.linalg.vector_norm(taken).clamp_min(torch.finfo(torch.float64).tiny))
+        return self._controller.drift
 
     @property
     def gain(self) -> torch.Tensor:
@@ -180,34 +122,45 @@ class Controller:
         return self._controller.closed_loop_radius
 
     @property
+    def certificate(self) -> Dict[str, float]:
+        """Of the design in use: closed_loop_radius, riccati_residual, and kernel_margin, the factor by which the kernel may grow before the loop is unstable."""
+        return self._controller.certificate
+
+    @property
     def kernel(self) -> torch.Tensor:
         """The kernel that it was designed for, [n, n]."""
-        return self._theta
+        return self._controller.kernel
 
     @property
     def report(self) -> Report:
         """The pre-flight report of the model as it is now, at this learning rate."""
-        return analyze(self._model, self._x, self._y, lr=self._lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory)
+        return analyze(self._model, self._x, self._y, lr=self.lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory)
 
     def __repr__(self) -> str:
         drift = "" if self.drift is None else f", drift {self.drift:.3g}"
         return (
-            f"cdt.Controller of {len(self._x)} samples, loss {self._loss}, lr {self._lr:g}: closed-loop radius {self.closed_loop_radius:.6g}, "
+            f"cdt.Controller of {len(self._x)} samples, loss {self._loss}, lr {self.lr:g}: closed-loop radius {self.closed_loop_radius:.6g}, "
             f"{self.refreshes} refreshes{drift}"
         )
 
 
-def dare(A: Any, B: Any, Q: Any, R: Any) -> _core.RiccatiSolution:
+def dare(A: Any, B: Any, Q: Any, R: Any, *, augmented: bool = False) -> _core.RiccatiSolution:
     """Solves the discrete Riccati equation P = Q + AᵀPA − AᵀPB(R + BᵀPB)⁻¹BᵀPA, in float64.
 
-    The solution has P, K (the input is −K x), relative_residual, closed_loop_radius and iterations.
+    The solution has P, K (the input is −K x), relative_residual, closed_loop_radius, iterations, and optimal_cost(x), ½xᵀPx.
+
+    A mode that does not decay, that no input moves or that costs nothing, is refused; the message names its eigenvalue. The paper's state [ŷ; 1] has one, at 1:
+    augmented=True takes A = [A₁, a; 0, 1], B = [B₁; 0] and Q = [Q₁, −Q₁y; −yᵀQ₁, yᵀQ₁y] and gives the paper's K, P and optimal cost, and equilibrium, y.
 
     >>> solution = dare([[1.1]], [[1.0]], [[1.0]], [[1.0]])
     >>> round(solution.P.item(), 6), solution.closed_loop_radius < 1
     (1.773771, True)
+    >>> solution = dare([[0.7, 0.6], [0.0, 1.0]], [[0.3], [0.0]], [[1.0, -2.0], [-2.0, 4.0]], [[0.1]], augmented=True)
+    >>> round(solution.equilibrium.item(), 6), abs(solution.optimal_cost([2.0, 1.0])) < 1e-12  # at rest at the label
+    (2.0, True)
     """
-    matrices = [as_tensor(matrix, None, name).detach().double() for name, matrix in (("A", A), ("B", B), ("Q", Q), ("R", R))]
-    return _core.dare(*matrices)
+    a, b, q, r = (as_tensor(matrix, None, name).detach().double() for name, matrix in (("A", A), ("B", B), ("Q", Q), ("R", R)))
+    return _core.dare(a, b, q, r, augmented)
 
 
 class Forecast(Sealed):

@@ -125,6 +125,4 @@ def analyze(
         raise ValueError("x, x_val, trial_steps and smoothing go with a model; a kernel takes y and outputs")
     theta = as_tensor(model_or_kernel, None, "the kernel")
     labels, found = if_given_wide(y, "y"), if_given_wide(outputs, "outputs")
-    labels = None if labels is None else labels.reshape(-1)
-    found = None if found is None else found.reshape(-1)
     return Report(_core.analyze_kernel(theta.detach().double(), labels, found, loss, lr, p, q, theta.dtype != torch.float64))

@@ -3,15 +3,14 @@
 // Python first, as its headers want it
 
 #include <cdt/analysis/report.h>
+#include <cdt/control/augmented_view.h>
 #include <cdt/control/cross_entropy.h>
 #include <cdt/control/forecast.h>
-#include <cdt/control/general.h>
-#include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/findings.h>
+#include <cdt/train/model_controller.h>
 
 namespace cdt::python {
 namespace py = pybind11;
@@ -96,98 +95,39 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   options.rho = p;
   options.labels = y;
   options.outputs = outputs;
+  const auto has_columns = [](const std::optional<Tensor>& values) {
+    return values && values->dim() == 2;
+  };
+  if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
   auto preflight = analysis::analyze(theta, modes, options);
   preflight.riccati_residual = control::riccati_residual(
       control::design_spectral(modes, options.learning_rate * factor, {q, p, {}, {}}), theta);
   return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
 }
 
-/// The controllers behind one face. Labels are [r, n_L] or distributions, float64.
-class Controller {
- public:
-  /// With neither Q nor R: Q = qI, R = pI, in closed form.
-  Controller(const Tensor& theta, const Tensor& outputs, Tensor labels, const std::string& loss,
-             double lr, double p, double q, const std::optional<Tensor>& Q,
-             const std::optional<Tensor>& R, std::optional<double> smoothing, bool single)
-      : labels_(std::move(labels)) {
-    const auto kind = dynamics::parse_loss(loss);
-    const double epsilon = smoothing_of(kind, smoothing);
-    const auto dtype = single ? torch::kFloat32 : torch::kFloat64;
-    if (kind == dynamics::Loss::kCrossEntropy) {
-      CDT_REQUIRE(!Q && !R, "Q and R are for quadratic losses, not cross-entropy");
-      control::CrossEntropyOptions options;
-      options.cost = control::CrossEntropyOptions::Cost::kLoss;  // as training, in closed form
-      options.q = q;
-      options.rho = p;
-      options.smoothing = epsilon;
-      options.network_dtype = dtype;
-      controller_ = control::design_cross_entropy(theta, outputs, labels_, lr, options);
-      return;
-    }
-    const int64_t n = theta.size(0);
-    const double scale = dynamics::step_scale(lr, kind, n);
-    const auto modes = dynamics::decompose(theta, tol::rank_of_computed(n, dtype));
-    if (!Q && !R) {
-      controller_ = control::design_spectral(modes, scale, {q, p, {}, {}});
-      return;
-    }
-    const auto ones = [&] { return torch::ones({n}, theta.options()); };
-    controller_ = control::design_general(modes, scale, Q ? *Q : q * ones(), R ? *R : p * ones());
-  }
-
-  Tensor augment(const Tensor& y_hat) const {
-    if (const auto* classes = std::get_if<control::CrossEntropyController>(&controller_)) {
-      return classes->augment(y_hat);
-    }
-    CDT_REQUIRE(y_hat.numel() == labels_.numel(), "the controller was designed for ",
-                labels_.numel(), " outputs, these are ", y_hat.numel());
-    const Tensor labels = labels_.view(y_hat.sizes());
-    if (const auto* general = std::get_if<control::GeneralController>(&controller_)) {
-      return general->augment(y_hat, labels);
-    }
-    return std::get<control::SpectralController>(controller_).augment(y_hat, labels);
-  }
-
-  /// K with y_u = −K(ŷ − y); of the cross entropy in its own coordinates: H + K.
-  Tensor gain() const {
-    if (const auto* classes = std::get_if<control::CrossEntropyController>(&controller_)) {
-      return classes->steering;
-    }
-    if (const auto* general = std::get_if<control::GeneralController>(&controller_)) {
-      return general->K;
-    }
-    return std::get<control::SpectralController>(controller_).gain_matrix();
-  }
-
-  double radius() const {
-    if (const auto* classes = std::get_if<control::CrossEntropyController>(&controller_)) {
-      return classes->closed_loop_radius;
-    }
-    if (const auto* general = std::get_if<control::GeneralController>(&controller_)) {
-      return general->closed_loop_radius;
-    }
-    return std::get<control::SpectralController>(controller_).closed_loop_radius();
-  }
-
- private:
-  Tensor labels_;
-  std::variant<control::SpectralController, control::GeneralController,
-               control::CrossEntropyController>
-      controller_;
-};
-
-std::shared_ptr<Controller> make_controller(const Tensor& theta, const Tensor& outputs,
-                                            const Tensor& labels, const std::string& loss,
-                                            double lr, double p, double q,
-                                            const std::optional<Tensor>& Q,
-                                            const std::optional<Tensor>& R,
-                                            std::optional<double> smoothing, bool single) {
-  return std::make_shared<Controller>(theta, outputs, labels, loss, lr, p, q, Q, R, smoothing,
-                                      single);
+std::shared_ptr<train::ModelController> make_controller(
+    const kernel::Model& model, const Tensor& x, const Tensor& y, const std::string& loss,
+    double lr, double p, double q, const std::optional<Tensor>& Q, const std::optional<Tensor>& R,
+    std::optional<double> smoothing, std::optional<double> refresh_above,
+    std::optional<int64_t> memory) {
+  train::ModelControllerOptions options;
+  options.learning_rate = lr;
+  options.loss = dynamics::parse_loss(loss);
+  options.q = q;
+  options.p = p;
+  options.Q = Q;
+  options.R = R;
+  options.smoothing = smoothing;
+  options.refresh_above = refresh_above;
+  if (memory) options.memory_bytes = *memory;
+  const Unlocked working;
+  return std::make_shared<train::ModelController>(model, x, y, options);
 }
 
-control::RiccatiSolution dare(const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R) {
-  return control::solve_riccati(A, B, Q, R);
+control::RiccatiSolution dare(const Tensor& A, const Tensor& B, const Tensor& Q, const Tensor& R,
+                              bool augmented) {
+  return augmented ? control::solve_augmented_riccati(A, B, Q, R)
+                   : control::solve_riccati(A, B, Q, R);
 }
 
 /// A function of a matrix [n, n] and more, on copies of its arguments.
@@ -198,22 +138,6 @@ auto interruptibly() {
       return decompose_interruptibly(matrix, [=] { return function(matrix, rest...); });
     };
   }(function);
-}
-
-/// Labels as the library wants them.
-Tensor prepared_labels(const kernel::Model& model, const Tensor& x, const Tensor& y,
-                       const std::string& loss) {
-  train::TrainOptions plain;
-  plain.method = train::Method::kAdam;
-  plain.loss = dynamics::parse_loss(loss);
-  return train::prepare(data_of(x, y, {}, {}), model, plain).y;
-}
-
-/// How the local model's outputs move in one step of gradient descent: −αΘ∂L/∂ŷ [r, n_L].
-Tensor local_step(const std::string& loss, const Tensor& theta, double lr, const Tensor& y_hat,
-                  const Tensor& y) {
-  const Tensor gradient = dynamics::loss_gradient(dynamics::parse_loss(loss), y_hat, y);
-  return theta.mv(gradient.reshape({-1})).mul_(-lr).view_as(y_hat);
 }
 
 control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Tensor& y,
@@ -278,8 +202,22 @@ void bind_control(py::module_& module) {
       .def_readonly("K", &control::RiccatiSolution::K)
       .def_readonly("relative_residual", &control::RiccatiSolution::relative_residual)
       .def_readonly("closed_loop_radius", &control::RiccatiSolution::closed_loop_radius)
-      .def_readonly("iterations", &control::RiccatiSolution::iterations);
-  module.def("dare", interruptibly<dare>(), py::arg("A"), py::arg("B"), py::arg("Q"), py::arg("R"));
+      .def_readonly("iterations", &control::RiccatiSolution::iterations)
+      .def_property_readonly("equilibrium",
+                             [](const control::RiccatiSolution& solution) -> py::object {
+                               if (!solution.equilibrium.defined()) return py::none();
+                               return py::cast(solution.equilibrium);
+                             })
+      .def(
+          "optimal_cost",
+          [](const control::RiccatiSolution& solution, const py::object& x) {
+            const auto torch = py::module_::import("torch");
+            const auto wide = torch.attr("as_tensor")(x, py::arg("dtype") = torch.attr("float64"));
+            return solution.optimal_cost(wide.cast<Tensor>().detach());
+          },
+          py::arg("x"));
+  module.def("dare", interruptibly<dare>(), py::arg("A"), py::arg("B"), py::arg("Q"), py::arg("R"),
+             py::arg("augmented"));
 
   py::class_<Analysis>(module, "Analysis")
       .def_readonly("text", &Analysis::text)
@@ -293,18 +231,29 @@ void bind_control(py::module_& module) {
              py::arg("outputs"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
              py::arg("single"));
 
-  py::class_<Controller, std::shared_ptr<Controller>>(module, "Controller")
-      .def(py::init(interruptibly<make_controller>()), py::arg("theta"), py::arg("outputs"),
-           py::arg("labels"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-           py::arg("Q"), py::arg("R"), py::arg("smoothing"), py::arg("single"))
-      .def("augment", &Controller::augment, py::arg("y_hat"), WithoutLock())
-      .def_property_readonly("gain", &Controller::gain)
-      .def_property_readonly("closed_loop_radius", &Controller::radius);
-  module.def("prepared_labels", &prepared_labels, py::arg("model"), py::arg("x"), py::arg("y"),
-             py::arg("loss"), WithoutLock());
-
-  module.def("local_step", &local_step, py::arg("loss"), py::arg("theta"), py::arg("lr"),
-             py::arg("y_hat"), py::arg("y"), WithoutLock());
+  using train::ModelController;
+  py::class_<ModelController, std::shared_ptr<ModelController>>(module, "ModelController")
+      .def(py::init(&make_controller), py::arg("model"), py::arg("x"), py::arg("y"),
+           py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"), py::arg("Q"), py::arg("R"),
+           py::arg("smoothing"), py::arg("refresh_above"), py::arg("memory"))
+      .def("augment", &ModelController::augment, py::arg("y_hat"), WithoutLock())
+      .def("refresh", &ModelController::refresh, WithoutLock())
+      .def("set_lr", &ModelController::set_learning_rate, py::arg("lr"), WithoutLock())
+      .def_property_readonly("lr", &ModelController::learning_rate)
+      .def_property_readonly("drift", &ModelController::drift)
+      .def_property_readonly("warning", &ModelController::warning)
+      .def_property_readonly("refreshes", &ModelController::refreshes)
+      .def_property_readonly("gain", &ModelController::gain)
+      .def_property_readonly("kernel", &ModelController::kernel)
+      .def_property_readonly("closed_loop_radius", &ModelController::closed_loop_radius)
+      .def_property_readonly("certificate", [](const ModelController& controller) {
+        const auto found = controller.certificate();
+        py::dict fields;
+        fields["closed_loop_radius"] = found.closed_loop_radius;
+        fields["riccati_residual"] = found.riccati_residual;
+        fields["kernel_margin"] = found.kernel_margin;
+        return fields;
+      });
 
   py::class_<control::Forecast>(module, "Forecast")
       .def_property_readonly("candidates", &candidates)

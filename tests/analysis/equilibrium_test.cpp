@@ -31,18 +31,19 @@ TEST(Equilibrium, NamesTheCase) {
   const Tensor g = torch::tensor({0.5, -0.2, 0.3, 0.1}, kDouble);
   const Tensor torn = torch::tensor({0.0, 1.0, 0.0, -1.0}, kDouble);  // pulled both ways
 
-  const auto moving = classify_equilibrium(spectrum, g, 0.1, 1.0);
+  const auto moving = classify_equilibrium(spectrum, g, 0.1, 1.0, 1);
   EXPECT_EQ(moving.kind, Kind::kNone);
   EXPECT_NEAR(moving.movement, 0.1 * theta.mv(g).norm().item<double>(), 1e-12);
 
-  EXPECT_EQ(classify_equilibrium(spectrum, 1e-8 * g, 0.1, 1.0).kind, Kind::kLossMinimum);
-  EXPECT_EQ(classify_equilibrium(spectrum, 1e-8 * g, 0.1, 1e-8).kind, Kind::kNone);  // all is small
-  EXPECT_EQ(classify_equilibrium(spectrum, 0 * g, 0.0, 1.0).kind, Kind::kLossMinimum);
-  EXPECT_EQ(classify_equilibrium(spectrum, g, 0.0, 1.0).kind, Kind::kFrozen);
-  EXPECT_EQ(classify_equilibrium(spectrum_of(torch::zeros({4, 4}, kDouble)), g, 0.1, 1.0).kind,
+  EXPECT_EQ(classify_equilibrium(spectrum, 1e-8 * g, 0.1, 1.0, 1).kind, Kind::kLossMinimum);
+  EXPECT_EQ(classify_equilibrium(spectrum, 1e-8 * g, 0.1, 1e-8, 1).kind,
+            Kind::kNone);  // all is small
+  EXPECT_EQ(classify_equilibrium(spectrum, 0 * g, 0.0, 1.0, 1).kind, Kind::kLossMinimum);
+  EXPECT_EQ(classify_equilibrium(spectrum, g, 0.0, 1.0, 1).kind, Kind::kFrozen);
+  EXPECT_EQ(classify_equilibrium(spectrum_of(torch::zeros({4, 4}, kDouble)), g, 0.1, 1.0, 1).kind,
             Kind::kNullKernel);
 
-  const auto stuck = classify_equilibrium(spectrum, torn, 0.1, 1.0);
+  const auto stuck = classify_equilibrium(spectrum, torn, 0.1, 1.0, 1);
   EXPECT_EQ(stuck.kind, Kind::kNullSpace);
   EXPECT_EQ(stuck.rows, (std::vector<int64_t>{1, 3}));
   EXPECT_LE(stuck.movement, 1e-12);
@@ -50,11 +51,11 @@ TEST(Equilibrium, NamesTheCase) {
             (std::vector<int64_t>{0, 1}));  // two outputs a sample
   // A slow mode is slow, not stuck.
   const auto slow = spectrum_of(test::kernel_with({1e-9, 1, 2, 3}, 3));
-  EXPECT_EQ(classify_equilibrium(slow, slow.vectors.select(1, 0), 0.1, 1.0).kind, Kind::kNone);
+  EXPECT_EQ(classify_equilibrium(slow, slow.vectors.select(1, 0), 0.1, 1.0, 1).kind, Kind::kNone);
   EXPECT_EQ(to_string(Kind::kNullSpace), "null-space");
-  EXPECT_THROW(classify_equilibrium(spectrum, g.narrow(0, 0, 3), 0.1, 1.0), InvalidArgument);
-  EXPECT_THROW(classify_equilibrium(spectrum, g * NAN, 0.1, 1.0), InvalidArgument);
-  EXPECT_THROW(classify_equilibrium(spectrum, g, -0.1, 1.0), InvalidArgument);
+  EXPECT_THROW(classify_equilibrium(spectrum, g.narrow(0, 0, 3), 0.1, 1.0, 1), InvalidArgument);
+  EXPECT_THROW(classify_equilibrium(spectrum, g * NAN, 0.1, 1.0, 1), InvalidArgument);
+  EXPECT_THROW(classify_equilibrium(spectrum, g, -0.1, 1.0, 1), InvalidArgument);
   EXPECT_THROW(classify_equilibrium(spectrum, g, 0.1, 1.0, 3), InvalidArgument);
 }
 

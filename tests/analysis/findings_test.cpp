@@ -22,6 +22,7 @@ Preflight preflight(const Tensor& theta, const Tensor& labels) {
   analysis::PreflightOptions options;
   options.loss = dynamics::Loss::kSse;
   options.learning_rate = 0.1;
+  options.outputs_per_sample = 1;
   options.labels = labels;
   options.outputs = torch::zeros_like(labels);
   return analysis::analyze(

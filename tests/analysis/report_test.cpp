@@ -3,7 +3,9 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/ntk.h>
 #include <gmock/gmock.h>
+#include <torch/nn.h>
 
 #include <nlohmann/json.hpp>
 
@@ -21,7 +23,8 @@ using torch::Tensor;
 
 using test::kDouble;
 
-analysis::Preflight preflight(const Tensor& theta, const PreflightOptions& options) {
+analysis::Preflight preflight(const Tensor& theta, PreflightOptions options) {
+  if (options.outputs_per_sample == 0) options.outputs_per_sample = 1;
   return analyze(theta, test::spectrum_of(theta), options);
 }
 
@@ -142,6 +145,45 @@ TEST(Report, SaysWhatTheCaseIs) {
   EXPECT_THAT(to_text(preflight(theta, options)), HasSubstr("NOT COVERED"));
 }
 
+TEST(Preflight, TakesTheShapeOfTheKernelsOwnResult) {
+  torch::manual_seed(3);
+  torch::nn::Sequential net(torch::nn::Linear(3, 64), torch::nn::Tanh(), torch::nn::Linear(64, 2));
+  Tensor x = torch::randn({9, 3});
+  x[7].copy_(x[3]);
+  const Tensor y = torch::randn({9, 2});
+  const auto ntk = kernel::empirical_ntk(net, x);
+  const auto expect_rows = [](const analysis::Preflight& found) {
+    EXPECT_EQ(found.outputs, 2);
+    EXPECT_EQ(found.samples, 9);
+    EXPECT_EQ(found.reachability.rank, 16);
+    ASSERT_EQ(found.conflicts.size(), 1U);
+    EXPECT_EQ(found.conflicts[0].rows, (std::vector<int64_t>{3, 7}));
+    EXPECT_TRUE(found.stabilizability);
+  };
+  PreflightOptions options;
+  options.labels = y;
+  expect_rows(analyze(ntk, options));
+  options.labels = y.reshape({-1}).to(torch::kFloat64);  // the outputs still tell
+  expect_rows(analyze(ntk, options));
+  // Of a kernel without outputs whoever knows must say; a guess would name samples 6, 7, 14, 15.
+  const auto modes = dynamics::decompose(ntk);
+  options.outputs.reset();
+  EXPECT_THAT([&] { analyze(ntk.theta, modes, options); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("how many outputs a sample has")));
+  const auto of_theta = [&](auto change) {
+    PreflightOptions said = options;
+    change(said);
+    said.outputs = said.outputs.value_or(torch::zeros({18}));
+    expect_rows(analyze(ntk.theta, modes, said));
+  };
+  of_theta([](auto& o) { o.outputs_per_sample = 2; });
+  of_theta([&](auto& o) { o.labels = y; });
+  of_theta([](auto& o) { o.outputs = torch::zeros({9, 2}); });
+  of_theta([&](auto& o) { o.inputs = x; });
+  options.outputs_per_sample = 3;
+  EXPECT_THROW(analyze(ntk, options), InvalidArgument);
+}
+
 TEST(Preflight, RefusesBadInput) {
   const Tensor theta = test::kernel_with({1, 2, 4, 5}, 3);
   PreflightOptions options;
@@ -152,7 +194,7 @@ TEST(Preflight, RefusesBadInput) {
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.labels = torch::full({4}, NAN, kDouble);
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
-  options.labels = torch::ones({4});
+  options.labels = torch::ones({4}, torch::kInt64);
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
   options.labels = torch::ones({4}, kDouble);
   options.outputs = torch::full({4}, INFINITY, kDouble);

@@ -64,6 +64,7 @@ TEST(Stability, UsesTheLossFactor) {
        {std::pair{Loss::kSse, 0.2}, {Loss::kHalfMse, 0.8}, {Loss::kMse, 0.4}}) {
     analysis::PreflightOptions options;
     options.loss = loss;
+    options.outputs_per_sample = 1;
     const auto found = analysis::analyze(theta, spectrum, options);
     EXPECT_NEAR(found.lr_max, lr_max, 1e-12);
     EXPECT_NEAR(found.lr_monotone, lr_max / 2, 1e-12);

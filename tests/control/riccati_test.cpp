@@ -1,4 +1,5 @@
 // The doubling solver against its equation, the closed form, value iteration and values of SciPy.
+#include <cdt/control/augmented_view.h>
 #include <cdt/control/general.h>
 #include <cdt/control/riccati.h>
 #include <cdt/control/spectral.h>
@@ -16,6 +17,7 @@ namespace {
 using control::solve_riccati;
 using control::spectral_radius;
 using test::relative_error;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
@@ -213,6 +215,193 @@ TEST(Riccati, SaysWhyThereIsNoSolution) {
   const Tensor slow = torch::diag(torch::tensor({0.9999, 0.5}, kDouble));
   EXPECT_THAT([&] { solve_riccati(slow, 1e-3 * I, I, I, hasty); },
               ThrowsMessage<NumericalError>(HasSubstr("2 iterations")));
+}
+
+/// The paper's problem in ỹ = [ŷ; 1] (eq. LQC), of a random kernel whose largest step is `step`.
+struct Augmented {
+  Tensor S, y, Q, A, B, weight, R;
+};
+
+Augmented augmented_problem(int64_t n, double step, double label, uint64_t seed) {
+  Augmented p;
+  torch::manual_seed(seed);
+  p.S = test::random_kernel(n, 3 * n, 1.0, seed);
+  p.S = p.S * (step / torch::linalg_eigvalsh(p.S).max());
+  p.y = label * torch::randn({n, 1}, kDouble);
+  p.Q = seed % 2 == 0 ? random_psd(n, n) + 0.1 * torch::eye(n, kDouble)
+                      : std::pow(10.0, static_cast<double>(seed % 5) - 2) * torch::eye(n, kDouble);
+  p.R = std::pow(10.0, static_cast<double>(seed % 3) - 2) * torch::eye(n, kDouble);
+  const Tensor I = torch::eye(n, kDouble);
+  const Tensor zero = torch::zeros({1, n}, kDouble);
+  p.A = torch::cat(
+      {torch::cat({I - p.S, p.S.mm(p.y)}, 1), torch::cat({zero, torch::ones({1, 1}, kDouble)}, 1)});
+  p.B = torch::cat({p.S, zero});
+  const Tensor Qy = p.Q.mm(p.y);
+  p.weight = torch::cat({torch::cat({p.Q, -Qy}, 1), torch::cat({-Qy.t(), p.y.t().mm(Qy)}, 1)});
+  return p;
+}
+
+/// Every size and unit of labels, rates from slow to ones that descent does not survive.
+template <class Check>
+void for_augmented_problems(const Check& check) {
+  uint64_t seed = 0;
+  for (const int64_t n : {1, 2, 3, 5, 8, 13}) {
+    for (const double step : {0.02, 0.9, 30.0}) {
+      for (const double label : {1e-4, 1.0, 1e4}) {
+        SCOPED_TRACE(testing::Message() << n << " outputs, step " << step << ", labels of " << label
+                                        << ", seed " << seed);
+        check(augmented_problem(n, step, label, ++seed));
+      }
+    }
+  }
+}
+
+TEST(Riccati, RefusesThePapersStateByNameHoweverItIsWritten) {
+  for_augmented_problems([](const Augmented& p) {
+    const int64_t n = p.A.size(0);
+    const Tensor I = torch::eye(n, kDouble);
+    const Tensor turn = std::get<0>(torch::linalg_qr(torch::randn({n, n}, kDouble)));
+    const Tensor units = torch::diag(torch::pow(10.0, 8 * torch::rand({n}, kDouble) - 4));
+    for (const Tensor& T : {I, turn, units}) {
+      const Tensor inverse = torch::linalg_inv(T);
+      const Tensor Q = inverse.t().mm(p.weight).mm(inverse);
+      EXPECT_THAT([&] { solve_riccati(T.mm(p.A).mm(inverse), T.mm(p.B), (Q + Q.t()) / 2, p.R); },
+                  ThrowsMessage<InvalidArgument>(
+                      AllOf(HasSubstr("eigenvalue 1;"), HasSubstr("augmented"))));
+    }
+  });
+}
+
+/// The cost of N steps, by going backwards from the last: as N grows, the optimal cost.
+Tensor cost_of_many_steps(const Augmented& p, int64_t steps) {
+  Tensor P = torch::zeros_like(p.weight);
+  for (int64_t k = 0; k < steps; ++k) {
+    const Tensor K = torch::linalg_solve(p.R + p.B.t().mm(P).mm(p.B), p.B.t().mm(P).mm(p.A));
+    const Tensor closed = p.A - p.B.mm(K);
+    P = p.weight + K.t().mm(p.R).mm(K) + closed.t().mm(P).mm(closed);
+    P = (P + P.t()) / 2;
+  }
+  return P;
+}
+
+TEST(AugmentedRiccati, IsThePapersSolution) {
+  for_augmented_problems([](const Augmented& p) {
+    const auto found = control::solve_augmented_riccati(p.A, p.B, p.weight, p.R);
+    const int64_t n = p.S.size(0);
+    EXPECT_LE(relative_error(found.equilibrium, p.y.squeeze(1)), 1e-8);
+    EXPECT_LT(found.closed_loop_radius, 1);
+    EXPECT_LE(found.relative_residual, test::tol::kRiccati);
+    const Tensor I = torch::eye(n, kDouble);
+    const auto inner = solve_riccati(I - p.S, p.S, p.Q, p.R);
+    const auto view = control::augmented_view(p.S, inner.K, inner.P, p.Q, p.y.squeeze(1));
+    EXPECT_LE(relative_error(found.K, view.K), 1e-7);
+    EXPECT_LE(relative_error(found.P, view.P), 1e-7);
+    // Large labels cost no digits of ½eᵀPe.
+    const Tensor e = torch::randn({n}, kDouble);
+    const Tensor start = torch::cat({p.y.squeeze(1) + e, torch::ones({1}, kDouble)});
+    const double cost = 0.5 * torch::dot(e, inner.P.mv(e)).item<double>();
+    EXPECT_NEAR(found.optimal_cost(start) / cost, 1, 1e-6);
+  });
+  for (uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Augmented p = augmented_problem(4, 1.5, 2.0, seed);
+    const auto found = control::solve_augmented_riccati(p.A, p.B, p.weight, p.R);
+    // Its slowest mode takes some hundred steps; rounding of each leaves a trace in P's open entry.
+    EXPECT_LE(relative_error(found.P, cost_of_many_steps(p, 4000)), 1e-9);
+  }
+}
+
+TEST(AugmentedRiccati, SaysWhatIsNotOfItsForm) {
+  const Augmented p = augmented_problem(3, 0.5, 1.0, 1);
+  const auto solve = [&](const Tensor& A, const Tensor& Q) {
+    control::solve_augmented_riccati(A, p.B, Q, p.R);
+  };
+  EXPECT_NO_THROW(solve(p.A, p.weight));
+  Tensor drifting = p.A.clone();
+  drifting[3][3] = 0.9;
+  EXPECT_THAT([&] { solve(drifting, p.weight); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("A must be [A₁, a; 0, 1]")));
+  // A rest that costs something, each step anew.
+  Tensor offset = p.weight.clone();
+  offset[3][3] += 1;
+  EXPECT_THAT([&] { solve(p.A, offset); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("every cost is infinite")));
+  // Two samples that the network cannot tell apart: nothing moves their difference.
+  Augmented twins = augmented_problem(2, 0.5, 1.0, 3);
+  twins.A = torch::tensor({{0.5, -0.5, 1.0}, {-0.5, 0.5, 1.0}, {0.0, 0.0, 1.0}}, kDouble);
+  twins.B = torch::tensor({{0.5, 0.5}, {0.5, 0.5}, {0.0, 0.0}}, kDouble);
+  EXPECT_THAT([&] { control::solve_augmented_riccati(twins.A, twins.B, twins.weight, twins.R); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("eigenvalue 1")));
+}
+
+/// [A₀, coupling; 0, modes] in other coordinates, with the inputs and weights of the first block
+/// alone moving, or seeing, the second.
+TEST(Riccati, NamesModesThatDoNotDecayWhateverTheUnits) {
+  const double c = std::cos(1.0), s = std::sin(1.0);
+  const std::vector<Tensor> hidden = {
+      torch::tensor({{1.0}}, kDouble),           torch::tensor({{-1.0}}, kDouble),
+      torch::tensor({{1.7}}, kDouble),           torch::tensor({{1 + 1e-9}}, kDouble),
+      torch::tensor({{c, -s}, {s, c}}, kDouble), torch::tensor({{1.0, 1.0}, {0.0, 1.0}}, kDouble)};
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    torch::manual_seed(seed);
+    const Tensor& modes = hidden[seed % hidden.size()];
+    const int64_t k = modes.size(0);
+    const auto n = static_cast<int64_t>(1 + seed % 11);
+    const auto m = static_cast<int64_t>(1 + seed % 3);
+    const auto random = [](int64_t rows, int64_t columns) {
+      return torch::randn({rows, columns}, kDouble);
+    };
+    const Tensor inner = random(n, n) * (static_cast<double>(seed % 4) / 2 / std::sqrt(n));
+    Tensor A = torch::cat({torch::cat({inner, random(n, k)}, 1),
+                           torch::cat({torch::zeros({k, n}, kDouble), modes}, 1)});
+    const Tensor few = torch::cat({random(n, m), torch::zeros({k, m}, kDouble)});
+    const Tensor all = random(n + k, m);
+    const Tensor turn = std::get<0>(torch::linalg_qr(random(n + k, n + k)));
+    const Tensor T =
+        seed % 3 == 0 ? turn : torch::pow(10.0, 6 * torch::rand({n + k, 1}, kDouble) - 3) * turn;
+    const Tensor inverse = torch::linalg_inv(T);
+    const Tensor R = std::pow(10.0, static_cast<double>(seed % 7) - 3) * torch::eye(m, kDouble);
+    const auto solve = [&](const Tensor& A, const Tensor& B, const Tensor& C) {
+      const Tensor Q = inverse.t().mm(C).mm(C.t()).mm(inverse);
+      return solve_riccati(T.mm(A).mm(inverse), T.mm(B), (Q + Q.t()) / 2, R);
+    };
+    EXPECT_THAT(
+        [&] { solve(A, few, all); },
+        ThrowsMessage<InvalidArgument>(AllOf(HasSubstr("stabilizable"), HasSubstr("eigenvalue"))));
+    EXPECT_THAT(
+        [&] { solve(A.t(), all, few); },
+        ThrowsMessage<NumericalError>(AllOf(HasSubstr("detectable"), HasSubstr("eigenvalue"))));
+  }
+}
+
+TEST(Riccati, NoSolutionWithARadiusOfOneLeaves) {
+  // A mode z that no input moves costs q/(1 − z²), unless it is refused.
+  const Tensor B = torch::tensor({{1.0}, {0.0}}, kDouble);
+  int64_t refused = 0;
+  for (double gap = 1e-3; gap >= 1e-17; gap /= 4) {
+    for (const double sign : {1.0, -1.0}) {
+      SCOPED_TRACE(testing::Message() << sign << " (1 − " << gap << ")");
+      const double z = sign * (1 - gap);
+      try {
+        const auto found = solve_riccati(torch::diag(torch::tensor({0.5, z}, kDouble)), B,
+                                         torch::eye(2, kDouble), torch::eye(1, kDouble));
+        EXPECT_LT(found.closed_loop_radius, 1);
+        EXPECT_NEAR(found.closed_loop_radius, std::abs(z), 1e-13);
+        EXPECT_NEAR(found.P[1][1].item<double>() * (1 - std::abs(z)) * (1 + std::abs(z)), 1, 1e-3);
+        EXPECT_EQ(refused, 0) << "farther from 1 it was refused";
+      } catch (const InvalidArgument&) {
+        ++refused;
+        EXPECT_LT(gap, 1e-10);
+      }
+    }
+  }
+  EXPECT_GT(refused, 0);
+  // Rates at which a mode's step does not show beside 1.
+  const Tensor theta = test::random_kernel(6, 18, 1.0, 1);
+  for (double rate = 1e-30; rate <= 1e30; rate *= 1e3) {
+    EXPECT_LT(control::design_spectral(theta, rate).closed_loop_radius(), 1) << rate;
+  }
 }
 
 TEST(Riccati, RefusesBadInput) {

@@ -10,9 +10,7 @@ int main() {
   torch::nn::Sequential net(torch::nn::Linear(3, 64), torch::nn::Tanh(), torch::nn::Linear(64, 1));
   const auto x = torch::randn({8, 3});
   const auto ntk = cdt::kernel::empirical_ntk(net, x);
-  const auto spectrum =
-      cdt::dynamics::decompose(ntk.theta, cdt::tol::rank_of_computed(8, torch::kFloat32));
-  const auto report = cdt::analysis::analyze(ntk.theta, spectrum, {});
+  const auto report = cdt::analysis::analyze(ntk, {});
   std::printf("cdt %s\n%s", cdt::kVersion, cdt::analysis::to_text(report).c_str());
 
   cdt::write_file_atomically("houses.csv", {cdt::data::make_houses(20, 1)});

@@ -89,13 +89,33 @@ std::map<std::string, Trial> trials() {
 }
 
 /// Settings that say how a file is read, what becomes of new data, how long and where; those of
-/// pictures; and goal and method themselves.
-const std::set<std::string> kOthers{
-    "file",       "labels", "numeric", "missing", "no-header",          "delimiter",
-    "target",     "goal",   "size",    "grey",    "skip-bad",           "cache",
-    "unknown",    "arch",   "method",  "memory",  "checkpoint-seconds", "max-seconds",
-    "csv-safe",   "tf32",   "device",  "threads", "missing-target",     "tune",
-    "no-analysis"};
+/// pictures; how long an iteration may take; and goal and method themselves.
+const std::set<std::string> kOthers{"file",
+                                    "labels",
+                                    "numeric",
+                                    "missing",
+                                    "no-header",
+                                    "delimiter",
+                                    "target",
+                                    "goal",
+                                    "size",
+                                    "grey",
+                                    "skip-bad",
+                                    "cache",
+                                    "unknown",
+                                    "arch",
+                                    "method",
+                                    "memory",
+                                    "checkpoint-seconds",
+                                    "max-seconds",
+                                    "csv-safe",
+                                    "tf32",
+                                    "device",
+                                    "threads",
+                                    "missing-target",
+                                    "tune",
+                                    "no-analysis",
+                                    "curvature-products"};
 
 std::string table() {
   std::ostringstream csv("id,a,b,c,kind,w,g,t,z,y\n", std::ios::ate);

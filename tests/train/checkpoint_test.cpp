@@ -187,6 +187,7 @@ TEST(Checkpoint, HasTheNamesThatItAlwaysHad) {
         expected.push_back(std::string("plan.0.") + part);
       }
     }
+    EXPECT_TRUE(content.metadata.contains("fingerprint"));
     EXPECT_THAT(names_of(content.tensors), testing::UnorderedElementsAreArray(expected));
   }
 }
@@ -215,6 +216,69 @@ SafeTensors last_checkpoint(const Setting& setting) {
   nn::Mlp net = setting.network(9);
   Trainer(net, data_for(setting), setting.options).run(hooks);
   return last;
+}
+
+TEST(Checkpoint, RefusesAnotherRunByName) {
+  const Setting base = settings()[2];  // cdt
+  const SafeTensors content = last_checkpoint(base);
+  const auto refusal = [&](TrainData data, TrainOptions options, nn::Activation activation) {
+    nn::MlpOptions shape;
+    shape.inputs = 4;
+    shape.hidden = {24, 24};
+    shape.outputs = 1;
+    shape.activation = activation;
+    nn::Mlp net(shape, 1, torch::kFloat32);
+    const auto before = test::parameters_of(net);
+    Trainer trainer(net, std::move(data), options);
+    try {
+      trainer.restore(content);
+    } catch (const InvalidArgument& error) {
+      EXPECT_TRUE(test::same_bits(test::parameters_of(net), before));
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto with = [&](auto change) {
+    TrainData data = data_for(base);
+    TrainOptions options = base.options;
+    change(data, options);
+    return refusal(std::move(data), options, nn::Activation::kTanh);
+  };
+  EXPECT_EQ(with([](auto&, auto&) {}), "");
+  EXPECT_EQ(with([](auto&, auto& o) {
+              o.steps = 50;
+              o.stop_loss = 1e-3;
+              o.plateau = 5;
+              o.max_seconds = 9;
+              o.memory_bytes *= 2;
+            }),
+            "");
+  EXPECT_THAT(with([](auto& d, auto&) { d.x = d.x.flip(0); }), HasSubstr("training inputs x"));
+  EXPECT_THAT(with([](auto& d, auto&) { d.y = 2 * d.y; }), HasSubstr("training labels y"));
+  EXPECT_THAT(with([](auto& d, auto&) { d.x_val = 2 * d.x_val; }), HasSubstr("validation inputs"));
+  EXPECT_THAT(with([](auto& d, auto&) { d.sample_weights = torch::linspace(1, 2, 20); }),
+              HasSubstr("sample weights"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.p = 0.2; }), HasSubstr("p: 0.1, here: 0.2"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.q = 2; }), HasSubstr("q: 1.0, here: 2.0"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.learning_rate = 0.5; }),
+              HasSubstr("learning rate: automatic, here: 0.5"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.loss = dynamics::Loss::kSse; }),
+              HasSubstr("loss: mse, here: sse"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.batch = 5; }), HasSubstr("batch: 0, here: 5"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.schedule.kind = Schedule::Kind::kInverse; }),
+              HasSubstr("schedule: constant, here: inverse"));
+  EXPECT_THAT(with([](auto&, auto& o) { o.weight_decay = 0.1; }), HasSubstr("weight decay"));
+  // The same shapes, another function.
+  EXPECT_THAT(refusal(data_for(base), base.options, nn::Activation::kRelu),
+              HasSubstr("another model"));
+  // Checkpoints of before say nothing of all this.
+  SafeTensors old = content;
+  old.metadata.erase("fingerprint");
+  old.metadata.erase("probe");
+  nn::Mlp net = small_network(4, 1, 1, torch::kFloat32);
+  TrainOptions other = base.options;
+  other.p = 0.2;
+  EXPECT_NO_THROW(Trainer(net, data_for(base), other).restore(old));
 }
 
 /// The message; the trainer must be as before.
