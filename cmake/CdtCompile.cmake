@@ -4,13 +4,13 @@
 # that are compiled with the same flags only, so all code is -fPIC (CMake would give executables -fPIE).
 add_compile_options(-fPIC)
 
-# For sources that are optimised otherwise than the precompiled header: GCC 14 refuses it where this option of -O2 is not theirs, too.
+# For sources that are optimised otherwise than the precompiled header: GCC 14 refuses it where these options of -O2 are not theirs, too.
 set(CDT_AS_PRECOMPILED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   include(CheckCXXCompilerFlag)
-  check_cxx_compiler_flag(-munroll-only-small-loops CDT_HAS_SMALL_LOOPS)  # of x86
-  if(CDT_HAS_SMALL_LOOPS)
-    set(CDT_AS_PRECOMPILED -munroll-only-small-loops)
+  check_cxx_compiler_flag("-munroll-only-small-loops -mvzeroupper" CDT_HAS_OPTIONS_OF_X86)
+  if(CDT_HAS_OPTIONS_OF_X86)
+    set(CDT_AS_PRECOMPILED -munroll-only-small-loops -mvzeroupper)
   endif()
 endif()
 

@@ -68,13 +68,6 @@ int listen_at(int family, int port, bool alone) {
   return -1;
 }
 
-struct Caller {
-  int socket = -1;
-  ServerClock::time_point came = ServerClock::now();
-  bool known = false;  ///< has said the secret
-  std::string unread;
-};
-
 }  // namespace
 
 std::string make_secret() {
@@ -93,6 +86,12 @@ std::string make_secret() {
 }
 
 struct StoreServer::State {
+  struct Caller {
+    int socket = -1;
+    ServerClock::time_point came = ServerClock::now();
+    bool known = false;  ///< has said the secret
+    std::string unread{};
+  };
   int listener = -1, port = 0;
   std::array<int, 2> wake{-1, -1};
   std::string secret;
@@ -179,7 +178,7 @@ void StoreServer::State::accept_all() {
       ::close(first->socket);
       callers.erase(first);
     }
-    callers.push_back({socket});
+    callers.emplace_back().socket = socket;
   }
 }
 

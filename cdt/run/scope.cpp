@@ -193,6 +193,9 @@ void require_read(const Options& options, const std::vector<std::string>& except
     const bool excepted = std::ranges::find(except, setting.name) != except.end();
     if (!excepted && is_decided(options, setting.name)) decided.push_back(setting.name);
   }
+  // What somebody has named comes before what follows from it: a decay decides the schedule.
+  std::ranges::stable_partition(
+      decided, [&](const std::string& name) { return options.given.contains(name); });
   if (const auto unread = find_unread(options, decided)) {
     throw InvalidArgument(to_text(*unread, options.data.goal));
   }

@@ -197,7 +197,7 @@ Setting delimiter() {
             return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
           },
           [](Options& o, const Values& values) {
-            const std::string& between = single(values, "delimiter");
+            const std::string between = single(values, "delimiter");
             CDT_REQUIRE(between.size() == 1 || between == "\\t",
                         "delimiter: expected one character, but came '", between, "'");
             o.data.csv.delimiter = between == "\\t" ? '\t' : between[0];
@@ -318,7 +318,7 @@ Setting dtype() {
 Setting device() {
   return {"device", [](const Options& o) { return Values{o.device.str()}; },
           [](Options& o, const Values& values) {
-            const std::string& name = single(values, "device");
+            const std::string name = single(values, "device");
             const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
                                   name.find_first_not_of("0123456789", 5) == std::string::npos;
             CDT_REQUIRE(name == "cpu" || name == "cuda" || numbered,

@@ -95,7 +95,7 @@ def as_kept_model(model: Any, params: Optional[Params] = None) -> _core.Model:
 
 def _functional(module: torch.nn.Module) -> Callable[..., torch.Tensor]:
     try:
-        from torch.func import functional_call  # type: ignore[import-not-found,unused-ignore]
+        from torch.func import functional_call  # type: ignore[import-not-found,attr-defined,unused-ignore]
     except ImportError:
         from torch.nn.utils.stateless import functional_call
 

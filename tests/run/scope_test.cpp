@@ -39,9 +39,9 @@ std::map<std::string, Trial> trials() {
       {"test-fraction", {{"0.2"}, {}}},
       {"group", {{"g"}, {{"drop", {"w", "t"}}}}},
       {"time", {{"t"}, {{"drop", {"w", "g"}}}}},
-      {"categories", {{"onehot"}, {{"max-levels", {"0"}}, {"fit", {"train"}}}}},
-      {"max-levels", {{"2"}, {{"categories", {"onehot"}}}}},
-      {"missing-numbers", {{"median"}, {}}},
+      {"categories", {{"index"}, {{"categories", {"onehot"}}}}},
+      {"max-levels", {{"1"}, {{"categories", {"onehot"}}}}},
+      {"missing-numbers", {{"median"}, {{"missing-numbers", {"zero"}}}}},
       {"quantiles", {{"4"}, {}}},
       {"scale", {{"none"}, {}}},
       {"clip", {{"0.5"}, {}}},
@@ -72,11 +72,11 @@ std::map<std::string, Trial> trials() {
       {"form", {{"primal"}, {}}},
       {"weight-decay", {{"0.05"}, {}}},
       {"batch", {{"5"}, {}}},
-      {"reshuffle", {{}, {{"batch", {"5"}}}}},
+      {"reshuffle", {{}, {{"batch", {"5"}}, {"steps", {"10"}}}}},
       {"steps", {{"2"}, {}}},
       {"stop-loss", {{"1000"}, {}}},
       {"patience", {{"1"}, {{"steps", {"60"}}, {"lr", {"0.3"}}}}},
-      {"plateau", {{"1"}, {{"steps", {"60"}}}}},
+      {"plateau", {{"1"}, {{"steps", {"60"}}, {"lr", {"1e-9"}}}}},
       {"validate-every", {{"3"}, {}}},
       {"linearization-error", {{}, {}}},
       {"seed", {{"2"}, {}}},
@@ -214,12 +214,12 @@ TEST_F(Scopes, EachSettingIsReadOrRefused) {
         const auto other = outcome(changed, refusal);
         if (!other) {
           ++refused;
-          EXPECT_THAT(refusal, testing::ResultOf(
-                                   [](std::string text) {
-                                     std::ranges::replace(text, ' ', '-');
-                                     return text;
-                                   },
-                                   HasSubstr(name)));
+          std::ranges::replace(refusal, ' ', '-');  // weight decay, the option weight-decay
+          bool named = refusal.find(name) != std::string::npos;
+          for (const auto& [with, values] : trial.with) {  // or what it cannot do without
+            named = named || refusal.find(with) != std::string::npos;
+          }
+          EXPECT_TRUE(named) << refusal;
           continue;
         }
         ++read;
@@ -227,7 +227,7 @@ TEST_F(Scopes, EachSettingIsReadOrRefused) {
           bases[base] = outcome(base, refusal);
           EXPECT_TRUE(bases[base]) << refusal;
         }
-        EXPECT_NE(bases[base], other);
+        EXPECT_TRUE(bases[base] != other) << "the same result";
       }
     }
   }
