@@ -56,6 +56,7 @@
 #include <cdt/nn/architectures.h>
 #include <cdt/nn/conv.h>
 #include <cdt/nn/conv_net.h>
+#include <cdt/nn/curvature_bound.h>
 #include <cdt/nn/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>

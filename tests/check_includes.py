@@ -28,7 +28,7 @@ DETAILS = {
     "core": {"byte_count", "format", "inflate", "json", "memory", "names", "numbers", "own_file", "seal", "speed", "streams", "text", "threads"},
     "control": {"doubling", "hautus"},
     "analysis": {"report_page"},
-    "kernel": {"autograd_scope", "backward", "batching", "block_product", "blocks", "checked_factors", "factor_cost", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "live_site", "parameter_scope",
+    "kernel": {"autograd_scope", "backward", "batching", "block_product", "blocks", "checked_factors", "factor_cost", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "kept_states", "live_site", "parameter_scope",
                "pending_checks", "plan", "plan_memory", "playback", "precision_scope", "recorded_kernel", "recorder", "rule", "sizes", "stacked_product", "tiling", "unpromised"},
     "nn": {"picture_record"},
     "train": {"base_rate", "batch_momentum", "batches", "class_feedback", "decayed_feedback", "draws", "epoch_guard", "feedback", "fingerprint", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",

@@ -43,8 +43,8 @@ struct CsvOptions {
 /// Longest row that is read, in bytes: beyond it a quote is open, or it is no table.
 inline constexpr size_t kLongestCsvRow = size_t{1} << 26;
 
-/// Reads a CSV file, plain or gzipped, in one pass, so that a pipe will do as well. Beyond the table it takes the
-/// memory of a row, or of a quarter of a megabyte.
+/// Reads a CSV file, plain or gzipped, in one pass, so that a pipe will do as well. Beyond the
+/// table it takes the memory of a row, or of a quarter of a megabyte.
 ///
 /// A column is numeric if each of its cells is a number or missing: with a sign, a decimal point
 /// and an exponent, or all in one format of people (cdt/data/number_format.h): "$1,000", "18 %", "5

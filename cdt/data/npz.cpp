@@ -10,6 +10,7 @@
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
 #include "cdt/core/inflate.h"
+#include "cdt/core/memory.h"
 #include "cdt/data/table.h"
 
 namespace cdt::data {
@@ -171,6 +172,8 @@ Bytes Npz::inflate(const Entry& entry, std::string_view packed) const {
   if (entry.size / kMostInflation > packed.size() + kInflationOfNothing) {
     refuse(c10::str(packed.size(), " bytes cannot unpack to ", entry.size));
   }
+  require_memory(static_cast<double>(entry.size),
+                 c10::str(file_, ": array ", in_quotes(entry.name)));
   Inflater inflater(packed, Inflater::Packing::kDeflate,
                     c10::str(file_, ": array ", in_quotes(entry.name)));
   const auto memory = std::make_shared<std::vector<char>>(entry.size);

@@ -22,8 +22,9 @@ std::string of_member(int64_t member) { return fmt::format("m{}.", member); }
 template <class Map>
 Map below(const Map& all, std::string_view prefix) {
   Map found;
-  for (const auto& [name, value] : all) {
-    if (name.starts_with(prefix)) found.emplace(name.substr(prefix.size()), value);
+  for (auto each = all.lower_bound(std::string(prefix));
+       each != all.end() && each->first.starts_with(prefix); ++each) {
+    found.emplace(each->first.substr(prefix.size()), each->second);
   }
   return found;
 }

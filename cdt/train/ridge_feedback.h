@@ -21,7 +21,7 @@ class RidgeFeedback : public Feedback {
     dynamics::Loss loss = dynamics::Loss::kMse;
     double q = 1.0;
     double p = 0.1;
-    double rank_tolerance = 0;  ///< share of λ_max below which an eigenvalue is zero
+    double rank_tolerance = 0;   ///< share of λ_max below which an eigenvalue is zero
     torch::Tensor weights = {};  ///< w [n], float64, positive; undefined: all 1
   };
 

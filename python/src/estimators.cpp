@@ -116,8 +116,8 @@ std::shared_ptr<Trained> from_bytes(const py::bytes& bytes) {
   SafeTensors content = parse_safetensors(std::string_view(bytes), source);
   if (const auto seal = content.metadata.extract(kChecksum); !seal.empty()) {
     const std::string came = checksum(dump_safetensors(content, source));
-    CDT_REQUIRE(came == seal.mapped(), source, " is damaged: expected the checksum ",
-                seal.mapped(), ", but came ", came);
+    CDT_REQUIRE(came == seal.mapped(), source, " is damaged: expected the checksum ", seal.mapped(),
+                ", but came ", came);
   }
   return std::make_shared<Trained>(study::parse_trained_model(content, source));
 }

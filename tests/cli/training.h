@@ -102,7 +102,8 @@ class Training : public Program {
     EXPECT_TRUE(slurp(a + "/predictions.csv") == slurp(b + "/predictions.csv"));
   }
   static constexpr int kRows = 40;
-  static constexpr const char* kTrain = " --target price --goal fit --threads 1 --no-analysis --hidden 16 ";
+  static constexpr const char* kTrain =
+      " --target price --goal fit --threads 1 --no-analysis --hidden 16 ";
 };
 
 }  // namespace cdt::test

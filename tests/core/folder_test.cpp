@@ -227,7 +227,8 @@ TEST(FolderUpdate, RespectsPermissions) {
   const FolderLock lock(folder.path());
   {
     FolderUpdate update(lock);
-    EXPECT_EQ(permissions_of(update.path()), fs::perms(0700)) << "closed to others while it is written";
+    EXPECT_EQ(permissions_of(update.path()), fs::perms(0700))
+        << "closed to others while it is written";
     put(update / "a", "new");
     put(update / "new", "new");
     update.remove("gone");
@@ -239,7 +240,8 @@ TEST(FolderUpdate, RespectsPermissions) {
   FolderUpdate update(lock);
   put(update / "gone", "again");
   update.commit();
-  EXPECT_EQ(permissions_of(folder / "gone"), fs::perms(0600)) << "as it was when the folder was locked";
+  EXPECT_EQ(permissions_of(folder / "gone"), fs::perms(0600))
+      << "as it was when the folder was locked";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Pictures from files. The encoders are libjpeg's and libpng's own; what is wrong is made by hand.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/core/memory.h>
 #include <cdt/image/folder.h>
 #include <cdt/image/generated.h>
 #include <cdt/image/idx.h>
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 
 #include "support/compare.h"
@@ -430,6 +432,51 @@ TEST(Idx, HeadersThatLieAreRefused) {
            {gzipped(gzipped(idx_of({3}, 3))), "gzipped twice"}}) {
     EXPECT_THAT(refusal([&] { parse_idx(lie.first, "d.idx"); }), HasSubstr(lie.second));
   }
+}
+
+TEST(Idx, GzipFilesMayComeInSeveralMembers) {
+  const std::string bytes = idx_of({5, 100}, 500);
+  const torch::Tensor values = parse_idx(bytes, "d.idx");
+  const std::string both = gzipped(bytes.substr(0, 7)) + gzipped(bytes.substr(7));
+  EXPECT_TRUE(parse_idx(both, "d.idx.gz").equal(values));
+  EXPECT_TRUE(parse_idx(both + std::string(512, '\0'), "d.idx.gz").equal(values));
+  EXPECT_THAT(refusal([&] { parse_idx(both + "x", "d.idx.gz"); }), HasSubstr("cut short"));
+}
+
+/// Files of a few hundred kilobytes that stand for a quarter of a gigabyte.
+TEST(Idx, MemoryIsThatOfWhatIsRead) {
+  constexpr uint32_t kRows = 320'000, kSide = 28;
+  const test::TempFolder folder;
+  const auto packed = folder / "d.idx.gz", plain = folder / "d.idx";
+  const std::string header = idx_of({kRows, kSide, kSide}, 0);
+  const std::string rows(size_t{1000} * kSide * kSide, '\7');
+  gzFile file = gzopen(packed.c_str(), "wb");
+  gzwrite(file, header.data(), static_cast<unsigned int>(header.size()));
+  for (uint32_t i = 0; i < kRows / 1000; ++i) {
+    gzwrite(file, rows.data(), static_cast<unsigned int>(rows.size()));
+  }
+  gzclose(file);
+  {
+    std::ofstream out(plain, std::ios::binary);
+    for (out << header; out.tellp() < 25'000'000; out << rows) continue;
+  }
+  std::filesystem::resize_file(plain, header.size() + size_t{kRows} * kSide * kSide);  // sparse
+  constexpr size_t kSize = size_t{kSide} * kSide;
+  const int64_t before = peak_memory();
+  for (const auto& path : {packed, plain}) {
+    IdxReader reader(path);
+    std::string row(kSize, '\0');
+    for (const size_t wanted : {3U, 30'000U, 30'001U, 300'000U}) {
+      reader.skip(wanted * kSize - reader.place());
+      reader.read(row.data(), kSize);
+      EXPECT_EQ(row, std::string(kSize, path == plain && wanted > 100'000 ? '\0' : '\7'));
+    }
+    reader.rewind();
+    EXPECT_EQ(reader.place(), 0U);
+    reader.read(row.data(), kSize);
+    EXPECT_EQ(row, std::string(kSize, '\7'));
+  }
+  EXPECT_LT(peak_memory() - before, 50'000'000);
 }
 
 }  // namespace

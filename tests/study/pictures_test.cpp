@@ -184,6 +184,17 @@ TEST(IdxPictures, ComeWithTheLabelsBesideThem) {
   const Tensor x = table.pictures->load({0, 5});
   EXPECT_EQ(x.sizes(), (c10::IntArrayRef{2, 1, 4, 5}));
   EXPECT_FLOAT_EQ(x[0][0][1][2].item<float>(), 14.0F / 255);
+  const Tensor all = table.pictures->load({0, 1, 2, 3, 4, 5});
+  for (const std::vector<int64_t>& rows :
+       std::vector<std::vector<int64_t>>{{4, 1}, {5}, {2, 2, 0}, {3, 4, 5}}) {
+    const data::Table fresh = read_table(options);  // which has read none of them
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(fresh.pictures->load(rows).equal(
+          all.index_select(0, torch::tensor(rows, torch::kInt64))));
+    }
+  }
+  EXPECT_EQ(table.at(kPictureColumn).categories,
+            (std::vector<std::string>{"1", "2", "3", "4", "5", "6"}));
   options.pictures.size = 3;
   EXPECT_EQ(read_table(options).pictures->load({1}).sizes(), (c10::IntArrayRef{1, 1, 3, 3}));
   options.pictures.size.reset();
