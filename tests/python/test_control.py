@@ -445,3 +445,60 @@ def test_dare():
     assert solution.closed_loop_radius == pytest.approx(np.abs(np.linalg.eigvals(A - B @ solution.K.numpy())).max(), rel=1e-8)
     with pytest.raises(ValueError, match="must be stabilizable"):
         cdt.dare([[2.0]], [[0.0]], [[1.0]], [[1.0]])
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 7, 12])
+def test_dare_of_the_paper_s_state(n):
+    """Eq. LQC in [y_hat; 1]: refused by name; augmented=True gives SciPy's solution of the error form, in the paper's coordinates."""
+    linalg = pytest.importorskip("scipy.linalg")
+    rng = np.random.default_rng(n)
+    J = rng.normal(size=(n, 3 * n))
+    S = J @ J.T * (1.5 / np.linalg.eigvalsh(J @ J.T)[-1])
+    y, Q, R = 3 * rng.normal(size=(n, 1)), np.diag(rng.uniform(0.5, 2, n)), 0.1 * np.eye(n)
+    A = np.block([[np.eye(n) - S, S @ y], [np.zeros((1, n)), np.ones((1, 1))]])
+    B = np.vstack([S, np.zeros((1, n))])
+    weight = np.block([[Q, -Q @ y], [-y.T @ Q, y.T @ Q @ y]])
+    with pytest.raises(ValueError, match="eigenvalue 1;.*augmented=True"):
+        cdt.dare(A, B, weight, R)
+    found = cdt.dare(A, B, weight, R, augmented=True)
+    P = linalg.solve_discrete_are(np.eye(n) - S, S, Q, R)
+    K = np.linalg.solve(R + S @ P @ S, S @ P @ (np.eye(n) - S))
+    assert np.allclose(found.K.numpy(), np.hstack([K, -K @ y]), rtol=1e-7, atol=1e-8)
+    assert np.allclose(found.P.numpy(), np.block([[P, -P @ y], [-y.T @ P, y.T @ P @ y]]), rtol=1e-7, atol=1e-8)
+    assert np.allclose(found.equilibrium.numpy(), y[:, 0])
+    assert found.closed_loop_radius < 1
+    e = rng.normal(size=n)
+    assert found.optimal_cost(np.append(y[:, 0] + e, 1.0)) == pytest.approx(0.5 * e @ P @ e, rel=1e-7)
+    with pytest.raises(ValueError, match="must be .*A₁, a; 0, 1"):
+        cdt.dare(np.eye(n + 1) * 0.5, B, weight, R, augmented=True)
+
+
+def test_classes_are_steered_soundly_by_default():
+    """One design of the cross entropy ends worse than it began within some steps: augment designs anew unless told not to."""
+    for seed in (1, 3):
+        torch.manual_seed(seed)
+        x = torch.rand(40, 4) - 0.5
+        y = x[:, :3].argmax(1)
+        model = nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 3))
+        lr = cdt.analyze(model, x, y, loss="cross-entropy")["lr_max"]
+        controller = cdt.Controller(model, x, y, lr=lr, loss="cross-entropy")
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        for _ in range(150):
+            logits = model(x)
+            loss = F.cross_entropy(logits, controller.augment(logits))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert F.cross_entropy(model(x), y) < 0.3 and controller.refreshes > 0
+    assert set(controller.certificate) == {"closed_loop_radius", "riccati_residual", "kernel_margin"}
+    assert controller.certificate["closed_loop_radius"] < 1 and controller.certificate["riccati_residual"] < 1e-9
+
+
+def test_a_kernel_s_rows_belong_to_the_samples_that_the_labels_say():
+    torch.manual_seed(3)
+    x = torch.randn(9, 3)
+    x[7] = x[3]
+    model = nn.Sequential(nn.Linear(3, 64), nn.Tanh(), nn.Linear(64, 2))
+    y = torch.randn(9, 2)
+    found = cdt.analyze(cdt.ntk(model, x), y=y, outputs=model(x).detach(), lr=0.1)
+    assert [conflict["rows"] for conflict in found["conflicts"]] == [[3, 7]]
