@@ -103,8 +103,9 @@ std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {
 
 void GraphEngine::check(const Tensor& x) {
   PendingChecks dropped;  // outputs that are not finite are a run's to report
-  on_few_samples(
-      x, [&](const Tensor& few) { watch(model_, [&] { evaluate(model_, few, dropped); }); });
+  on_few_samples(x, [&](const Tensor& few) {
+    watch(model_, [&] { kernel::evaluate(model_, few, dropped); });
+  });
 }
 
 Tensor GraphEngine::evaluate(const Tensor& x) {
