@@ -340,7 +340,7 @@ def test_an_interrupt_leaves_a_whole_model():
         ({"smoothing": 0.1}, "smoothing would do nothing here: it needs loss cross-entropy"),
         ({"method": "adam", "reshuffle": True}, "reshuffle needs batches"),
         ({"refit": False}, "refit is for goal"),
-        ({"goal": "predict", "refit": True, "x_val": torch.rand(4, 3), "y_val": torch.rand(4, 1)}, "refit is for goal"),
+        ({"goal": "predict", "refit": True, "x_val": torch.rand(4, 2), "y_val": torch.rand(4, 1)}, "refit is for goal"),
     ],
 )
 def test_settings_that_would_do_nothing_are_refused(settings, words):
@@ -357,7 +357,7 @@ def test_a_decay_alone_is_a_schedule():
     rates = {}
     for decay in (None, 0.5):
         model.load_state_dict(start)
-        rates[decay] = cdt.fit(model, x, y, method="cdt", lr=0.1, steps=4, decay=decay, progress=False).history["lr"]
+        rates[decay] = cdt.fit(model, x, y, method="cdt", lr=0.1, steps=4, decay=decay, progress=False).history["learning_rate"]
     assert rates[None][:4] == pytest.approx([0.1] * 4)
     assert rates[0.5][:4] == pytest.approx([0.1 / (1 + 0.5 * k) for k in range(4)])
 
