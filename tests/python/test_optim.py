@@ -325,6 +325,43 @@ def test_an_interrupt_leaves_a_whole_model():
     assert result.train_loss < result.history["train_loss"][0]
 
 
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"method": "adam", "p": 0.5}, 'method "adam" does not read p'),
+        ({"method": "gd", "q": 2.0}, 'method "gd" does not read q.*"gd-matched"'),
+        ({"method": "path", "shape": 0.1}, 'method "path" does not read shape'),
+        ({"method": "path", "schedule": "inverse"}, 'method "path" does not read schedule'),
+        ({"method": "path", "weight_decay": 0.1}, 'method "path" does not read weight_decay'),
+        ({"method": "gd", "relinearize": "every:2"}, 'method "gd" does not read relinearize'),
+        ({"goal": "predict", "lr": 0.1}, 'method "path" does not read lr'),
+        ({"method": "cdt", "period": 5}, "period would do nothing here: it needs schedule step"),
+        ({"method": "cdt", "schedule": "cosine", "decay": 0.5}, "decay would do nothing here"),
+        ({"smoothing": 0.1}, "smoothing would do nothing here: it needs loss cross-entropy"),
+        ({"method": "adam", "reshuffle": True}, "reshuffle needs batches"),
+        ({"refit": False}, "refit is for goal"),
+        ({"goal": "predict", "refit": True, "x_val": torch.rand(4, 2), "y_val": torch.rand(4, 1)}, "refit is for goal"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(settings, words):
+    model, x, y = problem()
+    start = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match=words):
+        cdt.fit(model, x, y, progress=False, **settings)
+    assert all(torch.equal(p, s) for p, s in zip(model.parameters(), start))
+
+
+def test_a_decay_alone_is_a_schedule():
+    model, x, y = problem()
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    rates = {}
+    for decay in (None, 0.5):
+        model.load_state_dict(start)
+        rates[decay] = cdt.fit(model, x, y, method="cdt", lr=0.1, steps=4, decay=decay, progress=False).history["learning_rate"]
+    assert rates[None][:4] == pytest.approx([0.1] * 4)
+    assert rates[0.5][:4] == pytest.approx([0.1 / (1 + 0.5 * k) for k in range(4)])
+
+
 def test_unknown_settings_are_named():
     model, x, y = problem()
     with pytest.raises(TypeError, match="unknown setting 'learning_rate'"):
