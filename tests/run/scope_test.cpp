@@ -91,6 +91,8 @@ std::map<std::string, Trial> trials() {
 /// Settings that say how a file is read, what becomes of new data, how long and where; those of
 /// pictures; how long an iteration may take; and goal and method themselves.
 const std::set<std::string> kOthers{"file",
+                                    "dates",
+                                    "decimal",
                                     "labels",
                                     "numeric",
                                     "missing",
