@@ -21,12 +21,12 @@ def waves(n):
     return X, np.sin(2 * X[:, 0]) + X[:, 1]
 
 
-def expect_refused_or_the_same(saved, outcome, flips=400):
+def expect_refused_or_the_same(saved, outcome, flips=100):
     """`outcome` of what comes back is compared; whatever it raises is a refusal."""
     wanted = outcome(pickle.loads(saved))
     assert np.array_equal(wanted, outcome(pickle.loads(saved)))
     draw = random.Random(1)
-    ends = [*range(160), *range(8 * len(saved) - 400, 8 * len(saved))]
+    ends = [*range(0, 160, 3), *range(8 * len(saved) - 120, 8 * len(saved), 3)]
     refused = 0
     for bit in [*draw.sample(range(8 * len(saved)), flips), *ends]:
         damaged = bytearray(saved)
@@ -57,11 +57,11 @@ def test_flipped_bits_of_estimators(kind):
     # The fitted part alone.
     part = pickle.dumps(model._trained)
     table = model._table(frame[:8])
-    expect_refused_or_the_same(part, lambda found: found.predict(table, 1).numpy(), 200)
+    expect_refused_or_the_same(part, lambda found: found.predict(table, 1).numpy(), 60)
     assert np.array_equal(outcome(copy.deepcopy(model)), outcome(model))
     # And the plain PyTorch of it.
     x = model.encode(frame[:8])
-    expect_refused_or_the_same(pickle.dumps(model.module_), lambda found: found(x).detach().numpy(), 200)
+    expect_refused_or_the_same(pickle.dumps(model.module_), lambda found: found(x).detach().numpy(), 60)
 
 
 def test_pickles_of_earlier_versions_are_read():
@@ -96,7 +96,7 @@ def test_flipped_bits_of_results():
     x, y = torch.rand(20, 2), torch.tensor(y).float().reshape(-1, 1)
     result = cdt.fit(net, x, y, method="gd", lr=0.1, steps=3)
     expect_refused_or_the_same(
-        pickle.dumps(result), lambda found: np.array([found.train_loss, *found.history["train_loss"], found.steps, hash(found.words)]), 200
+        pickle.dumps(result), lambda found: np.array([found.train_loss, *found.history["train_loss"], found.steps, hash(found.words)]), 60
     )
     report = cdt.analyze(net, x, y, lr=0.1)
-    expect_refused_or_the_same(pickle.dumps(report), lambda found: np.array([hash(str(found)), hash(str(found.to_dict()))]), 200)
+    expect_refused_or_the_same(pickle.dumps(report), lambda found: np.array([hash(str(found)), hash(str(found.to_dict()))]), 60)
