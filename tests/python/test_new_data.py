@@ -139,6 +139,10 @@ def test_numbers_as_people_write_them():
         cdt.CDTRegressor(**SMALL).fit(open_, open_.x)
 
 
+    model = cdt.CDTRegressor(options={"dates": "month-day"}, **SMALL).fit(open_, open_.x)
+    assert any("month before the day" in note for note in model.notes_)
+
+
 def test_whole_numbers_keep_their_identity():
     rng = np.random.default_rng(5)
     kind = rng.integers(0, 4, 160)
