@@ -241,6 +241,59 @@ Column ColumnBuilder::finish() {
   return std::move(column_);
 }
 
+namespace {
+
+/// A few cells that keep a column from being numbers in a format, or dates, as most of it is.
+void warn_of_slips(Column& column, char decimal, bool comma_likely) {
+  std::vector<int64_t> cells(column.categories.size(), 0);
+  int64_t all = 0;
+  for (const int32_t code : column.codes) {
+    if (code < 0) continue;
+    ++cells[static_cast<size_t>(code)];
+    ++all;
+  }
+  const auto look = [&](const char* what, const auto& fits) {
+    int64_t others = 0, number = 0;
+    size_t first = 0, usual = 0;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (fits(i)) {
+        usual = i;
+        number += cells[i];
+      } else {
+        if (others == 0) first = i;
+        others += cells[i];
+      }
+    }
+    if (others == 0 || number < 2 * others || !column.warning.empty()) return;
+    column.warning = c10::str("is text: ", number, " cells are ", what, " like ",
+                              in_quotes(column.categories[usual]), ", ", others, " are not, ",
+                              in_quotes(column.categories[first]),
+                              " first (--missing names marks of missing values)");
+  };
+  std::unordered_map<std::string, int64_t> forms;
+  std::vector<std::optional<std::string>> form;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    form.push_back(surroundings(column.categories[i]));
+    if (form[i]) forms[*form[i]] += cells[i];
+  }
+  const auto usual = std::ranges::max_element(
+      forms, {}, [](const auto& each) { return std::pair(each.second, each.first); });
+  if (usual != forms.end() && 3 * usual->second >= 2 * all) {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (form[i] == usual->first) texts.push_back(column.categories[i]);
+    }
+    if (find_format(texts, decimal, comma_likely).format) {
+      look("numbers", [&](size_t i) { return form[i] == usual->first; });
+    }
+  }
+  for (const DateOrder order : {DateOrder::kDayMonth, DateOrder::kMonthDay}) {
+    look("dates", [&](size_t i) { return parse_date(column.categories[i], order).has_value(); });
+  }
+}
+
+}  // namespace
+
 void understand(Column& column, char decimal, bool comma_likely) {
   if (column.type != ColumnType::kText || column.categories.empty()) return;
   const FormatSearch found = find_format(column.categories, decimal, comma_likely);
@@ -248,6 +301,8 @@ void understand(Column& column, char decimal, bool comma_likely) {
   if (!found.format) {
     if (const std::string open = open_dates(column); !open.empty()) {
       column.warning = "is text: " + open;
+    } else if (!holds_dates(column)) {
+      warn_of_slips(column, decimal, comma_likely);
     }
     return;
   }

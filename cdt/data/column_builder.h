@@ -31,6 +31,10 @@ class MissingMarks {
   std::array<bool, 256> starts_{};  ///< first bytes of marks: most cells need no more than this
 };
 
+/// What stands around the number that a text is; nothing if it is none. Equal for texts of one
+/// form.
+std::optional<std::string> surroundings(std::string_view text);
+
 /// Texts that are numbers as people write them become numbers, and the column says so; where they
 /// could be two, it warns. Columns of other texts stay as they are.
 void understand(Column& column, char decimal = 0, bool comma_likely = false);

@@ -10,6 +10,7 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/text.h"
+#include "cdt/data/column_builder.h"
 
 namespace cdt::data {
 namespace {
@@ -316,6 +317,12 @@ FormatSearch find_format(const std::vector<std::string>& texts, char decimal, bo
     if (fit(point, group)) return take(point, group);
   }
   return found;
+}
+
+std::optional<std::string> surroundings(std::string_view text) {
+  const auto parts = take_apart(text);
+  if (!parts) return std::nullopt;
+  return parts->prefix + std::string(1, '\0') + parts->suffix;
 }
 
 char parse_decimal(std::string_view name) {

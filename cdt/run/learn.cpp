@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/data/column_builder.h>
 #include <cdt/data/identifiers.h>
 #include <cdt/data/rows.h>
 #include <cdt/run/learn.h>
@@ -16,13 +17,22 @@ namespace {
 data::Table in_order(const data::Table& table, Options& options, std::vector<std::string>& notes) {
   data::Table ordered = data::take_rows(table, data::rows_by_content(table));
   const study::DataOptions& wanted = options.data;
+  for (data::Column& column : ordered.columns) {
+    column.dates = wanted.csv.dates;
+    const bool open = !column.warning.empty() && wanted.csv.decimal != 0;
+    if (open) data::understand(column, wanted.csv.decimal);
+  }
   std::vector<std::string>& keep = options.data.keep;
   for (const data::Column& column : table.columns) {
     const bool feature = !data::contains(wanted.targets, column.name) &&
                          column.name != wanted.sample_weights && column.name != wanted.group;
     if (!feature || data::contains(keep, column.name)) continue;
     const bool now = data::identifier_reason(ordered, ordered.at(column.name)).has_value();
-    const auto reason = data::identifier_reason(table, column);
+    data::Column answered;  // dates in an order that somebody has said are none
+    const bool asked = wanted.csv.dates && column.type == data::ColumnType::kText;
+    if (asked) answered = column;
+    answered.dates = wanted.csv.dates;
+    const auto reason = data::identifier_reason(table, asked ? answered : column);
     if (reason) {
       std::erase_if(ordered.columns, [&](const auto& each) { return each.name == column.name; });
       notes.push_back(c10::str(column.name, ": left out, an identifier: ", *reason));

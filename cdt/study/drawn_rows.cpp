@@ -189,6 +189,11 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
   std::string note = fmt::format("{} of {} {}s repeat another in every {}: {} different ones",
                                  rows.size() - different, rows.size(), kind,
                                  table.pictures ? "pixel" : "feature", different);
+  if (different == 1) {  // no split keeps them together
+    drawn.first.clear();
+    drawn.notes.push_back(note);
+    return;
+  }
   data::SplitRules& rules = drawn.rules;
   if (rules.by_time) {
     data::SplitRules apart = rules;
@@ -206,7 +211,7 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
   } else {
     if (rules.blocks.empty()) {
       rules.blocks = std::move(own);
-      rules.blocks_are = fmt::format("{}s that differ", kind);
+      rules.blocks_are = "contents (equal ones stay together)";
     }
     join_blocks(sets, rules.blocks);
     drawn.split = data::split_rows(rules, seed);

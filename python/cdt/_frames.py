@@ -87,7 +87,7 @@ def _are_one_as_floats(values: Sequence[Any]) -> bool:
     return len(whole) > len({float(value) for value in whole})
 
 
-def _warn_of_rounding(values: Sequence[Any], where: str) -> None:
+def warn_of_rounding(values: Sequence[Any], where: str) -> None:
     rounded = [value for value in values if isinstance(value, numbers.Integral) and abs(int(value)) > _HELD and int(float(value)) != int(value)]
     if rounded:
         warnings.warn(f"{where}: {len(rounded)} whole numbers beyond 2**53, {rounded[0]} first, are rounded to some 16 digits; as text they keep all", stacklevel=6)
@@ -148,7 +148,7 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
             if decide and _are_one_as_floats(values.tolist()):
                 _add_texts(table, name, values.tolist(), where)
                 return
-            _warn_of_rounding(values.tolist(), where)
+            warn_of_rounding(values.tolist(), where)
         numbers_ = values.astype(np.float64)
         if np.isinf(numbers_).any():
             raise ValueError(f"Input X contains infinity or a value too large for {values.dtype!r} ({where})")
@@ -165,7 +165,7 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
     if text:
         _add_texts(table, name, table_values, where, decide)
     else:
-        _warn_of_rounding(table_values, where)
+        warn_of_rounding(table_values, where)
         found = _numbers(table_values, where, parse)
         if np.isinf(found).any():
             raise ValueError(f"Input X contains infinity or a value too large for float64 ({where})")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from . import _core
-from ._frames import is_frame, known_columns, names_of, table_of, threads_of
+from ._frames import is_frame, known_columns, names_of, table_of, threads_of, warn_of_rounding
 from ._sealed import Sealed
 from .loading import EnsembleModule
 
@@ -159,7 +159,8 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
             if (weights == 1).all():
                 weights = None
         table = table_of(X, names, {})
-        for warning in table.warnings:
+        answered = {"dates", "decimal"} & set(self.options or {})  # what the texts of some columns leave open
+        for warning in [] if answered else table.warnings:
             warnings.warn(warning, stacklevel=3)
         taken = set(names)
         targets = [_free_name(name, taken) for name in targets]
@@ -294,7 +295,10 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         """Learns y [n], or [n, t], from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
         X = self._check_training(X, y)
         targets = [str(name) for name in y.columns] if is_frame(y) else [str(getattr(y, "name", None) or "y")]
-        y = np.asarray(check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self), dtype=np.float64)
+        y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
+        if y.dtype.kind in "iu":
+            warn_of_rounding(y.ravel().tolist(), "y")
+        y = np.asarray(y, dtype=np.float64)
         if y.ndim > 2:
             raise ValueError(f"y should be 1d or 2d, got an array of shape {y.shape} instead")
         check_consistent_length(X, y)

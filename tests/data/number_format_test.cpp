@@ -129,6 +129,24 @@ TEST(NumberFormats, ColumnsOfFilesAreReadByThem) {
   EXPECT_THROW(parse_csv("price\n18%\n", "new.csv", options), InvalidArgument);
 }
 
+TEST(NumberFormats, AFewCellsOfAnotherFormAreNamed) {
+  std::string text = "price,day,kind\n";
+  for (int i = 0; i < 20; ++i) {
+    text += "$" + std::to_string(100 + i) + "," + std::to_string(i + 1) + ".3.2024,k" +
+            std::to_string(i % 3) + "\n";
+  }
+  const Table table = parse_csv(text + "n/a,later,k4\n", "t.csv");
+  EXPECT_EQ(table.at("price").type, ColumnType::kText);
+  EXPECT_THAT(warnings_of(table),
+              ElementsAre(testing::AllOf(HasSubstr("20 cells are numbers like"),
+                                         HasSubstr("1 are not, \"n/a\" first")),
+                          testing::AllOf(HasSubstr("20 cells are dates like"),
+                                         HasSubstr("1 are not, \"later\" first"))));
+  CsvOptions options;
+  options.missing_marks = {"n/a", "later"};
+  EXPECT_THAT(warnings_of(parse_csv(text + "n/a,later,k4\n", "t.csv", options)), IsEmpty());
+}
+
 TEST(NumberFormats, WholeNumbersKeepTheirIdentity) {
   std::string text = "id,big,y\n";
   for (int i = 0; i < 40; ++i) {

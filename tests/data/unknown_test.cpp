@@ -159,7 +159,7 @@ TEST(Dates, OfAnotherFormAreUnderstoodOrCounted) {
   const torch::Tensor x = preprocess.transform(iso);
   for (const char* same :
        {"d\n15.1.2024\n20.02.24\n6.5.2024\n", "d\n1/15/2024\n2/20/2024\n5/6/2024\n",
-        "d\n15 Jan 2024\nFeb 20, 2024\n06-May-2024\n"}) {
+        "d\n15 Jan 2024\n\"Feb 20, 2024\"\n06-May-2024\n"}) {
     const Table other = read_as(preprocess, same);
     EXPECT_TRUE(torch::equal(preprocess.transform(other), x)) << same;
     EXPECT_THAT(preprocess.unknown_values(other), IsEmpty());
@@ -183,7 +183,7 @@ TEST(Names, TheNearestComesFirst) {
   EXPECT_THAT([&] { static_cast<void>(table.at("Hwy")); },
               testing::ThrowsMessage<InvalidArgument>(
                   HasSubstr("expected a column \"Hwy\", but the columns are \"hwy\", ")));
-  EXPECT_THAT(list_nearest({"alpha", "beta", "Price"}, "price"), HasSubstr("\"Price\", \"beta\""));
+  EXPECT_THAT(list_nearest({"alpha", "beta", "Price"}, "price"), testing::StartsWith("\"Price\""));
   EXPECT_THAT(list_nearest({"alpha", "prise", "price "}, "price"), testing::StartsWith("\"pri"));
   // A model's columns are all that is read: the message knows the others.
   CsvOptions few;

@@ -157,9 +157,9 @@ TEST(Repeats, TooFewDifferentRowsAreRefused) {
   const data::Table table = repeated_noise(2, 30);
   DataOptions data = of_noise(Goal::kPredict);
   data.test_fraction = 0.3;
-  EXPECT_THAT([&] { make_problem(table, data, small_layers(), 1, torch::kCPU); },
-              testing::ThrowsMessage<InvalidArgument>(
-                  HasSubstr("expected rows of 3 different rows that differ or more")));
+  EXPECT_THAT(
+      [&] { make_problem(table, data, small_layers(), 1, torch::kCPU); },
+      testing::ThrowsMessage<InvalidArgument>(HasSubstr("expected rows of 3 different contents")));
 }
 
 /// Copies say nothing new: values, standard errors and the linear model are those of the rows once.
