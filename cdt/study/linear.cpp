@@ -22,6 +22,7 @@ constexpr double kMostLineOperations = 2e11;
 /// Operations of an eigendecomposition, in units of n³.
 constexpr double kEigenOperations = 9;
 constexpr std::array kLineShares{0.25, 0.5, 0.75, 1.0};
+constexpr double kSayOfBoth = 0.5;
 /// Features without pieces between quantiles go on beyond the rows as a line does, so those must be
 /// better by so much.
 constexpr double kPiecesGain = 0.02;
@@ -108,8 +109,12 @@ double best_share(const data::TargetColumn& target, const Tensor& networks, cons
     if (!(mean < least)) continue;  // of a logarithm a line may go out of all bounds
     least = mean, best = share, of_best = each;
   }
+  if (best == 0) return 0;
+  const int64_t rows = count_different(different, wanted.size(0));
+  if (lead_of(alone - of_best, different) > errors_on_a_side(rows)) return best;
+  // Not for certain: where the line errs less by itself, both have a say.
   const bool line_wins = of_line.mean().item<double>() < by_networks;
-  return best > 0 && (line_wins || lead_of(alone - of_best, different) > 1) ? best : 0;
+  return line_wins ? std::min(best, kSayOfBoth) : 0;
 }
 
 }  // namespace
