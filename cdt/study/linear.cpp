@@ -22,6 +22,23 @@ constexpr double kMostLineOperations = 2e11;
 /// Operations of an eigendecomposition, in units of n³.
 constexpr double kEigenOperations = 9;
 constexpr std::array kLineShares{0.25, 0.5, 0.75, 1.0};
+constexpr double kSayOfBoth = 0.5;
+/// Features without pieces between quantiles go on beyond the rows as a line does, so those must be
+/// better by so much.
+constexpr double kPiecesGain = 0.02;
+
+/// All features, and all but the pieces of numbers.
+Tensor plain_features(const data::Preprocess& preprocess, int64_t count) {
+  std::vector<int64_t> plain;
+  int64_t next = 0;
+  for (const data::FeatureColumn& column : preprocess.features) {
+    const auto features = static_cast<int64_t>(column.scales.size());
+    const auto pieces = std::max<int64_t>(0, static_cast<int64_t>(column.knots.size()) - 1);
+    for (int64_t k = 0; k < features - pieces; ++k) plain.push_back(next + k);
+    next += features;
+  }
+  return next == count ? torch::tensor(plain, torch::kInt64) : torch::arange(count, torch::kInt64);
+}
 
 double operations_of_line(int64_t rows, int64_t features) {
   const auto least = static_cast<double>(std::min(rows, features));
@@ -54,7 +71,7 @@ Tensor along(const LinearFit& fit, const Tensor& x) {
 
 /// Predictions [r, t] of rows that walks have held out, by lines that have not seen them; rows that
 /// none did are zero.
-Tensor held_out_lines(const train::TrainData& all, const Learned& learned) {
+Tensor held_out_lines(const train::TrainData& all, const Tensor& features, const Learned& learned) {
   const int64_t r = all.x.size(0);
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
   std::map<std::vector<int64_t>, bool> done;  // several walks may hold the same rows out
@@ -64,7 +81,7 @@ Tensor held_out_lines(const train::TrainData& all, const Learned& learned) {
     const Tensor out = torch::tensor(held, torch::kInt64);
     const Tensor is_seen = torch::ones({r}, torch::kBool).index_fill_(0, out, false);
     const Tensor seen = is_seen.nonzero().squeeze(1);
-    const Tensor x = all.x.cpu();
+    const Tensor x = all.x.cpu().index_select(1, features);
     const LinearFit fit = fit_linear(x.index_select(0, seen), y.index_select(0, seen));
     sum.index_add_(0, out, along(fit, x.index_select(0, out)));
     count.index_add_(0, out, torch::ones({out.size(0), 1}, torch::kFloat64));
@@ -92,8 +109,12 @@ double best_share(const data::TargetColumn& target, const Tensor& networks, cons
     if (!(mean < least)) continue;  // of a logarithm a line may go out of all bounds
     least = mean, best = share, of_best = each;
   }
+  if (best == 0) return 0;
+  const int64_t rows = count_different(different, wanted.size(0));
+  if (lead_of(alone - of_best, different) > errors_on_a_side(rows)) return best;
+  // Not for certain: where the line errs less by itself, both have a say.
   const bool line_wins = of_line.mean().item<double>() < by_networks;
-  return best > 0 && (line_wins || lead_of(alone - of_best, different) > 1) ? best : 0;
+  return line_wins ? std::min(best, kSayOfBoth) : 0;
 }
 
 }  // namespace
@@ -214,14 +235,19 @@ std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learn
   constexpr int64_t kLeastRows = 10;
   if (preprocess.has_classes() || all.x.dim() != 2 || all.sample_weights.defined() ||
       all.ranks->several() || rows.numel() < kLeastRows ||
-      static_cast<double>(learned.held.size() + 1) *
+      static_cast<double>(2 * learned.held.size() + 1) *
               operations_of_line(all.x.size(0), all.x.size(1)) >
           kMostLineOperations) {
     return "";
   }
   const torch::NoGradGuard no_graph;
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
-  const Tensor lines = held_out_lines(all, learned);
+  const std::array<Tensor, 2> features{plain_features(preprocess, all.x.size(1)),
+                                       torch::arange(all.x.size(1), torch::kInt64)};
+  const std::array<Tensor, 2> held{held_out_lines(all, features[0], learned),
+                                   held_out_lines(all, features[1], learned)};
+  std::vector<size_t> taken;  // of these, by target
+  Tensor lines = torch::empty_like(y);
   std::vector<int64_t> different;
   for (int64_t i = 0; !problem.different.empty() && i < rows.numel(); ++i) {
     different.push_back(problem.different[static_cast<size_t>(rows[i].item<int64_t>())]);
@@ -231,6 +257,11 @@ std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learn
   for (int64_t t = 0; t < y.size(1); ++t) {
     const data::TargetColumn& target = preprocess.targets[static_cast<size_t>(t)];
     const auto of = [&](const Tensor& values) { return values.select(1, t).index_select(0, rows); };
+    const auto square = [&](size_t which) {
+      return (of(held[which]) - of(y)).square().mean().item<double>();
+    };
+    taken.push_back(square(1) < (1 - kPiecesGain) * square(0) ? 1 : 0);
+    lines.select(1, t).copy_(held[taken.back()].select(1, t));
     const double share = best_share(target, of(learned.held_out), of(lines), of(y), different);
     shares.push_back(share);
     if (share == 0) continue;
@@ -244,7 +275,16 @@ std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learn
   if (words.empty()) return "";
   const Tensor share = torch::tensor(shares, torch::kFloat64);
   learned.held_out = (1 - share) * learned.held_out + share * lines;
-  learned.line = network_of(fit_linear(all.x.cpu(), y), problem.model->dtype());
+  LinearFit whole{torch::zeros({all.x.size(1), y.size(1)}, torch::kFloat64),
+                  torch::zeros({y.size(1)}, torch::kFloat64),
+                  {}};
+  for (int64_t t = 0; t < y.size(1); ++t) {
+    const Tensor& own = features[taken[static_cast<size_t>(t)]];
+    const LinearFit fit = fit_linear(all.x.cpu().index_select(1, own), y.narrow(1, t, 1));
+    whole.weights.select(1, t).index_copy_(0, own, fit.weights.squeeze(1));
+    whole.bias.narrow(0, t, 1).copy_(fit.bias);
+  }
+  learned.line = network_of(whole, problem.model->dtype());
   (*learned.line)->to(all.x.device());
   learned.line_shares = shares;
   // Losses are those of what predicts.

@@ -23,7 +23,8 @@ double linear_error(const torch::Tensor& x, const torch::Tensor& y,
 
 /// Puts a line beside the networks of a learned problem, if rows that were held out say so: of each
 /// target the share of the line (0, ¼, … 1) that errs least in units of the file, where that beats
-/// the networks alone by more than one standard error, or the line does. Lines are fitted to the
+/// the networks alone for certain (two standard errors), or one half where the line by itself errs
+/// less, but not for certain. Lines are fitted to the
 /// rows that each walk has seen, then to all; `held_out` and the losses of the result are those of
 /// both together. Not of classes, pictures, weighted rows, or where it would take long.
 /// @return in words what was chosen; "" if networks predict alone.

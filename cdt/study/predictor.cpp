@@ -35,6 +35,8 @@ constexpr double kLeastSpreadOfSquares = 0.5;
 constexpr double kFewOfAll = 0.03;
 /// Rows beyond which new ones are to all rows as they were to a walk.
 constexpr int64_t kMostLeftOut = 1500;
+/// Better than nothing, but hardly.
+constexpr double kLittleBetter = 0.98;
 /// As good as a simpler model, to the eye.
 constexpr double kAsGood = 0.9;
 
@@ -289,11 +291,12 @@ std::string verdict_of(const Expectation& e) {
   const double simple = classes ? e.majority_wrong : e.mean_rmse;
   const std::string name = classes ? "always saying the most frequent class" : "the mean";
   if (!std::isfinite(error.value)) return "";
-  if (error.value >= simple) {
+  const bool certain = is_certain(e.simple_lead, different_rows(e), error, simple);
+  if (error.value >= simple || (!certain && error.value >= kLittleBetter * simple)) {
     return fmt::format(
         "That is no better than {}: these columns say little about it, or rows are too few", name);
   }
-  if (!is_certain(e.simple_lead, different_rows(e), error, simple)) {
+  if (!certain) {
     return fmt::format("That is better than {}, but {} are too few to be certain of it", name,
                        count_of(different_rows(e), "row"));
   }
