@@ -30,7 +30,7 @@ struct TrainCommand {
 /// The goal of this call: what was asked for, or the usual one of the data.
 study::Goal choose_goal(const TrainCommand& command) {
   const CLI::App& app = *command.app;
-  if (app.count("--goal") > 0) return command.run.data.goal;
+  if (app.count("--goal") > 0) return *command.run.data.goal;
   const bool older = app.count("--resume") > 0;  // of before there were goals
   return older || command.run.data.is_pictures ? study::Goal::kFit : study::Goal::kPredict;
 }
@@ -193,9 +193,12 @@ std::function<int()> setup_train(CLI::App& app) {
   add_array_options(app, options.data.file, options.data.labels);
   add_network_options(app, options.network);
   add_training_options(app, options.training, options.data);
-  add_named(app, "--goal", options.data.goal, study::parse_goal, {"predict", "fit"},
-            "what to train for: small errors on new rows, or on the training rows. Default: "
-            "predict, of pictures fit")
+  app.add_option_function<std::string>(
+         "--goal",
+         [&options](const std::string& name) { options.data.goal = study::parse_goal(name); },
+         "what to train for: small errors on new rows, or on the training rows. Default: predict, "
+         "of pictures fit")
+      ->check(CLI::IsMember({"predict", "fit"}))
       ->default_str("predict");
   app.add_option_function<int64_t>(
          "--ensemble", [&options](int64_t members) { options.ensemble = members; },

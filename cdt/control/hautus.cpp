@@ -24,7 +24,7 @@ constexpr double kLargestUnit = 50;  // log₂
 constexpr int kSearches = 4;
 /// A simple eigenvalue, apart from the others by this share of ‖A‖, whose left eigenvector the
 /// inputs move by more than the second needs no closer look.
-constexpr double kApart = 1e-3;
+constexpr double kApart = 1e-5;
 constexpr double kMoved = 1e-4;
 constexpr double kWellConditioned = 1e3;
 /// No eigenvalue is trusted to more digits than these, none is mistrusted beyond the second.
@@ -90,7 +90,11 @@ std::optional<Complex> unmoved_mode(const Tensor& A, const Tensor& B) {
   conditions = conditions.nan_to_num(INFINITY, INFINITY);
   const Tensor strengths = W.mm(input).abs().square().sum(1).sqrt() / lengths / size;
   const auto z = [&](int64_t i) { return eigenvalues[i].item<Complex>(); };
-  std::vector<Complex> tried;
+  struct Tried {
+    Complex at;
+    double share;
+  };
+  std::vector<Tried> tried;
   const auto near = [&](Complex a, Complex b, double share) {
     return std::abs(a - b) <= share * size;
   };
@@ -102,7 +106,15 @@ std::optional<Complex> unmoved_mode(const Tensor& A, const Tensor& B) {
     bool apart = condition <= kWellConditioned && strengths[i].item<double>() >= kMoved;
     for (int64_t j = 0; j < n && apart; ++j) apart = j == i || !near(at, z(j), kApart);
     if (apart) continue;
+    // The share changes by no more than z/‖A‖ does: a cluster is one question.
+    const double reach = trust / size;
+    const auto answers = [&](const Tried& other) {
+      return other.share - std::abs(at - other.at) / size - reach > tol::kLostDirection;
+    };
+    if (std::any_of(tried.begin(), tried.end(), answers)) continue;
     Kept kept = kept_rank(state, input, at, size);
+    tried.push_back({at, kept.share});
+    if (answers(tried.back())) continue;
     for (int k = 0; k < kSearches && kept.share > rounding; ++k) {
       const Complex better = (kept.u.conj() * state.mv(kept.u)).sum().item<Complex>();
       if (!near(at, better, kMistrusted)) break;  // another mode
@@ -111,9 +123,6 @@ std::optional<Complex> unmoved_mode(const Tensor& A, const Tensor& B) {
       kept = there;
       at = better;
     }
-    const auto seen = [&](Complex other) { return near(at, other, rounding); };
-    if (std::any_of(tried.begin(), tried.end(), seen)) continue;
-    tried.push_back(at);
     if (kept.share > tol::kLostDirection) continue;
     const double modulus = std::abs(at);
     if (modulus >= 1 - tol::kUndecayed) return at;

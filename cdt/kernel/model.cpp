@@ -35,6 +35,11 @@ Model::Model(Forward forward, const std::vector<Tensor>& parameters)
   }
   CDT_REQUIRE(!parameters_.empty(), "a model needs at least one trainable parameter; of the ",
               parameters.size(), " given none has requires_grad");
+  // One rule for kernels, products, controllers and training: numbers come in the model's dtype.
+  forward_ = [forward = std::move(forward_), network = dtype()](const Tensor& x) {
+    const bool other = x.defined() && x.is_floating_point() && x.scalar_type() != network;
+    return forward(other ? x.to(network) : x);
+  };
 }
 
 Tensor Model::forward(const Tensor& x) const {

@@ -87,10 +87,11 @@ study::LearnOptions learn_options(const Options& options, const study::Problem& 
 }
 
 LearnedTable learn(const data::Table& table, const Options& given, const study::LearnHooks& hooks) {
-  CDT_REQUIRE(given.data.goal == study::Goal::kPredict,
-              "learning a table is for the goal predict, but came ",
-              study::to_string(given.data.goal));
-  Options options = resolved(given);
+  CDT_REQUIRE(given.data.goal != study::Goal::kFit,
+              "learning a table is for the goal predict, but came fit");
+  Options options = given;
+  options.data.goal = study::Goal::kPredict;
+  options = resolved(std::move(options));
   require_read(options);
   LearnedTable found;
   const data::Table ordered = in_order(table, options, found.notes);

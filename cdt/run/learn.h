@@ -30,8 +30,8 @@ struct LearnedTable {
 };
 
 /// The options say what to learn (without a loss in `given` the target's values, see decide_loss);
-/// their goal must be predict, and their file is not looked at. The
-/// same rows in another order of the table give the same model, bit by bit.
+/// their goal is predict, said or not, and their file is not looked at. The same rows in another
+/// order of the table give the same model, bit by bit.
 /// @throws InvalidArgument if an option or the table is wrong.
 /// @throws NumericalError if a kernel cannot be computed.
 LearnedTable learn(const data::Table& table, const Options& options,

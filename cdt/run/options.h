@@ -18,7 +18,8 @@ inline train::TrainOptions usual_training() {
 }
 
 struct Options {
-  /// `classes` follows from the loss, `is_pictures` from the file; `goal` says what the run is for.
+  /// `classes` follows from the loss, `is_pictures` from the file; `goal` says what the run is for:
+  /// as of `cdt train`, new rows of a table unless told otherwise.
   study::DataOptions data;
   study::NetworkOptions network;
   train::TrainOptions training = usual_training();  ///< its seed is that of rows and network too
@@ -60,7 +61,7 @@ Options usual_options(study::Goal goal, train::Method method,
                       train::Form form = train::Form::kAuto);
 
 /// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
-/// way to predict.
+/// way to predict. Without a goal as of fit.
 Options resolved(Options options);
 
 }  // namespace cdt::run

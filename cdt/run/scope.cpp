@@ -60,7 +60,7 @@ std::map<std::string, Scope> make_scopes() {
       {"test-fraction",
        needing(both(all), "goal fit or no train-rows, whose other rows are those of the test",
                [](const Options& o) {
-                 return o.data.goal == study::Goal::kFit || o.data.train_rows == 0;
+                 return o.data.goal != study::Goal::kPredict || o.data.train_rows == 0;
                })},
       {"keep", needing(both(all), "goal predict, which leaves columns out, or the column of group",
                        [](const Options& o) {
@@ -141,7 +141,7 @@ bool contains(const Methods& methods, Method method) {
 
 std::optional<Unread> unread_of(const std::string& name, const Options& options) {
   const Scope& scope = scope_of(name);
-  const study::Goal goal = options.data.goal;
+  const study::Goal goal = options.data.goal.value_or(study::Goal::kFit);
   const Methods& readers = scope.of(goal);
   const bool more_elsewhere = scope.of(other_than(goal)).size() > readers.size();
   if (readers.empty()) {
@@ -197,7 +197,7 @@ void require_read(const Options& options, const std::vector<std::string>& except
   std::ranges::stable_partition(
       decided, [&](const std::string& name) { return options.given.contains(name); });
   if (const auto unread = find_unread(options, decided)) {
-    throw InvalidArgument(to_text(*unread, options.data.goal));
+    throw InvalidArgument(to_text(*unread, options.data.goal.value_or(study::Goal::kFit)));
   }
 }
 

@@ -51,12 +51,12 @@ Options usual_options(study::Goal goal, train::Method method, train::Form form) 
 }
 
 Options resolved(Options options) {
-  if (options.data.goal == study::Goal::kFit) return options;
+  if (options.data.goal != study::Goal::kPredict) return options;
   Options plain;
   plain.data.goal = options.data.goal;
   train::Method& method = options.training.method;
   if (method == train::Method::kGuarded) method = train::Method::kPath;
-  const Options usual = usual_options(options.data.goal, method, options.training.form);
+  const Options usual = usual_options(study::Goal::kPredict, method, options.training.form);
   for (const Setting& setting : all_settings()) {
     if (options.given.contains(setting.name) || setting.name == "method") continue;
     const auto value = setting.get(usual), before = setting.get(plain);
@@ -70,8 +70,9 @@ bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;
   // The goal's own choices decide nothing.
   const train::TrainOptions& training = options.training;
-  Options usual =
-      name == "goal" ? Options() : usual_options(options.data.goal, training.method, training.form);
+  Options usual = name == "goal" ? Options()
+                                 : usual_options(options.data.goal.value_or(study::Goal::kFit),
+                                                 training.method, training.form);
   usual.data.is_pictures = options.data.is_pictures;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
@@ -110,7 +111,7 @@ void require_fitting(const Options& options) {
                 setting.name, pictures ? " is for tables, and " : " is for pictures, and ",
                 options.data.file, pictures ? " holds pictures" : " is a table");
   }
-  CDT_REQUIRE(!pictures || options.data.goal == study::Goal::kFit,
+  CDT_REQUIRE(!pictures || options.data.goal != study::Goal::kPredict,
               "the goal predict is for tables, and ", options.data.file,
               " holds pictures: with the goal fit some pictures train and the others say what to "
               "expect");

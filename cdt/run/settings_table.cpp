@@ -328,6 +328,17 @@ Setting device() {
           /*may_change=*/true};
 }
 
+/// A folder that names none is a fit.
+Setting goal() {
+  return {"goal",
+          [](const Options& o) {
+            return Values{study::to_string(o.data.goal.value_or(study::Goal::kFit))};
+          },
+          [](Options& o, const Values& values) {
+            o.data.goal = study::parse_goal(single(values, "goal"));
+          }};
+}
+
 Setting may_change(Setting setting) {
   setting.may_change = true;
   return setting;
@@ -372,7 +383,7 @@ std::vector<Setting> make_settings() {
       of_tables(decimal()),
       of_tables(date_order()),
       of_tables(texts("target", FIELD(data.targets))),
-      named("goal", FIELD(data.goal), study::parse_goal),
+      goal(),
       of_tables(by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target,
                         [](const Options& o) { return study::missing_target_of(o.data); })),
       of_pictures(optional_count("size", FIELD(data.pictures.size))),

@@ -55,9 +55,13 @@ int64_t count_repeated(const study::Problem& problem) {
   return static_cast<int64_t>(rows.size()) - 1 - *std::max_element(rows.begin(), rows.end());
 }
 
-/// Looks at what the file is, and takes a network for pictures where nobody has chosen one.
+/// Looks at what the file is, and takes the usual goal, and a network for pictures, where nobody
+/// has chosen one.
 Options know_data(Options options) {
   options.data.is_pictures = study::holds_pictures(options.data.file);
+  if (!options.data.goal) {
+    options.data.goal = options.data.is_pictures ? study::Goal::kFit : study::Goal::kPredict;
+  }
   if (!options.data.is_pictures || is_decided(options, "arch")) return options;
   const bool layers = is_decided(options, "hidden");
   const std::vector<int64_t> channels = options.network.hidden;

@@ -59,7 +59,9 @@ struct DataOptions {
   PictureOptions pictures;
   data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
-  Goal goal = Goal::kFit;
+  /// What it is for. None: as run::train and `cdt train` find usual, predict of a table and fit of
+  /// pictures; whoever takes samples alone fits.
+  std::optional<Goal> goal;
   bool classes = false;  ///< whether the target, then a single one, is a class
   std::optional<MissingTarget> missing_target;  ///< error; predict drop
   int64_t rows = 0;                             ///< to draw without replacement; 0 takes all

@@ -143,7 +143,7 @@ DataOptions options_for(const data::Table& table, DataOptions options) {
                 arrays ? ", but came inputs without labels" : "");
     return options;
   }
-  CDT_REQUIRE(options.goal == Goal::kFit,
+  CDT_REQUIRE(options.goal != Goal::kPredict,
               "the goal predict is for tables; of pictures, training "
               "pictures are fitted, and others validate: --goal fit");
   options.targets = {kClassColumn};
@@ -238,7 +238,7 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
   }
   const auto& chosen = problem.preprocess.notes;
   problem.notes.insert(problem.notes.end(), chosen.begin(), chosen.end());
-  if (options.goal == Goal::kFit && !table.pictures) note_risks(table, options, problem);
+  if (options.goal != Goal::kPredict && !table.pictures) note_risks(table, options, problem);
 
   nn::NetworkOptions layers = network;
   layers.input_shape = problem.preprocess.feature_shape();

@@ -212,7 +212,13 @@ void bind_control(py::module_& module) {
           "optimal_cost",
           [](const control::RiccatiSolution& solution, const py::object& x) {
             const auto torch = py::module_::import("torch");
-            const auto wide = torch.attr("as_tensor")(x, py::arg("dtype") = torch.attr("float64"));
+            py::object wide;
+            try {
+              wide = torch.attr("as_tensor")(x, py::arg("dtype") = torch.attr("float64"));
+            } catch (const PythonError&) {
+              throw InvalidArgument(c10::str("x must be ", solution.P.size(0), " numbers, got a ",
+                                             Py_TYPE(x.ptr())->tp_name));
+            }
             return solution.optimal_cost(wide.cast<Tensor>().detach());
           },
           py::arg("x"));

@@ -295,5 +295,20 @@ TEST(EmpiricalNtk, ADuplicatedSampleIsANullDirectionEvenInFloat32) {
   EXPECT_GT(eigenvalues[1].item<double>() / eigenvalues[5].item<double>(), 1e-7);
 }
 
+TEST(EmpiricalNtk, TakesInputsInTheModelsPrecision) {
+  torch::manual_seed(1);
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    torch::nn::Sequential net(torch::nn::Linear(3, 8), torch::nn::Tanh(), torch::nn::Linear(8, 2));
+    net->to(dtype);
+    const Tensor narrow = torch::randn({5, 3});  // the same numbers in both
+    const Tensor wide = narrow.to(torch::kFloat64);
+    EXPECT_TRUE(torch::equal(kernel::empirical_ntk(net, narrow).theta,
+                             kernel::empirical_ntk(net, wide).theta));
+    EXPECT_TRUE(torch::equal(kernel::empirical_ntk(net, narrow, wide).theta,
+                             kernel::empirical_ntk(net, wide, narrow).theta));
+    EXPECT_EQ(kernel::ntk_trace(net, narrow), kernel::ntk_trace(net, wide));
+  }
+}
+
 }  // namespace
 }  // namespace cdt

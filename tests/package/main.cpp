@@ -23,6 +23,7 @@ int main() {
   cdt::run::Options run;
   run.data.file = "houses.csv";
   run.data.targets = {"price"};
+  run.data.goal = cdt::study::Goal::kFit;
   run.network.hidden = {16};
   run.training.steps = 5;
   run.folder = "run";

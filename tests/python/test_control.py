@@ -42,6 +42,24 @@ def test_operator_in_scipy():
     assert np.allclose(np.sort(values), np.linalg.eigvalsh(jacobian_kernel(model, x).numpy())[-3:], rtol=1e-9)
 
 
+def test_inputs_come_in_the_model_s_dtype():
+    """As in training: by every call."""
+    model, x, y = problem(torch.float32)
+    wide = x.double()
+    u, v = torch.randn(sum(p.numel() for p in model.parameters())), torch.randn(24)
+    for call in (
+        lambda x: cdt.ntk(model, x),
+        lambda x: cdt.ntk(model, x, x),
+        lambda x: cdt.NTK(model, x) @ v,
+        lambda x: cdt.jvp(model, x, u),
+        lambda x: cdt.vjp(model, x, v),
+        lambda x: cdt.linearize(model, x)(),
+        lambda x: cdt.Controller(model, x, y, lr=0.1).gain,
+        lambda x: torch.tensor(cdt.analyze(model, x, y)["lambda_max"]),
+    ):
+        assert torch.equal(call(wide), call(x))
+
+
 def test_products():
     model, x, y = problem()
     J = jacobian(model, x)

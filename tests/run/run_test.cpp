@@ -84,6 +84,25 @@ TEST_F(Run, TheFolderHoldsWhatWasDone) {
   EXPECT_TRUE(json::parse(run::to_json(*found.errors))["price"].contains("rmse"));
 }
 
+TEST_F(Run, PredictsUnlessToldOtherwise) {
+  // As `cdt train` does: small errors on new rows of a table.
+  run::Options options = test::small_run(folder_, 40, 8);
+  options.data.goal.reset();
+  options.ensemble = 1;
+  options.training.steps = 6;
+  const run::TrainedRun done = run::train(options);
+  EXPECT_EQ(value_of(done.record.settings, "goal"), (Values{"predict"}));
+  ASSERT_TRUE(done.record.prediction);
+  EXPECT_EQ(done.record.prediction->expected.size(), 1U);
+  const auto table = data::read_csv(options.data.file);
+  EXPECT_EQ(run::learn(table, options).expected.size(), 1U);
+  options.data.goal = study::Goal::kFit;
+  EXPECT_THAT([&] { run::learn(table, options); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, but came fit")));
+  options.overwrite = true;
+  EXPECT_FALSE(run::train(options).record.prediction);
+}
+
 TEST_F(Run, RecordsSurviveToTheLastBit) {
   const run::TrainedRun done = run::train(options_);
   const std::string text = run::to_json(done.record);

@@ -17,6 +17,7 @@ inline run::Options small_run(const TempFolder& folder, int64_t rows, int64_t wi
   run::Options options;
   options.data.file = (folder / "houses.csv").string();
   options.data.targets = {"price"};
+  options.data.goal = study::Goal::kFit;
   options.network.hidden = {width};
   options.analysis = false;
   options.folder = folder / "run";
