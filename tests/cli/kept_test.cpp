@@ -137,7 +137,7 @@ TEST_F(Training, PrivateRunsStayPrivate) {
   for (const auto& [name, mode] : modes()) EXPECT_EQ(mode, 0644U) << name;
   ASSERT_EQ(shell("chmod 600 run/*").code, 0);
   for (const std::string command :
-       {"--resume run --steps 4 --csv-safe",
+       {std::string("--resume run --steps 4 --csv-safe"),
         "homes.csv" + std::string(kTrain) + "--steps 3 " + "--out run --overwrite"}) {
     ASSERT_EQ(shell(open + command).code, 0) << command << slurp("err.txt");
     for (const auto& [name, mode] : modes()) EXPECT_EQ(mode, 0600U) << name << " after " << command;
