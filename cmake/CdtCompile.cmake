@@ -4,6 +4,13 @@
 # that are compiled with the same flags only, so all code is -fPIC (CMake would give executables -fPIE).
 add_compile_options(-fPIC)
 
+# Hardening: what overruns a buffer ends the program, and tables of addresses are read-only once it runs. Sanitizers look themselves.
+if(NOT CDT_SANITIZE AND NOT CDT_TSAN)
+  add_compile_options(-fstack-protector-strong)
+  add_compile_options("$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")  # needs an optimizing compiler
+endif()
+add_link_options(LINKER:-z,relro LINKER:-z,now)
+
 # For sources that are optimised otherwise than the precompiled header: GCC 14 refuses it where these options of -O2 are not theirs, too.
 set(CDT_AS_PRECOMPILED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that modules include only what the architecture allows (docs/design.md, Modules), and that cdt/cdt.h has every
-public header of the library cdt::cdt."""
+public header of the library cdt::cdt, and that headers include what they throw."""
 import pathlib
 import re
 import sys
@@ -36,6 +36,7 @@ DETAILS = {
 }
 # LibTorch's own file formats are programs: nothing that is loaded may execute
 EXECUTES = ("torch/serialize", "torch/script", "torch/jit", "torch/csrc/jit")
+ERROR = re.compile(r"\b(InvalidArgument|IoError|NumericalError)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 
@@ -65,6 +66,14 @@ def violations(root):
                 yield f"{where}: write <cdt/{target}>, not {target}"
 
 
+def undeclared_errors(root):
+    """Headers that name an error without the header that declares it: whoever includes one of them wants to catch it."""
+    for path in sorted(root.glob("cdt/**/*.h")):
+        text = path.read_text()
+        if ERROR.search(text) and path.name != "error.h" and "#include <cdt/core/error.h>" not in text:
+            yield f"{path.relative_to(root)}: names {ERROR.search(text).group(0)}, and does not include <cdt/core/error.h>"
+
+
 def umbrella_gaps(root):
     included = {m.group(1) for m in map(INCLUDE.match, (root / "cdt/cdt.h").read_text().splitlines()) if m}
     public = {"cdt/core/version.h"}  # made by CMake
@@ -80,6 +89,6 @@ def umbrella_gaps(root):
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    found = [*violations(folder), *umbrella_gaps(folder)]
+    found = [*violations(folder), *undeclared_errors(folder), *umbrella_gaps(folder)]
     print("\n".join(found) if found else "the include arrows hold")
     sys.exit(1 if found else 0)

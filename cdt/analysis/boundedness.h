@@ -2,6 +2,7 @@
 /// assess_stability.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 namespace cdt::analysis {

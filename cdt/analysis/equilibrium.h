@@ -1,6 +1,7 @@
 /// Whether training stands still, and why (paper App. equilibriums).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 #include <string>

@@ -2,6 +2,7 @@
 /// left out in turn.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 namespace cdt::analysis {

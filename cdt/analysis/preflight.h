@@ -6,6 +6,7 @@
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
 #include <cdt/dynamics/kernel_result.h>
 #include <cdt/dynamics/loss.h>
 

@@ -2,6 +2,7 @@
 /// samples behind a loss of either.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 #include <limits>

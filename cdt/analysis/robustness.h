@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
 
 #include <vector>
 

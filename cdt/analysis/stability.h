@@ -4,6 +4,7 @@
 
 #include <cdt/control/general.h>
 #include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 namespace cdt::analysis {

@@ -2,6 +2,7 @@
 /// (paper App. lipschitzness, linearization, Lagrangian, boundedness).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <optional>

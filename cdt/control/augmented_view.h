@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cdt/control/riccati.h>
+#include <cdt/core/error.h>
 
 namespace cdt::control {
 

@@ -12,6 +12,7 @@
 /// In ζ = H^½ξ this is the form of the quadratic case, with the symmetric step (α/r)H^½ΘH^½.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 namespace cdt::control {

@@ -2,6 +2,7 @@
 /// something (footnote to paper eq. LQC).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 namespace cdt::control {

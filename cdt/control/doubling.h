@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/control/riccati.h>
+#include <cdt/core/error.h>
 
 namespace cdt::control {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
 
 #include <vector>
 

@@ -2,6 +2,7 @@
 /// training.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/forecast.h>
 
 #include <optional>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/control/riccati.h>
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 namespace cdt::control {

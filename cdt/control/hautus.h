@@ -2,6 +2,7 @@
 /// cost nothing.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 namespace cdt::control {

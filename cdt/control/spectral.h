@@ -8,6 +8,7 @@
 /// Slow modes are sped up by √(1 + q/ρ), modes that gradient descent would blow up are damped.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 #include <functional>

@@ -2,6 +2,7 @@
 /// offending value.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <string_view>

@@ -1,6 +1,8 @@
 /// Reading whole files and replacing them atomically.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <filesystem>
 #include <limits>
 #include <string>

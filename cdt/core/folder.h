@@ -2,6 +2,7 @@
 /// change together.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <sys/types.h>
 
 #include <filesystem>

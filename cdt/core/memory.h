@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <cdt/core/error.h>
 
 #include <cstdint>
 #include <string_view>

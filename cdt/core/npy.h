@@ -1,6 +1,7 @@
 /// NumPy's .npy files: float32 and float64, C and Fortran order, any rank.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 /// Files and folders of ours, that may have come from elsewhere: no link in them is followed.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <sys/types.h>
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 /// The safetensors format: named tensors and string metadata in one file, no code in it.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <filesystem>

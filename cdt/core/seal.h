@@ -3,6 +3,8 @@
 /// (core/checksum.h), nothing more.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <filesystem>
 #include <string>
 #include <string_view>

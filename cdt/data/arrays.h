@@ -1,6 +1,7 @@
 /// Arrays of NumPy as a table: inputs [r, m] are its columns x1, …, xm, labels y or y1, …, yk.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/csv.h>
 
 namespace cdt::data {

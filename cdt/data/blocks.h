@@ -1,6 +1,7 @@
 /// Rows of a table that belong together: of one customer, of one day.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/table.h>
 
 namespace cdt::data {

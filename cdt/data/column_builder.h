@@ -6,6 +6,7 @@
 /// So one pass over the file is enough, and numbers cost eight bytes a cell.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/table.h>
 
 #include <array>

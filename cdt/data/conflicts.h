@@ -2,6 +2,7 @@
 /// all.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 /// skipped.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/table.h>
 
 #include <filesystem>

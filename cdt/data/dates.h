@@ -2,6 +2,7 @@
 /// the day.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/table.h>
 
 namespace cdt::data {

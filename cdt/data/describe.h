@@ -1,6 +1,7 @@
 /// What is in a table and what is odd about it: what `cdt data describe` prints.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/conflicts.h>
 #include <cdt/data/table.h>
 

@@ -1,6 +1,7 @@
 /// Columns as features: numbers, categories and dates; part of the preprocessing.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
 
 namespace cdt::data {

@@ -2,6 +2,7 @@
 /// make them.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/pictures.h>
 #include <cdt/data/table.h>
 

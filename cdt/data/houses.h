@@ -21,6 +21,8 @@
 /// a cost. Missing numbers are empty cells, missing text is NA. The target is `price`.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <cstdint>
 #include <string>
 

@@ -1,6 +1,8 @@
 /// Arrays in NumPy's .npz archives: a ZIP file with a .npy file each, stored or deflated.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <memory>
 #include <string>
 #include <string_view>

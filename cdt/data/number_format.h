@@ -2,6 +2,8 @@
 /// column have in common decides how they are read.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,6 +4,7 @@
 /// its own for folders, for files of digits, for pictures in memory.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <cstdint>

@@ -20,6 +20,7 @@
 /// scaling it is multiplied by a weight, since m pieces together say what one number says.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/dates.h>
 #include <torch/types.h>

@@ -1,6 +1,7 @@
 /// Rows of a table in an order of their own.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/table.h>
 
 namespace cdt::data {

@@ -4,6 +4,7 @@
 /// A new source (a folder of images, a file that is mapped into memory) is a class of its own.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
 
 namespace cdt::data {

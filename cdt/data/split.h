@@ -2,6 +2,8 @@
 /// platform for the same seed.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <cstdint>
 #include <random>
 #include <string>

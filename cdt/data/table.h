@@ -1,6 +1,7 @@
 /// A table with typed, named columns: what a CSV file becomes, or arrays.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/number_format.h>
 #include <cdt/data/numbers.h>
 

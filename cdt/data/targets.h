@@ -1,6 +1,7 @@
 /// Target columns as numbers and as classes; part of the preprocessing.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
 
 namespace cdt::data {

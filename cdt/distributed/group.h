@@ -2,6 +2,7 @@
 /// GPUs.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/distributed/place.h>
 #include <cdt/train/ranks.h>
 

@@ -1,6 +1,8 @@
 /// Several ranks on this machine, as children of this process.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>

@@ -6,6 +6,8 @@
 /// the store once, the verdict, by which all ranks name the same culprit.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>

@@ -1,6 +1,7 @@
 /// What carries tensors from rank to rank, one of c10d's engines; for the sources of this folder.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/distributed/place.h>
 
 #include <chrono>

@@ -5,6 +5,7 @@
 /// h of ∂²ŷ/∂θ² estimated (kernel/curvature.h) a bound is an estimate too.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 namespace cdt::dynamics {

@@ -7,6 +7,7 @@
 /// (vᵀe) g / λ, whatever the schedule d was, because the sum over steps telescopes.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/modes.h>
 

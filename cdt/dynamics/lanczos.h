@@ -14,6 +14,7 @@
 /// NTK is the sum of the squared gradients of all outputs; the other norm suits flat spectra.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
 #include <functional>

@@ -2,6 +2,7 @@
 /// is c_L·e, e = ŷ − y (DESIGN section 2). Derivatives of all of them: loss_linearization.h.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <string>

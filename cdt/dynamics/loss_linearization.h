@@ -6,6 +6,7 @@
 /// entry is not finite, or the loss has no such derivative there (each says why).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/loss.h>
 
 namespace cdt::dynamics {

@@ -2,6 +2,7 @@
 /// analysis and controller stand.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <algorithm>

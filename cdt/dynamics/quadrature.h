@@ -9,6 +9,7 @@
 /// left to chance is small.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/lanczos.h>
 
 namespace cdt::dynamics {

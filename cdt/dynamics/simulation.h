@@ -2,6 +2,7 @@
 /// simulation.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <optional>

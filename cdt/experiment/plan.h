@@ -1,6 +1,7 @@
 /// What a sweep is to do: architectures × learning rates × methods × seeds on one table.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/report/sweep_page.h>
 #include <cdt/study/problem.h>
 

@@ -2,6 +2,7 @@
 /// figures.json and report.html; results.json is written and read here alone.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/experiment/runner.h>
 #include <cdt/experiment/summary.h>
 

@@ -2,6 +2,7 @@
 /// several as one; kept in files as soon as they are done.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/experiment/store.h>
 
 #include <functional>

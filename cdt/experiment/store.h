@@ -2,6 +2,7 @@
 /// settings that all of them share. Written and read here alone.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/experiment/plan.h>
 
 #include <filesystem>

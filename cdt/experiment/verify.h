@@ -1,6 +1,7 @@
 /// Whether the folder of a sweep holds what was written to it.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/experiment/store.h>
 #include <cdt/run/verify.h>
 

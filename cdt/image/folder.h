@@ -1,6 +1,7 @@
 /// A folder of pictures: one folder a class.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/image/picture.h>
 
 #include <filesystem>

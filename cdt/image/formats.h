@@ -1,6 +1,7 @@
 /// The decoders behind decode().
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/image/picture.h>
 
 namespace cdt::image {

@@ -1,6 +1,7 @@
 /// A generated set of pictures in two classes, for whoever has none at hand.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/image/picture.h>
 
 namespace cdt::image {

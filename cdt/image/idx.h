@@ -2,6 +2,7 @@
 /// gzipped.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <filesystem>

@@ -4,6 +4,7 @@
 /// what is damaged is refused, not guessed.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <cstdint>

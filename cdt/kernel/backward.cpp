@@ -34,18 +34,29 @@ std::vector<Edge> leaves_of_slices(const Edge& root) {
   return slices ? leaves : std::vector<Edge>();
 }
 
+/// LibTorch 1.13 and 2.x say so in errors of different types.
+void refuse_missing(const std::string& error) {
+  CDT_REQUIRE(
+      error.find("derivative for") == std::string::npos ||
+          error.find("not implemented") == std::string::npos,
+      "LibTorch cannot differentiate an operator of this model as often as is needed here: ",
+      error.substr(0, error.find('\n')),
+      ". Write it with others (of an EmbeddingBag: Embedding and a sum), or freeze what it "
+      "uses");
+}
+
 std::vector<Tensor> executed(const Edge& root, const Tensor& seed, Graph graph,
                              const std::vector<Edge>& wanted) {
   try {
     return torch::autograd::Engine::get_default_engine().execute(
         {root}, {seed}, /*keep_graph=*/graph != Graph::kFreed,
         /*create_graph=*/graph == Graph::kExtended, /*accumulate_grad=*/false, wanted);
-  } catch (const c10::NotImplementedError& error) {
-    throw InvalidArgument(c10::str(
-        "LibTorch cannot differentiate an operator of this model as often as is needed here: ",
-        error.what_without_backtrace(),
-        ". Write it with others (of an EmbeddingBag: Embedding and a sum), or freeze what it "
-        "uses"));
+  } catch (const c10::Error& error) {
+    refuse_missing(error.what_without_backtrace());
+    throw;
+  } catch (const std::runtime_error& error) {
+    refuse_missing(error.what());
+    throw;
   }
 }
 

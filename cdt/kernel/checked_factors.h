@@ -2,6 +2,7 @@
 /// is made from.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/ntk.h>

@@ -2,6 +2,7 @@
 /// eq. NTK:overbound), estimated from below by climbing from several starts.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
 #include <optional>

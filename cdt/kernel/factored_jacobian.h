@@ -2,6 +2,7 @@
 /// and Jᵀ beside it.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 
 #include <optional>

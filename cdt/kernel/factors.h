@@ -5,6 +5,7 @@
 /// backpropagated gradients of a linear layer (the Jacobian is never formed), or as plain rows.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/factor_group.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/pending_checks.h>

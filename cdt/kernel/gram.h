@@ -2,6 +2,7 @@
 /// samples in blocks, so that their number is not limited.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 
 namespace cdt::kernel {

@@ -1,6 +1,7 @@
 /// Rows of the Jacobian by autograd: exact for any model, and the fallback of the layer rules.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
 namespace cdt::kernel {

@@ -1,6 +1,7 @@
 /// The network's first-order model in its parameters (paper eq. y_lin), beside the network itself.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
 namespace cdt::kernel {

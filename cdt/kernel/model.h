@@ -1,6 +1,7 @@
 /// What the kernel knows of a network: a forward function and the parameters that training moves.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,6 +1,7 @@
 /// The empirical neural tangent kernel Θ = J Jᵀ of any model (paper eq. empiricalNTK and kernel).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/model.h>
 

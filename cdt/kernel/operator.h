@@ -2,6 +2,7 @@
 /// gradients: no matrix is formed.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/ntk.h>

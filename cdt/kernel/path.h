@@ -1,6 +1,7 @@
 /// A short run of gradient descent, recorded beside its local model; the network stays as it is.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/curvature.h>
 
 #include <functional>

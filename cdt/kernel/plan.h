@@ -1,6 +1,7 @@
 /// How a kernel is cut into blocks that fit a memory budget.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/factors.h>
 
 #include <vector>

@@ -6,6 +6,7 @@
 /// dropout) or no parameter moves the outputs.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
 namespace cdt::kernel {

@@ -166,8 +166,17 @@ class Recorder : public Call {
   void take(const Tensor& output) {
     output_ = output;
     new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
-    if (!only_refuses_) apply_rules();
+    if (!only_refuses_ && !is_complex()) apply_rules();
     activation_bytes_ += new_bytes_;
+  }
+
+  /// No rule is made for complex numbers: what they come from goes by rows of the Jacobian.
+  bool is_complex() const {
+    bool found = output_.is_complex();
+    for (const c10::IValue& argument : arguments_) {
+      for_each_tensor(argument, [&](const Tensor& t) { found = found || t.is_complex(); });
+    }
+    return found;
   }
 
   /// Where the gradient of an argument arrives; none if it has none.

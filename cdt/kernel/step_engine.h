@@ -2,6 +2,7 @@
 /// that they know (nn::make_engine).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
 #include <memory>

@@ -8,6 +8,7 @@
 ///     auto network = cdt::nn::load_model("mine.safetensors", table);
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/activation.h>
 #include <cdt/nn/network.h>
 

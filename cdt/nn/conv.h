@@ -1,6 +1,7 @@
 /// Convolutional layers with the paper's three parametrisations (App. init).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/parametrization.h>
 #include <torch/expanding_array.h>
 #include <torch/nn/module.h>

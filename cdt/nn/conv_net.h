@@ -2,6 +2,7 @@
 /// its weights load, and a small one; with the paper's three parametrisations.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/picture_network.h>
 
 #include <array>

@@ -1,6 +1,7 @@
 /// A gradient step of a ReLU network on the CPU, without LibTorch's graph.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/mlp.h>
 
 #include <vector>

@@ -1,6 +1,7 @@
 /// Fully connected networks with the paper's three parametrisations (App. init).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/architectures.h>
 
 namespace cdt::nn {

@@ -1,6 +1,7 @@
 /// A gradient step of a ReLU network by few operators on any device, without LibTorch's graph.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/mlp.h>
 
 #include <vector>

@@ -6,6 +6,7 @@
 /// Names are those of LibTorch, and of PyTorch for the same modules: `0.weight`, `bn.running_mean`.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/nn/module.h>
 
 #include <concepts>

@@ -1,6 +1,7 @@
 /// How a layer's weights and biases are drawn and scaled (paper App. init, table NTK_init).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <string>

@@ -1,6 +1,7 @@
 /// A gradient step of a ReLU network of convolutions by matrix products, without LibTorch's graph.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>
 
 #include <vector>

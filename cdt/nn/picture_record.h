@@ -2,6 +2,7 @@
 /// this project alone.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/json.h>
 #include <cdt/nn/picture_network.h>
 

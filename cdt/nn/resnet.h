@@ -2,6 +2,7 @@
 /// weights load; with the paper's three parametrisations.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/nn/picture_network.h>
 
 namespace cdt::nn {

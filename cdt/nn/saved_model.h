@@ -7,6 +7,7 @@
 /// architectures have records of their own.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/nn/architectures.h>
 

@@ -1,6 +1,8 @@
 /// A report page: sections with text, tables and figures, as one self-contained HTML file.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 /// The page of one run, or of several beside each other.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/report/page.h>
 #include <cdt/report/text.h>
 

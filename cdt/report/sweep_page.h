@@ -1,6 +1,7 @@
 /// The page of a sweep: a table per architecture, claims and figures, published values beside.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/report/page.h>
 #include <cdt/report/text.h>
 

@@ -3,6 +3,7 @@
 /// something to show.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/folder.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/options.h>

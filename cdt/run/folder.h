@@ -1,6 +1,7 @@
 /// The folder of a run (docs/formats.md): what is in it, how it is written and read.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/folder.h>
 #include <cdt/run/record.h>
 #include <cdt/study/trained_model.h>

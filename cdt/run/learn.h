@@ -2,6 +2,7 @@
 /// predict, without a folder.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/run/options.h>
 #include <cdt/study/predictor.h>
 #include <cdt/study/trained_model.h>

@@ -1,6 +1,7 @@
 /// The folder of a run as its page shows it.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/report/run_page.h>
 #include <cdt/run/record.h>
 

@@ -1,6 +1,7 @@
 /// run.json: everything about a run but its large files; its writer and its reader.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/importance.h>

@@ -2,6 +2,7 @@
 /// documentation.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/run/options.h>
 
 #include <functional>

@@ -2,6 +2,7 @@
 /// whether two runs are the same.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/run/options.h>
 
 #include <functional>

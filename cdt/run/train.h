@@ -2,6 +2,7 @@
 /// What `cdt train` does, for any caller.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/learn.h>
 

@@ -1,6 +1,8 @@
 /// Whether a folder holds what was written to it.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>

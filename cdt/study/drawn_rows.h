@@ -1,6 +1,7 @@
 /// Which rows of a table train, which validate, and which test.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/pictures.h>
 #include <cdt/data/split.h>
 #include <cdt/study/options.h>

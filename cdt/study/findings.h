@@ -3,6 +3,7 @@
 
 #include <cdt/analysis/preflight.h>
 #include <cdt/control/cross_entropy.h>
+#include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/problem.h>
 

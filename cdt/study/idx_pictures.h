@@ -1,6 +1,7 @@
 /// Pictures of IDX files as tables; cdt/study/pictures.h decides which file is one.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/table.h>
 
 #include <filesystem>

@@ -9,6 +9,7 @@
 /// distributed like, as far as new rows are like these; a is the share that makes them shortest.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/study/predictions.h>
 
 namespace cdt::study {

@@ -2,6 +2,7 @@
 /// number is exact, bounded or estimated, and says which.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/quadrature.h>
 #include <cdt/study/findings.h>
 

@@ -11,6 +11,7 @@
 /// and all come to the same end.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/study/problem.h>
 #include <cdt/train/result.h>

@@ -1,6 +1,7 @@
 /// A table and a network in numbers and names: what a study starts from.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/nn/architectures.h>
 

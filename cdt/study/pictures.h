@@ -2,6 +2,7 @@
 /// generated.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/pictures.h>
 #include <cdt/data/table.h>
 #include <cdt/study/options.h>

@@ -1,6 +1,7 @@
 /// What a trained network predicts, in units of the file, and how far off it is.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
 

@@ -1,6 +1,7 @@
 /// A table and a network as tensors: what analysis, training and sweeps start from.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/data/pictures.h>
 #include <cdt/data/split.h>
 #include <cdt/study/options.h>

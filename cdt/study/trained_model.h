@@ -2,6 +2,7 @@
 /// memory, and as bytes (docs/formats.md).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/study/intervals.h>
 

@@ -1,6 +1,7 @@
 /// How much rows, classes and outputs of a problem count.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/study/problem.h>
 
 namespace cdt::study {

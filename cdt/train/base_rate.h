@@ -2,6 +2,7 @@
 /// eigenvalue.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/train/history.h>
 #include <cdt/train/saved_state.h>

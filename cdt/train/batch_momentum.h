@@ -13,6 +13,7 @@
 /// step of the dual form (ridge.h) on the batch, τ its share of the decay.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/train/ridge.h>
 #include <cdt/train/saved_state.h>
 #include <cdt/train/setup.h>

@@ -63,6 +63,8 @@ Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, Los
               " that are class numbers must have shape [", x.size(0), "], not ", y.sizes());
   CDT_REQUIRE(y.dim() == 2 && y.size(0) == x.size(0), name, " must have shape [", x.size(0),
               ", outputs], not ", y.sizes());
+  CDT_REQUIRE(y.size(1) >= 1, name, " must have a column for each output, one at least, not shape ",
+              y.sizes());
   y = y.to(torch::kFloat64);
   require_finite(y, name);
   return y;

@@ -1,6 +1,7 @@
 /// The samples of a training run.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 #include <cdt/train/options.h>
 #include <cdt/train/ranks.h>

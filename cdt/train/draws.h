@@ -1,6 +1,7 @@
 /// Rows drawn at random, in memory for those that are drawn and none for the others.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 namespace cdt::train {

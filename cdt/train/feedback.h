@@ -6,6 +6,7 @@
 /// business, in a checkpoint and in memory too.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/train/history.h>
 #include <cdt/train/saved_state.h>

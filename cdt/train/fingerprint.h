@@ -2,6 +2,7 @@
 /// from it.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/train/setup.h>
 
 #include <string>

@@ -1,6 +1,7 @@
 /// Which form a step takes (ridge.h), by operations and memory.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/train/residuals.h>
 #include <cdt/train/setup.h>
 

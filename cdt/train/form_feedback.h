@@ -8,6 +8,7 @@
 /// kernel that could serve the next ones is formed.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/ridge.h>
 

@@ -1,6 +1,8 @@
 /// What happened at each step, as a table and as history.csv.
 #pragma once
 
+#include <cdt/core/error.h>
+
 #include <cstdint>
 #include <limits>
 #include <string>

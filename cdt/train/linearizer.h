@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/analysis/validity.h>
+#include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/form_choice.h>

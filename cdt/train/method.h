@@ -2,6 +2,7 @@
 /// the table of method_table.cpp (and its enumerator in options.h).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/result.h>

@@ -10,6 +10,7 @@
 #include <cdt/control/cross_entropy.h>
 #include <cdt/control/general.h>
 #include <cdt/control/spectral.h>
+#include <cdt/core/error.h>
 #include <cdt/dynamics/loss.h>
 #include <cdt/kernel/model.h>
 

@@ -1,6 +1,7 @@
 /// What a training run can be told: method, rate, schedule, control, stopping.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/loss_linearization.h>
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 /// and a few rows travel. One process alone is the case of one rank, where nothing does.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <memory>

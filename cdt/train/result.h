@@ -1,6 +1,7 @@
 /// How a training run ended, and what it took.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/train/history.h>
 
 #include <string>

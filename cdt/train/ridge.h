@@ -11,6 +11,7 @@
 /// of some rows as a preconditioner (docs/scale.md).
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/model.h>
 #include <cdt/train/history.h>

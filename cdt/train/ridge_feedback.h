@@ -10,6 +10,7 @@
 /// that weights which are all equal change nothing but the size of the objective.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/dynamics/loss.h>
 #include <cdt/train/feedback.h>
 

@@ -2,6 +2,7 @@
 /// (checkpoint.cpp); every object knows its own names.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <torch/types.h>
 
 #include <cstdint>

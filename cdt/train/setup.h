@@ -2,6 +2,7 @@
 /// last.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/step_engine.h>
 #include <cdt/train/batches.h>
 #include <cdt/train/data.h>

@@ -3,6 +3,7 @@
 /// until all of them are read.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/playback.h>
 
 #include <cstdint>

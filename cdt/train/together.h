@@ -8,6 +8,7 @@
 /// run do not depend on the others' numbers, though: one that diverges does not disturb them.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/train/trainer.h>
 
 namespace cdt::train {

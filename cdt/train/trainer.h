@@ -5,6 +5,7 @@
 /// guarded step costs no further pass: the forward pass that judges it is the next step's.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/train/epoch_guard.h>
 #include <cdt/train/method.h>
