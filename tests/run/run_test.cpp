@@ -99,6 +99,7 @@ TEST_F(Run, PredictsUnlessToldOtherwise) {
   options.data.goal = study::Goal::kFit;
   EXPECT_THAT([&] { run::learn(table, options); },
               ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, but came fit")));
+  options.ensemble.reset();  // not of a fit
   options.overwrite = true;
   EXPECT_FALSE(run::train(options).record.prediction);
 }
