@@ -81,6 +81,14 @@ FormCost form_cost(Form form, const FormSizes& sizes) {
 int most_threads(Form form, const FormSizes& sizes) {
   /// Of the kernel of a batch and its factor.
   constexpr double kOfOneThread = 1e9;
+  /// Of a path's kernel of all samples and its factor: on a busy machine two threads took four
+  /// times the processor time of one with 850 rows, most of it waiting.
+  constexpr double kKernelOfOneThread = 1e10;
+  if (form == Form::kDual && sizes.path) {
+    const auto n = static_cast<double>(sizes.residuals());
+    const double kernel = 2 * n * n * static_cast<double>(sizes.width) + 2 * cubed(n) / 3;
+    return kernel < kKernelOfOneThread ? 1 : 0;
+  }
   if (form != Form::kBatch) return 0;
   const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
   return 2 * rows * rows * static_cast<double>(sizes.width) + 2 * cubed(rows) / 3 < kOfOneThread

@@ -301,10 +301,11 @@ void Trainer::pause() {
 int Trainer::most_threads() const {
   if (!setup_->model.device().is_cpu()) return 0;
   const FormSizes sizes = form_sizes(*setup_);
-  if (!is_optimizer(setup_->options.method))
-    return train::most_threads(method_->form().form, sizes);
-  // Of pictures, whose layers use a weight many times, parameters do not tell.
-  return setup_->data.x.dim() == 2 ? most_threads_of_a_gradient(sizes) : 0;
+  // Of pictures, whose layers use a weight many times, parameters and widths do not tell.
+  const bool dense = setup_->data.x.dim() == 2;
+  if (is_optimizer(setup_->options.method)) return dense ? most_threads_of_a_gradient(sizes) : 0;
+  const Form form = method_->form().form;
+  return form == Form::kDual && !dense ? 0 : train::most_threads(form, sizes);
 }
 
 double Trainer::seconds() const {

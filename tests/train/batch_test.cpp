@@ -144,6 +144,15 @@ TEST(BatchForm, TakesThreadsByWhatABatchIsWorth) {
   sizes.batch = 0;
   sizes.width = 94 + 4 * 2000 + 1;
   EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+  // A path's kernel likewise; of a guarded run, whose steps are few, it takes what there is.
+  sizes.width = 94 + 4 * 256 + 1;
+  sizes.samples = 1000;
+  EXPECT_EQ(most_threads(Form::kDual, sizes), 1);
+  sizes.samples = 4000;
+  EXPECT_EQ(most_threads(Form::kDual, sizes), 0);
+  sizes.samples = 1000;
+  sizes.path = false;
+  EXPECT_EQ(most_threads(Form::kDual, sizes), 0);
 }
 
 TEST(Optimizers, TakeThreadsByWhatABatchIsWorth) {
