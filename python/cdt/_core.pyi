@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 class Model:
-    keep: Any
     def __init__(self, forward: Callable[[Tensor], Tensor], parameters: Sequence[Tensor]) -> None: ...
     @property
     def parameters(self) -> List[Tensor]: ...

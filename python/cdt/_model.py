@@ -54,7 +54,7 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
 def _held(function: Callable[..., torch.Tensor], parameters: Sequence[torch.Tensor]) -> _core.Model:
     """A model whose Python object holds the function, where the garbage collector sees it; C++ does not: a module that has its optimizer can be freed."""
     model = _core.Model(weakly(function), list(parameters))
-    model.keep = function
+    setattr(model, "keep", function)
     return model
 
 
@@ -86,7 +86,7 @@ def as_kept_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     if params is not None or not isinstance(model, torch.nn.Module):
         return as_model(model, params)
     parameters = list(model.parameters())
-    state = [(id(p), p.requires_grad) for p in parameters], [part.training for part in model.modules()]
+    state = [(id(p), p.requires_grad, p.dtype, p.device) for p in parameters], [part.training for part in model.modules()]
     known = _kept.get(model)
     if known is None or known[0] != state:
         known = _kept[model] = (state, parameters, _core.Model(weakly(model), parameters))

@@ -52,7 +52,7 @@ class SealedModule(nn.Module):
     def __setstate__(self, state: Any) -> None:
         state = dict(state)
         expected = state.pop("_checksum", None)
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call,unused-ignore]
         if expected is not None and expected != self._sum():
             _refuse(type(self).__name__)
 
@@ -60,7 +60,7 @@ class SealedModule(nn.Module):
         content = hashlib.blake2b(digest_size=16)
         for name, module in self.named_modules():
             plain = {key: value for key, value in vars(module).items() if isinstance(value, (bool, int, float, str, tuple, type(None)))}
-            content.update(repr((name, type(module).__qualname__, sorted(plain.items(), key=lambda item: item[0]))).encode())
+            content.update(repr((name, type(module).__qualname__, sorted(plain.items(), key=lambda item: str(item[0])))).encode())
         for name, tensor in self.state_dict().items():
             content.update(repr((name, tensor.dtype, tuple(tensor.shape))).encode())
             content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

@@ -61,7 +61,8 @@ class EnsembleModule(SealedModule):
         units = torch.minimum(torch.maximum(mean, self.low), self.high) * self.scale + self.offset
         if self.any_log:
             units = torch.where(self.log, units.exp(), units)
-        return units * self.factor
+        scaled: Tensor = units * self.factor
+        return scaled
 
 
 class Run(Sealed):

@@ -19,7 +19,7 @@ def codes(rows=160, seed=0):
     code = rng.integers(1, 5, rows)
     flag = rng.random(rows) < 0.5
     day = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, rows), unit="D")
-    y = np.array([0.0, 5.0, -3.0, 9.0, 1.0])[code] + 2.0 * flag + 0.01 * (day - day.min()).days.to_numpy() + 0.05 * rng.normal(size=rows)
+    y = np.array([0.0, 5.0, -3.0, 9.0, 1.0])[code] + 2.0 * flag + 0.01 * (day - pd.Timestamp("2023-01-01")).days.to_numpy() + 0.05 * rng.normal(size=rows)
     return pd.DataFrame({"code": code, "flag": flag, "day": day}), y
 
 
