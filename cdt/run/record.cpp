@@ -427,6 +427,7 @@ std::string to_json(const study::Errors& errors) { return dump_readably(errors_j
 
 Options options_of(const RunRecord& record) {
   Options options;
+  options.data.goal = study::Goal::kFit;  // of a folder that names none
   apply(record.settings, options);
   return options;
 }
