@@ -52,6 +52,7 @@ class EnsembleModule(SealedModule):
         outputs = [member(x).double() for member in self.members]
         if self.classes:
             outputs = [nearest_probabilities(z) if self.squares else torch.softmax(z / self.temperature, 1) for z in outputs]
+        mean: Tensor
         if self.any_line:
             mean = (1 - self.line) * torch.stack(outputs[:-1]).mean(0) + self.line * outputs[-1]
         else:
