@@ -135,12 +135,11 @@ void require_same_run(const Options& now, const Settings& decided, const Setting
   // What has no name among them is as its goal and method have it: the batch of an optimizer.
   for (const SettingValue& each : usual) saved.given.insert(find_setting(each.name).name);
   saved = resolved(std::move(saved));
-  const Options present = resolved(now);
   const bool cosine = saved.training.schedule.kind == train::Schedule::Kind::kCosine;
   for (const Setting& setting : all_settings()) {
     if (setting.may_change && !(setting.name == "steps" && cosine)) continue;
     const auto before = setting.get(saved);
-    const auto after = setting.get(present);
+    const auto after = setting.get(now);
     CDT_REQUIRE(before == after, where, ": was started with ", setting.name, " ", show(before),
                 ", and cannot be resumed with ", show(after));
   }

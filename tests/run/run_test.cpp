@@ -207,6 +207,8 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   options.data.csv.missing_marks = {"none"};
   options.data.csv.header = false;
   options.data.csv.delimiter = '\t';
+  options.data.csv.decimal = ',';
+  options.data.csv.dates = data::parse_date_order("day-month");
   options.data.targets = {"price, net"};
   options.data.missing_target = study::MissingTarget::kDrop;
   options.data.test_fraction = 0.2;
@@ -253,6 +255,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   training.q = 0.6;
   training.shape = 0.7;
   training.relinearize = train::parse_relinearization("every:5");
+  training.curvature_products = 30;
   training.weight_decay = 1e-4;
   training.form = train::Form::kSketch;
   training.batch = 9;
