@@ -108,6 +108,7 @@ class TrainOptions:
     loss: str
     schedule: str
     relinearize: Optional[str]
+    curvature_products: int
     decay: float
     period: int
     lr: Optional[float]
