@@ -38,6 +38,7 @@ constexpr std::array kDataNames{"training inputs x", "training labels y", "valid
 /// [b·n_L] of the first samples, float64, on the CPU; undefined: see `probe`.
 Tensor first_outputs(const Setup& setup) {
   const Tensor& x = setup.data.x;
+  if (setup.data.ranks->several()) return {};  // each has rows of its own
   if (!is_controlled(setup.options.method) || x.size(0) < 2) return {};
   const torch::NoGradGuard no_graph;
   const int64_t count = std::min(kProbed, x.size(0));

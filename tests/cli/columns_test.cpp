@@ -26,7 +26,7 @@ TEST_F(Training, NoColumnOfAFileComesTwice) {
   const auto with = [&](test::Text name) { write("t.csv", header + name + "\n" + csv); };
   const auto learn = [&](test::Text target) {
     const Result result = cdt("train t.csv --target \"" + target +
-                              "\" --out r --overwrite --quiet --threads 1 --hidden 4 --ensemble 1 "
+                              "\" --out r --overwrite --quiet --threads 1 --hidden 4 --ensemble 2 "
                               "--goal predict --steps 3");
     ASSERT_EQ(result.code, 0) << result.err;
   };

@@ -58,7 +58,8 @@ TEST_F(Training, DataMayComeFromAPipe) {
 
 TEST_F(Training, AFolderDoesNotChooseWhatIsWritten) {
   trained("--method gd --lr 0.1 --steps 3 --out run");
-  const json whole = parse("run/run.json");
+  json whole = parse("run/run.json");
+  for (const char* seal : {"sealed", "checksum"}) whole.erase(seal);  // as an earlier version's
   write("victim", "precious");
   const auto resumed = [&](const std::string& name, const json& value) {
     json run = whole;

@@ -380,8 +380,9 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
   };
   expect_refused(changed(published, R"(architecture = 1, lr = 0.1, method = "cdt")"),
                  "changed.toml: published.rows[0].architecture: expected text, but came 1");
-  expect_refused(changed("[weights]", "strange = { source = \"ours\" }\n[weights]"),
-                 "changed.toml: settings.strange.value: expected a value");
+  expect_refused(
+      changed("[weights]", "strange = { source = \"ours\" }\n[weights]"),
+      "changed.toml: settings.strange: an experiment on a table does not read it; leave it out");
   expect_refused(reproduce("--lrs 0.1,0.1"), "learning rates: expected each one once");
   const std::string compare = "compare homes.csv --target price --archs 8 --seeds 1 --steps 5 ";
   expect_refused(cdt(compare + "--train-fraction 1"), "no rows are left to validate on");

@@ -280,7 +280,7 @@ TEST_F(Tables, TwoValuesAreClassesUnlessALossSaysOtherwise) {
   ASSERT_EQ(number.code, 0) << number.err;
   EXPECT_THAT(number.err, Not(HasSubstr("two values")));
   EXPECT_FALSE(parse("number/preprocess.json")["targets"][0].contains("classes"));
-  const Result fit = cdt("train a.csv --target y --goal fit --out fit" + std::string(kShort));
+  const Result fit = cdt("train a.csv --target y --out fit" + std::string(kShort));
   EXPECT_THAT(fit.err, HasSubstr("learned as a number (--loss cross-entropy learns classes)"));
 }
 
