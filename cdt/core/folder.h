@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <sys/types.h>
 
 #include <filesystem>
 #include <map>
@@ -28,12 +27,12 @@ class FolderLock {
 
   const std::filesystem::path& folder() const { return folder_; }
   /// Of the file of this name: the permissions that it has, or had when the lock was taken.
-  std::optional<mode_t> mode_of(const std::string& name) const;
+  std::optional<unsigned> mode_of(const std::string& name) const;
 
  private:
   std::filesystem::path folder_;
   int descriptor_ = -1;
-  std::map<std::string, mode_t> modes_;
+  std::map<std::string, unsigned> modes_;
 };
 
 /// Who holds the lock of a folder, in words ("process 4711 on host"); empty if nobody does.

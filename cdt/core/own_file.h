@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <sys/types.h>
 
 #include <filesystem>
 #include <string_view>
@@ -14,7 +13,7 @@ namespace cdt {
 /// fed. `mode` is that of a file that was not there; the process's mask narrows it.
 /// @throws InvalidArgument, IoError likewise.
 void write_own_file(const std::filesystem::path& path, const std::vector<std::string_view>& pieces,
-                    mode_t mode = 0666);
+                    unsigned mode = 0666);
 
 /// Makes the folder, if it is not there.
 /// @throws InvalidArgument, IoError if it cannot be made, or is a link or a file.

@@ -47,7 +47,7 @@ class Claim {
   /// While files are written: the report is of earlier ones, and goes.
   void drop_report() const;
   /// Of a report that takes its place: as it was, or closed to whom run.json is closed to.
-  mode_t mode_of_report() const;
+  unsigned mode_of_report() const;
 
  private:
   void require_free() const;

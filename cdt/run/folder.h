@@ -60,7 +60,7 @@ class RunFolder {
   /// of controlled descent does to them at the rate of the analysis.
   void write_spectrum(const study::Findings& findings) const;
   /// report.html, from the other files. `mode` is that of one that was not there.
-  void write_report(mode_t mode = 0666) const;
+  void write_report(unsigned mode = 0666) const;
 
  private:
   std::filesystem::path path_;

@@ -67,8 +67,10 @@ std::pair<Tensor, Tensor> target_range(const Intervals& intervals, const Predict
   const int64_t t = intervals.residuals.size(1);
   if (!intervals.targets.defined()) return limits_of(predictor, t);
   const int64_t h = intervals.targets.size(0);
+  // 1 − 0.9 is a little below 0.1, and 100 times that a little below a whole number.
+  constexpr double kRounding = 1e-9;
   const auto outside =
-      static_cast<int64_t>(std::floor(static_cast<double>(h + 1) * (1 - coverage) / 2));
+      static_cast<int64_t>(std::floor(static_cast<double>(h + 1) * (1 - coverage) / 2 + kRounding));
   if (outside < 1) {
     const Tensor infinite =
         torch::full({t}, std::numeric_limits<double>::infinity(), torch::kFloat64);

@@ -23,6 +23,8 @@ constexpr double kMostLineOperations = 2e11;
 constexpr double kEigenOperations = 9;
 constexpr std::array kLineShares{0.25, 0.5, 0.75, 1.0};
 constexpr double kSayOfBoth = 0.5;
+/// A line whose mean square is so small a share of the networks' needs no further proof.
+constexpr double kPlainlyLess = 0.25;
 /// Features without pieces between quantiles go on beyond the rows as a line does, so those must be
 /// better by so much.
 constexpr double kPiecesGain = 0.02;
@@ -111,9 +113,13 @@ double best_share(const data::TargetColumn& target, const Tensor& networks, cons
   }
   if (best == 0) return 0;
   const int64_t rows = count_different(different, wanted.size(0));
-  if (lead_of(alone - of_best, different) > errors_on_a_side(rows)) return best;
+  const double by_line = of_line.mean().item<double>();
+  if (by_line < kPlainlyLess * by_networks ||
+      lead_of(alone - of_best, different) > errors_on_a_side(rows)) {
+    return best;
+  }
   // Not for certain: where the line errs less by itself, both have a say.
-  const bool line_wins = of_line.mean().item<double>() < by_networks;
+  const bool line_wins = by_line < by_networks;
   return line_wins ? std::min(best, kSayOfBoth) : 0;
 }
 

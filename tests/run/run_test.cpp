@@ -313,6 +313,7 @@ TEST_F(Run, TheGoalsChoicesAreDefaults) {
   run::Options options;
   options.data.goal = study::Goal::kPredict;
   options.data.clip = 5;
+  options = run::resolved(options);  // as a run does first
   const run::Settings decided = run::decided_settings(options);
   EXPECT_EQ(value_of(decided, "goal"), (Values{"predict"}));
   EXPECT_EQ(value_of(decided, "clip"), (Values{"5"}));
@@ -326,6 +327,7 @@ TEST_F(Run, TheGoalsChoicesAreDefaults) {
   // Repeated from what was decided alone, and resumed beside both.
   run::Options again;
   run::apply(decided, again);
+  again = run::resolved(again);
   for (const run::Setting& setting : run::all_settings())
     EXPECT_EQ(setting.get(again), setting.get(options)) << setting.name;
   run::require_same_run(options, decided, usual, "run1");
@@ -490,7 +492,7 @@ TEST_F(Tuning, SaysWhatItNeeds) {
   bad = options_;
   bad.training.loss = dynamics::Loss::kMae;
   bad.training.method = train::Method::kAdam;
-  refuse(bad, "tune forecasts quadratic losses only, not mae");
+  refuse(bad, "tune: the method adam does not read it");
   bad = options_;
   bad.training.batch = 7;
   refuse(bad, "tune needs the analysis of all samples at once");
