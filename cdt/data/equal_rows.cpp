@@ -49,7 +49,38 @@ std::vector<int64_t> suspects(const std::vector<uint64_t>& hashes) {
   return found;
 }
 
+int64_t different_cells(const Column& column, const std::vector<int64_t>& rows) {
+  std::vector<uint64_t> cells;
+  cells.reserve(rows.size());
+  for (const int64_t row : rows) cells.push_back(cell_bits(column, row));
+  std::ranges::sort(cells);
+  return std::ranges::unique(cells).begin() - cells.begin();
+}
+
 }  // namespace
+
+std::vector<const Column*> row_numbers(const std::vector<const Column*>& columns,
+                                       const std::vector<int64_t>& rows) {
+  std::vector<const Column*> found;
+  for (const Column* column : columns) {
+    if (column->type != ColumnType::kNumeric) continue;
+    const bool whole = std::ranges::all_of(rows, [&](int64_t row) {
+      const double value = column->numbers[static_cast<size_t>(row)];
+      return value == std::floor(value);  // no missing one is
+    });
+    if (whole && different_cells(*column, rows) == static_cast<int64_t>(rows.size()))
+      found.push_back(column);
+  }
+  return found;
+}
+
+double equal_pairs_by_chance(const std::vector<const Column*>& columns,
+                             const std::vector<int64_t>& rows) {
+  const auto n = static_cast<double>(rows.size());
+  double pairs = n * n / 2;
+  for (const Column* column : columns) pairs /= static_cast<double>(different_cells(*column, rows));
+  return pairs;
+}
 
 std::vector<std::vector<int64_t>> equal_rows(const std::vector<const Column*>& columns,
                                              const std::vector<int64_t>& rows) {

@@ -15,6 +15,15 @@ namespace cdt::data {
 std::vector<std::vector<int64_t>> equal_rows(const std::vector<const Column*>& columns,
                                              const std::vector<int64_t>& rows);
 
+/// Those of the columns that number rows: whole numbers, no two of `rows` the same.
+std::vector<const Column*> row_numbers(const std::vector<const Column*>& columns,
+                                       const std::vector<int64_t>& rows);
+
+/// Pairs of rows that would be equal in all these columns by chance, if each took its values
+/// independently of the others: n²/2 over the product of the numbers of different values.
+double equal_pairs_by_chance(const std::vector<const Column*>& columns,
+                             const std::vector<int64_t>& rows);
+
 /// The same of pictures that are equal in every pixel.
 /// @throws InvalidArgument if one cannot be read.
 std::vector<std::vector<int64_t>> equal_pictures(const Pictures& pictures,

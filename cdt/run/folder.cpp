@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <set>
 
 namespace cdt::run {
@@ -75,11 +76,13 @@ std::string cell_of(const data::Column& column, int64_t row) {
   return column.categories[static_cast<size_t>(column.codes[i])];
 }
 
-/// ",0.9,0.1" for row i of predictions.
+/// ",0.9,0.1" for row i of predictions; empty where it is infinite: so few rows give no bound.
 std::string value_cells(const Tensor& predictions, int64_t i) {
   std::string cells;
   const auto values = predictions.accessor<double, 2>();
-  for (int64_t c = 0; c < values.size(1); ++c) cells += fmt::format(",{}", values[i][c]);
+  for (int64_t c = 0; c < values.size(1); ++c) {
+    cells += std::isfinite(values[i][c]) ? fmt::format(",{}", values[i][c]) : ",";
+  }
   return cells;
 }
 

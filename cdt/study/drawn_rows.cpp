@@ -6,6 +6,7 @@
 #include <cdt/study/drawn_rows.h>
 #include <cdt/study/weights.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -114,11 +115,43 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
   return rules;
 }
 
+struct Repeats {
+  std::vector<std::vector<int64_t>> sets;  ///< rows that are equal
+  std::string in;                          ///< in what: "feature"
+};
+
+/// Equal pairs a row that chance may make where rows are said to repeat.
+constexpr double kPairsOfChance = 0.03;
+
+/// Whole numbers of which no two are the same may number rows, which then differ in nothing else.
+/// They count as such where rows agree in all other features, or in these and their targets, and
+/// chance would not do it.
+Repeats find_numbered_repeats(const data::Table& table, const DataOptions& options,
+                              std::vector<const data::Column*> features,
+                              const std::vector<int64_t>& rows) {
+  const auto numbers = data::row_numbers(features, rows);
+  if (numbers.empty()) return {};
+  std::erase_if(features, [&](const data::Column* column) {
+    return std::ranges::find(numbers, column) != numbers.end();
+  });
+  const double limit = kPairsOfChance * static_cast<double>(rows.size());
+  std::string in = "feature";
+  if (data::equal_pairs_by_chance(features, rows) > limit) {
+    for (const std::string& name : options.targets) features.push_back(&table.at(name));
+    if (data::equal_pairs_by_chance(features, rows) > limit) return {};
+    in = "feature and target";
+  }
+  std::vector<std::string> names;
+  for (const data::Column* column : numbers) names.push_back(printable_name(column->name));
+  return {data::equal_rows(features, rows),
+          fmt::format("{} but {} (a number for each row)", in, fmt::join(names, ", "))};
+}
+
 /// Sets of the drawn rows that are equal in every feature. Columns that will be left out since they
 /// name rows, weigh them or say which belong together are none.
-std::vector<std::vector<int64_t>> find_repeats(const data::Table& table, const DataOptions& options,
-                                               const std::vector<int64_t>& rows) {
-  if (table.pictures) return data::equal_pictures(*table.pictures, rows);
+Repeats find_repeats(const data::Table& table, const DataOptions& options,
+                     const std::vector<int64_t>& rows) {
+  if (table.pictures) return {data::equal_pictures(*table.pictures, rows), "pixel"};
   const data::PreprocessOptions wanted = preprocess_options(options);
   std::vector<const data::Column*> features;
   for (const data::Column& column : table.columns) {
@@ -129,7 +162,9 @@ std::vector<std::vector<int64_t>> find_repeats(const data::Table& table, const D
     }
     features.push_back(&column);
   }
-  return data::equal_rows(features, rows);
+  Repeats repeats{data::equal_rows(features, rows), "feature"};
+  if (!repeats.sets.empty()) return repeats;
+  return find_numbered_repeats(table, options, std::move(features), rows);
 }
 
 /// Blocks such that rows of a set are in one, and rows that were in one still are: the union of
@@ -175,7 +210,7 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
                          DrawnRows& drawn) {
   std::vector<int64_t> rows = all_of(drawn.split);
   std::sort(rows.begin(), rows.end());
-  const auto sets = find_repeats(table, options, rows);
+  const auto [sets, in] = find_repeats(table, options, rows);
   if (sets.empty()) return;
   std::vector<int64_t> own(static_cast<size_t>(table.rows()));
   std::iota(own.begin(), own.end(), int64_t{0});
@@ -187,8 +222,7 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
   }
   const char* kind = table.pictures ? "picture" : "row";
   std::string note = fmt::format("{} of {} {}s repeat another in every {}: {} different ones",
-                                 rows.size() - different, rows.size(), kind,
-                                 table.pictures ? "pixel" : "feature", different);
+                                 rows.size() - different, rows.size(), kind, in, different);
   if (different == 1) {  // no split keeps them together
     drawn.first.clear();
     drawn.notes.push_back(note);

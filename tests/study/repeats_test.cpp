@@ -13,7 +13,10 @@
 namespace cdt::study {
 namespace {
 
+using testing::Contains;
+using testing::Each;
 using testing::HasSubstr;
+using testing::Not;
 using torch::Tensor;
 
 /// `count` rows of noise, each so many times, one copy of all behind the other; targets differ.
@@ -105,6 +108,45 @@ TEST(Repeats, WhatNamesOrWeighsRowsIsNoFeature) {
   data.keep.clear();
   data.equal_rows_together = false;
   EXPECT_TRUE(make_problem(table, data, small_layers(), 1, torch::kCPU).different.empty());
+}
+
+/// Rows of noise, three times each, in a mixed order; each has a number of its own.
+data::Table numbered_noise(const char* numbers, bool own_targets, int64_t levels, uint64_t seed) {
+  torch::manual_seed(seed);
+  const Tensor x = levels > 0 ? torch::randint(levels, {60, 2}, torch::kFloat64)
+                              : torch::randn({60, 2}, torch::kFloat64);
+  const Tensor y = torch::randn({180}, torch::kFloat64);
+  const Tensor order = torch::randperm(180), name = torch::randperm(180);
+  std::string text = fmt::format("a,b,{},y\n", numbers);
+  for (int64_t i = 0; i < 180; ++i) {
+    const auto row = order[i].item<int64_t>();
+    text += fmt::format("{},{},{},{}\n", x[row % 60][0].item<double>(),
+                        x[row % 60][1].item<double>(), 1000 + 7 * name[i].item<int64_t>(),
+                        y[own_targets ? row : row % 60].item<double>());
+  }
+  return data::parse_csv(text, "numbered.csv");
+}
+
+TEST(Repeats, ThatANumberForEachRowHides) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (const bool own_targets : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << (own_targets ? ", own targets" : ""));
+      const Problem problem =
+          make_problem(numbered_noise("order", own_targets, 0, seed), of_noise(Goal::kPredict),
+                       small_layers(), 1, torch::kCPU);
+      EXPECT_THAT(problem.notes, Contains(HasSubstr("120 of 180 rows repeat another in every "
+                                                    "feature but order (a number for each row): "
+                                                    "60 different ones")));
+    }
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", few levels");
+    // Nine different rows: chance makes them equal.
+    const Problem few = make_problem(numbered_noise("order", true, 3, seed),
+                                     of_noise(Goal::kPredict), small_layers(), 1, torch::kCPU);
+    EXPECT_THAT(few.notes, Each(Not(HasSubstr("repeat"))));
+    const Problem same = make_problem(numbered_noise("order", false, 20, seed),
+                                      of_noise(Goal::kPredict), small_layers(), 1, torch::kCPU);
+    EXPECT_THAT(same.notes, Contains(HasSubstr("every feature and target but order")));
+  }
 }
 
 TEST(Repeats, InTimeGoWithTheLatest) {
