@@ -150,7 +150,9 @@ int run_train(TrainCommand& command) {
   command.output.text(summarize(done));
   command.output.write_json(run::to_json(done.record));
   if (interrupted) return kInterrupted;
-  return done.result.diverged() ? kFailed : 0;
+  if (!done.result.diverged()) return 0;
+  if (command.output.quiet) fmt::print(stderr, "cdt: {}\n", done.result.in_words());
+  return kFailed;
 }
 
 /// Alone, as one of several ranks, or as the one that starts them.

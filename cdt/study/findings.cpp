@@ -56,8 +56,7 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   settings.outputs_per_sample = data.y.size(1);
   settings.labels = data.y.reshape({-1});
   settings.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
-  settings.learning_rate = options.learning_rate.value_or(
-      train::start_rate(options.method, dynamics::unit_rate(findings.modes, factor)));
+  settings.learning_rate = options.examined_rate(dynamics::unit_rate(findings.modes, factor));
   findings.preflight = analysis::analyze(ntk.theta, findings.modes, settings);
   findings.preflight.riccati_residual = control::riccati_residual(
       control::design_spectral(findings.modes, settings.learning_rate * factor,
@@ -97,7 +96,7 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
   analysis::Preflight& found = findings.preflight;
   const double unit =
       train::is_controlled(options.method) ? plant.unit_rate() : classes.safe_rate / 2;
-  found.learning_rate = options.learning_rate.value_or(train::start_rate(options.method, unit));
+  found.learning_rate = options.examined_rate(unit);
   found.loss = options.loss;
   found.n = plant.modes.size();
   found.samples = plant.samples;
@@ -121,6 +120,11 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
 }
 
 }  // namespace
+
+double AnalysisOptions::examined_rate(double unit) const {
+  const bool path = method == train::Method::kPath;
+  return learning_rate.value_or(train::start_rate(path ? train::Method::kGuarded : method, unit));
+}
 
 AnalysisOptions analysis_of(const train::TrainOptions& training) {
   AnalysisOptions options;

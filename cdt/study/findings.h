@@ -27,6 +27,10 @@ struct AnalysisOptions {
   int64_t curvature_products = 0;
   bool forecast = false;                                      ///< needs validation samples
   std::function<void(int64_t done, int64_t total)> progress;  ///< of the kernel, in blocks
+
+  /// The rate that is looked at, where `unit` is the one at which the fastest mode is gone in a
+  /// step. Points of a path have none: then it is that of guarded steps, which solve the same.
+  double examined_rate(double unit) const;
 };
 
 /// What the training would be analysed with.

@@ -138,8 +138,7 @@ LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& optio
   found.lambda_max_bound = found.modes.upper_bound();
 
   const double factor = dynamics::gradient_factor(options.loss, found.n);
-  found.learning_rate = options.learning_rate.value_or(
-      train::start_rate(options.method, 1 / (factor * found.lambda_max_bound)));
+  found.learning_rate = options.examined_rate(1 / (factor * found.lambda_max_bound));
   const double scale = found.learning_rate * factor;
   found.stability = analysis::assess_stability(found.modes, scale);
   found.lr_max = 2 / (factor * found.lambda_max_bound);

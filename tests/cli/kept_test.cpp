@@ -161,6 +161,9 @@ TEST_F(Training, ARunThatDivergedHasNoModel) {
   EXPECT_THAT(result.out + result.err, HasSubstr("DIVERGED"));
   EXPECT_FALSE(exists("run/model.safetensors"));
   EXPECT_TRUE(exists("run/history.csv"));
+  const Result quiet = train(common + "50 --overwrite --quiet");
+  EXPECT_EQ(quiet.code, 1);
+  EXPECT_THAT(quiet.err, HasSubstr("DIVERGED"));
   trained(common + "1 --overwrite");
   const auto before = files_in("run");
   const Result went_on = cdt("train --resume run --steps 50");

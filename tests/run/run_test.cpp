@@ -3,6 +3,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/run/train.h>
+#include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -82,6 +83,21 @@ TEST_F(Run, TheFolderHoldsWhatWasDone) {
   EXPECT_EQ(found.values.size(0), 60);
   EXPECT_THAT(run::to_csv(trained, found), testing::StartsWith("row,price\n1,"));
   EXPECT_TRUE(json::parse(run::to_json(*found.errors))["price"].contains("rmse"));
+}
+
+TEST_F(Run, EveryMethodFitsWithItsPreflight) {
+  for (const train::MethodTraits& traits : train::methods()) {
+    SCOPED_TRACE(traits.name);
+    run::Options options = options_;
+    options.folder = folder_ / ("by-" + std::string(traits.name));
+    options.analysis = true;
+    options.training.method = traits.method;
+    options.training.learning_rate.reset();
+    const run::TrainedRun done = run::train(options);
+    EXPECT_FALSE(done.record.analysis.empty());
+    EXPECT_GT(done.result.steps, 0);
+    EXPECT_FALSE(done.result.diverged());
+  }
 }
 
 TEST_F(Run, PredictsUnlessToldOtherwise) {
