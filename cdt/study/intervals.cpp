@@ -1,9 +1,11 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/data/equal_rows.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/intervals.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cdt::study {
@@ -26,17 +28,31 @@ Tensor deviation_of(const Intervals& intervals, const Predictor& predictor, cons
                    intervals.new_median, intervals.share);
 }
 
-/// The factor of Θ + diag τ.
-Tensor factor_of(const kernel::Model& network, const Tensor& x, const Tensor& tau) {
+/// What rounding makes of the eigenvalues of Θ, rows counted as often as they come: no decay below
+/// it is one, and Θ + τI not positive definite.
+double rounding_of(const Tensor& theta, const Tensor& count) {
+  const int64_t n = count.sum().item<int64_t>();
+  const Tensor largest = theta.abs().matmul(count.to(theta.device())).max();  // or more
+  return tol::rank_of_stored(n, theta.scalar_type()) * largest.item<double>();
+}
+
+/// Θ + diag(τ/m) of rows that come m times each [n], factorised.
+struct DecayedKernel {
+  Tensor L;
+  double tau = 0;  ///< no less than rounding
+};
+
+DecayedKernel factorised(const kernel::Model& network, const Tensor& x, double tau,
+                         const Tensor& count) {
   Tensor theta = kernel::empirical_ntk(network, x).theta;
-  theta.diagonal().add_(tau.to(theta.device()));
+  tau = std::max(tau, rounding_of(theta, count));
+  theta.diagonal().add_((tau / count).to(theta.device()));
   const auto [L, info] = torch::linalg_cholesky_ex(theta);
   if (info.item<int64_t>() != 0) {
-    throw NumericalError(c10::str("intervals: the kernel with a decay of ",
-                                  tau.max().item<double>(),
+    throw NumericalError(c10::str("intervals: the kernel with a decay of ", tau,
                                   " is not positive definite in float64"));
   }
-  return L;
+  return {L, tau};
 }
 
 Tensor marked(const std::vector<bool>& rows) {
@@ -104,10 +120,11 @@ Tensor left_out_variance(const nn::Network& model, const Tensor& x, double tau,
   std::vector<int64_t> rows(static_cast<size_t>(r));  // one of each
   for (int64_t i = x.size(0); i-- > 0;) rows[static_cast<size_t>(of[i].item<int64_t>())] = i;
   const Tensor first = torch::tensor(rows, torch::kInt64);
-  const Tensor noise = (tau / count).repeat_interleave(outputs);
-  const Tensor L =
-      factor_of(kernel::Model(model.ptr()), x.index_select(0, first.to(x.device())), noise);
-  const Tensor inverse = torch::cholesky_inverse(L).cpu();
+  const DecayedKernel kernel =
+      factorised(kernel::Model(model.ptr()), x.index_select(0, first.to(x.device())), tau,
+                 count.repeat_interleave(outputs));
+  tau = kernel.tau;
+  const Tensor inverse = torch::cholesky_inverse(kernel.L).cpu();
   // The Schur complement of a row's own block is the inverse of that block of the inverse.
   const Tensor blocks = inverse.view({r, outputs, r, outputs}).diagonal(0, 0, 2).permute({2, 0, 1});
   const Tensor own = torch::linalg_inv(blocks.contiguous()).diagonal(0, 1, 2);
@@ -119,14 +136,15 @@ Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
                          const Tensor& x_new) {
   const kernel::Model network(model.ptr());
   require_positive(tau, "the decay of intervals");
-  const Tensor L = factor_of(network, x, torch::scalar_tensor(tau, torch::kFloat64));
+  const int64_t residuals = x.size(0) * model->output_count();
+  const DecayedKernel all = factorised(network, x, tau, torch::ones({residuals}, torch::kFloat64));
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < x_new.size(0); first += kRowsAtATime) {
     const Tensor some = x_new.narrow(0, first, std::min(kRowsAtATime, x_new.size(0) - first));
     const Tensor own = kernel::empirical_ntk(network, some).theta.diagonal();
     const Tensor cross = kernel::empirical_ntk(network, x, some).theta;  // [n, n′]
-    const Tensor seen = torch::linalg_solve_triangular(L, cross, /*upper=*/false);
-    parts.push_back((own + tau - seen.square().sum(0)) / tau);
+    const Tensor seen = torch::linalg_solve_triangular(all.L, cross, /*upper=*/false);
+    parts.push_back((own + all.tau - seen.square().sum(0)) / all.tau);
   }
   // Rounding alone takes it below the noise of the row itself.
   return torch::cat(parts).clamp_min(1).view({x_new.size(0), -1}).cpu();

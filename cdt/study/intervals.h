@@ -15,7 +15,8 @@
 namespace cdt::study {
 
 /// v [r′, n_L] of new rows x′, for the model at its present parameters, trained on x [r, …] with
-/// decay τ > 0; float64 on the CPU.
+/// decay τ > 0; float64 on the CPU. A path that lowers its loss without end (labels that the model
+/// has exactly) ends at decays below the rounding of Θ: there rounding takes their place.
 /// @throws InvalidArgument if τ is not positive.
 /// @throws NumericalError if the kernel cannot be computed or factorised.
 torch::Tensor relative_variance(const nn::Network& model, const torch::Tensor& x, double tau,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace cdt::study {
@@ -34,20 +35,18 @@ std::vector<int64_t> sorted_by(const std::vector<Key>& keys) {
   return order;
 }
 
-/// When each text of the column is; a missing one is before all.
-std::vector<std::pair<int64_t, double>> times_of(const data::Column& column,
-                                                 const std::vector<int64_t>& rows) {
-  std::vector<std::pair<int64_t, double>> by_category;
+/// When each text of a column of dates in this order is; a missing one is before all.
+std::vector<double> times_of(const data::Column& column, data::DateOrder order,
+                             const std::vector<int64_t>& rows) {
+  constexpr double kBefore = -std::numeric_limits<double>::infinity();
+  std::vector<double> by_category;
   for (const std::string& text : column.categories) {
-    const auto date = data::parse_date(text);
-    by_category.emplace_back(date ? date->day : std::numeric_limits<int64_t>::min(),
-                             date ? date->hour : 0);
+    by_category.push_back(data::parse_date(text, order)->instant);
   }
-  std::vector<std::pair<int64_t, double>> times;
+  std::vector<double> times;
   for (const int64_t row : rows) {
     const int32_t code = column.codes[static_cast<size_t>(row)];
-    times.push_back(code < 0 ? std::pair(std::numeric_limits<int64_t>::min(), 0.0)
-                             : by_category[static_cast<size_t>(code)]);
+    times.push_back(code < 0 ? kBefore : by_category[static_cast<size_t>(code)]);
   }
   return times;
 }
@@ -90,9 +89,11 @@ std::optional<RowOrder> find_order(const data::Table& table, const Problem& prob
     return std::nullopt;
   }
   for (const data::Column& column : table.columns) {
-    if (column.categories.size() < 2 || !data::holds_dates(column)) continue;
-    return RowOrder{"the column " + data::in_quotes(column.name),
-                    sorted_by(times_of(column, rows))};
+    if (column.categories.size() < 2) continue;
+    if (const auto dates = data::date_order(column)) {
+      return RowOrder{"the column " + data::in_quotes(column.name),
+                      sorted_by(times_of(column, *dates, rows))};
+    }
   }
   std::vector<int64_t> lines;
   for (const int64_t row : rows) lines.push_back(table.lines[static_cast<size_t>(row)]);

@@ -1,7 +1,10 @@
 // Rows in an order: found, and the error on the last of them measured.
 #include <cdt/study/order.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace cdt::study {
@@ -74,25 +77,71 @@ TEST(RowOrder, IsSeenInTheTargetsOfNeighbours) {
   EXPECT_FALSE(find_order(by_time.table, by_time.problem));
 }
 
-TEST(RowOrder, OfDatesIsThatOfTheCalendar) {
-  const int64_t r = 60;
-  const Tensor x = torch::randn({r, 1}, kDoubles);
-  OrderedTable made = ordered(x, torch::randn({r, 1}, kDoubles), 3);
+/// A table whose column "day" is this: the last row has the first text.
+OrderedTable dated(const Tensor& x, std::vector<std::string> days) {
+  torch::manual_seed(7);
+  OrderedTable made = ordered(x, torch::randn({x.size(0), 1}, kDoubles), 3);
   data::Column column;
   column.name = "day";
   column.type = data::ColumnType::kText;
-  for (int64_t row = 0; row < r; ++row) {  // the last row is the first day
-    column.categories.push_back("2024-0" + std::to_string(1 + row / 28) + "-" +
-                                (row % 28 < 9 ? "0" : "") + std::to_string(1 + row % 28));
-    column.codes.push_back(static_cast<int32_t>(r - 1 - row));
+  column.categories = days;
+  std::sort(column.categories.begin(), column.categories.end());
+  for (auto day = days.rbegin(); day != days.rend(); ++day) {
+    const auto at = std::ranges::lower_bound(column.categories, *day);
+    column.codes.push_back(static_cast<int32_t>(at - column.categories.begin()));
   }
   made.table.columns.push_back(column);
-  const auto order = find_order(made.table, made.problem);
-  ASSERT_TRUE(order);
-  EXPECT_THAT(order->by, testing::HasSubstr("day"));
-  const Tensor in_order =
-      all_rows(made.problem).x.index_select(0, torch::tensor(order->rows, torch::kInt64));
-  EXPECT_TRUE(torch::equal(in_order, x.flip(0).to(torch::kFloat32)));
+  return made;
+}
+
+TEST(RowOrder, OfDatesIsThatOfTheCalendar) {
+  const int r = 60;
+  const Tensor x = torch::arange(r, kDoubles).unsqueeze(1);
+  const auto check = [&](const char* what, const std::function<std::string(int)>& text) {
+    SCOPED_TRACE(what);
+    std::vector<std::string> days;
+    for (int k = 0; k < r; ++k) days.push_back(text(k));
+    const OrderedTable made = dated(x, days);
+    const auto order = find_order(made.table, made.problem);
+    ASSERT_TRUE(order);
+    EXPECT_THAT(order->by, testing::HasSubstr("day"));
+    const Tensor in_order =
+        all_rows(made.problem).x.index_select(0, torch::tensor(order->rows, torch::kInt64));
+    EXPECT_TRUE(torch::equal(in_order, x.flip(0).to(torch::kFloat32)));
+  };
+  // Day k: over the years' end, so that neither days nor months go one way.
+  const auto month = [](int k) { return k < 20 ? 11 : k < 40 ? 12 : 1; };
+  const auto year = [](int k) { return k < 40 ? 2020 : 2021; };
+  const auto day = [](int k) { return 1 + k % 20; };
+  check("ISO", [&](int k) { return fmt::format("{}-{:02}-{:02}", year(k), month(k), day(k)); });
+  check("day first",
+        [&](int k) { return fmt::format("{:02}.{:02}.{}", day(k), month(k), year(k)); });
+  check("month first",
+        [&](int k) { return fmt::format("{}/{}/{:02}", month(k), day(k), year(k) % 100); });
+  check("names", [&](int k) {
+    const char* name = month(k) == 11 ? "Nov" : month(k) == 12 ? "Dec" : "January";
+    return fmt::format("{} {} {}", day(k), name, year(k));
+  });
+  // Instants an hour apart, written in zones of their own.
+  check("zones", [](int k) {
+    const int zone = k % 3 == 0 ? 10 : k % 3 == 1 ? -8 : 0;
+    const int hour = 30 + k + zone;
+    return fmt::format("2020-12-{:02}T{:02}:00:00{}{:02}:00", 10 + hour / 24, hour % 24,
+                       zone < 0 ? '-' : '+', std::abs(zone));
+  });
+}
+
+/// Of 1/2/2020 nobody has said which is the month: no order, rather than one of two.
+TEST(RowOrder, OfDatesThatAreOpenIsNone) {
+  const Tensor x = torch::arange(60, kDoubles).unsqueeze(1);
+  std::vector<std::string> days;
+  for (int k = 0; k < 60; ++k) {
+    days.push_back(fmt::format("{}/{}/{}", 1 + k % 12, 1 + k / 12, 2000 + k));
+  }
+  OrderedTable made = dated(x, days);
+  EXPECT_FALSE(find_order(made.table, made.problem));
+  made.table.columns[0].dates = data::DateOrder::kDayMonth;
+  EXPECT_TRUE(find_order(made.table, made.problem));
 }
 
 TEST(RowOrder, MeasuresTheErrorOnLaterRows) {

@@ -1,5 +1,6 @@
 // What held-out rows say of new ones: expected errors, factors, temperatures, intervals.
 #include <cdt/core/error.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/study/predictor.h>
 #include <gmock/gmock.h>
@@ -57,6 +58,33 @@ TEST(Intervals, VarianceOfALinearModelIsBayes) {
   EXPECT_THROW(relative_variance(linear_network(3, 1), torch::ones({2, 3}, kFloat), 0,
                                  torch::ones({2, 3}, kFloat)),
                InvalidArgument);
+}
+
+/// A path that ends at no decay at all, as on labels that the model has exactly.
+TEST(Intervals, DecaysBelowRoundingAreRounding) {
+  torch::manual_seed(3);
+  nn::NetworkOptions layers;
+  layers.hidden = {30};
+  layers.activation = nn::Activation::kTanh;
+  layers.input_shape = {2};
+  for (const torch::ScalarType dtype : {torch::kFloat32, kFloat}) {
+    const nn::Network net = nn::make_network(layers, 1, dtype);
+    const Tensor x = torch::randn({300, 2}, dtype), fresh = 2 * torch::randn({40, 2}, dtype);
+    std::vector<int64_t> different(300);
+    for (size_t i = 0; i < 300; ++i) different[i] = static_cast<int64_t>(i);
+    const Tensor theta = kernel::empirical_ntk(kernel::Model(net.ptr()), x).theta;
+    const double rounding = 300 * 0x1p-52 * theta.abs().sum(1).max().item<double>();
+    for (const double tau : {1e-22, 1e-300}) {
+      const Tensor v = relative_variance(net, x, tau, fresh);
+      EXPECT_TRUE(torch::isfinite(v).all().item<bool>()) << tau;
+      EXPECT_LE(relative_error(v, relative_variance(net, x, rounding * (1 + 1e-9), fresh)), 1e-6);
+      const Tensor own = left_out_variance(net, x, tau, different);
+      EXPECT_TRUE(torch::isfinite(own).all().item<bool>()) << tau;
+    }
+    // What is no rounding stays: a larger decay is another variance.
+    const Tensor v = relative_variance(net, x, 1e4 * rounding, fresh);
+    EXPECT_GE(relative_error(v, relative_variance(net, x, 1e-22, fresh)), 0.1);
+  }
 }
 
 /// Where what decides is not there, targets are as they were in training, whatever is predicted.
