@@ -135,12 +135,13 @@ std::string prediction_head(const run::TrainedRun& run) {
   const run::RunPrediction& found = *run.record.prediction;
   const auto rows =
       static_cast<int64_t>(problem.split.train.size() + problem.split.validation.size());
+  const bool line = std::ranges::any_of(found.targets, [](const auto& t) { return t.line > 0; });
   std::string text =
-      fmt::format("\n{} of {} ({} parameters), {} by {}: point {} of {} in {:.2f} s\n",
-                  count_of(found.members, "network"), problem.model->describe(),
-                  problem.model->parameter_count(), count_of(rows, "row"),
-                  train::to_string(run.training.method), found.points, result.history.size() - 1,
-                  result.seconds);
+      fmt::format("\n{} of {}{} ({} parameters), {} by {}: point {} of {} in {:.2f} s\n",
+                  count_of(found.members - (line ? 1 : 0), "network"), problem.model->describe(),
+                  line ? " and a line" : "", problem.model->parameter_count(),
+                  count_of(rows, "row"), train::to_string(run.training.method), found.points,
+                  result.history.size() - 1, result.seconds);
   for (size_t t = 0; t < found.expected.size(); ++t) {
     text += study::to_text(found.expected[t]) + "\n";
     if (!run.record.errors || t >= run.record.errors->train.size()) continue;

@@ -3,8 +3,12 @@
 #include <cdt/core/file.h>
 #include <cdt/core/json.h>
 #include <cdt/core/seal.h>
+#include <cdt/core/version.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
 
 namespace cdt {
 namespace {
@@ -26,6 +30,25 @@ bool has_mark(std::string_view text) {
     if (behind.starts_with(kMarkValue)) return true;
   }
   return false;
+}
+
+/// Major and minor number of a text that begins with a version; nothing if it does not.
+std::optional<std::pair<int, int>> version_at(const std::string& text) {
+  int major = 0, minor = 0;
+  if (std::sscanf(text.c_str(), "%d.%d", &major, &minor) != 2) return std::nullopt;
+  return std::pair(major, minor);
+}
+
+/// Whether the text says that this version has written it, or an earlier one that seals. (Later
+/// ones may have another format, and whoever reads it says so.)
+bool is_of_sealing_version(std::string_view text) {
+  constexpr std::string_view kName = "\"version\"";
+  const size_t at = text.find(kName);
+  if (at == std::string_view::npos) return false;
+  std::string behind(text.substr(at + kName.size(), 20));
+  std::erase_if(behind, [](char c) { return is_blank(c) || c == ':' || c == '"'; });
+  const auto found = version_at(behind);
+  return found && *found >= std::pair(0, 2) && *found <= version_at(kVersion);
 }
 
 /// The end of the text, without blanks, as long as a seal; empty if it is shorter.
@@ -71,7 +94,7 @@ bool require_seal(std::string_view text, const std::string& source) {
                 ", but came ", came);
     return true;
   }
-  CDT_REQUIRE(wrong > kFew && !has_mark(text), source,
+  CDT_REQUIRE(wrong > kFew && !has_mark(text) && !is_of_sealing_version(text), source,
               ": is damaged: expected a checksum of all before it as its last member");
   return false;
 }

@@ -13,6 +13,8 @@
 namespace cdt::data {
 namespace {
 
+/// The share of pairs of rows with one target that agree in a column that was copied with it.
+constexpr double kMostPairs = 0.8;
 /// Pictures that are decoded at a time.
 constexpr int64_t kPicturesAtATime = 256;
 
@@ -80,6 +82,27 @@ double equal_pairs_by_chance(const std::vector<const Column*>& columns,
   double pairs = n * n / 2;
   for (const Column* column : columns) pairs /= static_cast<double>(different_cells(*column, rows));
   return pairs;
+}
+
+std::vector<const Column*> copied_columns(const std::vector<const Column*>& columns,
+                                          const Column& target, const std::vector<int64_t>& rows) {
+  std::vector<int64_t> order = rows;
+  std::ranges::stable_sort(order, {}, [&](int64_t row) { return cell_bits(target, row); });
+  std::vector<std::pair<int64_t, int64_t>> pairs;  // neighbours of one target
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (cell_bits(target, order[i - 1]) == cell_bits(target, order[i]))
+      pairs.emplace_back(order[i - 1], order[i]);
+  }
+  if (pairs.empty()) return {};
+  std::vector<const Column*> found;
+  for (const Column* column : columns) {
+    const auto same = std::ranges::count_if(pairs, [&](const auto& pair) {
+      return cell_bits(*column, pair.first) == cell_bits(*column, pair.second);
+    });
+    if (static_cast<double>(same) >= kMostPairs * static_cast<double>(pairs.size()))
+      found.push_back(column);
+  }
+  return found;
 }
 
 std::vector<std::vector<int64_t>> equal_rows(const std::vector<const Column*>& columns,

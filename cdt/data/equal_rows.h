@@ -24,6 +24,12 @@ std::vector<const Column*> row_numbers(const std::vector<const Column*>& columns
 double equal_pairs_by_chance(const std::vector<const Column*>& columns,
                              const std::vector<int64_t>& rows);
 
+/// Of columns, those in which rows that are equal in `target` mostly agree, though they need not:
+/// a row that was copied before some columns were joined or disturbed still has the others, and its
+/// target. None where targets that are equal say nothing.
+std::vector<const Column*> copied_columns(const std::vector<const Column*>& columns,
+                                          const Column& target, const std::vector<int64_t>& rows);
+
 /// The same of pictures that are equal in every pixel.
 /// @throws InvalidArgument if one cannot be read.
 std::vector<std::vector<int64_t>> equal_pictures(const Pictures& pictures,

@@ -87,7 +87,11 @@ void require_numeric(const Table& table, const Column& column, std::string_view 
   if (column.type == ColumnType::kNumeric) return;
   const auto& why = column.not_numeric;
   CDT_REQUIRE(why, table.source, ": expected ", role, " ", in_quotes(column.name),
-              " to be numeric, but it was read as text", advice);
+              " to be numeric, but ",
+              column.understood.empty()
+                  ? "it was read as text"
+                  : "it has " + column.understood + ". Subtract what they have in common",
+              advice);
   throw InvalidArgument(
       c10::str(table.source, ":", why->line, ": expected ", role, " ", in_quotes(column.name),
                " to be numeric, but came ", in_quotes(why->text),

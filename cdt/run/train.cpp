@@ -104,7 +104,17 @@ class Session {
                                    anew ? "none" : checksum_of_file(run_.folder.checkpoint()));
       compare_with_saved(anew);
       if (run_.record.tuned) make(trainer);
-      if (!anew && learner) restore(*learner);
+      if (!anew && learner) {
+        restore(*learner);
+        const auto last = learner->ended_at();
+        if (last && run_.training.steps > earlier_limit_) {
+          call(
+              hooks_.on_note,
+              fmt::format("errors on held-out rows had stopped falling at point {}: a higher limit "
+                          "changes nothing",
+                          *last));
+        }
+      }
       if (!anew && trainer) restore(*trainer);
     }
     if (helps) return help(learner, trainer);
@@ -283,6 +293,7 @@ class Session {
                 " changed since the run started");
     if (anew) return;
     run_.folder.require_intact(saved, run_.folder.checkpoint());
+    earlier_limit_ = options_of(saved).training.steps;
     RunRecord& record = run_.record;
     record.analysis = saved.analysis;
     record.analysis_text = saved.analysis_text;
@@ -495,6 +506,7 @@ class Session {
   const Clock::time_point start_ = Clock::now();
   Claim claim_;
   TrainedRun run_;
+  int64_t earlier_limit_ = 0;                  ///< of steps, of the run that is resumed
   std::optional<study::Rehearsal> rehearsal_;  ///< of a path on a GPU, until it begins
 };
 

@@ -120,6 +120,8 @@ struct Repeats {
   std::string in;                          ///< in what: "feature"
 };
 
+/// Copies are said to be such where they are so many times the rows that are equal in all features.
+constexpr int64_t kManyMore = 2;
 /// Equal pairs a row that chance may make where rows are said to repeat.
 constexpr double kPairsOfChance = 0.03;
 
@@ -147,6 +149,35 @@ Repeats find_numbered_repeats(const data::Table& table, const DataOptions& optio
           fmt::format("{} but {} (a number for each row)", in, fmt::join(names, ", "))};
 }
 
+/// Rows that were copied before other columns came to them (a join, a time stamp, noise on one of
+/// them) agree in their targets, which are numbers of many values, and in the columns that were
+/// there before, where chance would not do it.
+Repeats find_copies(const data::Table& table, const DataOptions& options,
+                    const std::vector<const data::Column*>& features,
+                    const std::vector<int64_t>& rows) {
+  if (options.targets.empty() || options.classes) return {};
+  const auto copied = data::copied_columns(features, table.at(options.targets[0]), rows);
+  if (copied.empty() || copied.size() == features.size()) return {};
+  std::vector<const data::Column*> both = copied;
+  for (const std::string& name : options.targets) both.push_back(&table.at(name));
+  if (data::equal_pairs_by_chance(both, rows) > kPairsOfChance * static_cast<double>(rows.size())) {
+    return {};
+  }
+  std::vector<std::string> others;
+  for (const data::Column* column : features) {
+    if (std::ranges::find(copied, column) == copied.end())
+      others.push_back(printable_name(column->name));
+  }
+  return {data::equal_rows(both, rows),
+          fmt::format("feature and target but {}", fmt::join(others, ", "))};
+}
+
+int64_t rows_of(const Repeats& repeats) {
+  int64_t count = 0;
+  for (const auto& members : repeats.sets) count += static_cast<int64_t>(members.size());
+  return count;
+}
+
 /// Sets of the drawn rows that are equal in every feature. Columns that will be left out since they
 /// name rows, weigh them or say which belong together are none.
 Repeats find_repeats(const data::Table& table, const DataOptions& options,
@@ -163,8 +194,9 @@ Repeats find_repeats(const data::Table& table, const DataOptions& options,
     features.push_back(&column);
   }
   Repeats repeats{data::equal_rows(features, rows), "feature"};
-  if (!repeats.sets.empty()) return repeats;
-  return find_numbered_repeats(table, options, std::move(features), rows);
+  if (repeats.sets.empty()) repeats = find_numbered_repeats(table, options, features, rows);
+  Repeats copies = find_copies(table, options, features, rows);
+  return rows_of(copies) > kManyMore * rows_of(repeats) ? copies : repeats;
 }
 
 /// Blocks such that rows of a set are in one, and rows that were in one still are: the union of
@@ -221,8 +253,10 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
     for (const int64_t row : members) drawn.first[static_cast<size_t>(row)] = members[0];
   }
   const char* kind = table.pictures ? "picture" : "row";
-  std::string note = fmt::format("{} of {} {}s repeat another in every {}: {} different ones",
-                                 rows.size() - different, rows.size(), kind, in, different);
+  const int64_t again = static_cast<int64_t>(rows.size()) - different;
+  std::string note =
+      fmt::format("{} of {} {}s {} another in every {}: {} different ones", again, rows.size(),
+                  kind, again == 1 ? "repeats" : "repeat", in, different);
   if (different == 1) {  // no split keeps them together
     drawn.first.clear();
     drawn.notes.push_back(note);

@@ -38,6 +38,12 @@ int64_t count_different(const std::vector<int64_t>& different, int64_t rows) {
   return 1 + *std::max_element(numbers.begin(), numbers.end());
 }
 
+int64_t effective_rows(const std::vector<int64_t>& different, int64_t rows) {
+  if (different.empty()) return rows;
+  const Tensor sizes = sum_by(torch::ones({rows}, torch::kFloat64), different);
+  return std::llround(static_cast<double>(rows * rows) / sizes.square().sum().item<double>());
+}
+
 Estimate mean_of_losses(const Tensor& values, const std::vector<int64_t>& different, double least) {
   if (values.numel() == 0) return {kUnknownError, kUnknownError};
   const double mean = values.mean().item<double>();

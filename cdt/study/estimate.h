@@ -33,6 +33,8 @@ Estimate root_of(const Estimate& mean_square);
 /// Sums [G, …] of values [r, …] over the G different rows; and how many there are, of r rows.
 torch::Tensor sum_by(const torch::Tensor& values, const std::vector<int64_t>& different);
 int64_t count_different(const std::vector<int64_t>& different, int64_t rows);
+/// Of how many rows of one weight the mean would vary as much: (Σm)²/Σm², m rows of each kind.
+int64_t effective_rows(const std::vector<int64_t>& different, int64_t rows);
 
 /// A share of rows, of which each is or is not: half of the distance to the farther end of Wilson's
 /// interval of two standard deviations, so that none of two rows is 0 ± 0.33, not ± 0.

@@ -24,6 +24,12 @@ uint64_t seed_of(uint64_t seed, size_t member) {
   return seed + 0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(member);
 }
 
+/// That later steps do not write to.
+SafeTensors copy_of(SafeTensors content) {
+  for (auto& [name, tensor] : content.tensors) tensor = tensor.clone();
+  return content;
+}
+
 int64_t count_of_blocks(const std::vector<int64_t>& blocks) {
   return 1 + *std::max_element(blocks.begin(), blocks.end());
 }
@@ -362,6 +368,11 @@ Learner::Learner(const Problem& problem, LearnOptions options)
 Learner::~Learner() = default;
 Learner::Learner(Learner&&) noexcept = default;
 
+std::optional<int64_t> Learner::ended_at() const {
+  if (state_->stage == LearnStage::kSelection) return std::nullopt;
+  return static_cast<int64_t>(state_->history.size()) - 1;
+}
+
 Learned Learner::run(const LearnHooks& hooks) {
   State& s = *state_;
   const int all_cores = at::get_num_threads();
@@ -397,8 +408,11 @@ Learned Learner::run(const LearnHooks& hooks) {
     return learned;
   };
   bool ended = false;
+  // Before the last look: a run with a higher limit goes on from there.
+  std::optional<SafeTensors> at_limit;
   while (s.stage == LearnStage::kSelection && !ended) {
     if (interrupted()) return stopped();
+    if (s.point >= s.options.training.steps) at_limit = copy_of(checkpoint());
     StepRecord seen;
     s.look(seen);
     ended = s.selection_ended();
@@ -427,6 +441,7 @@ Learned Learner::run(const LearnHooks& hooks) {
     if (hooks.on_point) hooks.on_point(s.stage, row, s.last_point());
     next_point();
   }
+  if (at_limit && hooks.checkpoint) hooks.checkpoint(*at_limit);
   Learned learned = s.result();
   learned.result.seconds = s.earlier_seconds = s.seconds();
   return learned;

@@ -116,6 +116,8 @@ class Learner {
   /// Goes on from there, to the same bits as an uninterrupted one.
   /// @throws InvalidArgument if the content is no checkpoint of such a learner.
   void restore(const SafeTensors& content);
+  /// The point at which walks have ended by themselves: a higher limit of points changes nothing.
+  std::optional<int64_t> ended_at() const;
 
  private:
   struct State;

@@ -71,9 +71,10 @@ Tensor along(const LinearFit& fit, const Tensor& x) {
   return torch::cat(parts);
 }
 
-/// Predictions [r, t] of rows that walks have held out, by lines that have not seen them; rows that
-/// none did are zero.
-Tensor held_out_lines(const train::TrainData& all, const Tensor& features, const Learned& learned) {
+/// Predictions [r, t] of rows that walks have held out, by what `predict` makes of the rows that
+/// they have seen, their targets and the rows held out; rows that none did are zero.
+template <class Predict>
+Tensor of_held_out(const train::TrainData& all, const Learned& learned, const Predict& predict) {
   const int64_t r = all.x.size(0);
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
   std::map<std::vector<int64_t>, bool> done;  // several walks may hold the same rows out
@@ -83,12 +84,17 @@ Tensor held_out_lines(const train::TrainData& all, const Tensor& features, const
     const Tensor out = torch::tensor(held, torch::kInt64);
     const Tensor is_seen = torch::ones({r}, torch::kBool).index_fill_(0, out, false);
     const Tensor seen = is_seen.nonzero().squeeze(1);
-    const Tensor x = all.x.cpu().index_select(1, features);
-    const LinearFit fit = fit_linear(x.index_select(0, seen), y.index_select(0, seen));
-    sum.index_add_(0, out, along(fit, x.index_select(0, out)));
+    sum.index_add_(0, out, predict(seen, y.index_select(0, seen), out));
     count.index_add_(0, out, torch::ones({out.size(0), 1}, torch::kFloat64));
   }
   return sum / count.clamp_min(1);
+}
+
+Tensor held_out_lines(const train::TrainData& all, const Tensor& features, const Learned& learned) {
+  const Tensor x = all.x.cpu().index_select(1, features);
+  return of_held_out(all, learned, [&](const Tensor& seen, const Tensor& y, const Tensor& out) {
+    return along(fit_linear(x.index_select(0, seen), y), x.index_select(0, out));
+  });
 }
 
 /// The share of the line that errs least, for one target in units of the file.
@@ -228,6 +234,14 @@ LinearFit fit_linear(const Tensor& x, const Tensor& y, const std::vector<int64_t
   fit.weights = tall ? V.mm(best * c / s.sqrt().unsqueeze(1)) : moment;
   fit.bias = centre_y - centre_x.unsqueeze(0).mm(fit.weights).squeeze(0);
   return fit;
+}
+
+Baselines held_out_baselines(const train::TrainData& all, const Learned& learned) {
+  const Tensor mean =
+      of_held_out(all, learned, [](const Tensor&, const Tensor& y, const Tensor& out) {
+        return y.mean(0).expand({out.size(0), y.size(1)});
+      });
+  return {held_out_lines(all, torch::arange(all.x.size(1), torch::kInt64), learned), mean};
 }
 
 double linear_error(const Tensor& x, const Tensor& y, const std::vector<int64_t>& different) {

@@ -17,6 +17,14 @@ struct LinearFit {
 LinearFit fit_linear(const torch::Tensor& x, const torch::Tensor& y,
                      const std::vector<int64_t>& different = {});
 
+/// Predictions [r, t] of the rows that walks have held out, by the simplest models, fitted to the
+/// rows that each walk has seen: a line on all features, and the mean. Other rows are zero.
+struct Baselines {
+  torch::Tensor line;
+  torch::Tensor mean;
+};
+Baselines held_out_baselines(const train::TrainData& all, const Learned& learned);
+
 /// The root of the mean square of `left_out`, for one target y [r].
 double linear_error(const torch::Tensor& x, const torch::Tensor& y,
                     const std::vector<int64_t>& different = {});

@@ -210,7 +210,8 @@ Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Pre
 
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor& predicted,
                                 const Tensor& wanted, const Tensor& x,
-                                const std::vector<int64_t>& different) {
+                                const std::vector<int64_t>& different,
+                                const HeldOutBaselines& known) {
   std::vector<Expectation> found;
   const int64_t r = predicted.size(0);
   const int64_t count = count_different(different, r);
@@ -220,8 +221,15 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor
     e.rows = r;
     e.different = count;
     const Tensor wrong = predicted.argmax(1).ne(wanted.argmax(1)).to(torch::kFloat64);
-    e.wrong = share_of(wrong.mean().item<double>(), count);
+    e.wrong = share_of(wrong.mean().item<double>(), effective_rows(different, r));
     e.log_loss = mean_of_losses(-(predicted * wanted).sum(1).clamp_min(1e-300).log(), different);
+    if (e.wrong.value == 0) {
+      // None was wrong; so many may be, and each costs the logarithm of what was left to the
+      // others.
+      const Tensor left = (1 - predicted.amax(1)).clamp_min(std::numeric_limits<double>::epsilon());
+      const double cost = -left.log().mean().item<double>();
+      e.log_loss.error = std::max(e.log_loss.error, share_at_most(0, count) / 2 * cost);
+    }
     const Tensor share = wanted.mean(0);
     e.majority_wrong = 1 - share.max().item<double>();
     const Tensor other = wanted.argmax(1).ne(share.argmax());
@@ -237,24 +245,30 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor
     e.rows = r;
     e.different = count;
     e.rmse = root_of(mean_of_losses(squares, different, kLeastSpreadOfSquares));
-    const Tensor around = (y - y.mean()).square();
-    const double variance = around.mean().item<double>();
+    const double variance = (y - y.mean()).square().mean().item<double>();
     if (e.rmse.value == 0) {
       // None was off; so many may be, by as much as targets differ.
-      const double range = (y.max() - y.min()).item<double>();
+      const Tensor targets = known.targets.defined() ? known.targets.select(1, column) : y;
+      const double range = (targets.max() - targets.min()).item<double>();
       e.rmse.error = range * std::sqrt(share_at_most(0, count)) / 2;
     }
     if (variance > 0) e.r2 = 1 - e.rmse.value * e.rmse.value / variance;
-    e.mean_rmse = std::sqrt(variance);
+    const Tensor around =
+        (known.mean.defined() ? known.mean.select(1, column) - y : y - y.mean()).square();
+    e.mean_rmse = around.mean().sqrt().item<double>();
     e.simple_lead = lead_of(around - squares, different);
     const int64_t half = rows_of_half(different.empty() ? squares : sum_by(squares, different));
-    if (static_cast<double>(half) <= std::max(1.0, kFewOfAll * static_cast<double>(count))) {
+    if (count > 1 &&
+        static_cast<double>(half) <= std::max(1.0, kFewOfAll * static_cast<double>(count))) {
       e.decisive = half;
     }
     if (r >= 3) {
-      const Tensor left_out = fit_linear(x, y.unsqueeze(1), different).left_out.squeeze(1).square();
-      e.linear_rmse = left_out.mean().sqrt().item<double>();
-      e.linear_lead = lead_of(left_out - squares, different);
+      const Tensor of_line =
+          (known.line.defined() ? known.line.select(1, column) - y
+                                : fit_linear(x, y.unsqueeze(1), different).left_out.squeeze(1))
+              .square();
+      e.linear_rmse = of_line.mean().sqrt().item<double>();
+      e.linear_lead = lead_of(of_line - squares, different);
     }
     found.push_back(e);
   }
@@ -267,15 +281,33 @@ std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
   if (rows.numel() == 0) return {};
   const train::TrainData all = all_rows(problem);
   const auto of_rows = [&](const Tensor& values) { return values.cpu().index_select(0, rows); };
-  return expect(
-      problem.preprocess, in_units(predictor, problem.preprocess, of_rows(learned.held_out)),
-      problem.preprocess.to_original(of_rows(all.y)), of_rows(all.x), different_of(problem, rows));
+  HeldOutBaselines known;
+  if (!problem.preprocess.has_classes()) {
+    known.targets = problem.preprocess.to_original(all.y.cpu());
+    // Where all rows are held out in turn they may as well be left out one by one. Where some are,
+    // the latest say, simpler models must not know them, either.
+    if (rows.numel() < all.x.size(0) && all.x.dim() == 2) {
+      const Baselines found = held_out_baselines(all, learned);
+      known.line = problem.preprocess.to_original(of_rows(found.line));
+      known.mean = problem.preprocess.to_original(of_rows(found.mean));
+    }
+  }
+  return expect(problem.preprocess,
+                in_units(predictor, problem.preprocess, of_rows(learned.held_out)),
+                problem.preprocess.to_original(of_rows(all.y)), of_rows(all.x),
+                different_of(problem, rows), known);
 }
 
 namespace {
 
 /// Rows that differ; records of older versions only know them all.
 int64_t different_rows(const Expectation& e) { return e.different > 0 ? e.different : e.rows; }
+
+/// One row says nothing of how far its error is off.
+std::string with_error(const Estimate& e) {
+  return fmt::format("{} ± {}", plain(e.value),
+                     std::isnan(e.error) ? "unknown" : plain(e.error, 2));
+}
 
 /// Whether the rows prefer the model for certain; records of older versions only know the errors.
 bool is_certain(double lead, int64_t rows, const Estimate& error, double baseline) {
@@ -297,8 +329,9 @@ std::string verdict_of(const Expectation& e) {
         "That is no better than {}: these columns say little about it, or rows are too few", name);
   }
   if (!certain) {
-    return fmt::format("That is better than {}, but {} are too few to be certain of it", name,
-                       count_of(different_rows(e), "row"));
+    const int64_t rows = different_rows(e);
+    return fmt::format("That is better than {}, but {} {} too few to be certain of it", name,
+                       count_of(rows, "row"), rows == 1 ? "is" : "are");
   }
   if (classes || std::isnan(e.linear_rmse)) return "";
   if (error.value >= kAsGood * e.linear_rmse &&
@@ -314,6 +347,7 @@ std::string what_limits(const Expectation& e, double fitted) {
       !is_certain(e.simple_lead, different_rows(e), e.rmse, e.mean_rmse)) {
     return "";
   }
+  if (kSame * fitted > e.rmse.value) return "";  // by chance: held-out rows are few
   if (fitted < kSame * e.rmse.value) {
     return fmt::format(
         "What limits it: the number of rows. On those it has learned it is off by {}; more rows "
@@ -332,9 +366,9 @@ std::string to_text(const Expectation& e) {
   std::string text;
   if (classes) {
     text = fmt::format(
-        "{}: expect {:.1f} ± {:.1f} % of new rows to be wrong, log loss {:.3g} ± {:.2g}; always "
-        "saying the most frequent class: {:.1f} %",
-        name, 100 * e.wrong.value, 100 * e.wrong.error, e.log_loss.value, e.log_loss.error,
+        "{}: expect {:.1f} ± {:.1f} % of new rows to be wrong, log loss {}; always saying the most "
+        "frequent class: {:.1f} %",
+        name, 100 * e.wrong.value, 100 * e.wrong.error, with_error(e.log_loss),
         100 * e.majority_wrong);
     if (e.wrong.value == 0) {
       text += fmt::format("\n  None of {} was wrong, so up to {:.2g} % of new ones may be",
@@ -342,8 +376,7 @@ std::string to_text(const Expectation& e) {
                           100 * share_at_most(0, different_rows(e)));
     }
   } else {
-    text = fmt::format("{}: expect to be off by {} ± {} (RMS) on new rows", name,
-                       plain(e.rmse.value), plain(e.rmse.error, 2));
+    text = fmt::format("{}: expect to be off by {} (RMS) on new rows", name, with_error(e.rmse));
     if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
     if (!std::isnan(e.linear_rmse)) text += "; a linear model: " + plain(e.linear_rmse);
     text += "; the mean: " + plain(e.mean_rmse);
@@ -385,7 +418,7 @@ std::string to_text(const LaterRows& later, bool classes) {
   const std::string error =
       classes
           ? fmt::format("{:.1f} ± {:.1f} % wrong", 100 * later.error.value, 100 * later.error.error)
-          : fmt::format("off by {} ± {}{}", plain(later.error.value), plain(later.error.error, 2),
+          : fmt::format("off by {}{}", with_error(later.error),
                         std::isnan(later.r2) ? "" : fmt::format(" (R² {:.3f})", later.r2));
   return fmt::format(
       "Rows have an order, by {}. That is for rows in between; on the last {} of them, by those "

@@ -56,9 +56,17 @@ struct Expectation {
 /// `x` [r, F] are their features, for the linear model. `different` says, numbered from 0, which of
 /// the different rows each is, where some repeat: they count once in standard errors, and the
 /// linear model leaves them out together.
+/// `known`: what else there is to compare with.
+struct HeldOutBaselines {
+  torch::Tensor targets;  ///< [R, t] of all rows; undefined: those wanted
+  /// [r, t] by a line and by the mean of other rows; undefined: of these rows themselves, the line
+  /// with each left out in turn
+  torch::Tensor line, mean;
+};
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const torch::Tensor& predicted,
                                 const torch::Tensor& wanted, const torch::Tensor& x,
-                                const std::vector<int64_t>& different = {});
+                                const std::vector<int64_t>& different = {},
+                                const HeldOutBaselines& known = {});
 
 /// Of the rows that walks have held out; none if there are none.
 std::vector<Expectation> expect(const Problem& problem, const Learned& learned,

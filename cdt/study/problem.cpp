@@ -259,7 +259,8 @@ bool is_class(const data::Table& table, const std::vector<std::string>& targets)
   if (column->type == data::ColumnType::kNumeric) {
     return table.rows() >= kFewestRowsOfClasses && data::has_two_values(*column);
   }
-  // Numbers with a slip among them are no classes.
+  // Nor are whole numbers beyond 2⁵³, and numbers with a slip among them.
+  if (!column->understood.empty()) return false;
   return !column->not_numeric || column->not_numeric->numbers <= column->not_numeric->others;
 }
 

@@ -42,6 +42,22 @@ TEST(EqualRows, AreThoseOfEqualCells) {
               ElementsAre(ElementsAre(5, 3)));
 }
 
+TEST(EqualRows, CopiesAgreeInWhatWasThereBefore) {
+  std::string text = "a,b,visit,y\n";
+  for (int i = 0; i < 60; ++i) {  // 20 rows three times, and y = 0.5 by chance once more
+    const int of = i % 20;
+    text += c10::str(of * 0.37, ",", of % 3, ",", i, ",", of == 7 ? 3 * 0.25 : of * 0.25, "\n");
+  }
+  const Table table = parse_csv(text, "t");
+  std::vector<int64_t> rows(60);
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  const auto &a = table.at("a"), &b = table.at("b"), &visit = table.at("visit");
+  EXPECT_THAT(copied_columns({&a, &b, &visit}, table.at("y"), rows), ElementsAre(&a, &b));
+  // Targets of two values tell nothing, nor do those that are all different.
+  EXPECT_THAT(copied_columns({&a, &visit}, b, rows), IsEmpty());
+  EXPECT_THAT(copied_columns({&a, &b}, visit, rows), IsEmpty());
+}
+
 TEST(EqualRows, ArePicturesOfEqualPixels) {
   torch::manual_seed(1);
   torch::Tensor x = torch::rand({600, 1, 3, 3});

@@ -70,6 +70,11 @@ TEST_F(Sealed, FilesOfEarlierVersionsAreRead) {
   auto json = nlohmann::ordered_json::parse(text_);
   json.erase("sealed");
   json.erase("checksum");
+  put(json.dump(2));  // which this version does not write
+  EXPECT_THAT([&] { load_trained(folder(), torch::kCPU); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("is damaged")));
+  EXPECT_FALSE(verify_run(folder().path()).sound());
+  json["version"] = "0.1.0";
   put(json.dump(2));
   EXPECT_NO_THROW(load_trained(folder(), torch::kCPU));
   EXPECT_EQ(verify_run(folder().path()).files.at(0).state, FileCheck::State::kUnchecked);

@@ -118,5 +118,14 @@ TEST(Estimate, CountsTheRowsThatDecide) {
   EXPECT_EQ(rows_of_half(torch::zeros({10}, kWide)), 0);
 }
 
+TEST(Estimate, CopiesWeighAsOften) {
+  EXPECT_EQ(effective_rows({}, 30), 30);
+  EXPECT_EQ(effective_rows({0, 1, 2, 0, 1, 2}, 6), 3);
+  // Ten rows fifteen times beside 180: (330)²/(10·225 + 180).
+  std::vector<int64_t> different;
+  for (int64_t i = 0; i < 330; ++i) different.push_back(i < 150 ? i / 15 : i);
+  EXPECT_EQ(effective_rows(different, 330), 45);
+}
+
 }  // namespace
 }  // namespace cdt::study

@@ -253,6 +253,43 @@ TEST(Learner, ResumesToTheSameBits) {
 }
 
 /// y depends on the first column alone, the second is made of two features, the third is noise.
+TEST(Learner, GoesOnToAHigherLimitToTheSameBits) {
+  const Problem problem = noisy_problem(80, 0.1, 1);
+  for (const auto method : {train::Method::kPath, train::Method::kAdam}) {
+    LearnOptions options = usual(1);
+    options.training.method = method;
+    options.training.patience = 0;
+    options.training.steps = 6;
+    const Learned wanted = Learner(problem, options).run();
+    options.training.steps = 3;
+    SafeTensors saved;
+    LearnHooks hooks;
+    hooks.checkpoint = [&](const SafeTensors& content) { saved = content; };
+    Learner(problem, options).run(hooks);
+    options.training.steps = 6;
+    Learner more(problem, options);
+    more.restore(saved);
+    EXPECT_EQ(more.ended_at(), std::nullopt);
+    const Learned found = more.run();
+    ASSERT_EQ(found.result.history.size(), wanted.result.history.size()) << to_string(method);
+    EXPECT_TRUE(torch::equal(found.held_out.nan_to_num(1e9), wanted.held_out.nan_to_num(1e9)))
+        << to_string(method);
+    EXPECT_TRUE(torch::equal(found.networks[0]->forward(problem.data.x),
+                             wanted.networks[0]->forward(problem.data.x)))
+        << to_string(method);
+  }
+  // Walks that have ended by themselves say so.
+  LearnOptions options = usual(1);
+  options.training.patience = 1;
+  SafeTensors saved;
+  LearnHooks hooks;
+  hooks.checkpoint = [&](const SafeTensors& content) { saved = content; };
+  const Learned learned = Learner(problem, options).run(hooks);
+  Learner again(problem, options);
+  again.restore(saved);
+  EXPECT_EQ(again.ended_at(), learned.result.history.back().step);
+}
+
 TEST(Importance, FindsTheColumnsThatMatter) {
   torch::manual_seed(9);
   Problem problem;

@@ -370,6 +370,42 @@ TEST(Predictor, NeverPromisesThatNothingGoesWrong) {
   EXPECT_EQ(right.wrong.value, 0);
   EXPECT_GT(right.wrong.error, 0.2);
   EXPECT_THAT(to_text(right), testing::HasSubstr("None of 2 rows was wrong, so up to 67 %"));
+  EXPECT_GT(right.log_loss.error, 1);
+}
+
+TEST(Predictor, ComparesWithModelsThatKnowNoMoreThanItDoes) {
+  // Targets move on; held-out rows are the latest.
+  const Tensor y = torch::tensor({{10.0}, {11.0}, {12.0}, {13.0}}, kFloat);
+  const Tensor x = torch::zeros({4, 1}, kFloat);
+  HeldOutBaselines known;
+  known.mean = torch::full({4, 1}, 2.0, kFloat);
+  known.line = y + 3;
+  const Expectation e = expect(one_target(0, 1, false), y + 2, y, x, {}, known)[0];
+  EXPECT_NEAR(e.linear_rmse, 3, 1e-9);
+  EXPECT_NEAR(e.mean_rmse, std::sqrt((64 + 81 + 100 + 121) / 4.0), 1e-9);
+  EXPECT_GT(e.simple_lead, 2);
+  // None was off: by as much as targets of all rows differ.
+  known.targets = torch::tensor({{0.0}, {50.0}}, kFloat);
+  const Tensor same = torch::ones({4, 1}, kFloat);
+  EXPECT_GT(expect(one_target(0, 1, false), same, same, x, {}, known)[0].rmse.error, 5);
+}
+
+TEST(Predictor, OneRowSaysNothingOfItsError) {
+  const Tensor y = torch::ones({1, 1}, kFloat);
+  const Expectation e = expect(one_target(0, 1, false), y + 1, y, torch::zeros({1, 1}, kFloat))[0];
+  EXPECT_THAT(to_text(e), testing::HasSubstr("off by 1 ± unknown (RMS)"));
+  EXPECT_THAT(to_text(e), testing::Not(testing::HasSubstr("half of its squares")));
+}
+
+TEST(Predictor, WhatLimitsIsNotSaidAgainstTheNumbers) {
+  Expectation e;
+  e.rows = 6;
+  e.rmse = {0.03, 0.05};
+  e.mean_rmse = 1;
+  e.simple_lead = 10;
+  EXPECT_EQ(what_limits(e, 1.05), "");
+  EXPECT_THAT(what_limits(e, 0.029), testing::HasSubstr("noise"));
+  EXPECT_THAT(what_limits(e, 0.003), testing::HasSubstr("number of rows"));
 }
 
 TEST(Predictor, WarnsOfFewRowsAndOfALimit) {

@@ -149,6 +149,40 @@ TEST(Repeats, ThatANumberForEachRowHides) {
   }
 }
 
+TEST(Repeats, ThatOtherColumnsHide) {
+  // A join brings a column to each copy, whatever it holds; noise disturbs another.
+  for (const char* joined : {"visit", "noise", "both"}) {
+    torch::manual_seed(3);
+    const Tensor x = torch::randn({40, 3}, torch::kFloat64);
+    std::string text = "a,b,c,d,y\n";
+    for (int i = 0; i < 120; ++i) {
+      const int64_t row = (i * 7) % 40;
+      const bool noisy = std::string(joined) != "visit";
+      const bool visits = std::string(joined) != "noise";
+      text += fmt::format("{},{},{},{},{}\n", x[row][0].item<double>(), x[row][1].item<double>(),
+                          row % 5 + (noisy ? torch::rand({1}).item<double>() : 0.0),
+                          visits ? i / 40 : 1, x[row][2].item<double>());
+    }
+    const Problem problem = make_problem(data::parse_csv(text, "t.csv"), of_noise(Goal::kPredict),
+                                         small_layers(), 1, torch::kCPU);
+    ASSERT_EQ(problem.different.size(), 120U) << joined;
+    EXPECT_EQ(std::set<int64_t>(problem.different.begin(), problem.different.end()).size(), 40U);
+    const std::string other = std::string(joined) == "visit" ? "d" : "c";
+    EXPECT_THAT(problem.notes, Contains(HasSubstr("80 of 120 rows repeat another in every feature "
+                                                  "and target but " +
+                                                  other)));
+  }
+  // Targets that are ratings are equal without being copies.
+  torch::manual_seed(4);
+  std::string text = "a,b,y\n";
+  for (int i = 0; i < 120; ++i) {
+    text += fmt::format("{},{},{}\n", torch::randn({1}).item<double>(), i % 3, i % 5);
+  }
+  EXPECT_TRUE(make_problem(data::parse_csv(text, "t.csv"), of_noise(Goal::kPredict), small_layers(),
+                           1, torch::kCPU)
+                  .different.empty());
+}
+
 TEST(Repeats, InTimeGoWithTheLatest) {
   std::string text = "t,a,y\n";
   for (int i = 0; i < 60; ++i) text += fmt::format("{},{},{}\n", i + 1, i < 48 ? i : i - 10, i % 7);
