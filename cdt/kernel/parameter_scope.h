@@ -12,40 +12,49 @@ class ParameterScope {
  public:
   ParameterScope(const Model& model, const std::vector<torch::Tensor>& values)
       : parameters_(model.parameters()) {
-    for (size_t k = 0; k < parameters_.size(); ++k) {
-      own_.push_back(parameters_[k].data());
-      parameters_[k].set_data(values[k]);
+    for (const torch::Tensor& parameter : parameters_) own_.push_back(parameter.data());
+    try {
+      for (size_t k = 0; k < parameters_.size(); ++k) parameters_[k].set_data(values[k]);
+    } catch (...) {
+      restore();
+      throw;
     }
   }
-  ~ParameterScope() {
-    for (size_t k = 0; k < parameters_.size(); ++k) parameters_[k].set_data(own_[k]);
-  }
+  ~ParameterScope() { restore(); }
   ParameterScope(const ParameterScope&) = delete;
   ParameterScope& operator=(const ParameterScope&) = delete;
 
  private:
+  /// What cannot be put back stays: a destructor throws nothing.
+  void restore() noexcept {
+    for (size_t k = 0; k < parameters_.size(); ++k) {
+      try {
+        parameters_[k].set_data(own_[k]);
+      } catch (...) {
+      }
+    }
+  }
+
   std::vector<torch::Tensor> parameters_;
   std::vector<torch::Tensor> own_;
 };
 
 /// The same by copies, through data(), which does not count as a change: the graph of a pass that
 /// has yet to go backward stays valid.
+/// @throws InvalidArgument if entries of a parameter share memory.
 class ParameterCopyScope {
  public:
-  ParameterCopyScope(const Model& model, const std::vector<torch::Tensor>& values)
-      : parameters_(model.parameters()) {
-    for (const torch::Tensor& parameter : parameters_) own_.push_back(parameter.data().clone());
-    set(values);
-  }
-  ~ParameterCopyScope() { set(own_); }
+  ParameterCopyScope(const Model& model, const std::vector<torch::Tensor>& values);
+  ~ParameterCopyScope() { put_back(parameters_, own_); }
   ParameterCopyScope(const ParameterCopyScope&) = delete;
   ParameterCopyScope& operator=(const ParameterCopyScope&) = delete;
 
- private:
-  void set(const std::vector<torch::Tensor>& values) {
-    for (size_t k = 0; k < values.size(); ++k) parameters_[k].data().copy_(values[k]);
-  }
+  /// Copies values to parameters, or exchanges the storage where they have taken another shape
+  /// meanwhile. For destructors: what cannot be put back stays, nothing is thrown.
+  static void put_back(const std::vector<torch::Tensor>& parameters,
+                       const std::vector<torch::Tensor>& values) noexcept;
 
+ private:
   std::vector<torch::Tensor> parameters_;
   std::vector<torch::Tensor> own_;
 };

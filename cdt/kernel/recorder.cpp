@@ -2,6 +2,8 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/kept_states.h>
 #include <cdt/kernel/pending_checks.h>
+#include <cdt/kernel/playback.h>
+#include <cdt/kernel/random_state.h>
 #include <cdt/kernel/recorder.h>
 #include <cdt/kernel/rules/table.h>
 
@@ -66,6 +68,7 @@ class Recorder : public Call {
       : parameters_(model.parameters().size()),
         samples_(x.defined() && x.dim() > 0 ? x.size(0) : 1) {
     require_trainable(model);
+    if (!recording_here()) random_.emplace(model.device());
     for (size_t i = 0; i < parameters_; ++i) {
       const Edge edge = torch::autograd::impl::gradient_edge(model.parameters()[i]);
       keep_alive_.push_back(edge.function);
@@ -261,6 +264,7 @@ class Recorder : public Call {
   /// After a pass: what it has moved of the model's goes back.
   void restore() {
     const std::string by = states_.restore();
+    if (!refusal_.empty() && random_) random_->restore();
     if (by.empty() || !refusal_.empty()) return;
     refusal_ = c10::str("the model reads a tensor that its forward pass writes to (", by,
                         "), so its outputs are others at each call: running statistics, or a "
@@ -313,7 +317,8 @@ class Recorder : public Call {
   int64_t activation_bytes_ = 0;
   int64_t new_bytes_ = 0;  ///< of the call in progress
   std::string refusal_;
-  KeptStates states_;  ///< that the pass moves
+  std::optional<RandomState> random_;  ///< that a refused pass has moved
+  KeptStates states_;                  ///< that the pass moves
   std::map<Port, Expression> expressions_;
   std::vector<Found> found_;
   std::vector<std::shared_ptr<Node>> keep_alive_;  ///< ports are compared by address

@@ -27,9 +27,13 @@ class GraphPass : public StepPass {
                 outputs_.sizes(), ", not ", seed.sizes());
     used_ = true;
     require_trainable(model_);
-    return torch::autograd::grad({outputs_}, model_.parameters(), {seed.to(outputs_.scalar_type())},
-                                 /*retain_graph=*/false, /*create_graph=*/false,
-                                 /*allow_unused=*/true);
+    auto found = torch::autograd::grad({outputs_}, model_.parameters(),
+                                       {seed.to(outputs_.scalar_type())}, /*retain_graph=*/false,
+                                       /*create_graph=*/false, /*allow_unused=*/true);
+    for (Tensor& gradient : found) {  // a table of the user's may say so
+      if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();
+    }
+    return found;
   }
 
   void move(const Tensor& seed, const Tensor& keep) override {

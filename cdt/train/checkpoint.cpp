@@ -153,7 +153,8 @@ void Trainer::restore(const SafeTensors& content) {
   left_ = {};
   last_.clear();
   over_ = false;
-  set_parameters(setup_->model, parameters);
+  // Where they are these already, a pass that somebody has yet to go back through stays good.
+  if (!has_parameters(setup_->model, parameters)) set_parameters(setup_->model, parameters);
 }
 
 }  // namespace cdt::train

@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/numbers.h>
+#include <cdt/kernel/own_memory.h>
 #include <cdt/train/form_choice.h>
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
@@ -41,6 +42,7 @@ Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_
       objective(options.loss, smoothing_of(options)),
       batches(step_batches(options, data.x.size(0), data.y.size(1))),
       engine(engine_ ? std::move(engine_) : std::make_shared<kernel::GraphEngine>(model)) {
+  kernel::require_own_memory(model);
   require_shareable();
   samples = static_cast<int64_t>(data.ranks->sum(static_cast<double>(data.x.size(0))));
 }

@@ -1,7 +1,10 @@
 // What a model keeps between two calls, and outputs that no kernel is made of.
 #include <cdt/core/error.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/own_memory.h>
+#include <cdt/kernel/parameter_scope.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/recorder.h>
 #include <gmock/gmock.h>
@@ -103,6 +106,60 @@ TEST(States, RandomNumbersAreRefusedWhereverTheyAreDrawn) {
               HasSubstr("draws random numbers"));
   lstm->eval();
   EXPECT_EQ(refusal_of([&] { empirical_ntk({recurrent, lstm->parameters()}, x); }), "");
+}
+
+TEST(States, GeneratorsDrawAfterARefusalWhatTheyWouldHave) {
+  const Tensor w = torch::randn({2, 4}, kWide).requires_grad_();
+  const Model noisy([&](const Tensor& x) { return torch::linear(x + torch::rand_like(x), w); },
+                    {w});
+  const Tensor x = torch::randn({5, 4}, kWide);
+  torch::manual_seed(4);
+  const Tensor expected = torch::rand({3});
+  for (const auto& ask : std::vector<std::function<void()>>{
+           [&] { empirical_ntk(noisy, x); }, [&] { empirical_ntk(noisy, x, x); },
+           [&] { NtkOperator(noisy, x); }, [&] { ntk_trace(noisy, x); },
+           [&] { watch(noisy, [&] { noisy.forward(x); }); }}) {
+    torch::manual_seed(4);
+    EXPECT_THAT(refusal_of(ask), HasSubstr("draws random numbers"));
+    EXPECT_TRUE(torch::rand({3}).equal(expected));
+  }
+}
+
+TEST(States, ParametersWhoseEntriesShareMemoryAreNotMoved) {
+  const Tensor x = torch::ones({2, 3}, kWide);
+  const auto model_of = [](const Tensor& w) {
+    return Model([w](const Tensor& x) { return x.mm(w); }, {w});
+  };
+  const Tensor line = torch::arange(20, kWide);
+  for (const Tensor& shared : {torch::ones({3, 1}, kWide).expand({3, 2}),
+                               line.as_strided({3, 2}, {1, 1}), line.as_strided({3, 4}, {2, 3})}) {
+    EXPECT_TRUE(entries_share_memory(shared));
+    const Tensor leaf = shared.detach().requires_grad_();
+    EXPECT_THAT(refusal_of([&] { LocalModel(model_of(leaf), x); }),
+                HasSubstr("parameter 0 of shape"));
+    EXPECT_EQ(refusal_of([&] { empirical_ntk(model_of(leaf), x); }), "");
+  }
+  for (const Tensor& own : {line.as_strided({3, 2}, {4, 3}), line.as_strided({3, 2}, {2, 7}),
+                            line.view({4, 5}).t(), line.as_strided({1, 2}, {0, 1}), line[0]}) {
+    EXPECT_FALSE(entries_share_memory(own));
+  }
+}
+
+TEST(States, ParametersGoBackWhateverWasDoneToThem) {
+  Tensor w = torch::ones({3, 2}, kWide).requires_grad_();
+  const Model model([&](const Tensor& x) { return x.mm(w); }, {w});
+  const Tensor before = w.detach().clone();
+  EXPECT_THROW(
+      {
+        const ParameterCopyScope scope(model, {2 * before});
+        EXPECT_TRUE(w.detach().equal(2 * before));
+        w.set_data(torch::zeros({4, 3, 2}, kWide));
+        throw InvalidArgument("mine");
+      },
+      InvalidArgument);
+  EXPECT_TRUE(w.detach().equal(before));
+  EXPECT_THROW(ParameterCopyScope(model, {torch::ones({5}, kWide)}), c10::Error);
+  EXPECT_TRUE(w.detach().equal(before));
 }
 
 TEST(States, OtherWidthsThanLastTimeAreNoError) {

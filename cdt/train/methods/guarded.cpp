@@ -1,4 +1,5 @@
 #include <cdt/core/tolerance.h>
+#include <cdt/kernel/parameter_scope.h>
 #include <cdt/train/linearizer.h>
 #include <cdt/train/methods/batchwise.h>
 #include <cdt/train/methods/guarded.h>
@@ -31,7 +32,12 @@ class Trial {
     copy_parameters(model_, before_);
   }
   ~Trial() {
-    if (!kept_) set_parameters(model_, before_);
+    if (kept_) return;
+    kernel::ParameterCopyScope::put_back(model_.parameters(), before_);
+    try {
+      note_moved(model_);
+    } catch (...) {  // of tensors without a counter
+    }
   }
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
