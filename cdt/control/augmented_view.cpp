@@ -1,5 +1,6 @@
 #include <cdt/control/augmented_view.h>
 #include <cdt/control/doubling.h>
+#include <cdt/control/hautus.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
@@ -97,8 +98,13 @@ RiccatiSolution solve_augmented_riccati(const Tensor& A, const Tensor& B, const 
               in_words(A[n]), " and ", in_words(B[n]));
   const auto block = [n](const Tensor& M) { return M.narrow(0, 0, n).narrow(1, 0, n); };
   const Tensor state = block(weight).contiguous();
-  RiccatiSolution solution =
-      solve_riccati(block(A).contiguous(), B.narrow(0, 0, n).contiguous(), state, R, options);
+  RiccatiSolution solution;
+  try {
+    solution =
+        solve_riccati(block(A).contiguous(), B.narrow(0, 0, n).contiguous(), state, R, options);
+  } catch (const NotStabilizable& error) {
+    throw InvalidArgument("augmented, of the blocks A₁ and B₁ beside the 1: " + error.mode());
+  }
   solution.equilibrium = resting_state(A, weight);
   const Tensor rest = solution.equilibrium.unsqueeze(1);
   solution.K = torch::cat({solution.K, -solution.K.mm(rest)}, 1);

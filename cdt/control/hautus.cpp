@@ -149,11 +149,11 @@ void require_solvable(const Tensor& A, const Tensor& B, const Tensor& Q, const T
   const Tensor state = A.cpu() * d / d.unsqueeze(1);
   if (const auto z = unmoved_mode(state, moves / d.unsqueeze(1))) {
     const bool one = std::abs(*z - 1.0) <= 1e-6;
-    throw InvalidArgument(c10::str(
-        "(A, B) must be stabilizable, but no input moves the mode of A's eigenvalue ",
-        complex_in_words(*z), "; project null modes out first",
+    throw NotStabilizable(
+        c10::str("(A, B) must be stabilizable, but no input moves the mode of A's eigenvalue ",
+                 complex_in_words(*z), "; project null modes out first"),
         one ? ", or solve the paper's state [ŷ; 1] with augmented=True (solve_augmented_riccati)"
-            : ""));
+            : "");
   }
   if (const auto z = unmoved_mode(state.t().contiguous(), Q.cpu() * d * d.unsqueeze(1))) {
     throw NumericalError(c10::str("(A, Q) is not detectable: the mode of A's eigenvalue ",

@@ -272,6 +272,20 @@ TEST(Riccati, RefusesThePapersStateByNameHoweverItIsWritten) {
   });
 }
 
+TEST(Riccati, OfTheAugmentedFormAnUnmovedModeIsNamedWithoutAdvisingThatForm) {
+  // A kernel of rank 1 for two outputs.
+  const Tensor A = torch::diag(torch::tensor({0.5, 1.0, 1.0}, kDouble));
+  const Tensor B = torch::tensor({{0.5, 0.0}, {0.0, 0.0}, {0.0, 0.0}}, kDouble);
+  const Tensor Q = torch::diag(torch::tensor({1.0, 1.0, 0.0}, kDouble));
+  const Tensor R = torch::eye(2, kDouble);
+  EXPECT_THAT(
+      [&] { control::solve_augmented_riccati(A, B, Q, R); },
+      ThrowsMessage<InvalidArgument>(AllOf(HasSubstr("eigenvalue 1; project null modes out first"),
+                                           testing::Not(HasSubstr("augmented=True")))));
+  EXPECT_THAT([&] { solve_riccati(A, B, Q, R); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("augmented=True")));
+}
+
 /// The cost of N steps, by going backwards from the last: as N grows, the optimal cost.
 Tensor cost_of_many_steps(const Augmented& p, int64_t steps) {
   Tensor P = torch::zeros_like(p.weight);
