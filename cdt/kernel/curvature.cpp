@@ -27,8 +27,10 @@ constexpr int64_t kProductsOfLarge = 60;
 constexpr double kLargeNetwork = 1e7;
 /// Fewer products are best spent on one climb.
 constexpr int64_t kOneClimb = 60;
-/// What a climb alone may have missed.
+/// What a climb alone may have missed; so many that agree, a share of it each.
 constexpr double kOfOneClimb = 0.1;
+/// A start for each so many products: more than usual look in more places.
+constexpr int64_t kProductsOfStart = 50;
 /// The share of the products that is left to the best of them.
 constexpr double kForTheBest = 0.25;
 
@@ -127,6 +129,19 @@ void Climber::climb(Climb& at, double tolerance, int64_t most) {
   }
 }
 
+/// By what share of the norm the best of some ends may be too low. What ends that lie lower hide
+/// may be hidden from all of them: it is never less than what half of the climbs missed, the lowest
+/// end counts by how few reached the best, and a few climbs that agree say little.
+double accuracy_of(const std::vector<double>& ends, double best, int64_t alike) {
+  std::vector<double> sorted = ends;
+  std::ranges::sort(sorted);
+  const double climbs = static_cast<double>(sorted.size());
+  const double half = 1 - sorted[(sorted.size() - 1) / 2] / best;
+  const double lowest =
+      (1 - sorted.front() / best) / static_cast<double>(std::max<int64_t>(alike, 1));
+  return std::max({half, lowest, kOfOneClimb / climbs});
+}
+
 /// Climbs from the given direction and from random ones, then further up from the best of them.
 Curvature search(const Model& model, const Tensor& x, const Tensor& direction, int64_t budget,
                  const CurvatureOptions& options) {
@@ -135,7 +150,8 @@ Curvature search(const Model& model, const Tensor& x, const Tensor& direction, i
   const auto like = model.parameters().front().detach().options().requires_grad(false);
   const auto for_the_best = static_cast<int64_t>(kForTheBest * static_cast<double>(budget));
   const int64_t for_starts = budget < kOneClimb ? budget : budget - for_the_best;
-  const int64_t enough = std::max(kEnough, options.starts / 2);
+  const int64_t starts = std::max(options.starts, budget / kProductsOfStart);
+  const int64_t enough = std::max(kEnough, starts / 2);
   Curvature found;
   Climb best;
   std::vector<double> ends;
@@ -143,7 +159,7 @@ Curvature search(const Model& model, const Tensor& x, const Tensor& direction, i
     return std::ranges::count_if(ends,
                                  [&](double end) { return end >= best.value * (1 - kRough); });
   };
-  while (static_cast<int64_t>(ends.size()) < options.starts && climber.products() < for_starts &&
+  while (static_cast<int64_t>(ends.size()) < starts && climber.products() < for_starts &&
          alike() < enough) {
     Climb here;
     const bool given = direction.defined() && ends.empty();
@@ -157,12 +173,8 @@ Curvature search(const Model& model, const Tensor& x, const Tensor& direction, i
   found.norm = best.value;
   found.products = climber.products();
   if (best.value > 0) {
-    // What climbs that ended lower hide may be hidden from all of them: the more of them, the more.
-    const auto climbs = static_cast<double>(ends.size());
-    const double lower = 1 - static_cast<double>(alike()) / climbs;
-    const double range = 1 - *std::ranges::min_element(ends) / best.value;
-    const double apart = ends.size() > 1 ? lower * range : kOfOneClimb;
-    found.accuracy = std::max({options.tolerance, apart, best.gain});
+    found.accuracy =
+        std::max({options.tolerance, accuracy_of(ends, best.value, alike()), best.gain});
   }
   return found;
 }

@@ -18,8 +18,9 @@ struct CurvatureOptions {
   /// takes some 40 to 80. With few of them the norm may be too low by tens of per cent, and
   /// `accuracy` says so.
   int64_t products = 0;
-  /// The most starts at a point. The norm has local maxima, of which small tanh networks hide the
-  /// largest from half of the climbs.
+  /// The most starts at a point, or one for each 50 products of it where those are more; half as
+  /// many that end at the highest norm are enough. The norm has local maxima, of which small tanh
+  /// networks hide the largest from half of the climbs.
   int64_t starts = 8;
   /// Points of a segment at which the norm is estimated: its ends, and evenly between them.
   int64_t points = 2;
@@ -31,9 +32,10 @@ struct Curvature {
   /// max ‖∂²ŷ/∂θ²[u, v]‖ over unit u, v, at the worst point. Every climb gives a lower bound, this
   /// is the best of them: an estimate, not a bound.
   double norm = 0;
-  /// By what share of the norm it may be too low, as far as the climbs tell: the tolerance where
-  /// all of them ended at the same norm; otherwise how far apart they ended, times the share of
-  /// those that ended lower, or what the last round still gained. An estimate as well.
+  /// By what share of the norm it may be too low, as far as the climbs tell. The largest of: how
+  /// far below it half of them ended; how far the lowest did, over the number of those that came
+  /// within 1 %; 0.1 over the number of climbs; what the last round still gained; the tolerance. An
+  /// estimate as well.
   double accuracy = 0;
   /// ‖∂²ŷ/∂θ²[d, d]‖ for the unit displacement d, at the worst point: the curvature that training
   /// meets. Zero without a displacement.

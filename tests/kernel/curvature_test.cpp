@@ -188,6 +188,28 @@ TEST(Curvature, FindsTheNormOfSmallTanhNetworks) {
   }
 }
 
+TEST(Curvature, MoreProductsLookInMorePlaces) {
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    torch::manual_seed(seed);
+    const auto net = test::mlp(2, 1, true, true, false, kDouble);
+    const auto model = net.model();
+    const Tensor x = test::inputs(6, net, kDouble);
+    const double truth = brute_force_norm(hessians(net, x));
+    kernel::CurvatureOptions options;
+    const auto usual = kernel::hessian_norm(model, x, options);
+    options.products = 1500;
+    const auto found = kernel::hessian_norm(model, x, options);
+    EXPECT_GT(found.products, 400);
+    EXPECT_GE(found.norm, 0.999 * truth);
+    EXPECT_GE(usual.norm * (1 + usual.accuracy), truth);
+    EXPECT_GE(found.norm * (1 + found.accuracy), truth);
+    // Eight climbs that agree are no certainty.
+    EXPECT_GE(usual.accuracy, 0.1 / 8);
+    EXPECT_GE(found.accuracy, 0.1 / 30);
+  }
+}
+
 // Taylor with the remainder of Lagrange: the true linearization error stays below, on every sampled
 // displacement, also with the default budget.
 TEST(Curvature, TheLagrangeBoundHoldsAlongSegments) {
