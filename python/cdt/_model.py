@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
         return model
     if params is None:
         if isinstance(model, torch.nn.Module):
-            return _held(model, list(model.parameters()))
+            return _held(model, dict(model.named_parameters()), model)
         if isinstance(model, Iterator) or isinstance(model, (list, tuple)):
             raise ValueError("expected the module itself, as in cdt.optim.Guarded(model): its parameters alone do not say how outputs come from them")
         raise ValueError(f"expected a torch.nn.Module, or a function (params, x) -> y with params=; a {type(model).__name__} came without params")
@@ -39,7 +39,8 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
         own = {id(p) for p in model.parameters()}
         if all(id(tensor) in own for tensor in tensors):
             _name_constants(params, tensors)
-            return _held(model, tensors)
+            spelled_out = {id(p): name for name, p in model.named_parameters()}
+            return _held(model, {spelled_out[id(tensor)]: tensor for tensor in tensors}, model, whole=False)
         if not isinstance(params, Mapping):
             raise ValueError("params of a module must be its own parameters, or a dict of tensors by the names of named_parameters()")
         forward: Callable[..., torch.Tensor] = _functional(model)
@@ -48,14 +49,81 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     leaves = _leaves(tensors)
     _name_constants(params, leaves)
     packed: Any = dict(zip(params.keys(), leaves)) if isinstance(params, Mapping) else leaves
-    return _held(lambda x: forward(packed, x), leaves)
+    names = [str(name) for name in params] if isinstance(params, Mapping) else [f"params[{i}]" for i in range(len(leaves))]
+    return _held(lambda x: forward(packed, x), dict(zip(names, leaves)))
 
 
-def _held(function: Callable[..., torch.Tensor], parameters: Sequence[torch.Tensor]) -> _core.Model:
+def _held(
+    function: Callable[..., torch.Tensor], parameters: Mapping[str, torch.Tensor], module: Optional[torch.nn.Module] = None, *, whole: bool = True
+) -> _core.Model:
     """A model whose Python object holds the function, where the garbage collector sees it; C++ does not: a module that has its optimizer can be freed."""
-    model = _core.Model(weakly(function), list(parameters))
+    require_differentiable(parameters)
+    model = _core.Model(weakly(function), list(parameters.values()))
     setattr(model, "keep", function)
+    setattr(model, "taken", _Taken(parameters, module, whole))
     return model
+
+
+def require_differentiable(parameters: Mapping[str, torch.Tensor]) -> None:
+    """Refuses parameters, by name, that nothing of the library can differentiate."""
+    for name, parameter in parameters.items():
+        if not parameter.requires_grad:
+            continue
+        if parameter.is_complex():
+            raise ValueError(
+                f"the parameter {name} is complex ({parameter.dtype}), and kernels and steps are of real numbers: make a real parameter by "
+                "torch.view_as_real, of which forward takes torch.view_as_complex"
+            )
+        if parameter.layout != torch.strided:
+            raise ValueError(f"the parameter {name} must be a dense tensor, but its layout is {parameter.layout}; to_dense() makes it one")
+        if parameter.is_inference():
+            raise ValueError(f"the parameter {name} was made under torch.inference_mode() and cannot be differentiated: make the model outside of it")
+
+
+class _Taken:
+    """The parameters that a model was taken with."""
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], module: Optional[torch.nn.Module], whole: bool) -> None:
+        self.parameters: Dict[str, torch.Tensor] = {name: p for name, p in parameters.items() if p.requires_grad and p.numel() > 0}
+        self.shapes = {name: list(p.shape) for name, p in self.parameters.items()}
+        self.module = module
+        self.whole = whole  # all that the module has
+
+
+def require_same_parameters(model: _core.Model, start: str = "the optimizer was made", anew: str = "Make the optimizer anew") -> None:
+    """Whoever holds a model goes on with its own parameters: layers that were replaced, and parameters that were thawed, are none of them.
+
+    Parameters that were frozen since are named by the library.
+    """
+    taken: Optional[_Taken] = getattr(model, "taken", None)
+    if taken is None:
+        return
+    for name, parameter in taken.parameters.items():
+        if list(parameter.shape) != taken.shapes[name]:
+            raise ValueError(
+                f"the parameter {name} now has the shape {list(parameter.shape)}, and had {taken.shapes[name]} when {start}. {anew}, or give it its shape again"
+            )
+    if taken.module is None:
+        return
+    present = dict(taken.module.named_parameters())
+    own = {id(p) for p in taken.parameters.values()}
+    for name, parameter in present.items() if taken.whole else ():
+        if parameter.requires_grad and parameter.numel() > 0 and id(parameter) not in own:
+            raise ValueError(f"the model's parameter {name} is none of those that {start} with: a layer was replaced, or a parameter thawed, since. {anew}")
+    there = {id(p) for p in present.values()}
+    for name, parameter in taken.parameters.items():
+        if id(parameter) not in there:
+            raise ValueError(f"the parameter {name}, one of those that {start} with, is no longer in the model: a layer was replaced, or removed, since. {anew}")
+
+
+def require_movable(model: _core.Model) -> None:
+    """Refuses parameters that steps cannot write to, entry by entry."""
+    taken: Optional[_Taken] = getattr(model, "taken", None)
+    for name, parameter in () if taken is None else taken.parameters.items():
+        if _core.entries_share_memory(parameter):
+            raise ValueError(
+                f"the parameter {name} of shape {list(parameter.shape)} cannot be moved: its entries share memory, as those of an expanded view; clone() gives each its own"
+            )
 
 
 def _name_constants(params: Params, tensors: Sequence[torch.Tensor]) -> None:
@@ -87,6 +155,7 @@ def as_kept_model(model: Any, params: Optional[Params] = None) -> _core.Model:
         return as_model(model, params)
     parameters = list(model.parameters())
     state = [(id(p), p.requires_grad, p.dtype, p.device) for p in parameters], [part.training for part in model.modules()]
+    require_differentiable(dict(model.named_parameters()))
     known = _kept.get(model)
     if known is None or known[0] != state:
         known = _kept[model] = (state, parameters, _core.Model(weakly(model), parameters))
@@ -189,6 +258,10 @@ def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") 
     if isinstance(values, torch.Tensor):
         if values.is_complex() and name != "x":
             raise ValueError(f"{name} must be real numbers, but came {values.dtype}; torch.view_as_real makes two of each, the real and the imaginary part")
+        if values.layout != torch.strided:
+            raise ValueError(f"{name} must be a dense tensor, but its layout is {values.layout}; {name}.to_dense() makes it one")
+        if values.is_inference() and not torch.is_inference_mode_enabled():
+            raise ValueError(f"{name} was made under torch.inference_mode(), where nothing can be differentiated; {name}.clone(), outside of it, is a tensor like any other")
         return values
     if isinstance(values, (DataLoader, Dataset)):
         raise ValueError(f"{name} must be a tensor or an array of all samples, but a {type(values).__name__} came; batch_size= of cdt.fit makes batches of them")

@@ -45,4 +45,4 @@ def _batched(residuals: torch.Tensor, parameters: Sequence[torch.Tensor], seeds:
         return list(torch.autograd.grad(residuals, parameters, shaped, retain_graph=True, allow_unused=True, is_grads_batched=True))
     except RuntimeError:  # an operator without a batched backward pass: one vector after another
         each = [torch.autograd.grad(residuals, parameters, seed, retain_graph=True, allow_unused=True) for seed in shaped]
-        return [None if parts[0] is None else torch.stack(parts) for parts in zip(*each)]
+        return [None if parts[0] is None else torch.stack([part.to_dense() if part.is_sparse else part for part in parts]) for parts in zip(*each)]

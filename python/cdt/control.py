@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, bytes_of, if_given_wide, number, numbers, positive, spelled, whole
+from ._model import Params, as_model, as_tensor, bytes_of, if_given_wide, number, numbers, positive, require_same_parameters, spelled, whole
 from ._sealed import Sealed
 from .report import Report, _axes, analyze
 
@@ -79,12 +79,17 @@ class Controller:
 
     def refresh(self) -> None:
         """Designs the controller anew, for the kernel of the parameters as they are now: training moves it."""
+        self._require_same()
         self._controller.refresh()
+
+    def _require_same(self) -> None:
+        require_same_parameters(self._model, "the controller was made", "Make the controller anew")
 
     def augment(self, y_hat: torch.Tensor) -> torch.Tensor:
         """The labels to train on in this step, detached, shaped like y_hat: the model's outputs on all of x."""
         if not isinstance(y_hat, torch.Tensor):
             raise ValueError(f"augment takes the model's outputs on all of x, a tensor, but a {type(y_hat).__name__} came")
+        self._require_same()
         labels = self._controller.augment(y_hat)
         if self._controller.warning:
             warnings.warn(self._controller.warning, stacklevel=2)
@@ -97,6 +102,7 @@ class Controller:
 
     @lr.setter
     def lr(self, lr: float) -> None:
+        self._require_same()
         self._controller.set_lr(positive(lr, "lr"))
 
     @property
@@ -134,6 +140,7 @@ class Controller:
     @property
     def report(self) -> Report:
         """The pre-flight report of the model as it is now, at this learning rate."""
+        self._require_same()
         return analyze(self._model, self._x, self._y, lr=self.lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory)
 
     def __repr__(self) -> str:

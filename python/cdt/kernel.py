@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, Vector, as_kept_model, as_model, as_tensor, bytes_of, flat, number, whole
+from ._model import Params, Vector, as_kept_model, as_model, as_tensor, bytes_of, flat, number, require_movable, require_same_parameters, whole
 
 
 def ntk(
@@ -86,17 +86,29 @@ class NTK:
 
     def __matmul__(self, other: Any) -> Any:
         """The product with a vector [n] or a matrix [n, k], in its dtype; an array gives an array."""
-        if isinstance(other, torch.Tensor):
-            return self._operator.apply(other.detach())
-        vector = torch.from_numpy(np.array(other, dtype=np.float64)).to(self.outputs.device)
-        return self._operator.apply(vector).cpu().numpy()
+        self._require_same()
+        if not isinstance(other, torch.Tensor):
+            array = np.asarray(other)
+            vector = torch.from_numpy(np.array(array, dtype=np.complex128 if np.iscomplexobj(array) else np.float64))
+            return self._product(vector.to(self.outputs.device)).cpu().numpy()
+        return self._product(other.detach())
+
+    def _product(self, V: torch.Tensor) -> torch.Tensor:
+        if V.is_complex():
+            return torch.complex(self._operator.apply(V.real.contiguous()), self._operator.apply(V.imag.contiguous()))
+        return self._operator.apply(V)
+
+    def _require_same(self) -> None:
+        require_same_parameters(self._model, "the operator was made", "Make the operator anew")
 
     def trace(self) -> float:
         """The sum of all eigenvalues."""
+        self._require_same()
         return self._operator.trace()
 
     def eigsh(self, m: int, *, tol: float = 1e-10, seed: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
         """The m largest eigenvalues, ascending as SciPy's, and their vectors [n, m], by block Lanczos on products alone."""
+        self._require_same()
         found = self._operator.leading_modes(whole(m, "m"), number(tol, "tol"), whole(seed, "seed"))
         if not found.converged:
             raise RuntimeError(f"the {m} largest eigenvalues were not found to {tol:g} after {found.products} products; a larger tol will do, or fewer of them")
@@ -142,6 +154,7 @@ class Linearization:
 
     def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None) -> None:
         self._model = as_model(model, params)
+        require_movable(self._model)
         self._local = _core.LocalModel(self._model, as_tensor(x, self._model))
 
     @property
@@ -151,17 +164,24 @@ class Linearization:
 
     def displacement(self) -> torch.Tensor:
         """θ − θ₀ [P], of the model as it is now."""
+        self._require_same()
         return self._local.displacement()
 
     def __call__(self, displacement: Optional[Vector] = None) -> torch.Tensor:
         """What it predicts [n], float64, for the model as it is now, or for another displacement."""
+        self._require_same()
         if displacement is None:
             return self._local.predict(self._local.displacement())
         return self._local.predict(flat(displacement, self._model, "displacement"))
 
     def error(self) -> float:
         """How far the model itself is from that: ‖y − (y₀ + J₀(θ − θ₀))‖."""
+        self._require_same()
         return self._local.error()
+
+    def _require_same(self) -> None:
+        require_same_parameters(self._model, "the linearization was made", "Make it anew")
+        require_movable(self._model)
 
 
 def linearize(model: Any, x: Any, *, params: Optional[Params] = None) -> Linearization:

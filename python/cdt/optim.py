@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, bytes_of, weakly
+from ._model import Params, as_model, as_tensor, bytes_of, require_movable, require_same_parameters, weakly
 from ._rows import jacobian_rows
 from .training import train_options
 
@@ -55,7 +55,7 @@ class Guarded:
         memory: int = 2 << 30,
     ) -> None:
         self._model = as_model(model, params)
-        self._module = model if isinstance(model, torch.nn.Module) and params is None else None
+        require_movable(self._model)
         self._settings: Dict[str, Any] = dict(
             loss=loss, lr=lr, p=p, q=q, weight_decay=weight_decay, smoothing=smoothing, memory=bytes_of(memory)
         )
@@ -84,7 +84,8 @@ class Guarded:
         `outcome` says afterwards why no step was taken, if none was: "floor" (nothing is left but rounding, and what cannot be fitted), "stuck",
         or "diverged" (outputs that are not finite, as of parameters that are not).
         """
-        self._require_own_parameters()
+        require_same_parameters(self._model)
+        require_movable(self._model)
         if y is None and callable(x):
             trainer = self._of_residuals(x)
         elif y is None:
@@ -104,16 +105,6 @@ class Guarded:
         self._row = None
         self._data = ()
 
-    def _require_own_parameters(self) -> None:
-        """Parameters that were frozen since are named by the library; here those that it has never seen."""
-        own = {id(p) for p in self.params}
-        for name, parameter in () if self._module is None else self._module.named_parameters():
-            if parameter.requires_grad and parameter.numel() > 0 and id(parameter) not in own:
-                raise ValueError(
-                    f"the model's parameter {name} is none of those that the optimizer was made with: a layer was replaced, or a parameter thawed, since. "
-                    "Make the optimizer anew"
-                )
-
     def _of_samples(self, x: torch.Tensor, y: torch.Tensor) -> _core.Trainer:
         """The trainer of these samples: the last one, if these are they. It sees by itself what others have done to the model."""
         if self._trainer is not None and len(self._data) == 2:
@@ -122,7 +113,7 @@ class Guarded:
         x, y = x.detach().clone(), y.detach().clone()  # nobody else writes to these
         trainer = _core.Trainer(self._model, x, y, None, None, None, None, self._options, None)
         self._restore(trainer, _core.checksum(x) + _core.checksum(y))
-        self._trainer, self._data = trainer, (x, y)
+        self._trainer, self._data, self._row = trainer, (x, y), None
         return trainer
 
     def _of_residuals(self, closure: Callable[[], torch.Tensor]) -> _core.Trainer:
@@ -130,7 +121,7 @@ class Guarded:
         first = self.params[0]
         # Always anew: the closure may have drawn other points since the last step judged itself. The trainer's first pass takes these.
         residuals = _Residuals(closure, self._model)
-        if self._trainer is not None and self._row is not None and self._data == (residuals.count,):
+        if self._trainer is not None and self._row is not None and len(self._data) == 1 and self._data[0] == residuals.count:
             self._row.residuals = residuals
             self._trainer.look_again()
             return self._trainer
@@ -187,8 +178,10 @@ class _Residuals:
 
     def __init__(self, closure: Callable[[], torch.Tensor], model: _core.Model) -> None:
         self._closure = closure
+        self._model = model
         with torch.enable_grad():
             self._first: Optional[torch.Tensor] = _checked(_core.watch(model, closure))
+        require_same_parameters(model)
         self.count = self._first.numel()
 
     def row(self) -> torch.Tensor:
@@ -196,6 +189,8 @@ class _Residuals:
         if residuals is None:
             with torch.enable_grad():
                 residuals = _checked(self._closure())
+            require_same_parameters(self._model)
+            require_movable(self._model)
         if residuals.numel() != self.count:
             raise ValueError(
                 f"the closure returned {residuals.numel()} residuals, after {self.count} in the same step: it may draw other points for each step, "

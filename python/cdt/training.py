@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._model import Params, as_model, as_tensor, if_given, number, spelled, whole
+from ._model import Params, as_model, as_tensor, if_given, number, require_movable, require_same_parameters, spelled, whole
 from ._sealed import Sealed
 
 # Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
@@ -32,8 +32,21 @@ def train_options(**settings: Any) -> _core.TrainOptions:
             try:
                 setattr(options, name, _like(getattr(options, name), value, name))
             except TypeError:
-                raise TypeError(f"{name} cannot be {value!r}") from None
+                raise ValueError(f"{name} must be {_permitted(name, getattr(options, name))}, but came {value!r}") from None
     return options
+
+
+def _permitted(name: str, default: Any) -> str:
+    """Which values a setting takes, in words."""
+    if name == "seed":
+        return "a whole number from 0 to 2⁶⁴ − 1"
+    if name == "relinearize":
+        return '"never", "every:N", "kc", "error:TOL" or "guard"'
+    if isinstance(default, bool):
+        return "True or False"
+    if isinstance(default, int):
+        return "a whole number from 0 to 2⁶³ − 1"
+    return "a number above 0" if name in ("lr", "p", "q") else "a number, 0 or above"
 
 
 # Settings whose names are others in the program.
@@ -144,6 +157,7 @@ def fit(
     if goal not in ("fit", "predict"):
         raise ValueError(f'goal must be "fit" or "predict", not {goal!r}')
     made = as_model(model, params)
+    require_movable(made)
     samples = _Samples(
         as_tensor(x, made),
         as_tensor(y, made, "y"),
@@ -246,7 +260,12 @@ def _run(
         if bar is not None:
             bar.set_postfix(loss=f"{row['train_loss']:.3g}", refresh=False)
             bar.update()
-        return bool(callback(row)) if callback is not None else False
+        if callback is None:
+            return False
+        answer = bool(callback(row))
+        require_same_parameters(model, "the training began", "Call cdt.fit anew, after the change")
+        require_movable(model)
+        return answer
 
     try:
         found = trainer.run(on_step, False, callback is not None)

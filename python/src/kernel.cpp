@@ -6,6 +6,7 @@
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/own_memory.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/recorder.h>
 #include <torch/csrc/Dtype.h>
@@ -120,6 +121,7 @@ void bind_kernel(py::module_& module) {
       .def_readonly("converged", &dynamics::LeadingModes::converged)
       .def_readonly("products", &dynamics::LeadingModes::products);
 
+  module.def("entries_share_memory", &kernel::entries_share_memory, py::arg("tensor"));
   module.def("watch", &watch, py::arg("model"), py::arg("closure"));
   module.def("vjp", &kernel::vector_jacobian_product, py::arg("model"), py::arg("x"), py::arg("v"),
              WithoutLock());
