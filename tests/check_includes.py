@@ -29,7 +29,7 @@ DETAILS = {
     "control": {"doubling", "hautus"},
     "analysis": {"report_page"},
     "kernel": {"autograd_scope", "backward", "batching", "block_product", "blocks", "checked_factors", "factor_cost", "factor_group", "factor_product", "factors", "group_builder", "jacobian", "kept_states", "live_site", "parameter_scope",
-               "pending_checks", "plan", "plan_memory", "playback", "precision_scope", "recorded_kernel", "recorder", "rule", "sizes", "stacked_product", "tiling", "unpromised"},
+               "pending_checks", "plan", "plan_memory", "playback", "precision_scope", "recorded_kernel", "recorder", "rule", "sizes", "own_memory", "random_state", "stacked_product", "tiling", "unpromised"},
     "nn": {"picture_record"},
     "train": {"base_rate", "batch_momentum", "batches", "class_feedback", "decayed_feedback", "draws", "epoch_guard", "feedback", "fingerprint", "form_choice", "form_feedback", "guard", "linearizer", "method", "objective",
               "quadratic_feedback", "residuals", "ridge", "ridge_feedback", "saved_state", "setup", "stopping", "stride", "stride_player"},

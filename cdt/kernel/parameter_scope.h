@@ -1,6 +1,7 @@
 /// A model at other parameters for a while.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 
 namespace cdt::kernel {
