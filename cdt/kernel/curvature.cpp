@@ -223,7 +223,10 @@ Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Ten
     for (size_t k = 0; k < origin.size(); ++k) values.push_back(origin[k] + share * moved[k]);
     const ParameterScope there(model, values);
     const int64_t budget = (products - result.products) / (options.points - i);
-    const Curvature here = search(model, x, direction, budget, options);
+    // Starts of its own: a maximum that those of one point miss is found from those of the next.
+    CurvatureOptions own = options;
+    own.seed += static_cast<uint64_t>(i);
+    const Curvature here = search(model, x, direction, budget, own);
     // The worst point decides; what another may hide counts where it reaches beyond that.
     const double most =
         std::max(result.norm * (1 + result.accuracy), here.norm * (1 + here.accuracy));
