@@ -132,7 +132,7 @@ TEST(States, ParametersWhoseEntriesShareMemoryAreNotMoved) {
   };
   const Tensor line = torch::arange(20, kWide);
   for (const Tensor& shared : {torch::ones({3, 1}, kWide).expand({3, 2}),
-                               line.as_strided({3, 2}, {1, 1}), line.as_strided({3, 4}, {2, 3})}) {
+                               line.as_strided({3, 2}, {1, 1}), line.as_strided({3, 4}, {3, 2})}) {
     EXPECT_TRUE(entries_share_memory(shared));
     const Tensor leaf = shared.detach().requires_grad_();
     EXPECT_THAT(refusal_of([&] { LocalModel(model_of(leaf), x); }),
