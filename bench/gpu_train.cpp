@@ -6,7 +6,7 @@
 #include <cdt/core/version.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/data/split.h>
-#include <cdt/kernel/precision_scope.h>
+#include <cdt/kernel/record/precision_scope.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>

@@ -6,7 +6,7 @@
 // Of a named network also the relative error against float64, the peak memory of a GPU in bytes
 // and, all by turns, the seconds with products of layers together and one by one; on a GPU
 // replayed, then asked for operation by operation.
-#include <cdt/core/memory.h>
+#include <cdt/core/machine/memory.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/resnet.h>

@@ -2,14 +2,14 @@
 // or a kernel.
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
-#include <cdt/core/format.h>
-#include <cdt/data/arrays.h>
-#include <cdt/run/scope.h>
+#include <cdt/core/text/format.h>
+#include <cdt/data/numpy/arrays.h>
+#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
-#include <cdt/study/large.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/cost.h>
+#include <cdt/study/parts/large.h>
+#include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 
 #include "cli/study_options.h"

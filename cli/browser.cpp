@@ -1,7 +1,7 @@
 #include "cli/browser.h"
 
 #include <cdt/core/file.h>
-#include <cdt/core/own_file.h>
+#include <cdt/core/io/own_file.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <ftw.h>

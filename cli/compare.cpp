@@ -1,6 +1,6 @@
 // cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
-#include <cdt/run/scope.h>
+#include <cdt/run/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,9 +3,9 @@
 #include <cdt/analysis/stability.h>
 #include <cdt/control/general.h>
 #include <cdt/core/error.h>
-#include <cdt/core/format.h>
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 #include <cdt/core/npy.h>
+#include <cdt/core/text/format.h>
 #include <cdt/core/tolerance.h>
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 /// Experiments of `cdt reproduce`, which are TOML files: experiments/ames.toml says how one looks.
 #pragma once
 
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 #include <cdt/experiment/plan.h>
 
 #include "experiments/claims.h"

@@ -1,8 +1,8 @@
 // cdt info: versions, BLAS, threads, devices, and how fast this machine multiplies matrices.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <cdt/core/json.h>
-#include <cdt/core/speed.h>
+#include <cdt/core/io/json.h>
+#include <cdt/core/machine/speed.h>
 #include <cdt/core/version.h>
 #include <cdt/report/page.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // cdt kernel: writes Θ as .npy.
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 #include <cdt/core/npy.h>
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The program cdt: a table of commands, and one place where errors become exit codes.
 #include <cdt/core/error.h>
-#include <cdt/core/memory.h>
-#include <cdt/core/text.h>
+#include <cdt/core/machine/memory.h>
+#include <cdt/core/text/text.h>
 #include <cdt/core/version.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Where text, JSON and progress go.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/text.h>
+#include <cdt/core/text/text.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>

@@ -2,13 +2,13 @@
 // training file.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/format.h>
-#include <cdt/core/json.h>
-#include <cdt/core/text.h>
-#include <cdt/data/arrays.h>
-#include <cdt/data/rows.h>
+#include <cdt/core/io/json.h>
+#include <cdt/core/text/format.h>
+#include <cdt/core/text/text.h>
+#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/rows/rows.h>
 #include <cdt/run/folder.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 #include <unistd.h>
 

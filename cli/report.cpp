@@ -1,10 +1,10 @@
 // cdt report: folders of runs, or of a sweep → one self-contained HTML page.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/json.h>
-#include <cdt/core/own_file.h>
+#include <cdt/core/io/json.h>
+#include <cdt/core/io/own_file.h>
 #include <cdt/experiment/results_file.h>
-#include <cdt/run/page_input.h>
+#include <cdt/run/parts/page_input.h>
 #include <fmt/format.h>
 
 #include "cli/browser.h"

@@ -1,6 +1,6 @@
 // cdt reproduce: the paper's experiments beside the published values.
 #include <cdt/core/error.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

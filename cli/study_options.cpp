@@ -1,7 +1,7 @@
 #include "cli/study_options.h"
 
 #include <cdt/core/error.h>
-#include <cdt/data/arrays.h>
+#include <cdt/data/numpy/arrays.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "cli/sweep.h"
 
 #include <cdt/core/error.h>
-#include <cdt/core/speed.h>
-#include <cdt/experiment/groups.h>
+#include <cdt/core/machine/speed.h>
+#include <cdt/experiment/parts/groups.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
 #include <cdt/train/options.h>

@@ -1,7 +1,7 @@
 /// TOML of configurations and experiments, read within bounds.
 #pragma once
 
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 
 namespace cdt::cli {
 

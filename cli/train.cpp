@@ -1,11 +1,11 @@
 // cdt train: from a CSV file, arrays or pictures to a trained network and its run folder.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/format.h>
-#include <cdt/kernel/precision_scope.h>
+#include <cdt/core/text/format.h>
+#include <cdt/kernel/record/precision_scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/run/train.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,8 +1,8 @@
 #include "cli/train_summary.h"
 
 #include <cdt/core/file.h>
-#include <cdt/core/format.h>
-#include <cdt/core/text.h>
+#include <cdt/core/text/format.h>
+#include <cdt/core/text/text.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // cdt verify: is a run or a sweep as it was written?
 #include <cdt/core/error.h>
-#include <cdt/core/json.h>
-#include <cdt/experiment/verify.h>
+#include <cdt/core/io/json.h>
+#include <cdt/experiment/parts/verify.h>
 #include <cdt/run/folder.h>
 #include <fmt/format.h>
 

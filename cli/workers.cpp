@@ -6,7 +6,7 @@
 #include <thread>
 
 #ifdef CDT_DISTRIBUTED
-#include <cdt/distributed/group.h>
+#include <cdt/distributed/group/group.h>
 #include <cdt/distributed/launch.h>
 #endif
 

@@ -1,6 +1,6 @@
+#include <cdt/analysis/parts/report_page.h>
 #include <cdt/analysis/report.h>
-#include <cdt/analysis/report_page.h>
-#include <cdt/core/format.h>
+#include <cdt/core/text/format.h>
 #include <fmt/format.h>
 
 #include <cmath>

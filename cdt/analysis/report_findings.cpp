@@ -1,5 +1,5 @@
-#include <cdt/analysis/report_page.h>
-#include <cdt/core/format.h>
+#include <cdt/analysis/parts/report_page.h>
+#include <cdt/core/text/format.h>
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include <cdt/control/augmented_view.h>
-#include <cdt/control/doubling.h>
-#include <cdt/control/hautus.h>
+#include <cdt/control/riccati/doubling.h>
+#include <cdt/control/riccati/hautus.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>

@@ -1,6 +1,6 @@
 #include <cdt/control/detectability.h>
-#include <cdt/control/doubling.h>
 #include <cdt/control/general.h>
+#include <cdt/control/riccati/doubling.h>
 #include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>

@@ -19,8 +19,8 @@
 
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
-#include "cdt/core/json.h"
-#include "cdt/core/own_file.h"
+#include "cdt/core/io/json.h"
+#include "cdt/core/io/own_file.h"
 
 namespace cdt {
 namespace {

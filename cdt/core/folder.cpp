@@ -12,7 +12,7 @@
 
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
-#include "cdt/core/own_file.h"
+#include "cdt/core/io/own_file.h"
 
 namespace cdt {
 namespace {

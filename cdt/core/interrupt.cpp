@@ -1,5 +1,5 @@
 #include <cdt/core/interrupt.h>
-#include <cdt/core/threads.h>
+#include <cdt/core/machine/threads.h>
 
 #include <condition_variable>
 #include <list>

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "cdt/core/byte_count.h"
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
-#include "cdt/core/text.h"
+#include "cdt/core/text/byte_count.h"
+#include "cdt/core/text/text.h"
 
 namespace cdt {
 namespace {

@@ -15,10 +15,10 @@
 #include <tuple>
 #include <vector>
 
-#include "cdt/core/byte_count.h"
 #include "cdt/core/error.h"
 #include "cdt/core/file.h"
-#include "cdt/core/json.h"
+#include "cdt/core/io/json.h"
+#include "cdt/core/text/byte_count.h"
 
 namespace cdt {
 namespace {

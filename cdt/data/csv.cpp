@@ -1,4 +1,4 @@
-/// CSV files: rows (cdt/data/csv_rows.h) go to the columns as they come, in one pass over the
+/// CSV files: rows (cdt/data/csv/csv_rows.h) go to the columns as they come, in one pass over the
 /// bytes.
 #include "cdt/data/csv.h"
 
@@ -15,10 +15,10 @@
 
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
-#include "cdt/core/inflate.h"
-#include "cdt/core/text.h"
-#include "cdt/data/column_builder.h"
-#include "cdt/data/csv_rows.h"
+#include "cdt/core/io/inflate.h"
+#include "cdt/core/text/text.h"
+#include "cdt/data/csv/column_builder.h"
+#include "cdt/data/csv/csv_rows.h"
 
 namespace cdt::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <chrono>
 
-#include "cdt/core/names.h"
+#include "cdt/core/text/names.h"
 
 namespace cdt::data {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "cdt/core/error.h"
-#include "cdt/core/text.h"
-#include "cdt/data/column_builder.h"
+#include "cdt/core/text/text.h"
+#include "cdt/data/csv/column_builder.h"
 
 namespace cdt::data {
 namespace {

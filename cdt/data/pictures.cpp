@@ -1,8 +1,8 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/data/encoding.h>
+#include <cdt/data/encode/encoding.h>
+#include <cdt/data/encode/targets.h>
 #include <cdt/data/pictures.h>
-#include <cdt/data/targets.h>
 
 namespace cdt::data {
 namespace {

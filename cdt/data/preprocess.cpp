@@ -9,10 +9,10 @@
 
 #include "cdt/core/check.h"
 #include "cdt/core/error.h"
-#include "cdt/core/text.h"
-#include "cdt/data/encoding.h"
-#include "cdt/data/statistics.h"
-#include "cdt/data/targets.h"
+#include "cdt/core/text/text.h"
+#include "cdt/data/encode/encoding.h"
+#include "cdt/data/encode/statistics.h"
+#include "cdt/data/encode/targets.h"
 
 namespace cdt::data {
 namespace {

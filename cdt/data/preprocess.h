@@ -69,7 +69,8 @@ struct PreprocessOptions {
   int64_t max_levels = 0;
   int64_t rare_rows = 0;
   bool dates = false;  ///< text that is dates throughout becomes its parts, unless typed as text
-  /// Leaves out identifiers (cdt/data/identifiers.h) and columns that are constant, but for `keep`.
+  /// Leaves out identifiers (cdt/data/encode/identifiers.h) and columns that are constant, but for
+  /// `keep`.
   bool select = false;
   std::vector<std::string> keep;
   bool constant_target = false;  ///< a target that does not vary is no error, and has scale 1

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cdt/core/error.h"
-#include "cdt/core/text.h"
+#include "cdt/core/text/text.h"
 
 namespace cdt::data {
 namespace {

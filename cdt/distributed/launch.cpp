@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
+#include <cdt/distributed/group/place.h>
 #include <cdt/distributed/launch.h>
-#include <cdt/distributed/place.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>

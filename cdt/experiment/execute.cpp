@@ -1,10 +1,10 @@
 // Runs of a sweep, one by one or several together: table, kernel, training, record.
 #include <ATen/Parallel.h>
 #include <cdt/analysis/preflight.h>
-#include <cdt/core/numbers.h>
-#include <cdt/core/speed.h>
+#include <cdt/core/machine/speed.h>
+#include <cdt/core/text/numbers.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/experiment/learn_case.h>
+#include <cdt/experiment/parts/learn_case.h>
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>

@@ -1,13 +1,13 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
-#include <cdt/core/format.h>
-#include <cdt/core/seal.h>
+#include <cdt/core/io/seal.h>
+#include <cdt/core/text/format.h>
 #include <cdt/core/version.h>
-#include <cdt/experiment/figures.h>
+#include <cdt/experiment/parts/figures.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
-#include <cdt/run/json_fields.h>
+#include <cdt/run/parts/json_fields.h>
 #include <fmt/format.h>
 
 namespace cdt::experiment {

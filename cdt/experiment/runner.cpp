@@ -2,12 +2,12 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
-#include <cdt/core/speed.h>
+#include <cdt/core/machine/speed.h>
 #include <cdt/data/csv.h>
-#include <cdt/experiment/groups.h>
+#include <cdt/experiment/parts/groups.h>
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/playback.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 

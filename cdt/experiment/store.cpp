@@ -1,9 +1,9 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/format.h>
-#include <cdt/core/json.h>
-#include <cdt/core/own_file.h>
-#include <cdt/core/seal.h>
+#include <cdt/core/io/json.h>
+#include <cdt/core/io/own_file.h>
+#include <cdt/core/io/seal.h>
+#include <cdt/core/text/format.h>
 #include <cdt/experiment/store.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

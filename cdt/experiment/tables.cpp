@@ -1,4 +1,4 @@
-#include <cdt/core/text.h>
+#include <cdt/core/text/text.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/tables.h>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/safetensors.h>
-#include <cdt/core/text.h>
+#include <cdt/core/text/text.h>
 #include <cdt/image/folder.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/inflate.h>
+#include <cdt/core/io/inflate.h>
 #include <cdt/image/idx.h>
 
 #include <array>

@@ -3,8 +3,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
 #include <cdt/kernel/curvature.h>
-#include <cdt/kernel/parameter_scope.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/record/parameter_scope.h>
 
 #include <algorithm>
 #include <cmath>

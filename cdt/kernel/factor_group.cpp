@@ -1,5 +1,5 @@
 #include <cdt/kernel/factor_group.h>
-#include <cdt/kernel/sizes.h>
+#include <cdt/kernel/product/sizes.h>
 
 #include <algorithm>
 #include <cmath>

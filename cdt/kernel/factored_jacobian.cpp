@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/checked_factors.h>
-#include <cdt/kernel/factor_product.h>
+#include <cdt/kernel/check/checked_factors.h>
 #include <cdt/kernel/factored_jacobian.h>
+#include <cdt/kernel/product/factor_product.h>
 #include <cdt/kernel/products.h>
 
 namespace cdt::kernel {

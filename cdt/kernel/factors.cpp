@@ -2,15 +2,15 @@
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/backward.h>
-#include <cdt/kernel/factor_cost.h>
+#include <cdt/kernel/factor/backward.h>
+#include <cdt/kernel/factor/factor_cost.h>
+#include <cdt/kernel/factor/jacobian.h>
 #include <cdt/kernel/factors.h>
-#include <cdt/kernel/group_builder.h>
-#include <cdt/kernel/jacobian.h>
-#include <cdt/kernel/live_site.h>
 #include <cdt/kernel/plan_memory.h>
-#include <cdt/kernel/recorder.h>
-#include <cdt/kernel/sizes.h>
+#include <cdt/kernel/product/sizes.h>
+#include <cdt/kernel/record/group_builder.h>
+#include <cdt/kernel/record/live_site.h>
+#include <cdt/kernel/record/recorder.h>
 
 #include <algorithm>
 #include <iterator>

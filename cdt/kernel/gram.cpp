@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
-#include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/check/checked_factors.h>
 #include <cdt/kernel/gram.h>
 
 #include <algorithm>

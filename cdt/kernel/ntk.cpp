@@ -1,11 +1,11 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/block_product.h>
-#include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/check/checked_factors.h>
 #include <cdt/kernel/factored_jacobian.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/recorded_kernel.h>
-#include <cdt/kernel/stacked_product.h>
-#include <cdt/kernel/tiling.h>
+#include <cdt/kernel/product/block_product.h>
+#include <cdt/kernel/product/stacked_product.h>
+#include <cdt/kernel/product/tiling.h>
+#include <cdt/kernel/replay/recorded_kernel.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,14 +1,14 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
-#include <cdt/kernel/autograd_scope.h>
-#include <cdt/kernel/backward.h>
-#include <cdt/kernel/checked_factors.h>
-#include <cdt/kernel/factor_product.h>
+#include <cdt/kernel/check/checked_factors.h>
+#include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/factor_product.h>
 #include <cdt/kernel/products.h>
-#include <cdt/kernel/recorder.h>
+#include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/kernel/record/recorder.h>
 
 #include <algorithm>
 #include <cmath>

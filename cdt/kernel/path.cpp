@@ -1,9 +1,9 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
-#include <cdt/kernel/parameter_scope.h>
 #include <cdt/kernel/path.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/record/parameter_scope.h>
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 #include <cdt/kernel/plan_memory.h>
-#include <cdt/kernel/recorded_kernel.h>
+#include <cdt/kernel/replay/recorded_kernel.h>
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/autograd_scope.h>
-#include <cdt/kernel/backward.h>
+#include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/plan_memory.h>
 #include <cdt/kernel/products.h>
-#include <cdt/kernel/recorder.h>
+#include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/kernel/record/recorder.h>
 
 #include <algorithm>
 #include <cmath>

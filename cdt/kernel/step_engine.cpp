@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/blocks.h>
 #include <cdt/kernel/pending_checks.h>
-#include <cdt/kernel/recorder.h>
+#include <cdt/kernel/product/blocks.h>
+#include <cdt/kernel/record/recorder.h>
 #include <cdt/kernel/step_engine.h>
 
 #include <cmath>

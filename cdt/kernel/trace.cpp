@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/check/checked_factors.h>
 #include <cdt/kernel/ntk.h>
 
 #include <cmath>

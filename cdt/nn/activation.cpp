@@ -1,4 +1,4 @@
-#include <cdt/core/names.h>
+#include <cdt/core/text/names.h>
 #include <cdt/nn/activation.h>
 
 namespace cdt::nn {

@@ -1,7 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>
-#include <cdt/nn/picture_record.h>
+#include <cdt/nn/files/picture_record.h>
 
 #include <algorithm>
 

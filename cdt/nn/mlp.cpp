@@ -1,6 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
-#include <cdt/core/memory.h>
+#include <cdt/core/machine/memory.h>
 #include <cdt/nn/mlp.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/blocks.h>
+#include <cdt/kernel/product/blocks.h>
 #include <cdt/nn/network.h>
 
 namespace cdt::nn {

@@ -75,7 +75,7 @@ class Network {
   std::shared_ptr<NetworkImpl> impl_;
 };
 
-/// [r, output_count()] of rows [r, …], without a graph, in blocks (kernel/blocks.h).
+/// [r, output_count()] of rows [r, …], without a graph, in blocks (kernel/product/blocks.h).
 torch::Tensor outputs_of(const Network& network, const torch::Tensor& x);
 
 }  // namespace cdt::nn

@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/names.h>
+#include <cdt/core/text/names.h>
 #include <cdt/nn/parametrization.h>
 #include <torch/types.h>
 

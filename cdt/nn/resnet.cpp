@@ -1,6 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
-#include <cdt/nn/picture_record.h>
+#include <cdt/nn/files/picture_record.h>
 #include <cdt/nn/resnet.h>
 
 #include <algorithm>

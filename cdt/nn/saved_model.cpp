@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 #include <cdt/nn/saved_model.h>
 
 namespace cdt::nn {

@@ -1,8 +1,8 @@
 #include <cdt/core/error.h>
-#include <cdt/core/text.h>
+#include <cdt/core/text/text.h>
 #include <cdt/core/version.h>
-#include <cdt/report/assets.h>
-#include <cdt/report/pack.h>
+#include <cdt/report/assets/assets.h>
+#include <cdt/report/assets/pack.h>
 #include <cdt/report/page.h>
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include <cdt/core/error.h>
-#include <cdt/report/prediction_figures.h>
-#include <cdt/report/run_figures.h>
+#include <cdt/report/figures/prediction_figures.h>
+#include <cdt/report/figures/run_figures.h>
+#include <cdt/report/figures/run_tables.h>
 #include <cdt/report/run_page.h>
-#include <cdt/report/run_tables.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include <cdt/core/format.h>
+#include <cdt/core/text/format.h>
 #include <cdt/report/text.h>
 
 #include <cmath>

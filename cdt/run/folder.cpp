@@ -1,14 +1,14 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/json.h>
-#include <cdt/core/own_file.h>
+#include <cdt/core/io/json.h>
+#include <cdt/core/io/own_file.h>
+#include <cdt/core/io/seal.h>
 #include <cdt/core/safetensors.h>
-#include <cdt/core/seal.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/run_page.h>
 #include <cdt/run/folder.h>
-#include <cdt/run/page_input.h>
+#include <cdt/run/parts/page_input.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 

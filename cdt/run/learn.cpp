@@ -1,12 +1,12 @@
 #include <cdt/core/error.h>
-#include <cdt/data/column_builder.h>
-#include <cdt/data/identifiers.h>
-#include <cdt/data/rows.h>
+#include <cdt/data/csv/column_builder.h>
+#include <cdt/data/encode/identifiers.h>
+#include <cdt/data/rows/rows.h>
 #include <cdt/run/learn.h>
-#include <cdt/run/scope.h>
+#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/order.h>
-#include <cdt/study/plan.h>
+#include <cdt/study/parts/order.h>
+#include <cdt/study/parts/plan.h>
 #include <cdt/train/batches.h>
 
 namespace cdt::run {

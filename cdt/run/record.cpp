@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
-#include <cdt/core/format.h>
-#include <cdt/core/json.h>
-#include <cdt/core/seal.h>
+#include <cdt/core/io/json.h>
+#include <cdt/core/io/seal.h>
+#include <cdt/core/text/format.h>
 #include <cdt/run/record.h>
 
 #include <algorithm>

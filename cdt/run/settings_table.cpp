@@ -1,6 +1,6 @@
 // The table of settings: where each lives in the options, and how it is spelled.
 #include <cdt/core/error.h>
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 #include <cdt/run/settings.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

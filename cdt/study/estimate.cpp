@@ -1,4 +1,4 @@
-#include <cdt/data/equal_rows.h>
+#include <cdt/data/rows/equal_rows.h>
 #include <cdt/study/estimate.h>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/path.h>
-#include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
+#include <cdt/study/parts/cost.h>
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 #include <cdt/analysis/report.h>
-#include <cdt/core/format.h>
+#include <cdt/core/text/format.h>
 #include <cdt/study/findings.h>
 
 namespace cdt::study {

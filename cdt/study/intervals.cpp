@@ -1,7 +1,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/data/equal_rows.h>
+#include <cdt/data/rows/equal_rows.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/intervals.h>
 

@@ -1,8 +1,8 @@
 #include <cdt/core/error.h>
-#include <cdt/core/threads.h>
+#include <cdt/core/machine/threads.h>
 #include <cdt/study/intervals.h>
-#include <cdt/study/learn_state.h>
-#include <cdt/study/plan.h>
+#include <cdt/study/parts/learn_state.h>
+#include <cdt/study/parts/plan.h>
 
 #include <algorithm>
 #include <cmath>

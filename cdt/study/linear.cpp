@@ -1,5 +1,5 @@
-#include <cdt/core/text.h>
-#include <cdt/data/equal_rows.h>
+#include <cdt/core/text/text.h>
+#include <cdt/data/rows/equal_rows.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/study/estimate.h>
 #include <cdt/study/linear.h>

@@ -1,4 +1,4 @@
-#include <cdt/core/names.h>
+#include <cdt/core/text/names.h>
 #include <cdt/study/options.h>
 
 namespace cdt::study {

@@ -36,7 +36,7 @@ enum class MissingTarget { kDrop, kError };
 MissingTarget parse_missing_target(std::string_view name);
 std::string to_string(MissingTarget missing);
 
-/// Pictures and how they become samples (cdt/study/pictures.h).
+/// Pictures and how they become samples (cdt/study/parts/pictures.h).
 struct PictureOptions {
   std::optional<int64_t> size;  ///< of both sides; default: 96, of IDX files as they are
   bool grey = false;            ///< one channel instead of three; IDX files have one anyway
@@ -50,8 +50,8 @@ struct PictureOptions {
 /// choice: `preprocess_options` and the functions below it know.
 struct DataOptions {
   std::string file;
-  /// Of inputs in an array of NumPy (cdt/data/arrays.h): the file of the labels; empty: those of
-  /// the archive, or none. Without `targets` all labels are.
+  /// Of inputs in an array of NumPy (cdt/data/numpy/arrays.h): the file of the labels; empty: those
+  /// of the archive, or none. Without `targets` all labels are.
   std::string labels;
   /// Whether the file is a folder of pictures, or an IDX file: holds_pictures tells. `csv`, and
   /// what is about columns below, is then nothing to it; the target is the class, and without

@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
-#include <cdt/core/format.h>
-#include <cdt/core/text.h>
-#include <cdt/data/equal_rows.h>
+#include <cdt/core/text/format.h>
+#include <cdt/core/text/text.h>
+#include <cdt/data/rows/equal_rows.h>
 #include <cdt/study/predictor.h>
 #include <fmt/format.h>
 

@@ -1,15 +1,15 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/text.h>
-#include <cdt/data/arrays.h>
-#include <cdt/data/conflicts.h>
-#include <cdt/data/identifiers.h>
+#include <cdt/core/text/text.h>
+#include <cdt/data/encode/identifiers.h>
+#include <cdt/data/encode/targets.h>
+#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/rows/conflicts.h>
 #include <cdt/data/samples.h>
-#include <cdt/data/targets.h>
-#include <cdt/study/drawn_rows.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/drawn_rows.h>
+#include <cdt/study/parts/pictures.h>
+#include <cdt/study/parts/weights.h>
 #include <cdt/study/problem.h>
-#include <cdt/study/weights.h>
 #include <fmt/format.h>
 
 #include <algorithm>

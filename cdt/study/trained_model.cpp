@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/json.h>
+#include <cdt/core/io/json.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/trained_model.h>

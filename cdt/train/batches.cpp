@@ -1,7 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/train/batches.h>
-#include <cdt/train/residuals.h>
+#include <cdt/train/loop/residuals.h>
 #include <torch/types.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The trainer's state as one safetensors file, and back: tensors by name, the rest as JSON.
 #include <cdt/core/error.h>
-#include <cdt/core/json.h>
-#include <cdt/train/fingerprint.h>
+#include <cdt/core/io/json.h>
+#include <cdt/train/loop/fingerprint.h>
 #include <cdt/train/trainer.h>
 
 #include <cmath>

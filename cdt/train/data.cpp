@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/recorder.h>
+#include <cdt/kernel/record/recorder.h>
 #include <cdt/train/data.h>
 #include <cdt/train/method.h>
 

@@ -1,4 +1,4 @@
-#include <cdt/core/numbers.h>
+#include <cdt/core/text/numbers.h>
 #include <cdt/train/objective.h>
 
 namespace cdt::train {

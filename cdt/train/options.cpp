@@ -1,7 +1,7 @@
 #include <cdt/control/cross_entropy.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/names.h>
+#include <cdt/core/text/names.h>
 #include <cdt/train/method.h>
 #include <cdt/train/options.h>
 

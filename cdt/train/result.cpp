@@ -1,5 +1,5 @@
-#include <cdt/core/format.h>
-#include <cdt/core/names.h>
+#include <cdt/core/text/format.h>
+#include <cdt/core/text/names.h>
 #include <cdt/train/result.h>
 #include <fmt/format.h>
 

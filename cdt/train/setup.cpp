@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
-#include <cdt/core/numbers.h>
-#include <cdt/kernel/own_memory.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/core/text/numbers.h>
+#include <cdt/kernel/record/own_memory.h>
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/method.h>
 #include <cdt/train/setup.h>
 

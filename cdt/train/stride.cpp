@@ -1,5 +1,5 @@
 #include <cdt/core/streams.h>
-#include <cdt/kernel/autograd_scope.h>
+#include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/train/stride.h>
 
 #include <algorithm>

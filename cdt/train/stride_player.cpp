@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/numbers.h>
+#include <cdt/core/text/numbers.h>
 #include <cdt/train/stride_player.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/streams.h>
-#include <cdt/kernel/autograd_scope.h>
+#include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/train/together.h>
 
 #include <algorithm>

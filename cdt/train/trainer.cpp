@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/autograd_scope.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/trainer.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/data/column_builder.h>
+#include <cdt/data/csv/column_builder.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/learn.h>

@@ -1,14 +1,14 @@
 /// Kernels and products with derivatives.
 #include <cdt/core/error.h>
-#include <cdt/core/memory.h>
+#include <cdt/core/machine/memory.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/kernel/own_memory.h>
+#include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/products.h>
-#include <cdt/kernel/recorder.h>
+#include <cdt/kernel/record/recorder.h>
 #include <torch/csrc/Dtype.h>
 
 #include "model.h"

@@ -4,7 +4,7 @@
 #include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/resnet.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 
 #include <numeric>
 

@@ -3,9 +3,9 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/autograd_scope.h>
-#include <cdt/kernel/backward.h>
-#include <cdt/run/scope.h>
+#include <cdt/kernel/factor/backward.h>
+#include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/run/parts/scope.h>
 #include <cdt/train/trainer.h>
 
 #include "model.h"

@@ -18,7 +18,7 @@
 
 #include "cdt/core/checksum.h"
 #include "cdt/core/error.h"
-#include "cdt/core/own_file.h"
+#include "cdt/core/io/own_file.h"
 #include "support/device.h"
 #include "support/temp_folder.h"
 

@@ -1,7 +1,7 @@
 // Files that carry the checksum of themselves.
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/seal.h>
+#include <cdt/core/io/seal.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

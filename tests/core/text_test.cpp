@@ -1,5 +1,5 @@
 // Text from files on its way to a terminal.
-#include <cdt/core/text.h>
+#include <cdt/core/text/text.h>
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -2,8 +2,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/npy.h>
-#include <cdt/data/arrays.h>
-#include <cdt/data/npz.h>
+#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/numpy/npz.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>

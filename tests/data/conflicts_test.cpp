@@ -1,6 +1,6 @@
 // Conflicting samples against a comparison of all pairs.
 #include <cdt/core/error.h>
-#include <cdt/data/conflicts.h>
+#include <cdt/data/rows/conflicts.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

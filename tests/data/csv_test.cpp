@@ -2,8 +2,8 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/data/column_builder.h>
 #include <cdt/data/csv.h>
+#include <cdt/data/csv/column_builder.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 

@@ -1,8 +1,8 @@
 // What a description finds, on tables small enough to read.
 #include <cdt/core/error.h>
 #include <cdt/data/csv.h>
-#include <cdt/data/describe.h>
 #include <cdt/data/houses.h>
+#include <cdt/data/rows/describe.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

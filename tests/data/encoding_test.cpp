@@ -1,10 +1,10 @@
 // Encoding for prediction: pieces, indicators, rare categories, dates, logarithms, weights; by hand
 // and from the other side of a file.
 #include <cdt/core/error.h>
+#include <cdt/data/encode/identifiers.h>
+#include <cdt/data/encode/statistics.h>
 #include <cdt/data/houses.h>
-#include <cdt/data/identifiers.h>
 #include <cdt/data/preprocess.h>
-#include <cdt/data/statistics.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

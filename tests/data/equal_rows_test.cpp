@@ -1,6 +1,6 @@
 // Rows that repeat are found, whatever stands in them.
 #include <cdt/data/csv.h>
-#include <cdt/data/equal_rows.h>
+#include <cdt/data/rows/equal_rows.h>
 #include <gmock/gmock.h>
 
 #include <numeric>

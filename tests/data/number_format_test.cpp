@@ -1,7 +1,7 @@
 // Numbers as people write them: what a column has in common decides.
 #include <cdt/core/error.h>
-#include <cdt/data/column_builder.h>
 #include <cdt/data/csv.h>
+#include <cdt/data/csv/column_builder.h>
 #include <cdt/data/number_format.h>
 #include <gmock/gmock.h>
 

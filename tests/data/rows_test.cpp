@@ -1,7 +1,7 @@
 // Rows in the order of their content.
 #include <cdt/core/error.h>
 #include <cdt/data/csv.h>
-#include <cdt/data/rows.h>
+#include <cdt/data/rows/rows.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Draws without replacement: each row once, each equally likely, the same on every platform.
 #include <cdt/core/error.h>
-#include <cdt/data/blocks.h>
 #include <cdt/data/csv.h>
+#include <cdt/data/rows/blocks.h>
 #include <cdt/data/split.h>
 #include <gmock/gmock.h>
 

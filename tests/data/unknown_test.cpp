@@ -1,9 +1,9 @@
 // New data that are written otherwise, or say what training did not know.
 #include <cdt/core/error.h>
-#include <cdt/data/blocks.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/dates.h>
 #include <cdt/data/preprocess.h>
+#include <cdt/data/rows/blocks.h>
 #include <gmock/gmock.h>
 
 namespace cdt::data {

@@ -1,7 +1,7 @@
 // Sums and gathered rows of a group, and ranks that fail, stay away or do not go on.
 #include <cdt/core/error.h>
-#include <cdt/distributed/message.h>
-#include <cdt/distributed/store.h>
+#include <cdt/distributed/store/message.h>
+#include <cdt/distributed/store/store.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /// Several ranks in one process, a thread each.
 #pragma once
 
-#include <cdt/distributed/group.h>
+#include <cdt/distributed/group/group.h>
 
 #include <functional>
 #include <thread>

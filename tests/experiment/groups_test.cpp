@@ -1,5 +1,5 @@
 // Which runs are trained as one.
-#include <cdt/experiment/groups.h>
+#include <cdt/experiment/parts/groups.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

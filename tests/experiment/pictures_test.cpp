@@ -1,7 +1,7 @@
 // Sweeps on pictures, and what the paper says of them.
 #include <cdt/experiment/runner.h>
 #include <cdt/experiment/summary.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <gmock/gmock.h>
 
 #include "experiment/sample_plan.h"

@@ -3,7 +3,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/data/csv.h>
-#include <cdt/experiment/figures.h>
+#include <cdt/experiment/parts/figures.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
 #include <gmock/gmock.h>

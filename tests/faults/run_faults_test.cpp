@@ -3,8 +3,8 @@
 // again gets the same bytes.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/run/parts/verify.h>
 #include <cdt/run/train.h>
-#include <cdt/run/verify.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>

@@ -3,9 +3,9 @@
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
 #include <cdt/data/houses.h>
+#include <cdt/experiment/parts/verify.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/store.h>
-#include <cdt/experiment/verify.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -4,9 +4,9 @@
 #include <cdt/core/npy.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/data/csv.h>
-#include <cdt/data/describe.h>
-#include <cdt/data/npz.h>
+#include <cdt/data/numpy/npz.h>
 #include <cdt/data/preprocess.h>
+#include <cdt/data/rows/describe.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/store.h>
 #include <cdt/image/idx.h>
@@ -15,7 +15,7 @@
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/page.h>
-#include <cdt/run/page_input.h>
+#include <cdt/run/parts/page_input.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/trained_model.h>
 #include <cdt/train/trainer.h>

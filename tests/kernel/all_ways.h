@@ -4,7 +4,7 @@
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/kernel/precision_scope.h>
+#include <cdt/kernel/record/precision_scope.h>
 #include <gmock/gmock.h>
 
 #include "kernel/networks.h"

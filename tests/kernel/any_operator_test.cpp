@@ -1,5 +1,5 @@
 // Parameters in operators that no rule knows: J by the operator alone, on all samples at once.
-#include <cdt/kernel/batching.h>
+#include <cdt/kernel/factor/batching.h>
 #include <gmock/gmock.h>
 
 #include <thread>

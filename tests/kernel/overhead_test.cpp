@@ -3,7 +3,7 @@
 #include <ATen/record_function.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/checked_factors.h>
+#include <cdt/kernel/check/checked_factors.h>
 #include <cdt/kernel/ntk.h>
 #include <gmock/gmock.h>
 

@@ -1,10 +1,10 @@
 // The precision of products while kernels are computed, and the user's setting afterwards.
 #include <ATen/Context.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/autograd_scope.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/kernel/precision_scope.h>
+#include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/kernel/record/precision_scope.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 

@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/kernel/parameter_scope.h>
+#include <cdt/kernel/record/parameter_scope.h>
 #include <gmock/gmock.h>
 
 #include "kernel/operator_networks.h"

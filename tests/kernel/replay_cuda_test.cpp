@@ -4,7 +4,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/playback.h>
-#include <cdt/kernel/precision_scope.h>
+#include <cdt/kernel/record/precision_scope.h>
 #include <gmock/gmock.h>
 #include <torch/cuda.h>
 

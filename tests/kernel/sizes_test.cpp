@@ -1,5 +1,5 @@
 // Norms of the self-checks: in float64 whatever the entries, on each device and for each length.
-#include <cdt/kernel/sizes.h>
+#include <cdt/kernel/product/sizes.h>
 #include <gtest/gtest.h>
 
 #include "support/compare.h"

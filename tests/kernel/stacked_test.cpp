@@ -2,7 +2,7 @@
 // random network.)
 #include <ATen/record_function.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/stacked_product.h>
+#include <cdt/kernel/product/stacked_product.h>
 #include <gmock/gmock.h>
 
 #include <string>

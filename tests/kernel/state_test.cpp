@@ -3,10 +3,10 @@
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/kernel/own_memory.h>
-#include <cdt/kernel/parameter_scope.h>
+#include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/products.h>
-#include <cdt/kernel/recorder.h>
+#include <cdt/kernel/record/parameter_scope.h>
+#include <cdt/kernel/record/recorder.h>
 #include <gmock/gmock.h>
 #include <torch/nn.h>
 

@@ -1,7 +1,7 @@
 // What the recording of a model needs that has promised nothing; the recordings themselves are
 // tested on a GPU (replay_cuda_test.cpp).
-#include <cdt/kernel/backward.h>
-#include <cdt/kernel/unpromised.h>
+#include <cdt/kernel/factor/backward.h>
+#include <cdt/kernel/replay/unpromised.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 

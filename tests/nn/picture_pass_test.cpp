@@ -1,6 +1,6 @@
 // A pass by products with patches against the same step by LibTorch's graph.
 #include <cdt/core/error.h>
-#include <cdt/kernel/precision_scope.h>
+#include <cdt/kernel/record/precision_scope.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/picture_pass.h>
 #include <gmock/gmock.h>

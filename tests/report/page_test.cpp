@@ -1,6 +1,6 @@
 // The page and its figures: what is in the file, and that text from data stays text.
 #include <cdt/core/error.h>
-#include <cdt/report/pack.h>
+#include <cdt/report/assets/pack.h>
 #include <cdt/report/page.h>
 #include <gmock/gmock.h>
 

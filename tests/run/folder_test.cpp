@@ -1,8 +1,8 @@
 // What a run's folder keeps: whatever is asked, a run that is there stays until there is another.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/run/parts/verify.h>
 #include <cdt/run/train.h>
-#include <cdt/run/verify.h>
 #include <gmock/gmock.h>
 
 #include <map>

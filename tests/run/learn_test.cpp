@@ -1,6 +1,6 @@
 // A table in memory to a model that predicts, and the model as bytes.
 #include <cdt/core/error.h>
-#include <cdt/data/rows.h>
+#include <cdt/data/rows/rows.h>
 #include <cdt/run/learn.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Pages of runs, from folders as they are and as they may be damaged.
 #include <cdt/core/error.h>
-#include <cdt/run/page_input.h>
+#include <cdt/run/parts/page_input.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

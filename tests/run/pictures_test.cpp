@@ -1,8 +1,8 @@
 // Runs on pictures: folders that hold what predicting needs, interruption, what is refused.
 #include <cdt/core/error.h>
+#include <cdt/run/parts/verify.h>
 #include <cdt/run/train.h>
-#include <cdt/run/verify.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <gmock/gmock.h>
 
 #include "support/picture_folder.h"

@@ -1,7 +1,7 @@
 // Every setting, under every goal and method: another result, or a refusal that names it.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/run/scope.h>
+#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/run/train.h>
 #include <cdt/train/method.h>

@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/data/houses.h>
-#include <cdt/study/large.h>
+#include <cdt/study/parts/large.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Rows in an order: found, and the error on the last of them measured.
-#include <cdt/study/order.h>
+#include <cdt/study/parts/order.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

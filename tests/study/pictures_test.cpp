@@ -1,7 +1,7 @@
 // Pictures as tables, and as problems.
 #include <cdt/core/error.h>
 #include <cdt/image/folder.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <cdt/study/predictions.h>
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // What a default run will take, counted: no step where ten per cent more rows come, and a budget.
-#include <cdt/study/plan.h>
+#include <cdt/study/parts/plan.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // What is done beside reading, before a GPU is needed: it does no harm, with a GPU or without.
 #include <cdt/core/error.h>
 #include <cdt/study/learn.h>
-#include <cdt/study/rehearsal.h>
+#include <cdt/study/parts/rehearsal.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

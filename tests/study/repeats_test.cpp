@@ -1,7 +1,7 @@
 // Rows that are equal in every feature are one row to every split, fold and standard error.
 #include <cdt/core/error.h>
 #include <cdt/data/csv.h>
-#include <cdt/study/pictures.h>
+#include <cdt/study/parts/pictures.h>
 #include <cdt/study/predictor.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

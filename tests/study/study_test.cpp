@@ -4,9 +4,9 @@
 #include <cdt/core/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/study/cost.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/learn.h>
+#include <cdt/study/parts/cost.h>
 #include <cdt/study/predictions.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,8 +1,8 @@
 // The form of batches: its step by brute force, what a momentum keeps, the whole objective, the
 // decay path by epochs, checkpoints.
 #include <cdt/core/error.h>
-#include <cdt/train/batch_momentum.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/train/forms/form_choice.h>
+#include <cdt/train/methods/batch_momentum.h>
 #include <gmock/gmock.h>
 
 #include "train/form_problem.h"

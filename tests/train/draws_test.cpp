@@ -1,7 +1,7 @@
 // Draws without replacement against a shuffle of all rows.
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
-#include <cdt/train/draws.h>
+#include <cdt/train/loop/draws.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

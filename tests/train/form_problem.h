@@ -3,7 +3,7 @@
 
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/step_engine.h>
-#include <cdt/train/ridge.h>
+#include <cdt/train/forms/ridge.h>
 
 #include <cmath>
 

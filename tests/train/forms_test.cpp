@@ -1,7 +1,7 @@
 // The forms of a step agree: with each other, and with the least squares problem that they solve.
 #include <cdt/core/error.h>
-#include <cdt/train/form_choice.h>
-#include <cdt/train/ridge.h>
+#include <cdt/train/forms/form_choice.h>
+#include <cdt/train/forms/ridge.h>
 #include <gmock/gmock.h>
 
 #include <limits>

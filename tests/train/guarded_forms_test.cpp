@@ -1,7 +1,7 @@
 // Guarded steps by forms, of classes and with weights: the damped Gauss-Newton step of whatever is
 // trained.
 #include <cdt/core/error.h>
-#include <cdt/train/form_feedback.h>
+#include <cdt/train/loop/form_feedback.h>
 #include <gmock/gmock.h>
 
 #include <limits>

@@ -5,7 +5,7 @@
 #include <cdt/kernel/curvature.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/products.h>
-#include <cdt/train/quadratic_feedback.h>
+#include <cdt/train/loop/quadratic_feedback.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

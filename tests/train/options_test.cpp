@@ -1,8 +1,8 @@
 // Names, schedules, policies, the guard's rule, the history file.
 #include <cdt/core/error.h>
 #include <cdt/train/batches.h>
-#include <cdt/train/guard.h>
 #include <cdt/train/history.h>
+#include <cdt/train/loop/guard.h>
 #include <cdt/train/method.h>
 #include <cdt/train/stopping.h>
 #include <gmock/gmock.h>

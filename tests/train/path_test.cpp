@@ -2,7 +2,7 @@
 // checkpoints.
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/train/residuals.h>
+#include <cdt/train/loop/residuals.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

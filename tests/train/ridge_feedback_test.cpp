@@ -1,5 +1,5 @@
 #include <cdt/control/spectral.h>
-#include <cdt/train/ridge_feedback.h>
+#include <cdt/train/loop/ridge_feedback.h>
 #include <cdt/train/trainer.h>
 #include <gtest/gtest.h>
 

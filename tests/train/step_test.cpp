@@ -1,7 +1,7 @@
 // The loop step by step, through an engine; default rates; what an exception leaves behind.
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/train/base_rate.h>
+#include <cdt/train/loop/base_rate.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

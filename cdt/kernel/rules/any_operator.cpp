@@ -7,7 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/accumulate.h>
 #include <cdt/core/interrupt.h>
-#include <cdt/kernel/batching.h>
+#include <cdt/kernel/factor/batching.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/rules/table.h>
 

@@ -1,7 +1,7 @@
 /// Parameters that an operator spreads over the dimensions of its output: biases and scales.
 #pragma once
 
-#include <cdt/kernel/rule.h>
+#include <cdt/kernel/rules/rule.h>
 
 namespace cdt::kernel::rules {
 

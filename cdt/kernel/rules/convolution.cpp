@@ -1,8 +1,8 @@
 /// Convolutions and transposed convolutions: linear layers whose inputs are patches, one for each
 /// position of the output, J_i = Σ_p g_ip patch_ipᵀ. In a transposed one the gradient is cut into
 /// patches, one for each position of the input.
+#include <cdt/kernel/product/tiling.h>
 #include <cdt/kernel/rules/table.h>
-#include <cdt/kernel/tiling.h>
 
 #include <algorithm>
 

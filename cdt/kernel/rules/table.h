@@ -1,7 +1,7 @@
 /// The files of rules. A new one is declared here and listed in table.cpp.
 #pragma once
 
-#include <cdt/kernel/rule.h>
+#include <cdt/kernel/rules/rule.h>
 
 namespace cdt::kernel::rules {
 

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/train/batch_momentum.h>
+#include <cdt/train/methods/batch_momentum.h>
 
 #include <cmath>
 

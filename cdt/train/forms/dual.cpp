@@ -1,7 +1,7 @@
 /// The dual form: the kernel K [r·k, r·k] and its Cholesky factor. Exact; (r·k)³/3 operations.
 #include <cdt/kernel/products.h>
-#include <cdt/train/base_rate.h>
-#include <cdt/train/ridge.h>
+#include <cdt/train/forms/ridge.h>
+#include <cdt/train/loop/base_rate.h>
 
 namespace cdt::train {
 namespace {

@@ -15,12 +15,12 @@
 /// numbers over the ranks, one with J in that of its squares. The m rows are gathered; each rank
 /// makes K_s of all of them, and multiplies by J_s of its share.
 #include <cdt/core/error.h>
-#include <cdt/core/numbers.h>
+#include <cdt/core/text/numbers.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/train/base_rate.h>
-#include <cdt/train/draws.h>
-#include <cdt/train/ridge.h>
+#include <cdt/train/forms/ridge.h>
+#include <cdt/train/loop/base_rate.h>
+#include <cdt/train/loop/draws.h>
 
 #include <cmath>
 

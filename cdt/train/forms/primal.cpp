@@ -3,8 +3,8 @@
 /// once a linearization, P² numbers.
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/train/base_rate.h>
-#include <cdt/train/ridge.h>
+#include <cdt/train/forms/ridge.h>
+#include <cdt/train/loop/base_rate.h>
 
 namespace cdt::train {
 namespace {

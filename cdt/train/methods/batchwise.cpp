@@ -1,5 +1,5 @@
-#include <cdt/train/batch_momentum.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/train/forms/form_choice.h>
+#include <cdt/train/methods/batch_momentum.h>
 #include <cdt/train/methods/batchwise.h>
 
 namespace cdt::train {

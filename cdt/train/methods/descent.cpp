@@ -1,4 +1,4 @@
-#include <cdt/train/base_rate.h>
+#include <cdt/train/loop/base_rate.h>
 #include <cdt/train/methods/descent.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/parameter_scope.h>
-#include <cdt/train/linearizer.h>
+#include <cdt/kernel/record/parameter_scope.h>
+#include <cdt/train/loop/linearizer.h>
 #include <cdt/train/methods/batchwise.h>
 #include <cdt/train/methods/guarded.h>
 

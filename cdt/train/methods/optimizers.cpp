@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/train/base_rate.h>
+#include <cdt/train/loop/base_rate.h>
 #include <cdt/train/methods/optimizers.h>
 #include <torch/optim.h>
 

@@ -1,9 +1,9 @@
-#include <cdt/core/numbers.h>
-#include <cdt/train/batch_momentum.h>
+#include <cdt/core/text/numbers.h>
 #include <cdt/train/epoch_guard.h>
-#include <cdt/train/form_choice.h>
+#include <cdt/train/forms/form_choice.h>
+#include <cdt/train/forms/ridge.h>
+#include <cdt/train/methods/batch_momentum.h>
 #include <cdt/train/methods/path.h>
-#include <cdt/train/ridge.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <cdt/train/linearizer.h>
+#include <cdt/train/loop/linearizer.h>
 #include <cdt/train/methods/steered.h>
 
 namespace cdt::train {

@@ -1,0 +1,120 @@
+#include <cdt/experiment/parts/learn_case.h>
+#include <cdt/run/learn.h>
+#include <cdt/run/settings.h>
+#include <cdt/study/predictor.h>
+
+#include <algorithm>
+#include <set>
+
+namespace cdt::experiment {
+namespace {
+
+using torch::Tensor;
+
+/// Predictions in units of the file against what stands there: the loss of the comparison, so on
+/// its scale, and the errors.
+struct Judgement {
+  double loss = 0;
+  study::Errors errors;
+};
+Judgement judge(const Plan& plan, const data::Preprocess& scale, const study::Predictor& predictor,
+                const data::Preprocess& preprocess, const data::Table& table,
+                const std::vector<int64_t>& rows) {
+  const data::TableSamples samples(table, preprocess, rows, data::TableSamples::Labels::kNone);
+  const Tensor predicted = study::predict_targets(predictor, preprocess, samples, table.source);
+  Judgement found;
+  found.errors =
+      study::measure_errors(preprocess, predicted, preprocess.targets_in_units(table, rows));
+  if (scale.has_classes()) {
+    found.loss = std::get<study::ClassErrors>(found.errors[0].value).cross_entropy;
+    return found;
+  }
+  Tensor scaled = predicted.clone();
+  for (size_t t = 0; t < scale.targets.size(); ++t) {
+    Tensor column = scaled.select(1, static_cast<int64_t>(t));
+    if (scale.targets[t].log) column.log_();
+    column.sub_(scale.targets[t].scale.offset).div_(scale.targets[t].scale.scale);
+  }
+  found.loss = dynamics::output_loss(plan.loss, scaled, scale.transform_targets(table, rows));
+  return found;
+}
+
+}  // namespace
+
+std::vector<TargetError> to_target_errors(const study::Errors& errors) {
+  std::vector<TargetError> found;
+  for (const auto& [target, value] : errors) {
+    const auto* number = std::get_if<study::NumberErrors>(&value);
+    found.push_back(
+        {target, number == nullptr,
+         number != nullptr ? number->rmse : 1 - std::get<study::ClassErrors>(value).accuracy});
+  }
+  return found;
+}
+
+std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
+                                        const data::Table& table, const study::Problem& compared,
+                                        torch::Device device, const std::function<bool()>& stop) {
+  run::Options options;
+  options.data = data_of(plan);
+  options.data.goal = study::Goal::kPredict;
+  options.data.rows = options.data.train_rows = 0;  // the split has seen to it
+  options.data.train_fraction.reset();
+  options.data.test_fraction = 0;
+  options.data.equal_rows_together = true;
+  options.device = device;
+  options.network = network_of(plan, what.architecture);
+  options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
+  if (options.data.classes) options.training.loss = dynamics::Loss::kCrossEntropy;
+  options.training.seed = what.seed;
+  options.training.memory_bytes = plan.memory_bytes;
+  options.training.checkpoint_seconds = kNever;
+  options.intervals = false;
+  for (const report::Setting& setting : plan.settings) {
+    static const std::set<std::string> kOfNetworks{"activation", "parametrization", "sigma-w",
+                                                   "sigma-b",    "width-factor",    "dtype"};
+    if (setting.source == "given" && kOfNetworks.contains(setting.name)) {
+      options.given.insert(setting.name);
+    }
+  }
+  options = run::resolved(options);
+  std::vector<int64_t> rows = compared.split.train;
+  std::sort(rows.begin(), rows.end());  // as a file of these rows has them
+  const study::Problem problem =
+      study::make_problem(table, rows, options.data, options.network, what.seed, device);
+  run::decide_form(options, problem);
+  study::Learner learner(problem, run::learn_options(options, problem));
+  study::LearnHooks hooks;
+  hooks.stop_requested = stop;
+  study::Learned learned = learner.run(hooks);
+  const train::TrainResult& result = learned.result;
+  if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
+  study::add_line(problem, options.training.loss, learned);
+  const study::Predictor predictor = study::calibrate(problem, learned);
+  const auto of = [&](const std::vector<int64_t>& judged) {
+    return judge(plan, compared.preprocess, predictor, problem.preprocess, table, judged);
+  };
+  const Judgement validation = of(compared.split.validation);
+
+  CaseRun run;
+  run.what = what;
+  run.shape = problem.model->describe();
+  run.outcome = train::to_string(result.outcome);
+  run.steps = result.steps;
+  run.lr = train::kUnknown;
+  run.train_loss = of(compared.split.train).loss;
+  run.val_loss = validation.loss;
+  run.linearizations = result.linearizations;
+  run.rejected = result.rejected;
+  run.seconds = result.seconds;
+  // Its points are chosen on scales of its own: what it came to is its curve.
+  run.step = {run.steps};
+  run.train = {run.train_loss};
+  run.val = {run.val_loss};
+  run.refreshed = {run.linearizations};
+  run.rejections = {run.rejected};
+  run.errors = to_target_errors(validation.errors);
+  return run;
+}
+
+}  // namespace cdt::experiment

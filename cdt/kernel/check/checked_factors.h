@@ -1,0 +1,146 @@
+/// Blocks of Jacobian factors that have proved themselves: what every computation with the kernel
+/// is made from.
+#pragma once
+
+#include <cdt/core/error.h>
+#include <cdt/kernel/factors.h>
+#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/record/autograd_scope.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace cdt::kernel {
+
+/// Entries of a temporary; larger ones are cut into slices, of a small budget into smaller ones.
+int64_t slice_entries(int64_t memory_bytes, torch::Device device);
+
+/// What a plan for so many samples like x depends on.
+PlanKey plan_key(const Model& model, const torch::Tensor& x, int64_t samples,
+                 const NtkOptions& options, int64_t blocks_at_a_time);
+/// Of a kernel's blocks, one by itself and one beside it.
+inline constexpr int64_t kBlocksOfAKernel = 2;
+/// Of an operator, which keeps all of its blocks.
+inline constexpr int64_t kAllBlocks = 0;
+
+inline constexpr const char* kKernelOverflow =
+    "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
+
+/// Factors of blocks, and the checks that they must pass: outputs that do not depend on the samples
+/// beside them, and products that agree with autograd. What it says is good once it has settled.
+class CheckedFactors {
+ public:
+  CheckedFactors(const Model& model, const NtkOptions& options, FactorOptions factor_options)
+      : model_(model), options_(options), factor_options_(std::move(factor_options)) {
+    factor_options_.slice =
+        std::min(factor_options_.slice, slice_entries(options.memory_bytes, model.device()));
+  }
+
+  /// How to cut so many samples like x within the memory budget, as the model's memory has it or by
+  /// recording the first ones. Called once, before all others.
+  BlockPlan plan(const torch::Tensor& x, int64_t samples, int64_t blocks_at_a_time);
+  /// The same, as it is known already.
+  void adopt(const KnownPlan& known, int64_t samples);
+  /// @throws InvalidArgument if other samples have another number of outputs.
+  void require_same_width(const torch::Tensor& x);
+
+  /// When it has settled:
+  /// @throws InvalidArgument if the outputs change with the samples beside them, or from one
+  /// evaluation to the next.
+  Factors factors_of(const torch::Tensor& x, const Block& block);
+  /// @throws RefutedRule if two blocks have different groups of parameters.
+  void require_same_groups(const Factors& a, const Factors& b) const;
+  /// `images` [groups, rows of a]: Θ_g v_b for each group as the factors have it; v_aᵀΘ_g v_b is
+  /// compared with autograd. When it has settled:
+  /// @throws RefutedRule if a rule has failed.
+  /// @throws NumericalError if rows of the Jacobian have, or they are not finite.
+  void check(const Factors& a, const Factors& b, const torch::Tensor& images);
+
+  /// The same for one block by itself, by products of its factors with v; settles.
+  void check(const Factors& factors);
+
+  /// Further checks of the same work.
+  PendingChecks& checks() { return checks_; }
+  /// Reads what has been asked of the device, and throws if anything is wrong.
+  void settle() { checks_.settle(); }
+  /// Makes the checks of work that was done again where it was, and whose numbers have been
+  /// gathered.
+  void judge_again() {
+    self_check_ = 0;
+    checks_.judge();
+  }
+  /// After work that has proved itself: the model's next kernel of this shape is planned as this
+  /// one was.
+  void remember_plan() const;
+
+  const Model& model() const { return model_; }
+  int64_t width() const { return width_; }  ///< n_L
+  const std::vector<ParameterCoverage>& coverage() const { return coverage_; }
+  double self_check() const { return self_check_; }  ///< the largest relative gap so far
+  /// Where the samples of all blocks lay, layer by layer; none if they differ.
+  const std::optional<std::vector<int64_t>>& sample_dimensions() const {
+    return sample_dimensions_;
+  }
+  /// Jᵀv of all samples and outputs, where kernels are replayed and checked.
+  const std::vector<torch::Tensor>& pulled_back() const { return pulled_back_; }
+
+ private:
+  /// Whether the plan is about the model alone: no rule of it has been refuted.
+  bool plan_is_usual() const {
+    return factor_options_.by_jacobian.empty() && !factor_options_.all_by_jacobian &&
+           !factor_options_.rules_only;
+  }
+  void require_same_outputs(const torch::Tensor& x, int64_t first, const Factors& factors);
+  void require_same_alone(const torch::Tensor& x, int64_t last, const Factors& factors);
+  torch::Tensor alone(const torch::Tensor& x, int64_t sample);
+  void require_uncoupled(const Factors& factors, const torch::Tensor& gaps, int64_t first);
+
+  const Model& model_;
+  const NtkOptions& options_;
+  FactorOptions factor_options_;
+  PendingChecks checks_;
+  PlanKey plan_key_;
+  BlockPlan plan_;
+  int64_t plan_bytes_ = 0;
+  bool plan_known_ = false;
+  std::optional<std::vector<int64_t>> sample_dimensions_;
+  int64_t width_ = 0;
+  std::vector<ParameterCoverage> coverage_;
+  double self_check_ = 0;
+  std::vector<torch::Tensor> pulled_back_;
+  /// Outputs by inputs and first sample: the same samples must give them again, alone or among
+  /// others.
+  std::map<std::pair<const void*, int64_t>, torch::Tensor> seen_;
+};
+
+/// `work(CheckedFactors&)` until no rule is refuted; every round moves at least one parameter to
+/// the Jacobian path.
+template <class Work>
+auto with_fallback(const Model& model, const NtkOptions& options, const Work& work) {
+  const KernelScope scope;
+  CDT_REQUIRE(options.accumulate == torch::kFloat64 || options.accumulate == torch::kFloat32,
+              "kernels accumulate in float64 or float32, not ", options.accumulate);
+  FactorOptions factor_options;
+  factor_options.accumulate = options.accumulate;
+  factor_options.all_by_jacobian = options.path == NtkOptions::Path::kJacobian;
+  for (;;) {
+    try {
+      CheckedFactors source(model, options, factor_options);
+      return work(source);
+    } catch (const StalePlan&) {
+      model.plans().forget();
+    } catch (const RefutedRule& refuted) {
+      const size_t before = factor_options.by_jacobian.size();
+      factor_options.by_jacobian.insert(refuted.parameters.begin(), refuted.parameters.end());
+      if (factor_options.by_jacobian.size() == before) {
+        throw NumericalError(
+            "the model computes different functions for different blocks of samples");
+      }
+    }
+  }
+}
+
+}  // namespace cdt::kernel

@@ -1,0 +1,123 @@
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/core/machine/memory.h>
+#include <cdt/nn/files/picture_record.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace cdt::nn {
+namespace {
+
+constexpr int64_t kMostPictureUnits = std::numeric_limits<int32_t>::max();
+/// Sides of pictures beyond this are a slip.
+constexpr int64_t kLongestSide = 1 << 14;
+
+}  // namespace
+
+void require_units(int64_t value, std::string_view name) {
+  CDT_REQUIRE(value >= 1 && value <= kMostPictureUnits, name, " must be from 1 to ",
+              kMostPictureUnits, ", not ", value);
+}
+
+void require_picture_options(const PictureOptions& o) {
+  CDT_REQUIRE(o.input_shape.size() == 3, "the architecture ", o.architecture,
+              " takes pictures [channels, height, width], not samples of shape ",
+              c10::IntArrayRef(o.input_shape));
+  require_units(o.input_shape[0], "channels");
+  require_units(o.outputs, "outputs");
+  require_units(o.width_factor, "width factor");
+  for (const size_t side : {1, 2}) {
+    CDT_REQUIRE(o.input_shape[side] >= 1 && o.input_shape[side] <= kLongestSide,
+                "the sides of pictures must be from 1 to ", kLongestSide, ", not ",
+                o.input_shape[side]);
+  }
+}
+
+void require_pictures(const torch::Tensor& x, const PictureOptions& options) {
+  CDT_REQUIRE(x.dim() == 4 && x.sizes().slice(1) == c10::IntArrayRef(options.input_shape),
+              "the network takes pictures of shape ", c10::IntArrayRef(options.input_shape),
+              "; the inputs have shape ", x.sizes());
+}
+
+void take_options(const NetworkOptions& options, PictureOptions& network) {
+  CDT_REQUIRE(options.bias, "the architecture ", network.architecture, " has biases");
+  network.activation = options.activation;
+  network.parametrization = options.parametrization;
+  network.sigma_w = options.sigma_w;
+  network.sigma_b = options.sigma_b;
+  network.width_factor = options.width_factor;
+}
+
+nlohmann::ordered_json picture_json(const PictureOptions& o) {
+  return {{"type", o.architecture},
+          {"input_shape", o.input_shape},
+          {"outputs", o.outputs},
+          {"activation", to_string(o.activation)},
+          {"parametrization", to_string(o.parametrization)},
+          {"sigma_w", o.sigma_w},
+          {"sigma_b", o.sigma_b},
+          {"width_factor", o.width_factor}};
+}
+
+void read_picture_options(const JsonValue& record, const nlohmann::ordered_json& known,
+                          PictureOptions& o) {
+  for (const auto& [name, unused] : record.members()) {
+    CDT_REQUIRE(known.contains(name), record.where(), " has no '", name, "'");
+  }
+  o.input_shape.clear();
+  for (const JsonValue& size : record["input_shape"].list()) {
+    o.input_shape.push_back(units_of(size));
+  }
+  o.outputs = units_of(record["outputs"]);
+  o.activation = record["activation"].name(parse_activation);
+  o.parametrization = record["parametrization"].name(parse_parametrization);
+  o.sigma_w = record["sigma_w"].number();
+  o.sigma_b = record["sigma_b"].number();
+  o.width_factor = units_of(record["width_factor"]);
+}
+
+int64_t units_of(const JsonValue& value) { return value.whole(1, kMostPictureUnits); }
+
+bool is_counter(std::string_view name) {
+  constexpr std::string_view kCounter = "num_batches_tracked";
+  return name.size() >= kCounter.size() && name.substr(name.size() - kCounter.size()) == kCounter;
+}
+
+torch::ScalarType require_file_tensors(const NamedTensors& tensors, const NamedShapes& expected) {
+  torch::ScalarType dtype = torch::kFloat32;
+  for (const auto& [name, shape] : expected) {
+    const auto it = tensors.find(name);
+    CDT_REQUIRE(it != tensors.end(), "the tensor ", name, " is missing");
+    require_shape(it->second, shape, name);
+    if (is_counter(name)) continue;
+    require_floating(it->second, name);
+    require_finite(it->second, name);
+    dtype = it->second.scalar_type();
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const torch::ScalarType wanted = is_counter(name) ? torch::kInt64 : dtype;
+    CDT_REQUIRE(tensor.scalar_type() == wanted, "tensors must have one dtype; ", name, " is ",
+                tensor.scalar_type(), ", expected was ", wanted);
+  }
+  CDT_REQUIRE(dtype == torch::kFloat32 || dtype == torch::kFloat64,
+              "weights must be float32 or float64, not ", dtype);
+  CDT_REQUIRE(tensors.size() == expected.size(), "the architecture has ", expected.size(),
+              " tensors, the file ", tensors.size());
+  return dtype;
+}
+
+void require_room(const NamedShapes& shapes, torch::ScalarType dtype, const std::string& what) {
+  double entries = 0, largest = 0;
+  for (const auto& [name, shape] : shapes) {
+    double numel = 1;
+    for (const int64_t size : shape) numel *= static_cast<double>(size);
+    entries += numel;
+    largest = std::max(largest, numel);
+  }
+  require_memory(entries * static_cast<double>(c10::elementSize(dtype)) +
+                     largest * static_cast<double>(sizeof(double)),  // drawn in float64
+                 what);
+}
+
+}  // namespace cdt::nn

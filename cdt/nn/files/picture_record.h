@@ -1,0 +1,46 @@
+/// Checks of the options of networks for pictures, and their record in files. For the sources of
+/// this project alone.
+#pragma once
+
+#include <cdt/core/error.h>
+#include <cdt/core/io/json.h>
+#include <cdt/nn/picture_network.h>
+
+namespace cdt::nn {
+
+/// @throws InvalidArgument unless 1 ≤ value ≤ 2³¹ − 1: more units of a layer are a slip.
+void require_units(int64_t value, std::string_view name);
+
+/// @throws InvalidArgument if the shape is not that of a picture, or a number out of its range.
+void require_picture_options(const PictureOptions& options);
+
+/// @throws InvalidArgument if x has not the shape [r, c, h, w] of the network's pictures.
+void require_pictures(const torch::Tensor& x, const PictureOptions& options);
+
+/// What NetworkOptions say to any network for pictures.
+/// @throws InvalidArgument if they ask for layers without biases.
+void take_options(const NetworkOptions& options, PictureOptions& network);
+
+/// The record of a network in files, docs/formats.md.
+nlohmann::ordered_json picture_json(const PictureOptions& options);
+/// Of a record what every network has, and no more than `known` has.
+/// @throws InvalidArgument if something is missing or not as expected.
+void read_picture_options(const JsonValue& record, const nlohmann::ordered_json& known,
+                          PictureOptions& options);
+/// A size in a record: a number of units, as required.
+int64_t units_of(const JsonValue& value);
+
+/// Shapes of the tensors of a file, by name.
+using NamedShapes = std::map<std::string, std::vector<int64_t>>;
+
+/// The dtype of the tensors of a file, which must have the expected shapes and one dtype, float32
+/// or float64; of those that count (`num_batches_tracked`) it is int64.
+/// @throws InvalidArgument if they do not, one is missing, left over, or not finite.
+torch::ScalarType require_file_tensors(const NamedTensors& tensors, const NamedShapes& expected);
+/// Whether a tensor counts, by its name.
+bool is_counter(std::string_view name);
+
+/// @throws InvalidArgument if so many tensors of these shapes do not fit into memory.
+void require_room(const NamedShapes& shapes, torch::ScalarType dtype, const std::string& what);
+
+}  // namespace cdt::nn

@@ -1,0 +1,167 @@
+/// One linearization as a ridge problem: what a step of the decay path solves, and a guarded step
+/// at its own rate; in several forms that agree.
+///
+/// With residuals e and SᵀJδ (residuals.h), d = θ − θ₀ and w = τ/(τ + μ), the least of
+/// ‖SᵀJδ + e‖² + τ‖d + δ‖² + μ‖δ‖² is
+///
+///   δ = −w d − JᵀS u,   (K + (τ + μ)I) u = e − w SᵀJ d,   K = SᵀΘS          (outputs)
+///   (A + (τ + μ)I) δ = −(JᵀS e + τ d),                     A = JᵀSSᵀJ       (parameters)
+///
+/// kDual factorizes K, kPrimal A, kFree takes conjugate gradients on A, kSketch the same with the K
+/// of some rows as a preconditioner (docs/scale.md).
+#pragma once
+
+#include <cdt/core/error.h>
+#include <cdt/kernel/factored_jacobian.h>
+#include <cdt/kernel/model.h>
+#include <cdt/train/history.h>
+#include <cdt/train/loop/residuals.h>
+#include <cdt/train/options.h>
+#include <cdt/train/ranks.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace cdt::train {
+
+/// At the present parameters of the model, which must outlive the form.
+struct RidgeProblem {
+  const kernel::Model& model;
+  torch::Tensor x;
+  Residuals residuals;
+  torch::Tensor displacement;  ///< d [P], in the network's dtype; undefined: 0
+  /// Who solves it together: x and the residuals are those of this rank, the step is the same on
+  /// all. Not for kDual.
+  std::shared_ptr<const Ranks> ranks = alone();
+  torch::Tensor theta = {};  ///< Θ [n, n], float64, if it is there; for kDual
+};
+
+/// The step, and what the linearization says of it.
+struct RidgeStep {
+  torch::Tensor seed;       ///< [n]: δ = −shrink·d − Jᵀ seed, or
+  double shrink = 0;        ///< w
+  torch::Tensor delta;      ///< δ [P] itself
+  torch::Tensor residuals;  ///< e + SᵀJδ [r·k], float64; their squares are the promise
+  bool complete = true;     ///< as exact as was asked for; otherwise products ran out
+};
+
+struct RidgeOptions {
+  int64_t memory_bytes = int64_t{2} << 30;
+  /// Of the sums of K and A. Rounding of float32 moves eigenvalues by some 1e-6 of the largest:
+  /// well below a decay that is no less than kLeastDecayOfFloat32 of their mean.
+  torch::ScalarType accumulate = torch::kFloat64;
+  /// Kernels go without their self-check, once one of this shape has passed it (NtkOptions).
+  bool trusted = false;
+  /// Of conjugate gradients: products with all rows at most, the residual relative to the right
+  /// side at which they end, and the share of the descent so far below which another product is not
+  /// worth its while.
+  int64_t products = 40;
+  double tolerance = 1e-4;
+  double least_gain = 0;
+  /// Of the sketch: rows, products, such a share, and the seed of the draw.
+  int64_t sketch_rows = 0;
+  int64_t sketch_products = 3;
+  double sketch_gain = 0.03;
+  uint64_t seed = 1;
+};
+
+/// Of the mean eigenvalue.
+inline constexpr double kLeastDecayOfFloat32 = 1e-2;
+
+class RidgeForm {
+ public:
+  explicit RidgeForm(const RidgeProblem& problem)
+      : residuals_(problem.residuals), ranks_(problem.ranks) {}
+  virtual ~RidgeForm() = default;
+
+  /// ‖·‖² of residuals, those of all ranks.
+  double square(const torch::Tensor& residuals) const {
+    return ranks_->sum(residuals.square().sum().item<double>());
+  }
+
+  /// e of this rank
+  const torch::Tensor& residuals() const { return residuals_.e; }
+
+  /// None where rounding leaves no positive definite matrix. λ = τ + μ must be positive.
+  virtual std::optional<RidgeStep> step(double tau, double mu) = 0;
+  /// tr K/(r·k); of a sketch by its rows.
+  virtual double mean_eigenvalue() const = 0;
+  /// Of K, about: of a sketch by its rows, of products by some ten of them.
+  virtual double largest_eigenvalue() const = 0;
+  /// tr K(K + τI)⁻¹, the effective number of parameters, of a matrix; else NaN.
+  virtual double freedom(double) const { return kUnknown; }
+  /// Whether it may be asked again after parameters were written to, though they are the same.
+  virtual bool outlasts_writes() const { return true; }
+
+ protected:
+  /// r·k of all ranks
+  double count() const { return ranks_->sum(static_cast<double>(residuals_.size())); }
+
+  Residuals residuals_;
+  std::shared_ptr<const Ranks> ranks_;
+};
+
+/// @throws InvalidArgument if the form is kAuto.
+/// @throws NumericalError if a kernel cannot be computed.
+std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
+                                     const RidgeOptions& options);
+
+// Each in its file in forms/.
+std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem, const RidgeOptions& options);
+std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem, const RidgeOptions& options);
+/// By conjugate gradients, with a sketch as preconditioner if options.sketch_rows > 0.
+std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const RidgeOptions& options);
+
+/// Whether there are fewer residuals than outputs: J is then that of Dᵀŷ.
+bool reduces(const Residuals& residuals);
+
+/// K = SᵀΘS [r·k, r·k], float64; from a Θ that is there, or of the model.
+torch::Tensor residual_kernel(const torch::Tensor& theta, const Residuals& residuals);
+torch::Tensor residual_kernel(const kernel::Model& model, const torch::Tensor& x,
+                              const Residuals& residuals, const RidgeOptions& options);
+
+/// SᵀJ of some samples by one factorization: K, in float64 to the last bit as residual_kernel has
+/// it, and products beside it. At the present parameters of the model, which must outlive it.
+class ResidualJacobian {
+ public:
+  ResidualJacobian(const kernel::Model& model, const torch::Tensor& x, Residuals residuals,
+                   const RidgeOptions& options, torch::ScalarType dtype = torch::kFloat64);
+
+  /// K in the dtype that was asked for; once.
+  torch::Tensor take_kernel() { return std::exchange(kernel_, {}); }
+  /// Products by factors, in float64 where vectors are; otherwise by autograd.
+  bool by_factors() const { return jacobian_.by_factors(); }
+  /// SᵀJ u [r·k], float64, for u [P]; JᵀS v [P], in `dtype`, for v [r·k]: products with J in the
+  /// dtype of u, and in `dtype`.
+  torch::Tensor push_forward(const torch::Tensor& u) const;
+  torch::Tensor pull_back(const torch::Tensor& v, torch::ScalarType dtype) const;
+
+ private:
+  Residuals residuals_;
+  bool reduced_;  ///< J is that of Dᵀŷ
+  kernel::FactoredJacobian jacobian_;
+  torch::Tensor kernel_;
+};
+
+/// A symmetric matrix with a multiple of the identity, factorized; of the last multiple kept.
+class ShiftedFactor {
+ public:
+  explicit ShiftedFactor(torch::Tensor matrix) : matrix_(std::move(matrix)) {}
+
+  const torch::Tensor& matrix() const { return matrix_; }
+  /// The lower factor of M + λI; undefined where that is not positive definite.
+  const torch::Tensor& lower(double lambda);
+  /// (M + λI)⁻¹ b [m], float64, solved in the precision of M; undefined likewise.
+  torch::Tensor solve(const torch::Tensor& b, double lambda);
+  /// tr M(M + λI)⁻¹: exact up to 500 rows, beyond that by 32 random probes, some percent off. NaN
+  /// likewise.
+  double freedom(double lambda);
+
+ private:
+  torch::Tensor matrix_;
+  double factored_ = -1;
+  torch::Tensor factor_;
+};
+
+}  // namespace cdt::train

@@ -1,0 +1,82 @@
+#include <cdt/core/error.h>
+#include <cdt/core/tolerance.h>
+#include <cdt/train/loop/form_feedback.h>
+#include <cdt/train/method.h>
+
+#include <cmath>
+
+namespace cdt::train {
+
+using torch::Tensor;
+
+namespace {
+
+/// As RidgeFeedback has it: once the damping exceeds the norm, there is a factor.
+constexpr double kMoreDamping = 4;
+
+}  // namespace
+
+FormFeedback::FormFeedback(Make make, Objective objective, Tensor labels, Tensor weights, double q,
+                           double p, std::shared_ptr<const Ranks> ranks)
+    : make_(std::move(make)),
+      objective_(objective),
+      labels_(std::move(labels)),
+      weights_(std::move(weights)),
+      ranks_(std::move(ranks)),
+      square_factor_(objective_.square_factor(
+          static_cast<int64_t>(ranks_->sum(static_cast<double>(labels_.size(0)))),
+          labels_.size(1))),
+      boost_(std::sqrt(1 + q / p)),
+      form_(make_()) {
+  const double largest = form_->largest_eigenvalue();  // while nobody has moved the parameters
+  unit_rate_ = largest > 0 ? 1 / (square_factor_ * largest) : 1;
+}
+
+void FormFeedback::design(double rate) { rate_ = rate; }
+
+RidgeStep FormFeedback::step_at(double rate) const {
+  if (used_ && !form_->outlasts_writes()) form_ = make_();
+  used_ = true;
+  for (double damping = 1 / (rate * square_factor_ * boost_);; damping *= kMoreDamping) {
+    if (auto step = form_->step(0, damping)) return *std::move(step);
+  }
+}
+
+double FormFeedback::promise(const Tensor& residuals) const {
+  const Tensor& e = form_->residuals();
+  return ranks_->sum(torch::dot(e, e).item<double>()) -
+         ranks_->sum(torch::dot(residuals, residuals).item<double>());
+}
+
+Proposal FormFeedback::propose(const Tensor&, double rate) const {
+  const double share = rate / rate_;
+  const RidgeStep step = step_at(rate_);
+  complete_ = step.complete;
+  Proposal proposal;
+  if (step.delta.defined()) {
+    proposal.delta = step.delta * share;
+  } else {
+    proposal.seed = step.seed * share;
+  }
+  const Tensor& e = form_->residuals();
+  proposal.promise = promise(e + share * (step.residuals - e));
+  return proposal;
+}
+
+Steered FormFeedback::steer(const Tensor&) {
+  throw InvalidArgument("a step without a kernel cannot steer other outputs than its own");
+}
+
+double FormFeedback::merit(const Tensor& outputs) const {
+  return ranks_->sum(objective_.squares(outputs, labels_, weights_));
+}
+
+double FormFeedback::distance(const Tensor& outputs) const { return std::sqrt(merit(outputs)); }
+
+bool FormFeedback::settled(const Tensor& outputs, double rounding) const {
+  if (distance(outputs) <= rounding) return true;
+  const RidgeStep step = step_at(start_rate(Method::kGuarded, unit_rate_));
+  return promise(step.residuals) <= tol::kUnreachableError * merit(outputs);
+}
+
+}  // namespace cdt::train

@@ -1,0 +1,121 @@
+/// Linearizations and their controllers: when they are made, what they hold, how long they are
+/// kept.
+#pragma once
+
+#include <cdt/analysis/validity.h>
+#include <cdt/core/error.h>
+#include <cdt/kernel/linearization.h>
+#include <cdt/train/feedback.h>
+#include <cdt/train/forms/form_choice.h>
+#include <cdt/train/history.h>
+#include <cdt/train/loop/guard.h>
+#include <cdt/train/setup.h>
+
+namespace cdt::train {
+
+/// A linearization and its controller.
+struct Plan {
+  std::shared_ptr<Feedback> feedback;
+  GuardState guard;
+  int64_t step = 0;               ///< where it was made
+  analysis::ValidityBound bound;  ///< of the distance from the equilibrium, by the local model
+  double hessian_norm = 0;        ///< h there, for the policy kc
+  bool stale = false;             ///< renew before the next step
+  int64_t last_used = 0;
+  std::shared_ptr<const kernel::LocalModel> local;  ///< if it is watched
+
+  /// The local model's bound after a step at `factor` of the rate designed for.
+  void tighten_bound(double factor) {
+    bound.advance(1 - factor * (1 - feedback->closed_loop_radius()));
+  }
+};
+
+/// What a method wants of its linearizations.
+struct LinearizerOptions {
+  bool steers = false;       ///< by Feedback::steer, which keeps a matrix
+  bool renews_rate = false;  ///< each linearization starts with its own default rate, unless told
+  double weight_decay = 0;   ///< as part of the control problem
+};
+
+/// The plans of a run, one for each batch that recurs, within the memory budget.
+class Linearizer {
+ public:
+  Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options);
+
+  /// The kernel of the present parameters on all samples: the first linearization needs no other.
+  /// Ignored if it is not all of its modes.
+  void adopt(const dynamics::Modes& modes) {
+    if (modes.complete()) adopted_ = modes;
+  }
+
+  /// Others have changed the model: under a guard no kernel of before is believed.
+  void distrust();
+  /// The plan for step k: an old one if it may still be believed, else a new one, at the parameters
+  /// of `pass`. Notes in `row` what it cost and how far off the local model is.
+  Plan& plan_for(int64_t step, const Pass& pass, StepRecord& row);
+  /// A new one.
+  /// @throws NumericalError if the kernel cannot be computed.
+  Plan& renew(int64_t step, const Pass& pass, StepRecord& row);
+  /// Designs for `damping` times the plan's rate. Under a guard a rate at which the numbers refuse
+  /// is lowered, to the default one at most.
+  /// @throws NumericalError if they refuse without a guard, or at ever lower rates.
+  void design(Plan& plan, double damping = 1) const;
+  Plan& plan_of(int64_t batch) { return plans_.at(batch); }
+  const Plan& plan_of(int64_t batch) const { return plans_.at(batch); }
+  /// How many steps from step k on the plan of a batch serves, whatever happens, with a feedback
+  /// that steers blind.
+  int64_t unwatched_steps(int64_t batch, int64_t step) const;
+  /// A step of the plan was accepted: the next ones go on from its damping, and if its products ran
+  /// out, with more rows of a sketch.
+  void accepted(const Plan& plan);
+  void replace(int64_t batch, const Plan& plan) { plans_.insert_or_assign(batch, plan); }
+
+  const Relinearization& policy() const { return policy_; }
+  double learning_rate() const { return learning_rate_; }  ///< α at the first step; NaN before
+  int64_t linearizations() const { return linearizations_; }
+  /// How its steps are solved, if they are.
+  FormUsed form() const;
+
+  void save(SavedState& state) const;
+  void restore(const SavedState& state);
+
+ private:
+  /// Where the local model of a plan is now.
+  struct LocalState {
+    torch::Tensor outputs;    ///< ŷ_ϑ [b, n_L], float64
+    double displacement = 0;  ///< ‖ϑ‖
+  };
+
+  std::shared_ptr<Feedback> feedback_here(int64_t step, const Pass& pass);
+  std::shared_ptr<Feedback> saved_feedback(int64_t step, const SavedState& state) const;
+  Plan saved_plan(const SavedState& saved) const;
+  std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
+  std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
+  /// Whether steps are solved, by a form, and not steered by a controller.
+  bool solves() const { return choice_.form != Form::kAuto; }
+  /// Whether the kernel of all outputs serves for several steps.
+  bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && quadratic_); }
+  std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
+  std::shared_ptr<Feedback> ridge_of(int64_t step, const torch::Tensor& kernel) const;
+  /// Θ: if it is there.
+  std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
+                                    const torch::Tensor& theta) const;
+  bool watches() const;
+  bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
+  static LocalState local_state(const Plan& plan, const Pass& pass);
+  void forget_old_plans();
+
+  std::shared_ptr<const Setup> setup_;
+  LinearizerOptions options_;
+  Relinearization policy_;
+  bool quadratic_ = true;  ///< residuals are errors, times roots of weights
+  FormChoice choice_;      ///< of steps that are solved
+  int64_t sketch_rows_ = 0;
+  double share_ = 1;  ///< of the default rate that the last accepted step of a form had
+  std::optional<dynamics::Modes> adopted_;
+  std::map<int64_t, Plan> plans_;  ///< by batch
+  double learning_rate_ = kUnknown;
+  int64_t linearizations_ = 0;
+};
+
+}  // namespace cdt::train
