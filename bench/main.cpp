@@ -32,7 +32,7 @@
 namespace cdt::bench {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using torch::Tensor;
 
 constexpr int64_t kSamples = 358;
@@ -119,7 +119,7 @@ void analyze_fully(const Problem& problem, analysis::PreflightOptions options) {
   const auto spectrum =
       dynamics::decompose(ntk.theta, tol::rank_of_computed(kSamples, torch::kFloat32));
   options.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
-  const double factor = dynamics::gradient_factor(options.loss, spectrum.size());
+  const double factor = loss::gradient_factor(options.loss, spectrum.size());
   options.learning_rate = 0.5 * dynamics::unit_rate(spectrum, factor);
   auto preflight = analysis::analyze(ntk.theta, spectrum, options);
   preflight.riccati_residual = control::riccati_residual(
@@ -215,7 +215,7 @@ double relative_error(const Tensor& a, const Tensor& b) {
 /// The contraction factor of the analysis against the norm of the step matrix.
 double contraction_gap(const Problem& problem, const analysis::PreflightOptions& options) {
   const auto findings = analysis::analyze(problem.ntk.theta, problem.spectrum, options);
-  const double scale = options.learning_rate * dynamics::gradient_factor(options.loss, kSamples);
+  const double scale = options.learning_rate * loss::gradient_factor(options.loss, kSamples);
   const Tensor A = torch::eye(kSamples, kDouble) - scale * problem.ntk.theta;
   return std::abs(findings.stability.kappa - torch::linalg_svdvals(A)[0].item<double>());
 }
@@ -268,7 +268,7 @@ int main(int argc, char** argv) {
   measure("full", 9, [&] { analyze_fully(problem, full); });
   measure("product", 9, [&] { kernel::hessian_vector_product(model, problem.x, w, u); });
   measure("norm", 5, [&] { kernel::hessian_norm(model, problem.x); });
-  measure("forecast", 3, [&] { control::forecast(modes, Loss::kMse); });
+  measure("forecast", 3, [&] { control::forecast(modes, loss::mse()); });
   measure("spectral", 9, [&] {
     const auto controller = control::design_spectral(moderate, 1.0);
     controller.gain_matrix();
@@ -401,7 +401,7 @@ int main(int argc, char** argv) {
   row("one Hessian-vector product", "product", "");
   table.bar("norm: products with second derivatives", static_cast<double>(curvature.products), "",
             true, 8);
-  const auto grid = control::forecast(modes, Loss::kMse);
+  const auto grid = control::forecast(modes, loss::mse());
   row(fmt::format("forecast: {} curves × {} steps", grid.candidates.size(), grid.steps.size()),
       "forecast", "");
   table.bar("forecast", times.best("forecast"), "s", true, 1);

@@ -38,7 +38,6 @@
 #include <cdt/dynamics/forecast.h>
 #include <cdt/dynamics/kernel_result.h>
 #include <cdt/dynamics/lanczos.h>
-#include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/dynamics/quadrature.h>
@@ -59,6 +58,8 @@
 #include <cdt/kernel/playback.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/step_engine.h>
+#include <cdt/loss/loss.h>
+#include <cdt/loss/residuals.h>
 #include <cdt/nn/activation.h>
 #include <cdt/nn/architectures.h>
 #include <cdt/nn/conv.h>
@@ -83,7 +84,6 @@
 #include <cdt/train/history.h>
 #include <cdt/train/method.h>
 #include <cdt/train/model_controller.h>
-#include <cdt/train/objective.h>
 #include <cdt/train/options.h>
 #include <cdt/train/ranks.h>
 #include <cdt/train/result.h>

@@ -80,7 +80,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   }
   data.pictures.progress = [show = progress("pictures", "decoded", options.output.quiet)](
                                int64_t done, int64_t total) { show(done, total, ""); };
-  data.classes = settings.loss == dynamics::Loss::kCrossEntropy;
+  data.classes = settings.loss->classes();
   study::Problem problem = study::load_problem(data, network, options.seed, device);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(problem.table)) warn(text);
@@ -97,8 +97,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.memory_bytes = options.source.memory_mb << 20;
   std::string of_all;
   // Classes, and a forecast, need all modes; pictures take long passes.
-  if (fits < rows && dynamics::is_quadratic(settings.loss) && !options.forecast &&
-      problem.data.x.dim() == 2) {
+  if (fits < rows && settings.loss->quadratic() && !options.forecast && problem.data.x.dim() == 2) {
     if (!options.output.quiet) {
       complain(fmt::format(
           "a kernel of all {} rows would take {}; by products with it instead (--train-rows {} "
@@ -154,7 +153,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
 
 void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
-  CDT_REQUIRE(options.design.loss != dynamics::Loss::kCrossEntropy,
+  CDT_REQUIRE(!options.design.loss->classes(),
               "--loss cross-entropy needs a CSV file: its --target names the classes");
   CDT_REQUIRE(!options.source.kernel.empty() || !options.source.model.empty(),
               "a CSV file, arrays (--inputs, --labels), a kernel file (--kernel) or a model with "
@@ -169,13 +168,12 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   const auto spectrum = decompose(kernel);
   if (settings.learning_rate == 0) {
     settings.learning_rate =
-        0.5 *
-        dynamics::unit_rate(spectrum, dynamics::gradient_factor(settings.loss, spectrum.size()));
+        0.5 * dynamics::unit_rate(spectrum, loss::gradient_factor(settings.loss, spectrum.size()));
   }
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   preflight.riccati_residual = control::riccati_residual(
       control::design_spectral(
-          spectrum, dynamics::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
+          spectrum, loss::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
           {settings.q, settings.rho, {}, {}}),
       kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {

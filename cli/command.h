@@ -144,7 +144,7 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
 /// beside the kernel.
 struct DesignOptions {
   double learning_rate = 0;
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   double p = 0.1;
   double q = 1.0;
   std::string labels;

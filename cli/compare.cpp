@@ -146,7 +146,7 @@ int run_compare(CompareCommand& options) {
   }
   const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
   if (options.app->count("--loss") == 0 && study::is_class(table, plan.data.targets)) {
-    plan.loss = dynamics::Loss::kCrossEntropy;
+    plan.loss = loss::cross_entropy();
     const std::string note = study::note_on_target(table, plan.data.targets, /*classes=*/true);
     if (!note.empty()) complain(note);
     for (report::Setting& setting : plan.settings) {
@@ -191,8 +191,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   app.get_option("--methods")->default_str("gd,cdt,guarded,adam");
   app.get_option("--seeds")->capture_default_str();
   app.get_option("--steps")->capture_default_str();
-  add_named(app, "--loss", plan.loss, dynamics::parse_loss,
-            {"sse", "half-mse", "mse", "cross-entropy"},
+  add_named(app, "--loss", plan.loss, loss::parse, {"sse", "half-mse", "mse", "cross-entropy"},
             "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers. "
             "Default: cross-entropy if the target is text, or has two values");
   add_named(app, "--schedule", plan.schedule.kind, train::parse_schedule,

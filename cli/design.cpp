@@ -46,9 +46,8 @@ std::string describe_design(const DesignCommand& options,
       "  problem        e⁺ = Ae + By_u with A = I − S, B = S = αc_LΘ, α = {:g}, c_L = {:.4g} "
       "({});\n"
       "                 least Σ eᵀQe + y_uᵀRy_u with Q = {}, R = {}; y_u = −Ke\n",
-      settings.learning_rate, json["gradient_factor"].get<double>(),
-      dynamics::to_string(settings.loss), weight(options.state_weight, settings.q),
-      weight(options.input_weight, settings.rho));
+      settings.learning_rate, json["gradient_factor"].get<double>(), to_string(settings.loss),
+      weight(options.state_weight, settings.q), weight(options.input_weight, settings.rho));
   text += fmt::format(
       "  certificate    Riccati residual {:.2e}, closed-loop radius {}, {}\n",
       *preflight.riccati_residual, radius_text(preflight.radius_cdt),
@@ -74,7 +73,7 @@ int run_design(const DesignCommand& options) {
   const auto spectrum = decompose(kernel);
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   const double step_scale =
-      dynamics::step_scale(settings.learning_rate, settings.loss, spectrum.size());
+      loss::step_scale(settings.learning_rate, settings.loss, spectrum.size());
   nlohmann::ordered_json json;
   const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
     save_npy(options.out, gain);
@@ -114,7 +113,7 @@ int run_design(const DesignCommand& options) {
     json["iterations"] = controller.iterations;
   }
   json["gain"] = options.out;
-  json["gradient_factor"] = dynamics::gradient_factor(settings.loss, spectrum.size());
+  json["gradient_factor"] = loss::gradient_factor(settings.loss, spectrum.size());
   options.output.text(describe_design(options, settings, preflight, json, spectrum));
   options.output.write_json(dump_readably(json));
   return 0;

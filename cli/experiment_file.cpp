@@ -143,7 +143,7 @@ experiment::Plan read_plan(const JsonValue& experiment) {
   plan.network.sigma_w = setting("sigma-w").number();
   plan.network.sigma_b = setting("sigma-b").number();
   plan.network.dtype = setting("dtype").name(study::parse_dtype);
-  plan.loss = setting("loss").name(dynamics::parse_loss);
+  plan.loss = setting("loss").name(loss::parse);
   plan.schedule.kind = setting("schedule").name(train::parse_schedule);
   plan.schedule.decay = setting("decay").number();
   plan.q = positive_number(setting("q"));

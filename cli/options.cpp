@@ -289,7 +289,7 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
   const bool classes = !rate_required;  // analyze, which takes tables
   std::vector<std::string> losses{"sse", "half-mse", "mse"};
   if (classes) losses.emplace_back("cross-entropy");
-  add_named(app, "--loss", loss, dynamics::parse_loss, losses,
+  add_named(app, "--loss", loss, loss::parse, losses,
             classes ? "mse, half-mse, sse; cross-entropy: the target of a CSV file is a class"
                     : "mse, half-mse or sse");
   app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")

@@ -304,7 +304,7 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
   add_named(app, "--method", training.method, train::parse_method, train::method_names(),
             "guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched "
             "(gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to compare with");
-  add_named(app, "--loss", training.loss, dynamics::parse_loss,
+  add_named(app, "--loss", training.loss, loss::parse,
             {"sse", "half-mse", "mse", "mae", "cross-entropy"},
             "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers, and "
             "the default of --goal predict for text and for two values; mae: without control only");

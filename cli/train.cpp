@@ -81,7 +81,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     output.text(study::to_text(findings));
   };
   hooks.on_skipped = [&output, &command](const std::string& reason) {
-    const bool could = command.run.training.loss != dynamics::Loss::kMae;
+    const bool could = command.run.training.loss->traits().has_curvature();
     output.text(
         fmt::format("Analysis skipped: {}{}\n", reason, could ? "; cdt analyze does it" : ""));
   };

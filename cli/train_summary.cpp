@@ -87,7 +87,7 @@ std::string error_table(const run::TrainedRun& run) {
   table.add("", names);
   const bool classes = run.problem.preprocess.has_classes();
   const bool weighted = run.problem.data.sample_weights.defined();
-  table.add(dynamics::to_string(run.training.loss) + (classes ? "" : " of scaled targets") +
+  table.add(to_string(run.training.loss) + (classes ? "" : " of scaled targets") +
                 (weighted ? ", weighted" : ""),
             losses);
   std::string confusion;
@@ -154,7 +154,7 @@ std::string prediction_head(const run::TrainedRun& run) {
     text += fmt::format(
         "  Each row counts the same in that. Below, {} is weighted as training was, and before "
         "calibration\n",
-        dynamics::to_string(run.training.loss));
+        to_string(run.training.loss));
   }
   if (!problem.conflicts.empty()) {
     text += fmt::format(

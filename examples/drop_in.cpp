@@ -1,7 +1,7 @@
 // Controlled Descent Training in an existing training loop: one line changes, the label.
 #include <cdt/control/spectral.h>
-#include <cdt/dynamics/loss.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/loss/loss.h>
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -23,7 +23,7 @@ int main() {
     // Once, before training: the kernel and the controller.
     const auto theta = cdt::kernel::empirical_ntk(net, x).theta;
     const double scale =  // αc_L
-        cdt::dynamics::step_scale(learning_rate, cdt::dynamics::Loss::kMse, y.numel());
+        cdt::loss::step_scale(learning_rate, cdt::loss::mse(), y.numel());
     const auto controller = cdt::control::design_spectral(theta, scale);
 
     double loss = 0;

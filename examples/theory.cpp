@@ -14,7 +14,7 @@
 namespace {
 
 using torch::Tensor;
-constexpr auto kLoss = cdt::dynamics::Loss::kMse;
+const auto kLoss = cdt::loss::mse();
 
 torch::nn::Sequential network(int64_t outputs) {
   torch::manual_seed(2);
@@ -39,7 +39,7 @@ void descend(const cdt::kernel::Model& model, const Tensor& x, const Tensor& see
 cdt::analysis::Trial run_trial(const cdt::kernel::Model& model,
                                const cdt::control::SpectralController& controller, bool controlled,
                                double rate, const Tensor& x, const Tensor& y) {
-  const double factor = cdt::dynamics::gradient_factor(kLoss, y.numel());
+  const double factor = cdt::loss::gradient_factor(kLoss, y.numel());
   const auto path = cdt::kernel::record_path(model, x, rate, [&](const Tensor& outputs) {
     const Tensor error = outputs - y;
     return factor * (controlled ? controller.steer(error) : error);
@@ -76,7 +76,7 @@ void regression() {
   const Tensor outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
 
   const auto controller =
-      cdt::control::design_spectral(spectrum, cdt::dynamics::step_scale(rate, kLoss, y.numel()));
+      cdt::control::design_spectral(spectrum, cdt::loss::step_scale(rate, kLoss, y.numel()));
   for (const bool controlled : {false, true}) {
     report.findings.trials.push_back(
         cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));
@@ -91,7 +91,7 @@ void classification() {
   torch::manual_seed(3);
   const Tensor x = torch::rand({48, 4}) - 0.5;
   const Tensor y = torch::one_hot(x.narrow(1, 0, 3).argmax(1), 3).to(torch::kFloat64);
-  const auto loss = cdt::dynamics::Loss::kCrossEntropy;
+  const auto loss = cdt::loss::cross_entropy();
   double rate = 0;
   for (const bool controlled : {false, true}) {
     const cdt::kernel::Model model(network(3));
@@ -112,8 +112,9 @@ void classification() {
           controller = cdt::control::design_cross_entropy(kernel.theta, kernel.outputs, y, rate);
         }
       }
-      if (step % 4 == 0) std::printf(" %8.3g", output_loss(loss, logits, y));
-      descend(model, x, controlled ? controller.seed(logits) : loss_gradient(loss, logits, y),
+      if (step % 4 == 0) std::printf(" %8.3g", cdt::dynamics::output_loss(loss, logits, y));
+      descend(model, x,
+              controlled ? controller.seed(logits) : cdt::dynamics::loss_gradient(loss, logits, y),
               rate);
     }
     std::printf("   (rate %.3g, every fourth step)\n", rate);

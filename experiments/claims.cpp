@@ -324,7 +324,7 @@ void add_published(const Published& published, std::vector<Row>& rows) {
 
 std::vector<Claim> check_claims(const Plan& plan, const Published& published,
                                 const std::vector<Row>& rows, const std::vector<CaseRun>& runs) {
-  if (!dynamics::is_quadratic(plan.loss)) return {};
+  if (!plan.loss->quadratic()) return {};
   const std::vector<Pair> pairs = pairs_of(plan, rows);
   if (pairs.empty()) return {};
   if (plan.data.is_pictures) return picture_claims(pairs);

@@ -13,17 +13,18 @@ ALLOWED = {
     "data": {"core"},
     "image": {"core"},
     "report": {"core"},
-    "dynamics": {"core"},
-    "control": {"dynamics", "core"},
-    "analysis": {"control", "dynamics", "core"},
-    "train": {"analysis", "control", "dynamics", "kernel", "core"},
+    "loss": {"core"},
+    "dynamics": {"loss", "core"},
+    "control": {"dynamics", "loss", "core"},
+    "analysis": {"control", "dynamics", "loss", "core"},
+    "train": {"analysis", "control", "dynamics", "loss", "kernel", "core"},
     "distributed": {"train", "core"},
-    "study": {"train", "nn", "data", "image", "analysis", "control", "dynamics", "kernel", "core"},
-    "run": {"study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},
-    "experiment": {"run", "study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "kernel", "core"},
+    "study": {"train", "nn", "data", "image", "analysis", "control", "dynamics", "loss", "kernel", "core"},
+    "run": {"study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "loss", "kernel", "core"},
+    "experiment": {"run", "study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "loss", "kernel", "core"},
 }
 # The modules of cdt::cdt. A header directly in a module's folder is public, one in a folder below it is not.
-UMBRELLA = ("core", "dynamics", "control", "analysis", "kernel", "nn", "train")
+UMBRELLA = ("core", "loss", "dynamics", "control", "analysis", "kernel", "nn", "train")
 # LibTorch's own file formats are programs: nothing that is loaded may execute
 EXECUTES = ("torch/serialize", "torch/script", "torch/jit", "torch/csrc/jit")
 ERROR = re.compile(r"\b(InvalidArgument|IoError|NumericalError)\b")

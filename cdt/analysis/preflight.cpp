@@ -44,10 +44,10 @@ std::vector<double> rates_around(double rate) { return {0.1 * rate, rate, 10 * r
 Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
                   const PreflightOptions& options) {
   const int64_t n = modes.size();
-  dynamics::require_quadratic(options.loss, "the analysis");
+  loss::require_quadratic(*options.loss, "the analysis");
   require_positive(options.learning_rate, "learning_rate");
   const control::SpectralWeights weights{options.q, options.rho, {}, {}};
-  const double factor = dynamics::gradient_factor(options.loss, n);
+  const double factor = loss::gradient_factor(options.loss, n);
   const auto controller = control::design_spectral(modes, options.learning_rate * factor, weights);
 
   Preflight result;

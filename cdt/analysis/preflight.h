@@ -8,7 +8,7 @@
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/kernel_result.h>
-#include <cdt/dynamics/loss.h>
+#include <cdt/loss/loss.h>
 
 #include <optional>
 
@@ -16,7 +16,7 @@ namespace cdt::analysis {
 
 struct PreflightOptions {
   double learning_rate = 0.1;
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   double q = 1.0;
   double rho = 0.1;
   /// n_L. 0: as labels or outputs [r, n_L], or the rows of the inputs, have it. Where none of them
@@ -34,7 +34,7 @@ struct Preflight {
   int64_t samples = 0;
   int64_t outputs = 0;
   double learning_rate = 0;
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   double q = 0;
   double rho = 0;
   double lambda_max = 0;

@@ -213,8 +213,8 @@ std::string to_text(const Preflight& p, const SampleOrigin& origin) {
   std::string out = fmt::format(
       "Pre-flight: {} sample{} × {} output{}, loss {}, learning rate {:.4g}, p = {:.4g}, q = "
       "{:.4g}\n\n",
-      p.samples, p.samples == 1 ? "" : "s", p.outputs, p.outputs == 1 ? "" : "s",
-      dynamics::to_string(p.loss), p.learning_rate, p.rho, p.q);
+      p.samples, p.samples == 1 ? "" : "s", p.outputs, p.outputs == 1 ? "" : "s", to_string(p.loss),
+      p.learning_rate, p.rho, p.q);
   out += page.verdicts;
   append_section(out, "What it means", page.meaning);
   if (page.advice.empty()) page.advice.push_back(advice_on_slow_modes(p));
@@ -235,7 +235,7 @@ std::string to_json(const Preflight& p) {
   json["n"] = p.n;
   json["samples"] = p.samples;
   json["outputs"] = p.outputs;
-  json["loss"] = dynamics::to_string(p.loss);
+  json["loss"] = to_string(p.loss);
   json["lr"] = p.learning_rate;
   json["q"] = p.q;
   json["p"] = p.rho;

@@ -36,13 +36,13 @@ double spread(double smallest, double largest) { return std::log10(largest / sma
 
 }  // namespace
 
-Forecast forecast(const dynamics::ModalProblem& problem, dynamics::Loss loss,
+Forecast forecast(const dynamics::ModalProblem& problem, const loss::LossPtr& loss,
                   const ForecastOptions& options) {
   CDT_REQUIRE(problem.validation_size > 0,
               "a forecast chooses by validation loss; this problem has no validation data");
   CDT_REQUIRE(problem.values.size(0) > 0, "the kernel is zero: training changes nothing");
   CDT_REQUIRE(options.descent || options.controlled, "a forecast needs at least one method");
-  const double factor = dynamics::gradient_factor(loss, problem.size);
+  const double factor = loss::gradient_factor(loss, problem.size);
   const double monotone = 1 / (factor * problem.values.max().item<double>());
   const auto rates = options.learning_rates.empty()
                          ? log_spaced(1e-3 * monotone, 1e3 * monotone, 40)

@@ -58,7 +58,7 @@ struct Forecast {
 /// product per block.
 /// @throws InvalidArgument if the problem has no validation data or no reachable mode, a rate or
 /// weight is not positive, or neither method is asked for.
-Forecast forecast(const dynamics::ModalProblem& problem, dynamics::Loss loss,
+Forecast forecast(const dynamics::ModalProblem& problem, const loss::LossPtr& loss,
                   const ForecastOptions& options = {});
 
 /// How much a choice matters: log₁₀ of the largest over the smallest validation loss, each at its

@@ -76,7 +76,7 @@ struct SpectralController {
   double closed_loop_radius() const;
 };
 
-/// The controller for step S = α c_L Θ, step_scale = αc_L (dynamics::step_scale). O(n) beyond the
+/// The controller for step S = α c_L Θ, step_scale = αc_L (loss::step_scale). O(n) beyond the
 /// modes: a new α needs no new eigendecomposition. Shapes are asked for the tail's s̄ [1] as well.
 /// @throws InvalidArgument if αc_L, q or ρ is not positive and finite, a shape returns other than n
 /// positive numbers, or numbers overflow: steps above 10¹⁵⁰, q and ρ too far apart.

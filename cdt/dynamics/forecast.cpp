@@ -117,7 +117,7 @@ ModalProblem modal_problem(const Modes& modes, const Tensor& error, const Tensor
 }
 
 Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
-                      const std::vector<int64_t>& steps, Loss loss, double decay) {
+                      const std::vector<int64_t>& steps, const loss::LossPtr& loss, double decay) {
   const int64_t rank = problem.values.size(0);
   require_floating(contraction, "contraction");
   require_shape(contraction, {-1, rank}, "contraction");
@@ -136,7 +136,7 @@ Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
   CDT_REQUIRE(grid > 0, "contraction has no rows: there is nothing to predict");
   const auto stops = static_cast<int64_t>(steps.size());
   const bool validate = problem.validation_size > 0;
-  const double scale = 0.5 * gradient_factor(loss, problem.size);
+  const double scale = 0.5 * loss::gradient_factor(loss, problem.size);
   const Tensor squares = problem.error.square();
   const Stops ordered = even_first(steps);
   const int64_t rows = std::max<int64_t>(1, kBlock / std::max<int64_t>(1, stops * rank));
@@ -148,7 +148,7 @@ Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
                             : lost_at_constant_rate(h, ordered);  // [C, T, rank]
     if (validate) {
       const Tensor left = lost.matmul(problem.transfer.t()).add_(problem.validation_error);
-      const double factor = 0.5 * gradient_factor(loss, problem.validation_size);
+      const double factor = 0.5 * loss::gradient_factor(loss, problem.validation_size);
       validation.push_back(factor * (left.square_().sum(2) + problem.validation_stuck));
     }
     train.push_back(scale * (lost.add_(1).square_().matmul(squares) + problem.stuck));

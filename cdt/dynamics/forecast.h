@@ -8,8 +8,8 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/modes.h>
+#include <cdt/loss/loss.h>
 
 #include <vector>
 
@@ -47,7 +47,8 @@ struct Curves {
 /// @throws InvalidArgument if a shape does not fit, h is negative or not finite, steps are not
 /// ascending from 1, or decay < 0.
 Curves predict_curves(const ModalProblem& problem, const torch::Tensor& contraction,
-                      const std::vector<int64_t>& steps, Loss loss, double decay = 0);
+                      const std::vector<int64_t>& steps, const loss::LossPtr& loss,
+                      double decay = 0);
 
 /// `count` different whole numbers from 1 to `last` (all of them, if there are fewer), evenly
 /// spaced in their logarithm once that is more than one apart.

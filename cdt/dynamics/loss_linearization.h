@@ -7,33 +7,37 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/dynamics/loss.h>
+#include <cdt/loss/loss.h>
 
 namespace cdt::dynamics {
 
 /// L
-double output_loss(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+double output_loss(const loss::LossPtr& loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
 /// ∂L/∂ŷ [r, C]. Of the cross entropy it is (softmax(ŷ) − y)/r, also for labels that do not sum to
 /// 1: augmented labels enter affinely.
-torch::Tensor loss_gradient(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+torch::Tensor loss_gradient(const loss::LossPtr& loss, const torch::Tensor& y_hat,
+                            const torch::Tensor& y);
 
 /// ∂²L/∂ŷ² [r, C, C]
-torch::Tensor loss_hessian(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+torch::Tensor loss_hessian(const loss::LossPtr& loss, const torch::Tensor& y_hat,
+                           const torch::Tensor& y);
 
 /// −∂²L/∂ŷ∂y [r, C, C]: how a label augment y_u lowers the gradient.
-torch::Tensor label_influence(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y);
+torch::Tensor label_influence(const loss::LossPtr& loss, const torch::Tensor& y_hat,
+                              const torch::Tensor& y);
 
 /// ∂³L/∂ŷ³[u, v] [r, C] for directions u, v [r, C].
-torch::Tensor third_derivative(Loss loss, const torch::Tensor& y_hat, const torch::Tensor& y,
-                               const torch::Tensor& u, const torch::Tensor& v);
+torch::Tensor third_derivative(const loss::LossPtr& loss, const torch::Tensor& y_hat,
+                               const torch::Tensor& y, const torch::Tensor& u,
+                               const torch::Tensor& v);
 
 /// No less than ‖∂³L/∂ŷ³‖ anywhere between two outputs: what the bound on the linearized gradient
 /// needs (eq. LossLagrangeError; at ŷ(k₀) alone, as printed, it is no bound). Zero for quadratic
 /// losses. For the cross entropy √2/(3√3 r), its largest value anywhere: a third central moment of
 /// a unit vector's entries.
-double third_derivative_bound(Loss loss, const torch::Tensor& from, const torch::Tensor& to,
-                              const torch::Tensor& y);
+double third_derivative_bound(const loss::LossPtr& loss, const torch::Tensor& from,
+                              const torch::Tensor& to, const torch::Tensor& y);
 
 /// ŷ⁺ = Aŷ + B y_u + bias: the control-oriented training dynamics (eq. lin_trainig_dynamics) around
 /// ŷ₀, outputs stacked sample-major.
@@ -44,10 +48,11 @@ struct ControlOrientedDynamics {
 };
 
 /// Θ [n, n].
-/// @throws InvalidArgument for the mean absolute error: its Hessian is zero, so A = I whatever the
+/// @throws InvalidArgument if the loss has no curvature: its Hessian is zero, so A = I whatever the
 /// rate.
-ControlOrientedDynamics control_oriented_dynamics(Loss loss, const torch::Tensor& theta,
-                                                  double learning_rate, const torch::Tensor& y_hat,
+ControlOrientedDynamics control_oriented_dynamics(const loss::LossPtr& loss,
+                                                  const torch::Tensor& theta, double learning_rate,
+                                                  const torch::Tensor& y_hat,
                                                   const torch::Tensor& y);
 
 /// X applied from the right to a block-diagonal matrix: X·blockdiag(blocks), X [m, n], blocks [r,

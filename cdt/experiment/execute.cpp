@@ -58,10 +58,10 @@ StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
   const auto ntk = kernel::empirical_ntk(problem.model, problem.data.x, options);
   const Tensor& theta = ntk.theta;
   StartKernel kernel;
-  if (dynamics::is_quadratic(plan.loss)) {
+  if (plan.loss->quadratic()) {
     kernel.modes =
         dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
-    kernel.factor = dynamics::gradient_factor(plan.loss, kernel.modes.size());
+    kernel.factor = loss::gradient_factor(plan.loss, kernel.modes.size());
     kernel.lr_max = analysis::assess_stability(kernel.modes, 0).scale_max / kernel.factor;
   } else {
     const auto plant =
@@ -221,7 +221,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   started.controlled = train::is_controlled(options.method);
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
                                                      nn::make_engine(problem.model));
-  if (dynamics::is_quadratic(plan.loss)) started.trainer->adopt(modes, start_kernel->seconds);
+  if (plan.loss->quadratic()) started.trainer->adopt(modes, start_kernel->seconds);
   return started;
 }
 
@@ -242,7 +242,7 @@ std::optional<CaseRun> finish(const Plan& plan, Started started, const train::Tr
   {
     const torch::NoGradGuard no_graph;
     const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64);
-    const bool logits = plan.loss == dynamics::Loss::kCrossEntropy;
+    const bool logits = plan.loss->classes();
     run.final_error = to_vector((logits ? outputs.softmax(1) : outputs) - problem.data.y);
   }
   if (plan.errors && !result.diverged()) run.errors = measure(problem, table);

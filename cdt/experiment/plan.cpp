@@ -86,7 +86,7 @@ study::NetworkOptions network_of(const Plan& plan, const std::string& architectu
 
 study::DataOptions data_of(const Plan& plan) {
   study::DataOptions data = plan.data;
-  data.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+  data.classes = plan.loss->classes();
   if (std::any_of(plan.own_rate.begin(), plan.own_rate.end(), predicts) && !data.missing_target) {
     data.missing_target = study::MissingTarget::kDrop;
   }
@@ -135,7 +135,7 @@ std::vector<Case> cases_of(const Plan& plan) {
           Case what{each.name, method, lr, plan.p, static_cast<uint64_t>(seed), plan.steps};
           what.details = seed == 1 && method == (steers ? "cdt" : plan.methods.front()) &&
                          lr == plan.lrs[plan.lrs.size() > 1 ? 1 : 0];
-          what.traces = dynamics::is_quadratic(plan.loss) && seed == 1 &&
+          what.traces = plan.loss->quadratic() && seed == 1 &&
                         each.name == plan.samples.architecture && lr == plan.samples.lr &&
                         (method == "gd" || method == "cdt");
           add(what);

@@ -71,7 +71,7 @@ struct Plan {
   std::string title;
   study::DataOptions data;
   study::NetworkOptions network;  ///< but for its architecture and hidden layers
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   train::Schedule schedule;  ///< of every method but guarded, which adapts its rate
   double q = 1.0;
   double p = 0.1;

@@ -200,7 +200,7 @@ std::string to_json(const Results& results, const std::map<std::string, std::str
                        {"rows", describe_rows(results.rows)},
                        {"claims", describe_claims(results.claims)},
                        {"preflight", describe_preflight(plan, sweep.runs)}};
-  if (plan.loss == dynamics::Loss::kCrossEntropy) content["loss"] = kCrossEntropy;
+  if (plan.loss->classes()) content["loss"] = kCrossEntropy;
   if (!files.empty()) content["files"] = files;
   return sealed(dump_readably(content));
 }

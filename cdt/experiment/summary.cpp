@@ -115,7 +115,7 @@ std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs
       rates.push_back(run.lr);
     }
     if (row.runs.empty()) return;
-    row.classes = plan.loss == dynamics::Loss::kCrossEntropy;
+    row.classes = plan.loss->classes();
     row.unit = plan.loss_unit;
     row.errors = collect_errors(row.runs);
     std::tie(row.val_mean, row.val_std) = mean_and_spread(val);

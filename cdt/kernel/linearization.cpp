@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
-#include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/record/parameter_scope.h>
 #include <cdt/kernel/record/recorder.h>
 

@@ -242,7 +242,7 @@ void RunFolder::write_spectrum(const study::Findings& findings) const {
   const auto& preflight = findings.preflight;
   const auto design = control::design_spectral(
       findings.modes,
-      dynamics::step_scale(preflight.learning_rate, preflight.loss, findings.modes.size()),
+      loss::step_scale(preflight.learning_rate, preflight.loss, findings.modes.size()),
       {preflight.q, preflight.rho, {}, {}});
   std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
   const Tensor eigenvalues = findings.modes.values.cpu();

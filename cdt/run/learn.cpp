@@ -49,7 +49,7 @@ std::string decide_loss(Options& options, const data::Table& table) {
   if (is_decided(options, "loss") || table.pictures) return "";
   const bool predicts = options.data.goal == study::Goal::kPredict;
   const bool classes = predicts && study::is_class(table, options.data.targets);
-  if (classes) options.training.loss = dynamics::Loss::kCrossEntropy;
+  if (classes) options.training.loss = loss::cross_entropy();
   return study::note_on_target(table, options.data.targets, classes);
 }
 
@@ -82,7 +82,7 @@ study::LearnOptions learn_options(const Options& options, const study::Problem& 
   wanted.folds = options.folds;
   wanted.keep_threads = options.threads > 0;
   wanted.refit = options.refit;
-  wanted.intervals = options.intervals && options.training.loss != dynamics::Loss::kCrossEntropy;
+  wanted.intervals = options.intervals && !options.training.loss->classes();
   return wanted;
 }
 
@@ -98,7 +98,7 @@ LearnedTable learn(const data::Table& table, const Options& given, const study::
   if (const std::string note = decide_loss(options, ordered); !note.empty()) {
     found.notes.push_back(note);
   }
-  options.data.classes = options.training.loss == dynamics::Loss::kCrossEntropy;
+  options.data.classes = options.training.loss->classes();
   const study::Problem problem = study::make_problem(ordered, options.data, options.network,
                                                      options.training.seed, options.device);
   found.notes.insert(found.notes.end(), problem.notes.begin(), problem.notes.end());

@@ -426,7 +426,7 @@ std::vector<Setting> make_settings() {
       number("width-factor", FIELD(network.width_factor)),
       dtype(),
       named("method", FIELD(training.method), train::parse_method),
-      named("loss", FIELD(training.loss), dynamics::parse_loss),
+      named("loss", FIELD(training.loss), loss::parse),
       optional_number("smoothing", FIELD(training.smoothing)),
       optional_number("lr", FIELD(training.learning_rate)),
       schedule(),

@@ -179,7 +179,7 @@ class Session {
     const std::string note = decide_loss(options_, table);
     run_.training.loss = options_.training.loss;
     if (!note.empty()) call(hooks_.on_note, note);
-    data.classes = run_.training.loss == dynamics::Loss::kCrossEntropy;
+    data.classes = run_.training.loss->classes();
     run_.problem =
         study::make_problem(table, data, options_.network, run_.training.seed, options_.device);
     run_.problem.table = std::move(table);
@@ -204,9 +204,8 @@ class Session {
                 "tune forecasts how well training rows are fitted; it belongs to the goal fit");
     CDT_REQUIRE(!options_.tune || options_.analysis,
                 "tune chooses by the analysis, which is switched off");
-    CDT_REQUIRE(!options_.tune || dynamics::is_quadratic(run_.training.loss),
-                "tune forecasts quadratic losses only, not ",
-                dynamics::to_string(run_.training.loss));
+    CDT_REQUIRE(!options_.tune || run_.training.loss->quadratic(),
+                "tune forecasts quadratic losses only, not ", to_string(run_.training.loss));
     CDT_REQUIRE(!options_.tune || train::traits_of(run_.training.method).follows_forecast,
                 "tune forecasts gradient descent and CDT, so it has no advice for ",
                 train::to_string(run_.training.method), "; it is for gd, cdt and guarded");
@@ -269,7 +268,7 @@ class Session {
   bool ends_on_a_plateau() const {
     return !predicts() && !is_decided(options_, "plateau") &&
            run_.training.method == train::Method::kGuarded && !run_.training.learning_rate &&
-           dynamics::is_quadratic(run_.training.loss);
+           run_.training.loss->quadratic();
   }
 
   void make(std::optional<train::Trainer>& trainer) const {

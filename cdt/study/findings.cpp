@@ -48,7 +48,7 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
 
   analysis::PreflightOptions settings;
   settings.loss = options.loss;
-  const double factor = dynamics::gradient_factor(options.loss, data.y.numel());
+  const double factor = loss::gradient_factor(options.loss, data.y.numel());
   settings.q = options.q;
   settings.rho = options.p;
   settings.reach_steps = options.reach_steps;
@@ -91,7 +91,7 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
   classes.smoothing = options.smoothing;
   classes.safe_rate = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
   classes.initial_loss =
-      dynamics::output_loss(dynamics::Loss::kCrossEntropy, logits, data.y.to(torch::kFloat64));
+      dynamics::output_loss(loss::cross_entropy(), logits, data.y.to(torch::kFloat64));
 
   analysis::Preflight& found = findings.preflight;
   const double unit =
@@ -142,9 +142,8 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
 
 kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& data,
                          const AnalysisOptions& options) {
-  CDT_REQUIRE(dynamics::is_quadratic(options.loss) || options.loss == dynamics::Loss::kCrossEntropy,
-              "the loss ", dynamics::to_string(options.loss),
-              " has no analysis: it has no curvature");
+  CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(), "the loss ",
+              to_string(options.loss), " has no analysis: it has no curvature");
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   ntk.progress = options.progress;
@@ -154,7 +153,7 @@ kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& dat
 Findings analyze(const kernel::Model& model, const kernel::Ntk& ntk, const train::TrainData& data,
                  const AnalysisOptions& options) {
   Findings findings;
-  if (dynamics::is_quadratic(options.loss)) {
+  if (options.loss->quadratic()) {
     analyze_numbers(model, ntk, data, options, findings);
   } else {
     analyze_classes(ntk, data, options, findings);
@@ -190,8 +189,8 @@ std::string reason_to_skip(const Problem& problem, const train::TrainOptions& tr
   if (training.batch > 0 && training.batch < problem.data.x.size(0)) {
     return "it looks at all samples at once, and training is by batches";
   }
-  if (!dynamics::is_quadratic(training.loss) && training.loss != dynamics::Loss::kCrossEntropy) {
-    return "the mean absolute error has no curvature";
+  if (!training.loss->quadratic() && !training.loss->classes()) {
+    return "the loss " + to_string(training.loss) + " has no curvature";
   }
   const KernelCost cost = kernel_cost(problem, problem.data.x.size(0));
   if (cost.kernel_seconds + cost.spectrum_seconds > kSecondsUnasked ||
@@ -221,7 +220,7 @@ std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, cons
                                                 const analysis::Preflight& preflight, int64_t steps,
                                                 int64_t curvature_products) {
   std::vector<analysis::TrialFindings> trials;
-  const double factor = dynamics::gradient_factor(preflight.loss, y.numel());
+  const double factor = loss::gradient_factor(preflight.loss, y.numel());
   const auto controller = control::design_spectral(modes, preflight.learning_rate * factor,
                                                    {preflight.q, preflight.rho, {}, {}});
   for (const bool controlled : {false, true}) {

@@ -13,7 +13,7 @@ namespace cdt::study {
 
 /// What an analysis needs to know beside network and data.
 struct AnalysisOptions {
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   std::optional<double> learning_rate;  ///< default: what `method` would take
   train::Method method = train::Method::kGd;
   double p = 0.1;

@@ -1,5 +1,4 @@
 #include <cdt/study/importance.h>
-#include <cdt/train/objective.h>
 
 #include <algorithm>
 
@@ -27,10 +26,9 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> columns_of(
 }  // namespace
 
 std::vector<Importance> permutation_importance(const Problem& problem, const Learned& learned,
-                                               dynamics::Loss loss, uint64_t seed) {
+                                               const loss::LossPtr& loss, uint64_t seed) {
   const torch::NoGradGuard no_graph;
   const train::TrainData all = all_rows(problem);
-  const train::Objective objective(loss, 0);
   const size_t first = learned.networks.size() - learned.held.size();
   // Losses are means: of all rows they are weighted by their numbers.
   const auto loss_of = [&](const std::vector<int64_t>* features, uint64_t draw) {
@@ -51,7 +49,7 @@ std::vector<Importance> permutation_importance(const Problem& problem, const Lea
         const Tensor share = torch::tensor(learned.line_shares, outputs.options());
         outputs = outputs.lerp(nn::outputs_of(*learned.line, x).to(torch::kFloat64), share);
       }
-      sum += static_cast<double>(x.size(0)) * objective.assess(outputs, y).loss;
+      sum += static_cast<double>(x.size(0)) * loss::assess(*loss, outputs, y).loss;
       rows += static_cast<double>(x.size(0));
     }
     return sum / rows;

@@ -16,6 +16,6 @@ struct Importance {
 /// By column of the table, the most important one first. Each walk predicts its own held-out rows;
 /// the same seed gives the same exchange.
 std::vector<Importance> permutation_importance(const Problem& problem, const Learned& learned,
-                                               dynamics::Loss loss, uint64_t seed);
+                                               const loss::LossPtr& loss, uint64_t seed);
 
 }  // namespace cdt::study

@@ -73,7 +73,7 @@ Learner::State::State(const Problem& problem_, LearnOptions options_)
     : problem(problem_),
       options(std::move(options_)),
       data(all_rows(problem)),
-      objective(options.training.loss, 0),
+      loss(options.training.loss),
       best(kinds()) {
   check();
   start_selection();
@@ -176,10 +176,10 @@ void Learner::State::start_selection() {
 
 double Learner::State::loss_of(const Tensor& outputs, const Tensor& labels,
                                const Tensor& row_weights) const {
-  if (!row_weights.defined()) return objective.assess(outputs, labels).loss;
+  if (!row_weights.defined()) return loss::assess(*loss, outputs, labels).loss;
   const Tensor weights = (row_weights / row_weights.mean()).to(labels.device());
   const Tensor each = weights.unsqueeze(1).expand_as(labels).reshape({-1});
-  return objective.assess(outputs, labels, each).objective;
+  return loss::assess(*loss, outputs, labels, each).objective;
 }
 
 void Learner::State::look(StepRecord& row) {

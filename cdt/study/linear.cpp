@@ -248,7 +248,7 @@ double linear_error(const Tensor& x, const Tensor& y, const std::vector<int64_t>
   return fit_linear(x, y.unsqueeze(1), different).left_out.square().mean().sqrt().item<double>();
 }
 
-std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learned) {
+std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned& learned) {
   const data::Preprocess& preprocess = problem.preprocess;
   const train::TrainData all = all_rows(problem);
   const Tensor rows = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
@@ -312,10 +312,9 @@ std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learn
   both.members = learned.networks;
   both.members.push_back(*learned.line);
   for (const double each : shares) both.targets.push_back({.line = each});
-  const train::Objective objective(loss, 0);
-  learned.result.train_loss = objective.assess(mean_outputs(both, all.x), y).loss;
+  learned.result.train_loss = loss::assess(*loss, mean_outputs(both, all.x), y).loss;
   learned.result.val_loss = learned.result.best_val_loss =
-      objective.assess(learned.held_out.index_select(0, rows), y.index_select(0, rows)).loss;
+      loss::assess(*loss, learned.held_out.index_select(0, rows), y.index_select(0, rows)).loss;
   return words;
 }
 

@@ -36,6 +36,6 @@ double linear_error(const torch::Tensor& x, const torch::Tensor& y,
 /// rows that each walk has seen, then to all; `held_out` and the losses of the result are those of
 /// both together. Not of classes, pictures, weighted rows, or where it would take long.
 /// @return in words what was chosen; "" if networks predict alone.
-std::string add_line(const Problem& problem, dynamics::Loss loss, Learned& learned);
+std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned& learned);
 
 }  // namespace cdt::study

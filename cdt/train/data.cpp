@@ -7,7 +7,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using torch::Tensor;
 
 /// Whole numbers are for models that look things up by them, embeddings.
@@ -29,10 +29,10 @@ void require_inputs(const Tensor& x, const kernel::Model& model, std::string_vie
 }
 
 /// [r] → [r, n_L]: a column of numbers, or the distributions of classes.
-Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model, Loss loss,
-                    std::string_view which) {
+Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model,
+                    const LossPtr& loss, std::string_view which) {
   const int64_t outputs = kernel::outputs_per_sample(model, x);
-  if (loss != Loss::kCrossEntropy) {
+  if (!loss->classes()) {
     CDT_REQUIRE(outputs == 1, which, " labels must have shape [", x.size(0), ", ", outputs,
                 "], a column for each of the model's outputs, not ", y.sizes());
     return y.unsqueeze(1);
@@ -49,15 +49,15 @@ Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model
   return torch::one_hot(y.to(torch::kInt64), outputs);
 }
 
-Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, Loss loss,
+Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, const LossPtr& loss,
                       std::string_view which) {
   const std::string name = c10::str(which, " labels");
   CDT_REQUIRE(y.defined(), "there must be ", name);
   CDT_REQUIRE(y.device() == model.device(), which, " samples must lie on the model's device, ",
               model.device());
-  CDT_REQUIRE(y.is_floating_point() || loss == Loss::kCrossEntropy, name,
+  CDT_REQUIRE(y.is_floating_point() || loss->classes(), name,
               " must be floating-point numbers, y.to(float64), not ", y.scalar_type(),
-              ": class numbers are for cross-entropy, not ", dynamics::to_string(loss));
+              ": class numbers are for cross-entropy, not ", to_string(loss));
   if (y.dim() == 1 && y.size(0) == x.size(0)) y = with_columns(y, x, model, loss, which);
   CDT_REQUIRE(y.is_floating_point() || y.dim() != 2 || y.size(1) != 1, name,
               " that are class numbers must have shape [", x.size(0), "], not ", y.sizes());
@@ -120,7 +120,7 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
   }
   CDT_REQUIRE(options.patience == 0 || data.x_val.defined(),
               "patience needs validation samples, and there are none");
-  if (options.loss == Loss::kCrossEntropy) {
+  if (options.loss->classes()) {
     CDT_REQUIRE(data.y.size(1) >= 2,
                 "cross-entropy needs two classes or more, a column of labels for each; there is ",
                 data.y.size(1));

@@ -17,7 +17,7 @@ namespace {
 using control::CrossEntropyController;
 using control::GeneralController;
 using control::SpectralController;
-using dynamics::Loss;
+using loss::LossPtr;
 using torch::Tensor;
 
 /// Outputs of a deep network differ by rounding up to so many units of their precision.
@@ -35,10 +35,10 @@ void require_options(const ModelControllerOptions& options) {
   require_positive(options.learning_rate, "learning_rate");
   require_positive(options.q, "q");
   require_positive(options.p, "p");
-  const bool classes = options.loss == Loss::kCrossEntropy;
-  if (!classes) dynamics::require_quadratic(options.loss, "a controller");
+  const bool classes = options.loss->classes();
+  if (!classes) loss::require_quadratic(*options.loss, "a controller");
   CDT_REQUIRE(classes || !options.smoothing, "smoothing belongs to cross-entropy, not to ",
-              dynamics::to_string(options.loss));
+              to_string(options.loss));
   CDT_REQUIRE(!classes || !(options.Q || options.R),
               "Q and R are for quadratic losses, not cross-entropy");
   CDT_REQUIRE(!options.refresh_above || *options.refresh_above >= 0,
@@ -49,7 +49,7 @@ void require_options(const ModelControllerOptions& options) {
 ModelController::Design design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
                                   torch::ScalarType network,
                                   const ModelControllerOptions& options) {
-  if (options.loss == Loss::kCrossEntropy) {
+  if (options.loss->classes()) {
     control::CrossEntropyOptions classes;
     classes.cost = control::CrossEntropyOptions::Cost::kLoss;  // as training, in closed form
     classes.q = options.q;
@@ -59,7 +59,7 @@ ModelController::Design design_at(const Tensor& theta, const Tensor& outputs, co
     return control::design_cross_entropy(theta, outputs, labels, options.learning_rate, classes);
   }
   const int64_t n = theta.size(0);
-  const double scale = dynamics::step_scale(options.learning_rate, options.loss, n);
+  const double scale = loss::step_scale(options.learning_rate, options.loss, n);
   const auto modes = dynamics::decompose(theta, tol::rank_of_computed(n, network));
   if (!options.Q && !options.R) {
     return control::design_spectral(modes, scale, {options.q, options.p, {}, {}});
@@ -107,14 +107,14 @@ void ModelController::refresh() {
 }
 
 double ModelController::refresh_above() const {
-  return options_.refresh_above.value_or(options_.loss == Loss::kCrossEntropy
+  return options_.refresh_above.value_or(options_.loss->classes()
                                              ? ModelControllerOptions::kUsualDrift
                                              : std::numeric_limits<double>::infinity());
 }
 
 std::string ModelController::is_it_so() const {
   return c10::str("Is the loop plain gradient descent at lr=", options_.learning_rate,
-                  ", without momentum, on the ", dynamics::to_string(options_.loss),
+                  ", without momentum, on the ", to_string(options_.loss),
                   " loss of all of x, its rows in the order of x?");
 }
 
@@ -211,7 +211,7 @@ LoopCertificate ModelController::certificate() const {
             },
             [&](const GeneralController& found) -> LoopCertificate {
               const double scale =
-                  dynamics::step_scale(options_.learning_rate, options_.loss, theta_.size(0));
+                  loss::step_scale(options_.learning_rate, options_.loss, theta_.size(0));
               return {radius, found.relative_residual, analysis::kernel_margins(found, scale).cdt};
             },
             [&](const CrossEntropyController& found) -> LoopCertificate {

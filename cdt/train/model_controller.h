@@ -11,8 +11,8 @@
 #include <cdt/control/general.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
-#include <cdt/dynamics/loss.h>
 #include <cdt/kernel/model.h>
+#include <cdt/loss/loss.h>
 
 #include <optional>
 #include <string>
@@ -21,10 +21,10 @@
 namespace cdt::train {
 
 struct ModelControllerOptions {
-  double learning_rate = 0.1;                  ///< of the loop
-  dynamics::Loss loss = dynamics::Loss::kMse;  ///< of the loop; quadratic, or the cross entropy
-  double q = 1.0;                              ///< weight on errors
-  double p = 0.1;                              ///< weight on label augments
+  double learning_rate = 0.1;        ///< of the loop
+  loss::LossPtr loss = loss::mse();  ///< of the loop; quadratic, or the cross entropy
+  double q = 1.0;                    ///< weight on errors
+  double p = 0.1;                    ///< weight on label augments
   /// Of a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
   std::optional<torch::Tensor> Q;
   std::optional<torch::Tensor> R;

@@ -100,7 +100,7 @@ bool only_arrives(const TrainOptions& options) {
 }
 
 double smoothing_of(const TrainOptions& options) {
-  if (options.loss != dynamics::Loss::kCrossEntropy) return 0;
+  if (!options.loss->classes()) return 0;
   return options.smoothing.value_or(is_controlled(options.method) ? control::kUsualSmoothing : 0);
 }
 
@@ -108,22 +108,24 @@ namespace {
 
 /// What goes with which loss.
 void require_loss(const TrainOptions& options) {
-  using dynamics::Loss;
   const bool controlled = is_controlled(options.method);
-  CDT_REQUIRE(options.loss != Loss::kNegativeLog,
+  CDT_REQUIRE(options.loss->traits().trainable,
               "−yᵀlog ŷ on probabilities is for analysis; train with cross-entropy, on logits");
   CDT_REQUIRE(
-      options.loss != Loss::kMae || !controlled, to_string(options.method),
-      " cannot control the mean absolute error: it has no curvature, its gradient does not "
+      options.loss->traits().has_curvature() || !controlled, to_string(options.method),
+      " cannot control the loss ", to_string(options.loss),
+      ": it has no curvature, its gradient does not "
       "depend on how far the outputs are off, so there is nothing to feed back. Use mse, or "
       "a method without control");
   const bool needs_rate = traits_of(options.method).by_curvature;
-  CDT_REQUIRE(options.loss != Loss::kMae || !needs_rate || options.learning_rate,
-              "the mean absolute error has no curvature to find a rate from: ",
-              to_string(options.method), " needs lr");
-  if (options.loss != Loss::kCrossEntropy) {
+  const double bound = options.loss->traits().curvature_bound;
+  CDT_REQUIRE((bound > 0 && std::isfinite(bound)) || !needs_rate || options.learning_rate,
+              "the loss ", to_string(options.loss),
+              bound > 0 ? " has no bound on its curvature" : " has no curvature",
+              " to find a rate from: ", to_string(options.method), " needs lr");
+  if (!options.loss->classes()) {
     CDT_REQUIRE(!options.smoothing, "smoothing belongs to cross-entropy, not to ",
-                dynamics::to_string(options.loss));
+                to_string(options.loss));
     return;
   }
   const double smoothing = smoothing_of(options);
@@ -152,8 +154,8 @@ void require_path(const TrainOptions& options) {
   require_positive(options.path.factor, "the path's factor");
   CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, not ",
               options.path.factor);
-  CDT_REQUIRE(options.loss != dynamics::Loss::kMae,
-              "a path needs a loss with curvature, and the mean absolute error has no curvature");
+  CDT_REQUIRE(options.loss->traits().has_curvature(), "a path needs a loss with curvature, and ",
+              to_string(options.loss), " has none");
   CDT_REQUIRE(options.batch == 0 || options.form == Form::kBatch,
               "a path takes all samples at once, not batches of ", options.batch,
               ", but by the form batch");

@@ -107,7 +107,7 @@ struct TrainOptions {
   Method method = Method::kGuarded;
   /// Quadratic, or the cross entropy on logits against labels that are distributions. The absolute
   /// error has no curvature to control: for the methods without a controller only.
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   /// ε of the cross entropy: trained on (1 − ε)y + ε/C, while reported losses are against y.
   /// Default: 0.1 for `cdt` and `guarded`, which need a finite equilibrium, else 0.
   std::optional<double> smoothing;

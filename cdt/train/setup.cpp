@@ -39,7 +39,8 @@ Setup::Setup(kernel::Model model_, TrainData data_, const TrainOptions& options_
     : model(std::move(model_)),
       options(checked(options_)),
       data(prepare(std::move(data_), model, options)),
-      objective(options.loss, smoothing_of(options)),
+      loss(smoothing_of(options) > 0 ? options.loss->smoothed(smoothing_of(options))
+                                     : options.loss),
       batches(step_batches(options, data.x.size(0), data.y.size(1))),
       engine(engine_ ? std::move(engine_) : std::make_shared<kernel::GraphEngine>(model)) {
   kernel::require_own_memory(model);
@@ -58,7 +59,7 @@ void Setup::require_shareable() const {
   if (options.method != Method::kPath && options.method != Method::kGuarded) {
     refuse("of method " + to_string(options.method));
   }
-  if (options.loss == dynamics::Loss::kMae) refuse("of the mean absolute error");
+  if (!options.loss->traits().has_curvature()) refuse("of the loss " + to_string(options.loss));
   if (options.weight_decay > 0) refuse("with weight decay");
   if (!batches.all() || options.form == Form::kBatch) refuse("in batches");
 }
@@ -102,7 +103,7 @@ Pass Setup::forward(const Tensor& rows) const {
 }
 
 Tensor Setup::numbers(const Tensor& outputs, const Tensor& labels, const Tensor& weights) const {
-  const Tensor sums = objective.sums(outputs, labels, weights);
+  const Tensor sums = loss->sums(outputs, labels, weights);
   return options.weight_decay > 0 ? torch::cat({sums, parameter_square(model).view({1})}) : sums;
 }
 
@@ -134,7 +135,7 @@ Measured Setup::measured_of(std::span<const double> numbers, int64_t rows, int64
   const double decay = options.weight_decay;
   const double penalty = decay > 0 ? decay / 2 * numbers.back() : 0;
   const auto sums = decay > 0 ? numbers.first(numbers.size() - 1) : numbers;
-  const Assessment found = objective.assessment(sums, rows, outputs);
+  const loss::Assessment found = loss->assessment(sums, rows, outputs);
   return {found, found.objective + penalty};
 }
 
@@ -149,7 +150,7 @@ double Setup::loss_of(const Tensor& x, const Tensor& y) const {
   const torch::NoGradGuard no_graph;
   const Tensor outputs =
       evaluate_together(*data.ranks, x, [&](const Tensor& rows) { return engine->evaluate(rows); });
-  return objective.assess(outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
+  return loss::assess(*loss, outputs.reshape(y.sizes()).to(torch::kFloat64), y).loss;
 }
 
 void copy_parameters(const kernel::Model& model, std::vector<Tensor>& to) {

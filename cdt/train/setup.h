@@ -4,10 +4,10 @@
 
 #include <cdt/core/error.h>
 #include <cdt/kernel/step_engine.h>
+#include <cdt/loss/loss.h>
 #include <cdt/train/batches.h>
 #include <cdt/train/data.h>
 #include <cdt/train/history.h>
-#include <cdt/train/objective.h>
 
 namespace cdt::train {
 
@@ -19,7 +19,7 @@ struct Pass {
   torch::Tensor values;   ///< ŷ [b, n_L], float64
   torch::Tensor labels;   ///< y [b, n_L], float64
   torch::Tensor weights;  ///< of the errors [b·n_L]; undefined: all 1
-  Assessment found;
+  loss::Assessment found;
   double objective = 0;  ///< of these samples, weights, smoothing and weight decay included
 
   /// θ ← (1 − shrink) θ − rate·Jᵀ seed, seed [b·n_L] in any shape; once.
@@ -34,7 +34,7 @@ struct Pass {
 
 /// What a pass shows of its samples.
 struct Measured {
-  Assessment found;
+  loss::Assessment found;
   double objective = kUnknown;  ///< weights, smoothing and weight decay included
 };
 
@@ -81,7 +81,7 @@ struct Setup {
   kernel::Model model;
   TrainOptions options;
   TrainData data;
-  Objective objective;
+  loss::LossPtr loss;  ///< smoothed as the options want it
   Batches batches;
   std::shared_ptr<kernel::StepEngine> engine;
   int64_t samples = 0;  ///< r of all ranks

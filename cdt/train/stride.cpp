@@ -68,7 +68,7 @@ void Strides::validate() {
   const torch::NoGradGuard no_graph;
   const Tensor outputs =
       setup_->engine->evaluate(data.x_val).reshape(data.y_val.sizes()).to(torch::kFloat64);
-  player_.put_validation(setup_->objective.sums(outputs, data.y_val));
+  player_.put_validation(setup_->loss->sums(outputs, data.y_val));
 }
 
 std::vector<BlindRow> Strides::take(int64_t step, int64_t count) {
@@ -100,7 +100,7 @@ std::vector<BlindRow> Strides::take(int64_t step, int64_t count) {
     row.at = setup_->measured(numbers, data.y);
     if (stride.validates(static_cast<int64_t>(i))) {
       row.val_loss =
-          setup_->objective.assessment(read.validations[i], data.y_val.size(0), data.y_val.size(1))
+          setup_->loss->assessment(read.validations[i], data.y_val.size(0), data.y_val.size(1))
               .loss;
     }
   }

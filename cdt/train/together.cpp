@@ -30,7 +30,7 @@ bool same_shape(const Tensor& a, const Tensor& b) {
 bool is_plain(const Setup& setup) {
   const TrainOptions& options = setup.options;
   const auto policy = options.relinearize.value_or(Relinearization{}).kind;
-  return dynamics::is_quadratic(options.loss) && setup.batches.all() &&
+  return options.loss->quadratic() && setup.batches.all() &&
          policy == Relinearization::Kind::kNever && !options.linearization_error &&
          options.patience == 0 && options.weight_decay == 0 && !setup.weights(0).defined() &&
          !setup.data.ranks->several();
@@ -127,7 +127,7 @@ void Together::step() {
   const Tensor outputs = pass->outputs();
   const Tensor error = outputs.reshape(y_.sizes()).to(torch::kFloat64) - y_;
   const TrainData& data = setup(0).data;
-  const double c = setup(0).objective.curvature(data.y.size(0), data.y.size(1));
+  const double c = setup(0).loss->scale(data.y.size(0), data.y.size(1));
   const Tensor seed =
       matrix_.defined() ? torch::bmm(matrix_, error.unsqueeze(2)).squeeze(2) : error * c;
   Aside aside(error.device(), kNumbersStream);
@@ -189,8 +189,8 @@ void Together::stride() {
       if (!stride.validates(static_cast<int64_t>(i))) continue;
       found[i].val_loss =
           setup(k)
-              .objective
-              .assessment({&read.validations[i][k], 1}, data.y_val.size(0), data.y_val.size(1))
+              .loss
+              ->assessment({&read.validations[i][k], 1}, data.y_val.size(0), data.y_val.size(1))
               .loss;
     }
     const auto rows = run.judge(found, run.seconds(), each).rows;

@@ -28,7 +28,7 @@ void Trainer::stride_by(const StrideOptions& options) {
 void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
   CDT_REQUIRE(modes.size() == setup_->data.y.numel(), "the kernel must have ",
               setup_->data.y.numel(), " rows, not ", modes.size());
-  if (step_ > 0 || !setup_->batches.all() || !dynamics::is_quadratic(setup_->options.loss)) return;
+  if (step_ > 0 || !setup_->batches.all() || !setup_->options.loss->quadratic()) return;
   method_->adopt(modes);
   if (is_controlled(setup_->options.method)) earlier_seconds_ += seconds;
 }
@@ -68,7 +68,7 @@ void Trainer::look_back(Pass& pass, StepRecord& row) {
 }
 
 /// What the rules are told of a step; times are of its row.
-Seen Trainer::seen_in(const Assessment& found, const StepRecord& row) const {
+Seen Trainer::seen_in(const loss::Assessment& found, const StepRecord& row) const {
   Seen seen{.step = row.step,
             .batch_loss = found.loss,
             .train_loss = row.train_loss,
@@ -77,7 +77,7 @@ Seen Trainer::seen_in(const Assessment& found, const StepRecord& row) const {
             // One clock decides for all.
             .seconds = setup_->options.max_seconds > 0 ? setup_->data.ranks->first(row.seconds)
                                                        : row.seconds};
-  if (setup_->batches.all() && setup_->objective.smoothing() > 0) seen.misfit = found.misfit;
+  if (setup_->batches.all() && setup_->loss->traits().smoothing > 0) seen.misfit = found.misfit;
   return seen;
 }
 

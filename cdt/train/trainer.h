@@ -100,7 +100,7 @@ class Trainer {
   bool starts_epoch() const { return step_ % setup_->batches.per_epoch() == 0; }
   void observe(const Pass& pass, StepRecord& row) const;
   void look_back(Pass& pass, StepRecord& row);
-  Seen seen_in(const Assessment& found, const StepRecord& row) const;
+  Seen seen_in(const loss::Assessment& found, const StepRecord& row) const;
   StoppingRules::Verdict ask_rules(const Pass& pass, const StepRecord& row);
   int64_t stride(const TrainHooks& hooks);
   struct Judged {

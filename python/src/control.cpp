@@ -40,9 +40,9 @@ train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<T
 }
 
 /// ε of class labels, which no other loss has.
-double smoothing_of(dynamics::Loss loss, std::optional<double> given) {
-  CDT_REQUIRE(!given || loss == dynamics::Loss::kCrossEntropy,
-              "smoothing belongs to cross-entropy, not to ", dynamics::to_string(loss));
+double smoothing_of(const loss::LossPtr& loss, std::optional<double> given) {
+  CDT_REQUIRE(!given || loss->classes(), "smoothing belongs to cross-entropy, not to ",
+              to_string(loss));
   return given.value_or(control::kUsualSmoothing);
 }
 
@@ -52,7 +52,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  int64_t trial_steps, std::optional<double> smoothing,
                  std::optional<int64_t> memory, std::optional<int64_t> curvature_products) {
   study::AnalysisOptions options;
-  options.loss = dynamics::parse_loss(loss);
+  options.loss = loss::parse(loss);
   options.smoothing = smoothing_of(options.loss, smoothing);
   options.learning_rate = lr;
   options.p = p;
@@ -86,9 +86,9 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   const dynamics::Modes modes =
       dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), precision), precision);
   analysis::PreflightOptions options;
-  options.loss = dynamics::parse_loss(loss);
-  dynamics::require_quadratic(options.loss, "the analysis of a kernel alone");
-  const double factor = dynamics::gradient_factor(options.loss, modes.size());
+  options.loss = loss::parse(loss);
+  loss::require_quadratic(*options.loss, "the analysis of a kernel alone");
+  const double factor = loss::gradient_factor(options.loss, modes.size());
   options.learning_rate =
       lr.value_or(train::start_rate(train::Method::kGd, dynamics::unit_rate(modes, factor)));
   options.q = q;
@@ -112,7 +112,7 @@ std::shared_ptr<train::ModelController> make_controller(
     std::optional<int64_t> memory) {
   train::ModelControllerOptions options;
   options.learning_rate = lr;
-  options.loss = dynamics::parse_loss(loss);
+  options.loss = loss::parse(loss);
   options.q = q;
   options.p = p;
   options.Q = Q;
@@ -147,8 +147,8 @@ control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Te
                            std::optional<int64_t> memory) {
   train::TrainOptions plain;
   plain.method = train::Method::kAdam;
-  plain.loss = dynamics::parse_loss(loss);
-  dynamics::require_quadratic(plain.loss, "a forecast");
+  plain.loss = loss::parse(loss);
+  loss::require_quadratic(*plain.loss, "a forecast");
   const auto data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
   kernel::NtkOptions ntk;
   if (memory) ntk.memory_bytes = *memory;

@@ -6,8 +6,8 @@
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
-#include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/products.h>
+#include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/record/recorder.h>
 #include <torch/csrc/Dtype.h>
 

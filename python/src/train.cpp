@@ -199,8 +199,8 @@ void bind_train(py::module_& module) {
           "method", [](const TrainOptions& o) { return train::to_string(o.method); },
           [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
       .def_property(
-          "loss", [](const TrainOptions& o) { return dynamics::to_string(o.loss); },
-          [](TrainOptions& o, const std::string& name) { o.loss = dynamics::parse_loss(name); })
+          "loss", [](const TrainOptions& o) { return to_string(o.loss); },
+          [](TrainOptions& o, const std::string& name) { o.loss = loss::parse(name); })
       .def_property(
           "schedule", [](const TrainOptions& o) { return train::to_string(o.schedule.kind); },
           [](TrainOptions& o, const std::string& name) {

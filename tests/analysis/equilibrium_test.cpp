@@ -15,7 +15,7 @@ namespace {
 
 using analysis::classify_equilibrium;
 using analysis::lyapunov_lr_max;
-using dynamics::Loss;
+using loss::LossPtr;
 using torch::Tensor;
 using Kind = analysis::Equilibrium::Kind;
 
@@ -93,7 +93,7 @@ TEST(Boundedness, AbsoluteErrorsSettleWithinTheRadius) {
 
 TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    for (const auto loss : {Loss::kMse, Loss::kCrossEntropy, Loss::kNegativeLog}) {
+    for (const auto loss : {loss::mse(), loss::cross_entropy(), loss::negative_log()}) {
       SCOPED_TRACE(to_string(loss) + c10::str(" seed ", seed));
       torch::manual_seed(seed);
       const int64_t r = 3, C = 3;
@@ -101,13 +101,13 @@ TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
       const Tensor y = torch::softmax(torch::randn({r, C}, kDouble), 1);
       Tensor outputs = torch::softmax(torch::randn({r, C}, kDouble), 1);
       Tensor equilibrium = y;
-      if (loss == Loss::kCrossEntropy) {
+      if (loss->classes()) {
         outputs = torch::randn({r, C}, kDouble);
         outputs = outputs - outputs.mean(1, true);
         equilibrium = y.log() - y.log().mean(1, true);
       }
       const Tensor e = (outputs - equilibrium).reshape({-1});
-      const Tensor g = loss_gradient(loss, outputs, y).reshape({-1});
+      const Tensor g = dynamics::loss_gradient(loss, outputs, y).reshape({-1});
       const double limit = lyapunov_lr_max(theta, g, e);
       const auto distance = [&](double rate) {
         return (e - rate * theta.mv(g)).square().sum().item<double>();
@@ -119,7 +119,7 @@ TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
       } else {
         EXPECT_GE(distance(1e-3), now);
       }
-      if (loss == Loss::kMse) {
+      if (loss == loss::mse()) {
         EXPECT_GE(limit, 2 / (2.0 / 9 * 2.0) * (1 - 1e-12));
       }
     }

@@ -20,7 +20,7 @@ using test::kDouble;
 
 Preflight preflight(const Tensor& theta, const Tensor& labels) {
   analysis::PreflightOptions options;
-  options.loss = dynamics::Loss::kSse;
+  options.loss = loss::sse();
   options.learning_rate = 0.1;
   options.outputs_per_sample = 1;
   options.labels = labels;
@@ -67,7 +67,7 @@ TEST(Findings, JsonHasTheStableNames) {
   const auto problem =
       dynamics::modal_problem(dynamics::decompose(theta, tol::rank_of_stored(4, torch::kFloat64)),
                               e, theta.narrow(0, 0, 2), torch::ones({2}, kDouble));
-  result.findings.forecast = analysis::summarize(control::forecast(problem, dynamics::Loss::kSse));
+  result.findings.forecast = analysis::summarize(control::forecast(problem, loss::sse()));
   json = nlohmann::json::parse(to_json(result));
   EXPECT_EQ(json["kc"], 7);  // of CDT, which leads
   EXPECT_EQ(json["linearization_error"], 0.02);

@@ -33,7 +33,7 @@ TEST(Report, IsTheSameOnEveryDevice) {
   for (const auto& device : test::devices()) {
     SCOPED_TRACE(device.str());
     PreflightOptions options;
-    options.loss = dynamics::Loss::kSse;
+    options.loss = loss::sse();
     options.labels = torch::linspace(0, 1, 6, kDouble).to(device);
     options.outputs = torch::zeros({6}, kDouble).to(device);
     options.inputs = torch::linspace(0.1, 0.5, 12, kDouble).view({6, 2}).to(device);
@@ -49,7 +49,7 @@ TEST(Report, JsonHasTheStableNames) {
   const Tensor theta = test::kernel_with({0.5, 1, 2, 4}, 1);
   PreflightOptions options;
   options.learning_rate = 0.1;
-  options.loss = dynamics::Loss::kSse;
+  options.loss = loss::sse();
   options.outputs_per_sample = 2;
   options.labels = torch::ones({4}, kDouble);
   options.outputs = torch::zeros({4}, kDouble);
@@ -115,7 +115,7 @@ std::string verdict(const analysis::Preflight& result, const std::string& subjec
 TEST(Report, SaysWhatTheCaseIs) {
   const Tensor theta = test::kernel_with({1, 2, 4}, 2);
   PreflightOptions options;
-  options.loss = dynamics::Loss::kSse;
+  options.loss = loss::sse();
   options.learning_rate = 0.2;
   EXPECT_THAT(verdict(preflight(theta, options), "gradient descent"), HasSubstr(" STABLE"));
   options.learning_rate = 0.3;

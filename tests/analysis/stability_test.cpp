@@ -14,7 +14,7 @@ namespace cdt {
 namespace {
 
 using analysis::assess_stability;
-using dynamics::Loss;
+using loss::LossPtr;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
@@ -61,7 +61,7 @@ TEST(Stability, UsesTheLossFactor) {
   EXPECT_NEAR(assess_stability(spectrum, 0.1).scale_max, 0.2, 1e-12);
   const Tensor theta = test::kernel_with({1, 2, 5, 10}, 1);
   for (const auto& [loss, lr_max] :
-       {std::pair{Loss::kSse, 0.2}, {Loss::kHalfMse, 0.8}, {Loss::kMse, 0.4}}) {
+       {std::pair{loss::sse(), 0.2}, {loss::half_mse(), 0.8}, {loss::mse(), 0.4}}) {
     analysis::PreflightOptions options;
     options.loss = loss;
     options.outputs_per_sample = 1;
@@ -71,7 +71,7 @@ TEST(Stability, UsesTheLossFactor) {
     EXPECT_NEAR(found.stability.kappa, 1 - 0.1 * (0.2 / lr_max), 1e-12);
   }
   analysis::PreflightOptions options;
-  options.loss = Loss::kMae;
+  options.loss = loss::mae();
   EXPECT_THAT(
       [&] { analysis::analyze(theta, spectrum, options); },
       ThrowsMessage<InvalidArgument>(HasSubstr("quadratic loss (sse, half-mse or mse), not mae")));

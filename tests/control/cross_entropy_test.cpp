@@ -16,14 +16,14 @@ namespace {
 
 using control::CrossEntropyOptions;
 using control::design_cross_entropy;
-using dynamics::Loss;
+using loss::LossPtr;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::Tensor;
 
 using test::kDouble;
-constexpr auto kLoss = Loss::kCrossEntropy;
+const auto kLoss = loss::cross_entropy();
 
 Tensor one_hot(int64_t samples, int64_t classes, uint64_t seed) {
   torch::manual_seed(seed);
@@ -83,8 +83,8 @@ TEST(CrossEntropy, MovesTheLogitsAsPromised) {
   EXPECT_LE(c.seed(c.plant.equilibrium).norm().item<double>(), 1e-13);
   EXPECT_LE(std::abs(c.plant.excess_loss(c.plant.equilibrium)), 1e-15);
   EXPECT_NEAR(c.plant.excess_loss(z),
-              output_loss(kLoss, z, c.plant.targets) -
-                  output_loss(kLoss, c.plant.equilibrium, c.plant.targets),
+              dynamics::output_loss(kLoss, z, c.plant.targets) -
+                  dynamics::output_loss(kLoss, c.plant.equilibrium, c.plant.targets),
               1e-13);
   // H is a secant: Hξ is the gradient.
   const Tensor near = c.plant.equilibrium + 0.5 * torch::randn({r, C}, kDouble);
@@ -99,7 +99,7 @@ TEST(CrossEntropy, MovesTheLogitsAsPromised) {
   EXPECT_LE(c.seed(z).sum(1).abs().max().item<double>(), 1e-14);
   // The augmented label has exactly that gradient, whatever its entries.
   const Tensor augmented = c.augment(z);
-  EXPECT_LE(relative_error(loss_gradient(kLoss, z, augmented), c.seed(z)), 1e-12);
+  EXPECT_LE(relative_error(dynamics::loss_gradient(kLoss, z, augmented), c.seed(z)), 1e-12);
   EXPECT_LE((augmented.sum(1) - 1).abs().max().item<double>(), 1e-13);
   // One step of the local model, by hand.
   const Tensor after = z - rate * theta.mv(c.seed(z).reshape({-1})).view({r, C});
@@ -141,7 +141,7 @@ std::vector<double> train(const Problem& p, double rate, int64_t steps, const Se
         torch::autograd::grad({logits}, net->parameters(), {seed(logits.detach())});
     const torch::NoGradGuard no_grad;
     for (size_t i = 0; i < gradients.size(); ++i) net->parameters()[i].sub_(rate * gradients[i]);
-    losses.push_back(output_loss(kLoss, net->forward(p.x), p.y));
+    losses.push_back(dynamics::output_loss(kLoss, net->forward(p.x), p.y));
   }
   return losses;
 }
@@ -159,12 +159,12 @@ TEST(CrossEntropy, LearnsWherePlainDescentDiverges) {
         const Tensor z = kernel.outputs.to(torch::kFloat64);
         CrossEntropyOptions options;
         options.cost = cost;
-        const double start = output_loss(kLoss, z, plain.y);
+        const double start = dynamics::output_loss(kLoss, z, plain.y);
         const double limit = design_cross_entropy(kernel.theta, z, plain.y, 1.0, options).lr_max;
         const double rate = 30 * limit;
         const auto c = design_cross_entropy(kernel.theta, z, plain.y, rate, options);
         const auto descent = train(plain, rate, 40, [&](const Tensor& logits) {
-          return loss_gradient(kLoss, logits, plain.y);
+          return dynamics::loss_gradient(kLoss, logits, plain.y);
         });
         const auto controlled =
             train(steered, rate, 40, [&](const Tensor& logits) { return c.seed(logits); });

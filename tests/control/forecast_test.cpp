@@ -16,8 +16,8 @@ namespace cdt {
 namespace {
 
 using control::ForecastOptions;
-using dynamics::Loss;
 using dynamics::modal_problem;
+using loss::LossPtr;
 using torch::Tensor;
 
 using test::kDouble;
@@ -47,9 +47,10 @@ Setting setting(int64_t n, int64_t m, int64_t features, uint64_t seed) {
 
 /// The two curves by running the linear dynamics step by step with dense matrices.
 std::pair<std::vector<double>, std::vector<double>> simulate(const Setting& s, const Tensor& G,
-                                                             double rate, double decay, Loss loss,
+                                                             double rate, double decay,
+                                                             LossPtr loss,
                                                              const std::vector<int64_t>& steps) {
-  const double factor = dynamics::gradient_factor(loss, s.error.size(0));
+  const double factor = loss::gradient_factor(loss, s.error.size(0));
   Tensor e = s.error.clone(), v = s.validation_error.clone();
   std::vector<double> train, validation;
   int64_t k = 0;
@@ -74,12 +75,12 @@ TEST(Forecast, EqualsSimulatedLinearDynamics) {
     const auto problem = modal_problem(s.spectrum, s.error, s.cross, s.validation_error);
     for (double decay : {0.0, 0.01}) {
       ForecastOptions options;
-      const double limit = 1 / (dynamics::gradient_factor(Loss::kMse, n) * s.spectrum.largest());
+      const double limit = 1 / (loss::gradient_factor(loss::mse(), n) * s.spectrum.largest());
       options.learning_rates = {0.01 * limit, 0.9 * limit, 1.7 * limit, 40 * limit};
       options.weights = {0.01, 0.1, 5};
       options.steps = {1, 2, 3, 10, 57, 200};
       options.decay = decay;
-      const auto found = control::forecast(problem, Loss::kMse, options);
+      const auto found = control::forecast(problem, loss::mse(), options);
       ASSERT_EQ(found.candidates.size(), 4u + 12u);
       for (size_t i = 0; i < found.candidates.size(); ++i) {
         const auto& c = found.candidates[i];
@@ -87,15 +88,14 @@ TEST(Forecast, EqualsSimulatedLinearDynamics) {
         SCOPED_TRACE(testing::Message() << "n " << n << " decay " << decay << " candidate " << i);
         Tensor G = torch::eye(n, kDouble);
         if (c.controlled) {
-          G = control::design_spectral(s.spectrum,
-                                       dynamics::step_scale(c.learning_rate, Loss::kMse, n),
-                                       {1.0, c.p, {}, {}})
+          G = control::design_spectral(
+                  s.spectrum, loss::step_scale(c.learning_rate, loss::mse(), n), {1.0, c.p, {}, {}})
                   .steering_matrix();
         }
         const auto [train, validation] =
-            simulate(s, G, c.learning_rate, decay, Loss::kMse, options.steps);
-        const double start = loss_value(Loss::kMse, s.error);
-        const double validation_start = loss_value(Loss::kMse, s.validation_error);
+            simulate(s, G, c.learning_rate, decay, loss::mse(), options.steps);
+        const double start = loss_value(loss::mse(), s.error);
+        const double validation_start = loss_value(loss::mse(), s.validation_error);
         for (size_t j = 0; j < options.steps.size(); ++j) {
           const auto row = static_cast<int64_t>(i), at = static_cast<int64_t>(j);
           EXPECT_NEAR(found.curves.train[row][at].item<double>(), train[j],
@@ -113,7 +113,7 @@ TEST(Forecast, FindsTheLowestValidationLoss) {
   const auto problem = modal_problem(s.spectrum, s.error, s.cross, s.validation_error);
   ForecastOptions options;
   options.steps = dynamics::log_spaced_steps(16, 300);
-  const auto found = control::forecast(problem, Loss::kSse, options);
+  const auto found = control::forecast(problem, loss::sse(), options);
   EXPECT_EQ(found.candidates.size(), 1000u);
   double best = INFINITY;
   for (int64_t i = 0; i < 1000; ++i) {
@@ -175,27 +175,27 @@ TEST(Forecast, PredictsTheTrainingOfAWideNetwork) {
     const auto problem =
         modal_problem(spectrum, e, cross.theta, cross.outputs.reshape({-1}) - validation_y);
     const double rate =
-        0.3 / (dynamics::gradient_factor(Loss::kMse, n) * spectrum.largest());  // small steps
+        0.3 / (loss::gradient_factor(loss::mse(), n) * spectrum.largest());  // small steps
     const auto controller =
-        control::design_spectral(spectrum, dynamics::step_scale(rate, Loss::kMse, n));
+        control::design_spectral(spectrum, loss::step_scale(rate, loss::mse(), n));
     ForecastOptions options;
     options.learning_rates = {rate};
     options.weights = {0.1};
     options.descent = !controlled;
     options.controlled = controlled;
     for (int64_t k = 1; k <= count; ++k) options.steps.push_back(k);
-    const auto found = control::forecast(problem, Loss::kMse, options);
+    const auto found = control::forecast(problem, loss::mse(), options);
     for (int64_t k = 0; k < count; ++k) {
       const Tensor outputs = net->forward(train_x).reshape({-1});
       const Tensor error = outputs.detach() - train_y;
       const Tensor seed =
-          dynamics::gradient_factor(Loss::kMse, n) * (controlled ? controller.steer(error) : error);
+          loss::gradient_factor(loss::mse(), n) * (controlled ? controller.steer(error) : error);
       const auto gradients = torch::autograd::grad({outputs}, net->parameters(), {seed});
       const torch::NoGradGuard no_grad;
       for (size_t i = 0; i < gradients.size(); ++i) net->parameters()[i].sub_(rate * gradients[i]);
-      const double train = loss_value(Loss::kMse, net->forward(train_x).reshape({-1}) - train_y);
+      const double train = loss_value(loss::mse(), net->forward(train_x).reshape({-1}) - train_y);
       const double validation =
-          loss_value(Loss::kMse, net->forward(validation_x).reshape({-1}) - validation_y);
+          loss_value(loss::mse(), net->forward(validation_x).reshape({-1}) - validation_y);
       EXPECT_NEAR(found.curves.train[0][k].item<double>() / train, 1, 0.05) << "step " << k;
       EXPECT_NEAR(found.curves.validation[0][k].item<double>() / validation, 1, 0.05)
           << "step " << k;
@@ -207,25 +207,25 @@ TEST(Forecast, RefusesBadInput) {
   const Setting s = setting(6, 3, 12, 1);
   const auto blind = modal_problem(s.spectrum, s.error);
   const auto problem = modal_problem(s.spectrum, s.error, s.cross, s.validation_error);
-  EXPECT_THROW(control::forecast(blind, Loss::kMse), InvalidArgument);
+  EXPECT_THROW(control::forecast(blind, loss::mse()), InvalidArgument);
   EXPECT_NO_THROW(
-      dynamics::predict_curves(blind, torch::full({2, 6}, 0.1, kDouble), {1, 5}, Loss::kMse));
+      dynamics::predict_curves(blind, torch::full({2, 6}, 0.1, kDouble), {1, 5}, loss::mse()));
   ForecastOptions options;
   options.learning_rates = {0.1, -1};
-  EXPECT_THROW(control::forecast(problem, Loss::kMse, options), InvalidArgument);
+  EXPECT_THROW(control::forecast(problem, loss::mse(), options), InvalidArgument);
   options = {};
   options.weights = {0};
-  EXPECT_THROW(control::forecast(problem, Loss::kMse, options), InvalidArgument);
+  EXPECT_THROW(control::forecast(problem, loss::mse(), options), InvalidArgument);
   options = {};
   options.steps = {5, 5};
-  EXPECT_THROW(control::forecast(problem, Loss::kMse, options), InvalidArgument);
+  EXPECT_THROW(control::forecast(problem, loss::mse(), options), InvalidArgument);
   options.steps = {0, 5};
-  EXPECT_THROW(control::forecast(problem, Loss::kMse, options), InvalidArgument);
+  EXPECT_THROW(control::forecast(problem, loss::mse(), options), InvalidArgument);
   options = {};
   options.descent = options.controlled = false;
-  EXPECT_THROW(control::forecast(problem, Loss::kMse, options), InvalidArgument);
+  EXPECT_THROW(control::forecast(problem, loss::mse(), options), InvalidArgument);
   options.descent = true;
-  EXPECT_THROW(control::sensitivity(control::forecast(problem, Loss::kMse, options)),
+  EXPECT_THROW(control::sensitivity(control::forecast(problem, loss::mse(), options)),
                InvalidArgument);
   EXPECT_THROW(modal_problem(s.spectrum, s.error.narrow(0, 0, 5)), InvalidArgument);
   EXPECT_THROW(modal_problem(s.spectrum, s.error, s.cross.t(), s.validation_error),
@@ -233,10 +233,10 @@ TEST(Forecast, RefusesBadInput) {
   EXPECT_THROW(modal_problem(s.spectrum, s.error, s.cross, s.validation_error * NAN),
                InvalidArgument);
   EXPECT_THROW(
-      dynamics::predict_curves(problem, torch::full({2, 5}, 0.1, kDouble), {1}, Loss::kMse),
+      dynamics::predict_curves(problem, torch::full({2, 5}, 0.1, kDouble), {1}, loss::mse()),
       InvalidArgument);
   EXPECT_THROW(
-      dynamics::predict_curves(problem, torch::full({2, 6}, -0.1, kDouble), {1}, Loss::kMse),
+      dynamics::predict_curves(problem, torch::full({2, 6}, -0.1, kDouble), {1}, loss::mse()),
       InvalidArgument);
 }
 

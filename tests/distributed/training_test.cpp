@@ -11,7 +11,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::FormProblem;
 using test::kDouble;
 using test::on_ranks;
@@ -30,7 +30,7 @@ Tensor flat(const std::vector<Tensor>& parameters) {
 RidgeProblem part_of(const FormProblem& whole, const std::shared_ptr<const Ranks>& ranks) {
   const Share own = unequal_share(*ranks, whole.data.x.size(0));
   return {whole.model, whole.data.x.narrow(0, own.first, own.count),
-          whole.problem.residuals.of_range(own), whole.problem.displacement, ranks};
+          train::of_range(whole.problem.residuals, own), whole.problem.displacement, ranks};
 }
 
 TEST(SharedRows, GiveTheStepOfAllRows) {
@@ -49,9 +49,8 @@ TEST(SharedRows, GiveTheStepOfAllRows) {
       const double largest = whole->largest_eigenvalue();
       const double square = whole->square(wanted.residuals);
       for (const int64_t size : {2, 4, 8}) {
-        SCOPED_TRACE(testing::Message()
-                     << to_string(form) << ", " << dynamics::to_string(setting.loss) << ", "
-                     << setting.outputs << " outputs, ranks " << size);
+        SCOPED_TRACE(testing::Message() << to_string(form) << ", " << to_string(setting.loss)
+                                        << ", " << setting.outputs << " outputs, ranks " << size);
         std::vector<FormProblem> copies;  // each rank has a network of its own
         copies.reserve(static_cast<size_t>(size));
         for (int64_t k = 0; k < size; ++k) copies.push_back(make());
@@ -148,7 +147,7 @@ TEST(SharedRows, GiveThePathOfAllRows) {
     TrainData data = test::smooth_data(48, 2, 1);
     data.sample_weights = torch::linspace(0.5, 2, 48, kDouble);
     expect_same_end(data, options, 1e-7);
-    options.loss = Loss::kCrossEntropy;
+    options.loss = loss::cross_entropy();
     expect_same_end(test::class_data(48, 2, 1), options, 1e-7);
   }
 }
@@ -167,7 +166,7 @@ TEST(SharedRows, GiveTheGuardedRunOfAllRows) {
     if (form == Form::kFree) options.steps = 1;
     data.sample_weights = torch::linspace(0.5, 2, 48, kDouble);
     expect_same_end(data, options, tolerance);
-    options.loss = Loss::kCrossEntropy;
+    options.loss = loss::cross_entropy();
     TrainData kinds = test::class_data(48, 3, 2);
     kinds.sample_weights = data.sample_weights;
     expect_same_end(kinds, options, tolerance);

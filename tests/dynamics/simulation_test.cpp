@@ -1,9 +1,9 @@
 // Losses against autograd, the spectrum's rank, and simulated against closed-form dynamics.
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/loss.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/dynamics/simulation.h>
+#include <cdt/loss/loss.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
@@ -12,7 +12,7 @@
 namespace cdt {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -25,29 +25,29 @@ TEST(Loss, FactorsAreThoseOfTheGradient) {
   const Tensor y = torch::randn({5, 3}, kDouble);
   const Tensor y_hat = torch::randn({5, 3}, kDouble).requires_grad_();
   const Tensor e = (y_hat - y).detach();
-  const std::vector<std::pair<Loss, Tensor>> cases{
-      {Loss::kSse, 0.5 * (y_hat - y).square().sum()},
-      {Loss::kHalfMse, 0.5 * (y_hat - y).square().mean()},
-      {Loss::kMse, torch::mse_loss(y_hat, y)},
+  const std::vector<std::pair<LossPtr, Tensor>> cases{
+      {loss::sse(), 0.5 * (y_hat - y).square().sum()},
+      {loss::half_mse(), 0.5 * (y_hat - y).square().mean()},
+      {loss::mse(), torch::mse_loss(y_hat, y)},
   };
   for (const auto& [loss, value] : cases) {
     SCOPED_TRACE(to_string(loss));
     EXPECT_NEAR(loss_value(loss, e), value.item<double>(), 1e-13);
     const Tensor gradient = torch::autograd::grad({value}, {y_hat})[0];
     EXPECT_LE(relative_error(gradient_factor(loss, 15) * e, gradient), 1e-13);
-    EXPECT_EQ(dynamics::parse_loss(to_string(loss)), loss);
+    EXPECT_EQ(loss::parse(to_string(loss)), loss);
   }
-  EXPECT_THROW(dynamics::parse_loss("MSE"), InvalidArgument);
-  EXPECT_THROW(gradient_factor(Loss::kMse, 0), InvalidArgument);
-  EXPECT_EQ(dynamics::step_scale(0.5, Loss::kMse, 4), 0.25);
-  EXPECT_THROW(dynamics::step_scale(-0.5, Loss::kMse, 4), InvalidArgument);
-  for (const Loss loss : {Loss::kMae, Loss::kCrossEntropy, Loss::kNegativeLog}) {
-    EXPECT_FALSE(is_quadratic(loss));
+  EXPECT_THROW(loss::parse("MSE"), InvalidArgument);
+  EXPECT_THROW(gradient_factor(loss::mse(), 0), InvalidArgument);
+  EXPECT_EQ(loss::step_scale(0.5, loss::mse(), 4), 0.25);
+  EXPECT_THROW(loss::step_scale(-0.5, loss::mse(), 4), InvalidArgument);
+  for (const LossPtr loss : {loss::mae(), loss::cross_entropy(), loss::negative_log()}) {
+    EXPECT_FALSE(loss->quadratic());
     EXPECT_THAT([&] { gradient_factor(loss, 4); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("not " + to_string(loss))));
     EXPECT_THROW(loss_value(loss, e), InvalidArgument);
   }
-  EXPECT_THROW(loss_value(Loss::kMse, e * NAN), InvalidArgument);
+  EXPECT_THROW(loss_value(loss::mse(), e * NAN), InvalidArgument);
 }
 
 TEST(Spectrum, FindsRankAndCleansTheNullSpace) {
@@ -76,7 +76,7 @@ TEST(LocalModel, SimulatesTheClosedForm) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Tensor theta = test::random_kernel(6, 12, 2.0, seed);
     const Tensor S =
-        dynamics::step_matrix(theta, dynamics::step_scale(0.3, Loss::kHalfMse, theta.size(0)));
+        dynamics::step_matrix(theta, loss::step_scale(0.3, loss::half_mse(), theta.size(0)));
     EXPECT_LE(relative_error(S, theta * 0.05), 1e-14);
     const Tensor e = torch::randn({6}, kDouble);
     const Tensor K = 0.3 * torch::randn({6, 6}, kDouble);

@@ -50,7 +50,7 @@ TEST(Claims, HoldOrDoNot) {
 
 TEST(Claims, AreNotAboutClasses) {
   Plan plan = experiment::test::sample_plan();
-  plan.loss = dynamics::Loss::kCrossEntropy;
+  plan.loss = loss::cross_entropy();
   const auto runs = runs_with(plan, 0.4, 0.2);
   EXPECT_TRUE(check_claims(plan, {}, experiment::collect_rows(plan, runs), runs).empty());
 }

@@ -77,9 +77,9 @@ TEST_F(Groups, TakeWhatCanBeStacked) {
   EXPECT_TRUE(shared(10).empty());
   plan_.network.activation = nn::Activation::kTanh;
   EXPECT_FALSE(shared(10).empty());
-  plan_.loss = dynamics::Loss::kCrossEntropy;
+  plan_.loss = loss::cross_entropy();
   EXPECT_TRUE(shared(10).empty());
-  plan_.loss = dynamics::Loss::kSse;
+  plan_.loss = loss::sse();
   for (Architecture& each : plan_.architectures) each.network = "alexnet";
   EXPECT_TRUE(shared(10).empty());
 }

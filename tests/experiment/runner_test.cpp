@@ -255,7 +255,7 @@ TEST_F(Runner, ClassesAndErrors) {
   Plan wanted = plan();
   wanted.data.targets = {"heating"};
   wanted.data.csv.drop = {"garage"};
-  wanted.loss = dynamics::Loss::kCrossEntropy;
+  wanted.loss = loss::cross_entropy();
   wanted.errors = true;
   wanted.architectures = {{"small", {6}}};
   wanted.methods = {"gd", "cdt", kGdBest};

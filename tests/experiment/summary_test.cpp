@@ -180,7 +180,7 @@ TEST(Tables, ShowErrorsInDigitsThatPeopleRead) {
 
 TEST(Tables, OfClassesHaveEntropiesAndErrorRates) {
   Plan plan = sample_plan();
-  plan.loss = dynamics::Loss::kCrossEntropy;
+  plan.loss = loss::cross_entropy();
   const auto runs = measured_runs(plan, true);
   const auto rows = collect_rows(plan, runs);
   const std::string text = to_text("T", rows, {});
@@ -236,7 +236,7 @@ TEST(Figures, HaveIdsOfTheirOwn) {
 TEST(ResultsFile, ErrorsAndRatesOfTheirOwnReachThePage) {
   for (const bool classes : {false, true}) {
     Plan plan = sample_plan();
-    if (classes) plan.loss = dynamics::Loss::kCrossEntropy;
+    if (classes) plan.loss = loss::cross_entropy();
     Sweep sweep;
     sweep.runs = measured_runs(plan, classes);
     const auto rows = collect_rows(plan, sweep.runs);

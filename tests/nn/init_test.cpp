@@ -1,6 +1,6 @@
 // The three initialisations and the kernel as the width grows (paper App. init).
-#include <cdt/dynamics/loss.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/loss/loss.h>
 #include <cdt/nn/mlp.h>
 #include <gmock/gmock.h>
 
@@ -90,7 +90,7 @@ TEST(Initialisation, TheStandardKernelGrowsWithTheWidthTheOthersConverge) {
 double train(Mlp& net, const Tensor& x, const Tensor& y, int64_t steps, const Tensor& held,
              const Tensor& held_y) {
   const double largest = torch::linalg_eigvalsh(kernel_of(net, x))[-1].item<double>();
-  const double factor = dynamics::gradient_factor(dynamics::Loss::kMse, y.size(0));
+  const double factor = loss::gradient_factor(loss::mse(), y.size(0));
   const double rate = 1 / (factor * largest);
   for (int64_t k = 0; k < steps; ++k) {
     const Tensor loss = torch::mse_loss(net->forward(x).reshape({-1}), y);

@@ -132,7 +132,7 @@ TEST(Learn, ModelsSurviveTheirBytes) {
     Options options = small();
     if (classes) {
       options.data.targets = {"kind"};
-      options.training.loss = dynamics::Loss::kCrossEntropy;
+      options.training.loss = loss::cross_entropy();
     }
     const study::TrainedModel model = learn(table, options).model;
     EXPECT_EQ(model.intervals.has_value(), !classes);

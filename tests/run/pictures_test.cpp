@@ -100,7 +100,7 @@ TEST_F(PictureRuns, GoOnToTheSameBits) {
 TEST_F(PictureRuns, TakeClassesByTheCrossEntropyAndCountWhatTheySkip) {
   write_file_atomically(std::filesystem::path(options_.data.file) / "disc/bad.png", {"x"});
   options_.data.pictures.skip_bad = true;
-  options_.training.loss = dynamics::Loss::kCrossEntropy;
+  options_.training.loss = loss::cross_entropy();
   options_.training.stop_loss = 0;
   options_.training.steps = 3;
   const TrainedRun done = train(options_);

@@ -263,7 +263,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   network.dtype = torch::kFloat64;
   train::TrainOptions& training = options.training;
   training.method = train::Method::kCdt;
-  training.loss = dynamics::Loss::kSse;
+  training.loss = loss::sse();
   training.smoothing = 0.05;
   training.learning_rate = 1e-3;
   training.schedule = {train::Schedule::Kind::kStep, 0.3, 11};
@@ -506,7 +506,7 @@ TEST_F(Tuning, SaysWhatItNeeds) {
   bad.analysis = false;
   refuse(bad, "tune chooses by the analysis");
   bad = options_;
-  bad.training.loss = dynamics::Loss::kMae;
+  bad.training.loss = loss::mae();
   bad.training.method = train::Method::kAdam;
   refuse(bad, "tune: the method adam does not read it");
   bad = options_;

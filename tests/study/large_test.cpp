@@ -110,7 +110,7 @@ TEST_F(Large, WritesWhatItFound) {
 
 TEST_F(Large, IsForQuadraticLosses) {
   AnalysisOptions options;
-  options.loss = dynamics::Loss::kCrossEntropy;
+  options.loss = loss::cross_entropy();
   EXPECT_THROW(analyze_large(load(torch::kFloat32), options), InvalidArgument);
 }
 

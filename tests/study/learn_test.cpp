@@ -202,7 +202,7 @@ TEST(Learner, LearnsClassesAndByAnOptimizer) {
     const Problem problem = noisy_problem(160, 0.0, 6, /*classes=*/true);
     LearnOptions options = usual(1);
     options.training.method = method;
-    options.training.loss = dynamics::Loss::kCrossEntropy;
+    options.training.loss = loss::cross_entropy();
     if (method == train::Method::kAdam) {
       options.training.batch = 16;
       options.training.steps = 200;
@@ -308,7 +308,7 @@ TEST(Importance, FindsTheColumnsThatMatter) {
   draw(80, problem.data.x, problem.data.y);
   draw(20, problem.data.x_val, problem.data.y_val);
   const Learned learned = Learner(problem, usual(4)).run();
-  const auto found = permutation_importance(problem, learned, dynamics::Loss::kMse, /*seed=*/1);
+  const auto found = permutation_importance(problem, learned, loss::mse(), /*seed=*/1);
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].column, "first");
   EXPECT_EQ(found[1].column, "second");
@@ -317,7 +317,7 @@ TEST(Importance, FindsTheColumnsThatMatter) {
   EXPECT_GT(found[0].increase, 4 * found[1].increase);
   EXPECT_GT(found[1].increase, 1);
   EXPECT_LT(std::abs(found[2].increase), 0.3);
-  const auto again = permutation_importance(problem, learned, dynamics::Loss::kMse, 1);
+  const auto again = permutation_importance(problem, learned, loss::mse(), 1);
   EXPECT_EQ(again[1].increase, found[1].increase);
 }
 
@@ -346,11 +346,11 @@ TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
   LearnOptions options = usual(1);
   options.network.hidden = {256, 256};
   problem.model = network(problem, options, 1);
-  options.training.loss = dynamics::Loss::kCrossEntropy;
+  options.training.loss = loss::cross_entropy();
   EXPECT_EQ(usual_members(problem, options.training), 4);
   problem.data.y = torch::zeros({6000, 1}, torch::kFloat64);
   problem.model = network(problem, options, 1);
-  options.training.loss = dynamics::Loss::kMse;
+  options.training.loss = loss::mse();
   EXPECT_EQ(usual_members(problem, options.training), 2);
 }
 

@@ -99,7 +99,7 @@ TEST(Line, PredictsALinearFunctionAsALineDoes) {
       };
       const Problem problem = table_of(x, linear(x));
       Learned learned = Learner(problem, quick(members)).run();
-      EXPECT_NE(add_line(problem, dynamics::Loss::kMse, learned), "");
+      EXPECT_NE(add_line(problem, loss::mse(), learned), "");
       const Predictor predictor = calibrate(problem, learned);
       EXPECT_EQ(predictor.targets[0].line, 1) << members << " members, seed " << seed;
       const Tensor fresh = torch::randn({500, 2}, kWideType);
@@ -122,7 +122,7 @@ TEST(Line, HasItsSayByTarget) {
   const Problem problem = table_of(x, both(x));
   Learned learned = Learner(problem, quick(4)).run();
   const Tensor before = learned.held_out.clone();
-  EXPECT_NE(add_line(problem, dynamics::Loss::kMse, learned), "");
+  EXPECT_NE(add_line(problem, loss::mse(), learned), "");
   EXPECT_GE(learned.line_shares[0], 0.75);
   EXPECT_LE(learned.line_shares[1], 0.25);
   // Rows held out are predicted by lines that have not seen them, so they err no less than those
@@ -150,7 +150,7 @@ TEST(Line, IsLeftOutWhereNetworksErrLess) {
   const Problem problem = table_of(x, y);
   Learned learned = Learner(problem, quick(4)).run();
   const Tensor before = learned.held_out.clone();
-  if (add_line(problem, dynamics::Loss::kMse, learned).empty()) {
+  if (add_line(problem, loss::mse(), learned).empty()) {
     EXPECT_TRUE(torch::equal(learned.held_out, before));
     EXPECT_FALSE(learned.line);
   } else {
@@ -159,7 +159,7 @@ TEST(Line, IsLeftOutWhereNetworksErrLess) {
   Problem weighted = problem;
   weighted.data.sample_weights = torch::ones({160}, kWideType);
   weighted.data.val_weights = torch::ones({40}, kWideType);
-  EXPECT_EQ(add_line(weighted, dynamics::Loss::kMse, learned), "");
+  EXPECT_EQ(add_line(weighted, loss::mse(), learned), "");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Table {
 train::TrainOptions options_for(const Table& table) {
   train::TrainOptions training;
   training.method = train::Method::kPath;
-  if (table.classes) training.loss = dynamics::Loss::kCrossEntropy;
+  if (table.classes) training.loss = loss::cross_entropy();
   return training;
 }
 

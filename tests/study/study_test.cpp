@@ -21,13 +21,13 @@
 namespace cdt {
 namespace {
 
+using loss::LossPtr;
 using nlohmann::json;
 using study::AnalysisOptions;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using torch::Tensor;
-using Loss = dynamics::Loss;
 
 class Study : public testing::Test {
  protected:
@@ -417,7 +417,7 @@ TEST_F(Study, ClassesHaveTheSameFindings) {
   ASSERT_EQ(problem.conflicts.size(), 1U);
   EXPECT_THAT(problem.conflicts[0].lines, ElementsAre(2, 5));
   AnalysisOptions options;
-  options.loss = Loss::kCrossEntropy;
+  options.loss = loss::cross_entropy();
   const study::Findings findings = study::analyze(problem, options);
   ASSERT_TRUE(findings.classes);
   EXPECT_EQ(findings.preflight.n, 16 * 2);
@@ -433,7 +433,7 @@ TEST_F(Study, ClassesHaveTheSameFindings) {
   options.forecast = true;
   EXPECT_THROW(study::analyze(problem, options), InvalidArgument);
   options = {};
-  options.loss = Loss::kMae;
+  options.loss = loss::mae();
   EXPECT_THROW(study::analyze(problem, options), InvalidArgument);
 }
 
@@ -462,7 +462,7 @@ TEST_F(Study, TrialsAndForecastAreThereOnRequest) {
 TEST_F(Study, TrainingOptionsSayHowToAnalyse) {
   train::TrainOptions training;
   training.method = train::Method::kCdt;
-  training.loss = Loss::kCrossEntropy;
+  training.loss = loss::cross_entropy();
   training.smoothing = 0.3;
   training.p = 7;
   training.memory_bytes = 123;
@@ -481,9 +481,9 @@ TEST_F(Study, SaysWhyAnAnalysisIsSkipped) {
   training.batch = 10;
   EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("batches"));
   training.batch = 0;
-  training.loss = Loss::kMae;
+  training.loss = loss::mae();
   EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("no curvature"));
-  training.loss = Loss::kMse;
+  training.loss = loss::mse();
   problem.data.x = torch::zeros({4000, problem.data.x.size(1)});
   problem.data.y = torch::zeros({4000, 2}, torch::kFloat64);
   EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("8000 rows would take some"));

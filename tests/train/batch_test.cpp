@@ -10,7 +10,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::FormCase;
 using test::FormProblem;
 using test::kDouble;
@@ -26,7 +26,7 @@ using torch::Tensor;
 RidgeProblem part_of(const FormProblem& all, int64_t first, int64_t count) {
   RidgeProblem part = all.problem;
   part.x = all.problem.x.narrow(0, first, count);
-  part.residuals = all.problem.residuals.of_range({first, count});
+  part.residuals = of_range(all.problem.residuals, {first, count});
   return part;
 }
 
@@ -43,8 +43,8 @@ TEST(BatchMomentum, IsTheLeastOfItsProblem) {
       for (const int64_t width : {3, 12}) {  // fewer parameters than residuals, and more
         for (const bool decays : {false, true}) {
           SCOPED_TRACE(testing::Message()
-                       << dynamics::to_string(setting.loss) << ", " << setting.outputs
-                       << " outputs, seed " << seed << ", width " << width << ", decay " << decays);
+                       << to_string(setting.loss) << ", " << setting.outputs << " outputs, seed "
+                       << seed << ", width " << width << ", decay " << decays);
           const FormProblem all(setting.loss, 40, setting.outputs, seed, setting.weighted, width);
           const BatchRates rates{.momentum = 0.8, .damping = 0.3, .rate = 1};
           BatchMomentum momentum;
@@ -88,7 +88,7 @@ TEST(BatchMomentum, OfAllRowsAndNoMomentumIsTheDualStep) {
 TEST(BatchMomentum, KeepsWhatABatchDoesNotSee) {
   for (const uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE(seed);
-    const FormProblem all(Loss::kMse, 20, 1, seed, false, 12);
+    const FormProblem all(loss::mse(), 20, 1, seed, false, 12);
     RidgeProblem first = part_of(all, 0, 10), second = part_of(all, 10, 10);
     first.displacement = second.displacement = Tensor();
     const double mu = 0.9, damping = 1e-9;
@@ -120,8 +120,7 @@ TEST(BatchMomentum, OfFloat32IsNearThatOfFloat64) {
       net->to(dtype);
       const kernel::Model model(net);
       const Tensor outputs = net->forward(data.x).detach().to(torch::kFloat64);
-      const Residuals residuals =
-          residuals_of(Objective(Loss::kMse, 0), outputs, data.y.to(torch::kFloat64), {});
+      const Residuals residuals = loss::mse()->residuals(outputs, data.y.to(torch::kFloat64), {});
       RidgeOptions options;
       options.accumulate = dtype;
       BatchMomentum momentum;
@@ -173,7 +172,7 @@ TEST(Optimizers, TakeThreadsByWhatABatchIsWorth) {
 }
 
 TEST(BatchMomentum, TakesItsRateAlongTheDirection) {
-  const FormProblem all(Loss::kMse, 20, 1, 1, false, 6);
+  const FormProblem all(loss::mse(), 20, 1, 1, false, 6);
   const Tensor before = kernel::flatten(all.model, parameters_of(all.net));
   BatchMomentum momentum;
   momentum.take(all.problem, 0, {.rate = 0.25}, {});
@@ -267,10 +266,11 @@ TEST(BatchForm, PathsGoWhereTheirObjectiveIsLeast) {
 
 TEST(BatchForm, ThePathsObjectiveNeverRises) {
   int64_t rejected = 0;
-  for (const auto& [loss, outputs] : {std::pair{Loss::kMse, 1}, std::pair{Loss::kCrossEntropy, 2},
-                                      std::pair{Loss::kCrossEntropy, 3}}) {
-    SCOPED_TRACE(testing::Message() << dynamics::to_string(loss) << ", " << outputs);
-    const bool classes = loss == Loss::kCrossEntropy;
+  for (const auto& [loss, outputs] :
+       {std::pair{loss::mse(), 1}, std::pair{loss::cross_entropy(), 2},
+        std::pair{loss::cross_entropy(), 3}}) {
+    SCOPED_TRACE(testing::Message() << to_string(loss) << ", " << outputs);
+    const bool classes = loss->classes();
     TrainData data = classes ? test::class_data(90, outputs, 3) : smooth_data(90, outputs, 3);
     data.sample_weights = torch::linspace(0.5, 2, 90, kDouble);
     if (!classes) data.y = data.y * 300;  // far away: some epochs go too far
@@ -343,7 +343,7 @@ TEST(BatchForm, KnowsWhatItGoesWith) {
   TrainData weighted = smooth_data(30, 1, 1);
   weighted.sample_weights = torch::ones({30}, kDouble);
   EXPECT_EQ(message(weighted, options), "");
-  options.loss = Loss::kCrossEntropy;
+  options.loss = loss::cross_entropy();
   EXPECT_EQ(message(test::class_data(30, 2, 1), options, 2), "");
   options.learning_rate = 1;
   EXPECT_THAT(message(test::class_data(30, 2, 1), options, 2), HasSubstr("goes without lr"));

@@ -182,7 +182,7 @@ TEST(Weights, AStepSolvesTheWeightedLeastSquares) {
   const StepResult done = trainer.step();
   ASSERT_EQ(done.record.rejected, 0);
   // μ = 1/(αc√(1 + q/p)), α as recorded.
-  const double factor = dynamics::gradient_factor(dynamics::Loss::kMse, 24);
+  const double factor = loss::gradient_factor(loss::mse(), 24);
   const double damping = 1 / (done.record.learning_rate * factor * std::sqrt(1 + 1 / 0.1));
   const Tensor A = (J.t() * w).mm(J) + damping * torch::eye(J.size(1), kDouble);
   const Tensor step = -torch::linalg_solve(A, J.t().mv(w * e));

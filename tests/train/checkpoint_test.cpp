@@ -64,23 +64,23 @@ std::vector<Setting> settings() {
   all.back().weighted = true;
   for (const Method method : {Method::kCdt, Method::kGuarded, Method::kAdam}) {
     vary("classes by " + to_string(method), method,
-         [](auto& o) { o.loss = dynamics::Loss::kCrossEntropy; });
+         [](auto& o) { o.loss = loss::cross_entropy(); });
     all.back().classes = 3;
   }
   vary("decay of classes", Method::kGuarded, [](auto& o) {
-    o.loss = dynamics::Loss::kCrossEntropy;
+    o.loss = loss::cross_entropy();
     o.batch = 7;
     o.weight_decay = 1e-3;
   });
   all.back().classes = 3;
   vary("batches of classes", Method::kGuarded, [](auto& o) {
-    o.loss = dynamics::Loss::kCrossEntropy;
+    o.loss = loss::cross_entropy();
     o.batch = 7;
     o.learning_rate = 30;
   });
   all.back().classes = 3;
   vary("kc of classes", Method::kCdt, [](auto& o) {
-    o.loss = dynamics::Loss::kCrossEntropy;
+    o.loss = loss::cross_entropy();
     o.relinearize = parse_relinearization("kc");
     o.learning_rate = 2;
   });
@@ -262,7 +262,7 @@ TEST(Checkpoint, RefusesAnotherRunByName) {
   EXPECT_THAT(with([](auto&, auto& o) { o.q = 2; }), HasSubstr("q: 1.0, here: 2.0"));
   EXPECT_THAT(with([](auto&, auto& o) { o.learning_rate = 0.5; }),
               HasSubstr("learning rate: automatic, here: 0.5"));
-  EXPECT_THAT(with([](auto&, auto& o) { o.loss = dynamics::Loss::kSse; }),
+  EXPECT_THAT(with([](auto&, auto& o) { o.loss = loss::sse(); }),
               HasSubstr("loss: mse, here: sse"));
   EXPECT_THAT(with([](auto&, auto& o) { o.batch = 5; }), HasSubstr("batch: 0, here: 5"));
   EXPECT_THAT(with([](auto&, auto& o) { o.schedule.kind = Schedule::Kind::kInverse; }),

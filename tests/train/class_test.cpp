@@ -12,7 +12,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::class_data;
 using test::relative_error;
 using test::small_network;
@@ -23,7 +23,7 @@ using test::kDouble;
 TrainOptions class_options(Method method, int64_t steps) {
   TrainOptions options;
   options.method = method;
-  options.loss = Loss::kCrossEntropy;
+  options.loss = loss::cross_entropy();
   options.steps = steps;
   return options;
 }
@@ -323,7 +323,7 @@ TEST(AbsoluteError, TrainsWithoutControlAsLibTorchDoes) {
   nn::Mlp plain = small_network(4, 2, 7);
   TrainOptions options;
   options.method = Method::kGd;
-  options.loss = Loss::kMae;
+  options.loss = loss::mae();
   options.learning_rate = 0.05;
   options.steps = 12;
   const auto result = Trainer(ours, data, options).run();

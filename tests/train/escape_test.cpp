@@ -137,7 +137,7 @@ TEST(Adopt, IsIgnoredWhereItDoesNotBelong) {
     TrainOptions own = options;
     TrainData samples = data;
     if (classes) {
-      own.loss = dynamics::Loss::kCrossEntropy;
+      own.loss = loss::cross_entropy();
       own.batch = 0;
       samples = test::class_data(4, 3, 5);
     }

@@ -12,7 +12,7 @@
 
 namespace cdt::test {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using torch::Tensor;
 using train::RidgeOptions;
 using train::RidgeProblem;
@@ -35,19 +35,18 @@ struct FormProblem {
   TrainData data;
   RidgeProblem problem;
 
-  FormProblem(Loss loss, int64_t samples, int64_t outputs, uint64_t seed, bool weighted,
+  FormProblem(LossPtr loss, int64_t samples, int64_t outputs, uint64_t seed, bool weighted,
               int64_t width)
       : net(small_network(4, outputs, seed, torch::kFloat64, width)),
         model(net),
-        data(loss == Loss::kCrossEntropy ? class_data(samples, outputs, seed)
-                                         : smooth_data(samples, outputs, seed)),
+        data(loss->classes() ? class_data(samples, outputs, seed)
+                             : smooth_data(samples, outputs, seed)),
         problem{model, data.x, {}, {}} {
     Tensor weights;
     if (weighted) {
       weights = torch::linspace(0.2, 3, samples, kDouble).repeat_interleave(outputs);
     }
-    problem.residuals = train::residuals_of(train::Objective(loss, 0),
-                                            net->forward(data.x).detach(), data.y, weights);
+    problem.residuals = loss->residuals(net->forward(data.x).detach(), data.y, weights);
     problem.displacement = 0.1 * torch::randn({model.parameter_count()}, kDouble);
   }
 
@@ -93,13 +92,13 @@ class OwnKernelEngine : public kernel::GraphEngine {
 };
 
 struct FormCase {
-  Loss loss;
+  LossPtr loss;
   int64_t outputs;
   bool weighted;
 };
-inline const std::vector<FormCase> kFormCases{{Loss::kMse, 1, false},
-                                              {Loss::kMse, 2, true},
-                                              {Loss::kCrossEntropy, 2, true},
-                                              {Loss::kCrossEntropy, 3, false}};
+inline const std::vector<FormCase> kFormCases{{loss::mse(), 1, false},
+                                              {loss::mse(), 2, true},
+                                              {loss::cross_entropy(), 2, true},
+                                              {loss::cross_entropy(), 3, false}};
 
 }  // namespace cdt::test

@@ -11,7 +11,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::FormCase;
 using Case = test::FormProblem;
 using test::kDouble;
@@ -35,10 +35,9 @@ TEST(Forms, AllSolveTheSameProblem) {
           const Tensor wanted = c.least(tau * mean, mu * mean);
           const Tensor left = c.problem.residuals.e + c.rows().mv(wanted);
           for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
-            SCOPED_TRACE(testing::Message()
-                         << to_string(form) << ", " << dynamics::to_string(setting.loss) << ", "
-                         << setting.outputs << " outputs, seed " << seed << ", width " << width
-                         << ", tau " << tau);
+            SCOPED_TRACE(testing::Message() << to_string(form) << ", " << to_string(setting.loss)
+                                            << ", " << setting.outputs << " outputs, seed " << seed
+                                            << ", width " << width << ", tau " << tau);
             const auto step = make_form(form, c.problem, options)->step(tau * mean, mu * mean);
             ASSERT_TRUE(step);
             EXPECT_LE(relative_error(c.delta(*step), wanted), 1e-8);
@@ -74,7 +73,7 @@ TEST(Forms, ASketchOfAllRowsIsTheSolutionAtOnce) {
 /// Truncated or not, the linearized objective falls from product to product, and what a step says
 /// of its residuals is what J does.
 TEST(Forms, EachProductLowersTheLinearizedObjective) {
-  const Case c(Loss::kMse, 60, 1, 5, false, 12);
+  const Case c(loss::mse(), 60, 1, 5, false, 12);
   const double tau = 1e-2;
   const auto value = [&](const RidgeStep& step) {
     const Tensor moved = c.problem.displacement + step.delta;
@@ -103,7 +102,7 @@ TEST(Forms, EachProductLowersTheLinearizedObjective) {
 }
 
 TEST(Forms, ProductsThatGainLittleAreNotTaken) {
-  const Case c(Loss::kMse, 60, 2, 5, true, 8);
+  const Case c(loss::mse(), 60, 2, 5, true, 8);
   const double tau = 1e-3 * make_form(Form::kDual, c.problem, {})->mean_eigenvalue();
   RidgeOptions options = tight();
   const auto value = [&](const RidgeStep& step) {
@@ -134,7 +133,7 @@ TEST(Forms, ProductsThatGainLittleAreNotTaken) {
 }
 
 TEST(Forms, ASketchNeedsFewerProductsThanNone) {
-  const Case c(Loss::kMse, 300, 1, 6, false, 24);
+  const Case c(loss::mse(), 300, 1, 6, false, 24);
   RidgeOptions options;
   options.products = options.sketch_products = 6;
   options.sketch_gain = 0;
@@ -148,7 +147,7 @@ TEST(Forms, ASketchNeedsFewerProductsThanNone) {
 }
 
 TEST(Forms, EffectiveParametersAreTheSameInBoth) {
-  const Case c(Loss::kMse, 40, 2, 7, true, 6);
+  const Case c(loss::mse(), 40, 2, 7, true, 6);
   const auto dual = make_form(Form::kDual, c.problem, {});
   const auto primal = make_form(Form::kPrimal, c.problem, {});
   const double mean = dual->mean_eigenvalue();
@@ -162,8 +161,8 @@ TEST(Forms, EffectiveParametersAreTheSameInBoth) {
 
 TEST(Forms, PathsWalkTheSameWay) {
   for (const auto& [loss, outputs] :
-       {std::pair{Loss::kMse, 1}, std::pair{Loss::kCrossEntropy, 2}}) {
-    const bool classes = loss == Loss::kCrossEntropy;
+       {std::pair{loss::mse(), 1}, std::pair{loss::cross_entropy(), 2}}) {
+    const bool classes = loss->classes();
     const TrainData data =
         classes ? test::class_data(60, outputs, 3) : test::smooth_data(60, outputs, 3);
     std::vector<Tensor> outputs_of;

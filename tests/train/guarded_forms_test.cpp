@@ -11,7 +11,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::FormCase;
 using test::kDouble;
 using test::relative_error;
@@ -23,18 +23,19 @@ constexpr double kSmoothing = 0.1;
 constexpr double kBoost = 3.3166247903554;  // √(1 + q/p) of the defaults, √11
 
 std::string name_of(const FormCase& c) {
-  return c10::str(dynamics::to_string(c.loss), ", ", c.outputs, " outputs",
-                  c.weighted ? ", weights" : "");
+  return c10::str(to_string(c.loss), ", ", c.outputs, " outputs", c.weighted ? ", weights" : "");
 }
-const std::vector<FormCase> kGuardedCases{
-    {Loss::kCrossEntropy, 2, false}, {Loss::kCrossEntropy, 2, true},
-    {Loss::kCrossEntropy, 3, false}, {Loss::kCrossEntropy, 4, true},
-    {Loss::kMse, 2, true},           {Loss::kMse, 1, false}};
+const std::vector<FormCase> kGuardedCases{{loss::cross_entropy(), 2, false},
+                                          {loss::cross_entropy(), 2, true},
+                                          {loss::cross_entropy(), 3, false},
+                                          {loss::cross_entropy(), 4, true},
+                                          {loss::mse(), 2, true},
+                                          {loss::mse(), 1, false}};
 
 /// Classes have weights of samples, numbers of outputs as well.
 TrainData data_of(const FormCase& c, int64_t samples, uint64_t seed,
                   torch::ScalarType dtype = torch::kFloat64) {
-  const bool classes = c.loss == Loss::kCrossEntropy;
+  const bool classes = c.loss->classes();
   TrainData data = classes ? test::class_data(samples, c.outputs, seed, dtype)
                            : test::smooth_data(samples, c.outputs, seed, dtype);
   if (!c.weighted) return data;
@@ -64,7 +65,7 @@ struct Dense {
     const Tensor J = torch::stack(rows).view({r, outputs, P}), z = graph.detach();
     H = torch::zeros({P, P}, kDouble);
     g = torch::zeros({P}, kDouble);
-    const bool classes = setting.loss == Loss::kCrossEntropy;
+    const bool classes = setting.loss->classes();
     c = classes ? 1.0 / static_cast<double>(r) : 2.0 / static_cast<double>(r * outputs);
     for (int64_t i = 0; i < r; ++i) {
       const Tensor w = weights.view({r, outputs})[i];
@@ -101,15 +102,15 @@ Tensor weights_of(const TrainData& data) {
 
 FormFeedback feedback_of(Form form, const FormCase& c, const kernel::Model& model,
                          const TrainData& data, const Tensor& weights, int64_t sketch_rows) {
-  const Objective objective(c.loss, c.loss == Loss::kCrossEntropy ? kSmoothing : 0);
+  const LossPtr loss = c.loss->classes() ? c.loss->smoothed(kSmoothing) : c.loss;
   RidgeOptions options = test::tight();
   options.sketch_rows = sketch_rows;
   const Tensor outputs = model.forward(data.x).detach();
   const auto make = [=, &model] {
-    const Residuals residuals = residuals_of(objective, outputs, data.y, weights);
+    const Residuals residuals = loss->residuals(outputs, data.y, weights);
     return make_form(form, {model, data.x, residuals, {}}, options);
   };
-  return {make, objective, data.y, weights, 1.0, 0.1};
+  return {make, loss, data.y, weights, 1.0, 0.1};
 }
 
 Tensor delta_of(const Proposal& proposal, const kernel::Model& model, const Tensor& x) {
@@ -218,7 +219,7 @@ TEST(GuardedForms, ARunTakesThatStep) {
       // The damping is down to 10⁻⁵ of the norm, and a sketch cancels that many digits.
       EXPECT_LE(relative_error(moved, dense.step(mu)), form == Form::kSketch ? 1e-6 : 1e-8);
       const double share = result.learning_rate * dense.c * dense.largest() / 1e4;
-      EXPECT_NEAR(share, c.loss == Loss::kCrossEntropy ? 0.01 : 1, 1e-6);
+      EXPECT_NEAR(share, c.loss->classes() ? 0.01 : 1, 1e-6);
     }
   }
 }
@@ -234,7 +235,7 @@ TEST(GuardedForms, NeverRaiseTheObjectiveAndLowerTheLoss) {
         // Against labels as they are trained on, with their weights; recomputed.
         const auto objective = [&] {
           const Tensor z = net->forward(data.x).detach().to(torch::kFloat64);
-          if (c.loss == Loss::kMse) return (weights * (z - data.y).square()).mean().item<double>();
+          if (c.loss == loss::mse()) return (weights * (z - data.y).square()).mean().item<double>();
           const Tensor y = (1 - kSmoothing) * data.y + kSmoothing / static_cast<double>(c.outputs);
           return -(weights * y * torch::log_softmax(z, 1)).sum(1).mean().item<double>();
         };
@@ -256,7 +257,7 @@ TEST(GuardedForms, NeverRaiseTheObjectiveAndLowerTheLoss) {
 
 TEST(GuardedForms, FindWhereTheObjectiveIsLeast) {
   // Of a linear model without hidden layers the cross entropy is convex.
-  const FormCase c{Loss::kCrossEntropy, 3, true};
+  const FormCase c{loss::cross_entropy(), 3, true};
   TrainData data = data_of(c, 80, 5);
   data.y = data.y.index_select(0, torch::randperm(80, torch::kInt64));  // no labels to fit
   for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
@@ -282,7 +283,7 @@ TEST(GuardedForms, LowerTheWeightedObjectiveThoughTheOtherRises) {
     data.x = torch::cat({data.x, data.x});
     data.y = torch::cat({y, y + 1});
     nn::Mlp net = small_network(4, 1, 1);
-    const FormCase numbers{Loss::kMse, 1, true};
+    const FormCase numbers{loss::mse(), 1, true};
     Trainer(net, data, options_of(numbers, Form::kDual, 100)).run();
     const auto above = [&] {
       return (net->forward(data.x.narrow(0, 0, 20)).detach() - y).mean().item<double>();
@@ -323,7 +324,7 @@ TEST(GuardedForms, ResumeToTheSameBits) {
 }
 
 TEST(GuardedForms, BeginWhereTheLastStepWasAccepted) {
-  const FormCase c{Loss::kCrossEntropy, 3, false};
+  const FormCase c{loss::cross_entropy(), 3, false};
   nn::Mlp net = small_network(4, 3, 2, torch::kFloat64, 6);
   const kernel::Model model(net);
   const TrainData data = data_of(c, 40, 2);
@@ -352,7 +353,7 @@ std::string refusal(const TrainData& data, const TrainOptions& options) {
 }
 
 TEST(GuardedForms, SayWhatTheyGoWithout) {
-  const FormCase c{Loss::kCrossEntropy, 3, true};
+  const FormCase c{loss::cross_entropy(), 3, true};
   const TrainData data = data_of(c, 20, 1);
   for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch, Form::kBatch}) {
     SCOPED_TRACE(to_string(form));
@@ -368,7 +369,7 @@ TEST(GuardedForms, SayWhatTheyGoWithout) {
     EXPECT_THAT(with([](auto& o) { o.linearization_error = true; }), words);
     EXPECT_THAT(with([](auto& o) { o.relinearize = parse_relinearization("every:3"); }), words);
     EXPECT_THAT(with([](auto& o) { o.shape = 0.1; }), HasSubstr("spectral shaping"));
-    EXPECT_THAT(with([](auto& o) { o.loss = Loss::kMae; }), HasSubstr("no curvature"));
+    EXPECT_THAT(with([](auto& o) { o.loss = loss::mae(); }), HasSubstr("no curvature"));
     TrainData outputs = data;
     outputs.output_weights = torch::ones({3}, kDouble);
     EXPECT_THAT(refusal(outputs, options_of(c, form, 5)), HasSubstr("weights of outputs"));
@@ -390,16 +391,16 @@ TEST(GuardedForms, AreChosenWhereAControllerHasTooManyModes) {
     return result.form;
   };
   // Modes: 20 of two classes, 40 of three.
-  for (const auto& [c, modes] : {std::pair{FormCase{Loss::kCrossEntropy, 2, false}, 20},
-                                 std::pair{FormCase{Loss::kCrossEntropy, 3, false}, 40}}) {
+  for (const auto& [c, modes] : {std::pair{FormCase{loss::cross_entropy(), 2, false}, 20},
+                                 std::pair{FormCase{loss::cross_entropy(), 3, false}, 40}}) {
     SCOPED_TRACE(testing::Message() << name_of(c));
     EXPECT_EQ(form_of(c, modes), "");
     EXPECT_EQ(form_of(c, modes - 1), "dual");
   }
   // Classes with weights have no controller; numbers are solved anyway.
-  EXPECT_EQ(form_of({Loss::kCrossEntropy, 3, true}, 5000), "dual");
-  EXPECT_EQ(form_of({Loss::kMse, 2, false}, 5000), "dual");
-  EXPECT_EQ(form_of({Loss::kMse, 2, true}, 5000), "dual");
+  EXPECT_EQ(form_of({loss::cross_entropy(), 3, true}, 5000), "dual");
+  EXPECT_EQ(form_of({loss::mse(), 2, false}, 5000), "dual");
+  EXPECT_EQ(form_of({loss::mse(), 2, true}, 5000), "dual");
 }
 
 TEST(GuardedForms, TakeTheKernelOfAnEngine) {
@@ -423,11 +424,11 @@ TEST(GuardedForms, TakeTheKernelOfAnEngine) {
 }
 
 TEST(GuardedForms, BatchesCountResiduals) {
-  TrainOptions options = options_of({Loss::kCrossEntropy, 2, false}, Form::kBatch, 1);
+  TrainOptions options = options_of({loss::cross_entropy(), 2, false}, Form::kBatch, 1);
   options.batch = 0;
   EXPECT_EQ(step_batches(options, 1700, 2).per_epoch(), 4);  // one a row of two classes
   EXPECT_EQ(step_batches(options, 1700, 5).per_epoch(), 17);
-  options.loss = Loss::kMse;
+  options.loss = loss::mse();
   EXPECT_EQ(step_batches(options, 1700, 2).per_epoch(), 7);
 }
 

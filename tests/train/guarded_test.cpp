@@ -234,7 +234,7 @@ TEST(Shaping, AsksLessOfSlowModes) {
   const Tensor theta = test::kernel_with({1e-4, 1e-2, 1}, 1);
   const auto spectrum = dynamics::decompose(theta, 1e-14);
   FeedbackOptions options;
-  options.loss = dynamics::Loss::kSse;
+  options.loss = loss::sse();
   QuadraticFeedback plain(spectrum, torch::zeros({3}, kDouble), options);
   options.shape = 0.1;
   QuadraticFeedback shaped(spectrum, torch::zeros({3}, kDouble), options);
@@ -328,10 +328,9 @@ TEST(Policies, KcIsThePapersTrigger) {
     options.steps = 400;
     options.relinearize = parse_relinearization("kc");
     const Tensor S = *options.learning_rate * 2 / n * J.mm(J.t());
-    const Tensor K =
-        control::design_spectral(J.mm(J.t()), dynamics::step_scale(*options.learning_rate,
-                                                                   dynamics::Loss::kMse, J.size(0)))
-            .gain_matrix();
+    const Tensor K = control::design_spectral(J.mm(J.t()), loss::step_scale(*options.learning_rate,
+                                                                            loss::mse(), J.size(0)))
+                         .gain_matrix();
     const Tensor loop = torch::eye(n, kDouble) - S - S.mm(K);
     const double kappa = torch::linalg_eigvals(loop).abs().max().item<double>();
     const double h = kernel::hessian_norm(model, data.x).norm;

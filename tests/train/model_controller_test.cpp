@@ -15,7 +15,7 @@
 namespace cdt::train {
 namespace {
 
-using dynamics::Loss;
+using loss::LossPtr;
 using test::kDouble;
 using test::relative_error;
 using testing::AllOf;
@@ -26,19 +26,19 @@ using torch::Tensor;
 /// Takes plain steps of gradient descent, as a program of somebody else does; `change` may do
 /// something else with the gradients. Returns the losses against the labels themselves.
 template <class Labels>
-std::vector<double> descend(nn::Mlp& net, const Tensor& x, const Tensor& y, Loss loss, double rate,
-                            int steps, const Labels& labels, double momentum = 0) {
+std::vector<double> descend(nn::Mlp& net, const Tensor& x, const Tensor& y, LossPtr loss,
+                            double rate, int steps, const Labels& labels, double momentum = 0) {
   std::vector<double> losses;
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
   for (int k = 0; k < steps; ++k) {
     optimizer.zero_grad();
     const Tensor y_hat = net->forward(x);
     const Tensor target = labels(y_hat);
-    const Tensor value = loss == Loss::kCrossEntropy ? torch::cross_entropy_loss(y_hat, target)
-                                                     : torch::mse_loss(y_hat, target);
+    const Tensor value =
+        loss->classes() ? torch::cross_entropy_loss(y_hat, target) : torch::mse_loss(y_hat, target);
     value.backward();
     optimizer.step();
-    losses.push_back(output_loss(loss, net->forward(x).to(torch::kFloat64), y));
+    losses.push_back(dynamics::output_loss(loss, net->forward(x).to(torch::kFloat64), y));
   }
   return losses;
 }
@@ -55,11 +55,11 @@ TEST(ModelController, CrossEntropyIsSoundAsItComes) {
       const double rate = share * 2 * plant.unit_rate();
       ModelControllerOptions options;
       options.learning_rate = rate;
-      options.loss = Loss::kCrossEntropy;
+      options.loss = loss::cross_entropy();
       ModelController controller(net, data.x, data.y, options);
       const double start =
-          output_loss(Loss::kCrossEntropy, ntk.outputs.to(torch::kFloat64), data.y);
-      const auto losses = descend(net, data.x, data.y, Loss::kCrossEntropy, rate, 150,
+          dynamics::output_loss(loss::cross_entropy(), ntk.outputs.to(torch::kFloat64), data.y);
+      const auto losses = descend(net, data.x, data.y, loss::cross_entropy(), rate, 150,
                                   [&](const Tensor& y_hat) { return controller.augment(y_hat); });
       // The smoothed labels' own loss is −ln(1 − 0.1·2/3) = 0.069.
       EXPECT_LT(losses.back(), 0.2 * start);
@@ -70,13 +70,13 @@ TEST(ModelController, CrossEntropyIsSoundAsItComes) {
 }
 
 TEST(ModelController, DriftIsTheStepsDistanceFromTheLocalModel) {
-  for (const Loss loss : {Loss::kMse, Loss::kSse, Loss::kCrossEntropy}) {
-    SCOPED_TRACE(dynamics::to_string(loss));
-    const bool classes = loss == Loss::kCrossEntropy;
+  for (const LossPtr loss : {loss::mse(), loss::sse(), loss::cross_entropy()}) {
+    SCOPED_TRACE(to_string(loss));
+    const bool classes = loss->classes();
     const auto data = classes ? test::class_data(12, 3, 2) : test::smooth_data(12, 2, 2);
     nn::Mlp net = test::small_network(4, data.y.size(1), 3);
     ModelControllerOptions options;
-    options.learning_rate = loss == Loss::kSse ? 0.01 : 0.3;
+    options.learning_rate = loss == loss::sse() ? 0.01 : 0.3;
     options.loss = loss;
     options.refresh_above = test::kInfinity;
     ModelController controller(net, data.x, data.y, options);
@@ -84,7 +84,7 @@ TEST(ModelController, DriftIsTheStepsDistanceFromTheLocalModel) {
     const Tensor labels = controller.augment(before);
     EXPECT_FALSE(controller.drift());
     // By a Jacobian and autograd's gradient.
-    const Tensor gradient = loss_gradient(loss, before, labels).reshape({-1});
+    const Tensor gradient = dynamics::loss_gradient(loss, before, labels).reshape({-1});
     const Tensor outputs = net->forward(data.x).reshape({-1});
     std::vector<Tensor> rows;
     for (int64_t i = 0; i < outputs.size(0); ++i) {
@@ -129,7 +129,7 @@ TEST(ModelController, IsTheControllerOfItsKernel) {
   const int64_t n = theta.size(0);
   ModelControllerOptions options;
   options.learning_rate = 2;
-  const double scale = dynamics::step_scale(2, options.loss, n);
+  const double scale = loss::step_scale(2, options.loss, n);
   ModelController plain(net, data.x, data.y, options);
   const Tensor K = control::design_spectral(theta, scale, {}, torch::kFloat64).gain_matrix();
   EXPECT_LE(relative_error(plain.gain(), K), 1e-12);
@@ -155,7 +155,7 @@ TEST(ModelController, IsTheControllerOfItsKernel) {
   const auto classes = test::class_data(12, 3, 4);
   nn::Mlp logits = test::small_network(4, 3, 4);
   ModelControllerOptions of_classes;
-  of_classes.loss = Loss::kCrossEntropy;
+  of_classes.loss = loss::cross_entropy();
   of_classes.learning_rate = 5;
   ModelController third(logits, classes.x, classes.y, of_classes);
   const auto found = third.certificate();
@@ -172,7 +172,7 @@ TEST(ModelController, RenewsWhereTheStepWentElsewhere) {
     options.learning_rate = 4;
     if (renewed) options.refresh_above = 0.5;
     ModelController controller(net, data.x, data.y, options);
-    const auto losses = descend(net, data.x, data.y, Loss::kMse, options.learning_rate, 300,
+    const auto losses = descend(net, data.x, data.y, loss::mse(), options.learning_rate, 300,
                                 [&](const Tensor& y_hat) { return controller.augment(y_hat); });
     const auto lost = [&] { controller.augment(torch::full({30, 1}, INFINITY)); };
     const auto says = [](const std::string& first, const std::string& second) {
@@ -198,7 +198,7 @@ TEST(ModelController, SaysThatTheLoopIsAnotherOne) {
   ModelController controller(net, data.x, data.y, options);
   std::vector<std::string> warnings;
   descend(
-      net, data.x, data.y, Loss::kMse, options.learning_rate, 15,
+      net, data.x, data.y, loss::mse(), options.learning_rate, 15,
       [&](const Tensor& y_hat) {
         const Tensor labels = controller.augment(y_hat);
         if (!controller.warning().empty()) warnings.push_back(controller.warning());
@@ -224,7 +224,7 @@ TEST(ModelController, RefusesWhatItCannotSteer) {
   EXPECT_NO_THROW(with([](auto&) {})());
   EXPECT_THAT(with([](auto& o) { o.learning_rate = 0; }), refuses("learning_rate"));
   EXPECT_THAT(with([](auto& o) { o.p = -1; }), refuses("p"));
-  EXPECT_THAT(with([](auto& o) { o.loss = Loss::kMae; }), refuses("quadratic"));
+  EXPECT_THAT(with([](auto& o) { o.loss = loss::mae(); }), refuses("quadratic"));
   EXPECT_THAT(with([](auto& o) { o.smoothing = 0.1; }), refuses("smoothing belongs"));
   EXPECT_THAT(with([](auto& o) { o.refresh_above = -1; }), refuses("refresh_above"));
   ModelController controller(net, data.x, data.y, {});

@@ -79,8 +79,8 @@ TEST(Options, RefusesWhatCannotBe) {
 }
 
 TEST(Options, SomeLossesCannotBeControlled) {
-  using dynamics::Loss;
-  const auto with = [](Method method, Loss loss, auto change) {
+  using loss::LossPtr;
+  const auto with = [](Method method, LossPtr loss, auto change) {
     TrainOptions options;
     options.method = method;
     options.loss = loss;
@@ -89,27 +89,28 @@ TEST(Options, SomeLossesCannotBeControlled) {
   };
   const auto plainly = [](auto&) {};
   for (const Method method : {Method::kCdt, Method::kGuarded}) {
-    EXPECT_THAT(with(method, Loss::kMae, plainly), HasSubstr("no curvature"));
-    EXPECT_EQ(with(method, Loss::kCrossEntropy, plainly), "was not refused");
-    EXPECT_THAT(with(method, Loss::kCrossEntropy, [](auto& o) { o.smoothing = 0; }),
+    EXPECT_THAT(with(method, loss::mae(), plainly), HasSubstr("no curvature"));
+    EXPECT_EQ(with(method, loss::cross_entropy(), plainly), "was not refused");
+    EXPECT_THAT(with(method, loss::cross_entropy(), [](auto& o) { o.smoothing = 0; }),
                 HasSubstr("hard labels have none"));
-    EXPECT_THAT(with(method, Loss::kCrossEntropy, [](auto& o) { o.shape = 0.1; }),
+    EXPECT_THAT(with(method, loss::cross_entropy(), [](auto& o) { o.shape = 0.1; }),
                 HasSubstr("shaping"));
   }
-  EXPECT_THAT(with(Method::kGd, Loss::kMae, plainly), HasSubstr("needs lr"));
-  EXPECT_EQ(with(Method::kAdam, Loss::kMae, plainly), "was not refused");
-  EXPECT_EQ(with(Method::kGd, Loss::kMae, [](auto& o) { o.learning_rate = 1; }), "was not refused");
-  EXPECT_EQ(with(Method::kGd, Loss::kCrossEntropy, [](auto& o) { o.smoothing = 0; }),
+  EXPECT_THAT(with(Method::kGd, loss::mae(), plainly), HasSubstr("needs lr"));
+  EXPECT_EQ(with(Method::kAdam, loss::mae(), plainly), "was not refused");
+  EXPECT_EQ(with(Method::kGd, loss::mae(), [](auto& o) { o.learning_rate = 1; }),
             "was not refused");
-  EXPECT_THAT(with(Method::kGd, Loss::kCrossEntropy, [](auto& o) { o.smoothing = 1; }),
+  EXPECT_EQ(with(Method::kGd, loss::cross_entropy(), [](auto& o) { o.smoothing = 0; }),
+            "was not refused");
+  EXPECT_THAT(with(Method::kGd, loss::cross_entropy(), [](auto& o) { o.smoothing = 1; }),
               HasSubstr("below 1"));
-  EXPECT_THAT(with(Method::kGd, Loss::kMse, [](auto& o) { o.smoothing = 0.1; }),
+  EXPECT_THAT(with(Method::kGd, loss::mse(), [](auto& o) { o.smoothing = 0.1; }),
               HasSubstr("not to mse"));
   for (const Method method : {Method::kCdt, Method::kGuarded}) {
-    EXPECT_EQ(with(method, Loss::kCrossEntropy, [](auto& o) { o.weight_decay = 1e-3; }),
+    EXPECT_EQ(with(method, loss::cross_entropy(), [](auto& o) { o.weight_decay = 1e-3; }),
               "was not refused");
   }
-  EXPECT_THAT(with(Method::kAdam, Loss::kNegativeLog, plainly), HasSubstr("on logits"));
+  EXPECT_THAT(with(Method::kAdam, loss::negative_log(), plainly), HasSubstr("on logits"));
 }
 
 TEST(Methods, EachHasOneLineInTheTable) {

@@ -121,7 +121,7 @@ TEST(Path, OfClassesRestsWhereTheGradientVanishes) {
     nn::Mlp net = small_network(4, classes, 5, torch::kFloat64, 12);
     const auto start = parameters_of(net);
     TrainOptions options = path_options(120);
-    options.loss = dynamics::Loss::kCrossEntropy;
+    options.loss = loss::cross_entropy();
     options.path = {.start = 0.5, .factor = 1};
     const TrainResult result = Trainer(net, data, options).run();
     const double tau = result.history.front().decay;
@@ -150,8 +150,7 @@ TEST(Path, ModelsOfClassesHaveTheirGradientAndHessian) {
     const TrainData data = class_data(6, classes, 4);
     nn::Mlp net = small_network(4, classes, 5);
     const Tensor outputs = net->forward(data.x).detach();
-    const Residuals ridge =
-        residuals_of(Objective(dynamics::Loss::kCrossEntropy, 0), outputs, data.y, {});
+    const Residuals ridge = loss::cross_entropy()->residuals(outputs, data.y, {});
     const Tensor p = torch::softmax(outputs, 1);
     EXPECT_LE(relative_error(ridge.to_outputs(ridge.e).view({6, classes}), p - data.y), 1e-12);
     const Tensor v = torch::randn({6 * classes}, kDouble);
@@ -163,9 +162,9 @@ TEST(Path, ModelsOfClassesHaveTheirGradientAndHessian) {
 
 TEST(Path, NeverRaisesItsObjective) {
   for (const uint64_t seed : {1, 2, 3, 4}) {
-    for (const auto loss : {dynamics::Loss::kMse, dynamics::Loss::kCrossEntropy}) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << dynamics::to_string(loss));
-      const bool classes = loss == dynamics::Loss::kCrossEntropy;
+    for (const auto loss : {loss::mse(), loss::cross_entropy()}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << to_string(loss));
+      const bool classes = loss->classes();
       const TrainData data = classes ? class_data(40, 3, seed, torch::kFloat32)
                                      : smooth_data(40, 2, seed, torch::kFloat32);
       nn::Mlp net = small_network(4, classes ? 3 : 2, seed, torch::kFloat32);
@@ -182,7 +181,7 @@ TEST(Path, NeverRaisesItsObjective) {
 }
 
 TEST(Path, ARowOfWeightTwoIsTheRowTwice) {
-  for (const auto loss : {dynamics::Loss::kMse, dynamics::Loss::kCrossEntropy}) {
+  for (const auto loss : {loss::mse(), loss::cross_entropy()}) {
     TrainData data = class_data(15, 2, 7);
     TrainData repeated = data;
     repeated.x = torch::cat({data.x, data.x.narrow(0, 0, 5)});

@@ -52,7 +52,7 @@ struct Promise {
     options.reshuffle = reshuffle;
     options.weight_decay = decay;
     options.steps = batch > 0 ? 39 : 12;  // ends within an epoch
-    if (classes > 0) options.loss = dynamics::Loss::kCrossEntropy;
+    if (classes > 0) options.loss = loss::cross_entropy();
     return options;
   }
 };
@@ -62,7 +62,7 @@ double objective_of(nn::Mlp net, const TrainData& data, const TrainOptions& opti
   const torch::NoGradGuard no_graph;
   const Tensor outputs = net->forward(data.x).to(torch::kFloat64);
   double total = 0;
-  if (options.loss == dynamics::Loss::kCrossEntropy) {
+  if (options.loss->classes()) {
     const Tensor labels = 0.9 * data.y + 0.1 / static_cast<double>(data.y.size(1));
     total = -(labels * torch::log_softmax(outputs, 1)).sum(1).mean().item<double>();
   } else {

@@ -30,7 +30,7 @@ struct Known {
 TEST(RidgeFeedback, EveryModeIsLeftWithItsShare) {
   const Known known(20);
   const Tensor labels = torch::randn({20}, torch::kFloat64);
-  const RidgeFeedback::Options options{dynamics::Loss::kSse, 1.0, 0.1, 1e-12};
+  const RidgeFeedback::Options options{loss::sse(), 1.0, 0.1, 1e-12};
   RidgeFeedback feedback(known.kernel, labels, options);
   EXPECT_NEAR(feedback.unit_rate(), 1e-3, 1e-12);
   const double rate = 10.0;  // with c_L = 1, the steps s are 10 λ
@@ -73,7 +73,7 @@ TEST(RidgeFeedback, AgreesWithTheControllerAtBothEndsOfTheSpectrum) {
 TEST(RidgeFeedback, IsSettledWhereOnlyErrorsOutOfReachAreLeft) {
   const Known known(20);
   const Tensor zero = torch::zeros({20}, torch::kFloat64);
-  const RidgeFeedback feedback(known.kernel, zero, {dynamics::Loss::kMse, 1.0, 0.1, 1e-12});
+  const RidgeFeedback feedback(known.kernel, zero, {loss::mse(), 1.0, 0.1, 1e-12});
   const Tensor null = known.vectors.select(1, 19);
   EXPECT_TRUE(feedback.settled(null, 0));
   EXPECT_FALSE(feedback.settled(null + 0.1 * known.vectors.select(1, 18), 0));

@@ -286,7 +286,7 @@ TEST(Labels, ClassesMayBeNumbered) {
     }
     nn::Mlp net = small_network(4, 3, 3);
     TrainOptions options;
-    options.loss = dynamics::Loss::kCrossEntropy;
+    options.loss = loss::cross_entropy();
     options.steps = 3;
     Trainer(net, data, options).run();
     return test::parameters_of(net);
@@ -298,8 +298,8 @@ TEST(Labels, ClassesMayBeNumbered) {
 }
 
 TEST(Labels, AMessageSaysWhatToWrite) {
-  using dynamics::Loss;
-  const auto refused = [](const Tensor& y, Loss loss, int64_t outputs) -> std::string {
+  using loss::LossPtr;
+  const auto refused = [](const Tensor& y, LossPtr loss, int64_t outputs) -> std::string {
     TrainData data = smooth_data(8, 1, 1);
     data.x_val = data.y_val = Tensor();
     data.y = y;
@@ -315,16 +315,16 @@ TEST(Labels, AMessageSaysWhatToWrite) {
   };
   using testing::HasSubstr;
   const Tensor classes = torch::arange(8) % 3;
-  EXPECT_EQ(refused(classes, Loss::kCrossEntropy, 3), "was not refused");
-  EXPECT_THAT(refused(classes, Loss::kMse, 1), HasSubstr("y.to(float64)"));
-  EXPECT_THAT(refused(classes.to(torch::kFloat64), Loss::kCrossEntropy, 3),
+  EXPECT_EQ(refused(classes, loss::cross_entropy(), 3), "was not refused");
+  EXPECT_THAT(refused(classes, loss::mse(), 1), HasSubstr("y.to(float64)"));
+  EXPECT_THAT(refused(classes.to(torch::kFloat64), loss::cross_entropy(), 3),
               HasSubstr("y.to(int64)"));
-  EXPECT_THAT(refused(classes, Loss::kCrossEntropy, 2), HasSubstr("from 0 to 1"));
-  EXPECT_THAT(refused(classes - 1, Loss::kCrossEntropy, 3), HasSubstr("not -1"));
-  EXPECT_THAT(refused(classes, Loss::kCrossEntropy, 1), HasSubstr("two classes or more"));
-  EXPECT_THAT(refused(torch::ones({8}, kDouble), Loss::kMse, 2), HasSubstr("[8, 2]"));
-  EXPECT_THAT(refused(torch::ones({7}, kDouble), Loss::kMse, 1), HasSubstr("[8, outputs]"));
-  EXPECT_THAT(refused(Tensor(), Loss::kMse, 1), HasSubstr("training labels"));
+  EXPECT_THAT(refused(classes, loss::cross_entropy(), 2), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(refused(classes - 1, loss::cross_entropy(), 3), HasSubstr("not -1"));
+  EXPECT_THAT(refused(classes, loss::cross_entropy(), 1), HasSubstr("two classes or more"));
+  EXPECT_THAT(refused(torch::ones({8}, kDouble), loss::mse(), 2), HasSubstr("[8, 2]"));
+  EXPECT_THAT(refused(torch::ones({7}, kDouble), loss::mse(), 1), HasSubstr("[8, outputs]"));
+  EXPECT_THAT(refused(Tensor(), loss::mse(), 1), HasSubstr("training labels"));
 }
 
 }  // namespace

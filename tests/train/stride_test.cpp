@@ -122,12 +122,12 @@ std::vector<StrideCase> stride_cases() {
     c.end = Outcome::kEarlyStopping;
   });
   add("gd on absolute errors", Method::kGd, [](StrideCase& c) {
-    c.options.loss = dynamics::Loss::kMae;
+    c.options.loss = loss::mae();
     c.options.learning_rate = 0.01;
   });
   add("gd on classes", Method::kGd, [](StrideCase& c) {
     c.data = class_data(20, 3, 5, torch::kFloat32);
-    c.options.loss = dynamics::Loss::kCrossEntropy;
+    c.options.loss = loss::cross_entropy();
     c.options.smoothing = 0.1;
     c.options.stop_loss = 0.3;
     c.options.steps = 3000;
@@ -135,7 +135,7 @@ std::vector<StrideCase> stride_cases() {
   });
   add("cdt on classes", Method::kCdt, [](StrideCase& c) {
     c.data = class_data(20, 3, 5, torch::kFloat32);
-    c.options.loss = dynamics::Loss::kCrossEntropy;
+    c.options.loss = loss::cross_entropy();
   });
   add("guarded", Method::kGuarded, [](StrideCase& c) { c.end = Outcome::kFloor; });
   add("batches", Method::kGd, [](StrideCase& c) { c.options.batch = 6; });

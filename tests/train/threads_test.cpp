@@ -1,7 +1,7 @@
 // Threads of one program, each with a model of its own.
 #include <cdt/control/spectral.h>
-#include <cdt/dynamics/loss.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/loss/loss.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -21,7 +21,7 @@ struct ThreadedWork {
   /// Kernel, gain, and the parameters after some steps.
   std::vector<Tensor> done() const {
     const Tensor theta = kernel::empirical_ntk(net, data.x).theta;
-    const auto scale = dynamics::step_scale(0.1, options.loss, data.y.numel());
+    const auto scale = loss::step_scale(0.1, options.loss, data.y.numel());
     std::vector<Tensor> found{theta, control::design_spectral(theta, scale).gain_matrix()};
     train::Trainer trainer(net, data, options);
     trainer.run();

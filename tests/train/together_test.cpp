@@ -290,7 +290,7 @@ TEST(Together, TakesRunsOfOneShapeThatNeedNoLook) {
   EXPECT_TRUE(refuses({}, with([](auto& o) { o.patience = 3; })));
   EXPECT_TRUE(refuses({}, with([](auto& o) { o.weight_decay = 1e-3; })));
   EXPECT_TRUE(refuses({}, with([](auto& o) { o.batch = 7; })));
-  EXPECT_TRUE(refuses({}, with([](auto& o) { o.loss = dynamics::Loss::kSse; })));
+  EXPECT_TRUE(refuses({}, with([](auto& o) { o.loss = loss::sse(); })));
   EXPECT_TRUE(refuses({}, with([](auto& o) { o.relinearize = parse_relinearization("every:9"); })));
   EXPECT_TRUE(refuses({}, with([](auto& o) { o.linearization_error = true; })));
   RunGroup started({}, plain, {0.1});

@@ -75,7 +75,7 @@ TEST(Training, GradientDescentAndCdtFollowTheLocalModelForTinySteps) {
     const Tensor theta = kernel::empirical_ntk(net, data.x).theta;
     const double rate = 1e-3 * dynamics::unit_rate(dynamics::decompose(theta, 1e-12),
                                                    2.0 / static_cast<double>(theta.size(0)));
-    const double scale = dynamics::step_scale(rate, dynamics::Loss::kMse, theta.size(0));
+    const double scale = loss::step_scale(rate, loss::mse(), theta.size(0));
     const Tensor S = dynamics::step_matrix(theta, scale);
     std::optional<Tensor> K;
     if (method == Method::kCdt) {

@@ -179,7 +179,7 @@ double steps_to(const CaseRun& run, double goal) {
 
 Figure rates_figure(const Plan& plan, const std::vector<CaseRun>& runs,
                     const std::string& architecture) {
-  const double goal = dynamics::is_quadratic(plan.loss) ? kGoal : kClassGoal;
+  const double goal = plan.loss->quadratic() ? kGoal : kClassGoal;
   Figure figure;
   figure.id = "rates-" + identifier(architecture);
   figure.title =

@@ -14,7 +14,7 @@ bool can_share(const Plan& plan, const Case& what) {
   const bool descends = what.method == kGdBest || what.method == to_string(train::Method::kGd) ||
                         what.method == to_string(train::Method::kGdMatched);
   const nn::Activation activation = plan.network.activation;
-  return (descends || is_controlled(what)) && dynamics::is_quadratic(plan.loss) && !what.traces &&
+  return (descends || is_controlled(what)) && plan.loss->quadratic() && !what.traces &&
          plan.architecture(what.architecture).network == nn::NetworkOptions().architecture &&
          (activation == nn::Activation::kRelu || activation == nn::Activation::kTanh);
 }

@@ -65,7 +65,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   options.device = device;
   options.network = network_of(plan, what.architecture);
   options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
-  if (options.data.classes) options.training.loss = dynamics::Loss::kCrossEntropy;
+  if (options.data.classes) options.training.loss = loss::cross_entropy();
   options.training.seed = what.seed;
   options.training.memory_bytes = plan.memory_bytes;
   options.training.checkpoint_seconds = kNever;

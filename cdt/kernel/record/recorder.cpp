@@ -2,8 +2,8 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/pending_checks.h>
 #include <cdt/kernel/playback.h>
-#include <cdt/kernel/record/random_state.h>
 #include <cdt/kernel/record/kept_states.h>
+#include <cdt/kernel/record/random_state.h>
 #include <cdt/kernel/record/recorder.h>
 #include <cdt/kernel/rules/table.h>
 

@@ -100,9 +100,8 @@ std::map<std::string, Scope> make_scopes() {
       {"linearization-error", fit(controlled)},
       {"form", {{Method::kGuarded, Method::kPath}, {Method::kPath}, {}, {}}},
       {"weight-decay", both(rated)},
-      {"smoothing",
-       needing(both(all), "loss cross-entropy",
-               [](const Options& o) { return o.training.loss == dynamics::Loss::kCrossEntropy; })},
+      {"smoothing", needing(both(all), "loss cross-entropy",
+                            [](const Options& o) { return o.training.loss->classes(); })},
       {"tune", fit(forecast)},
       // Batches and stopping
       {"batch", needing(both(all), "form batch, or another method than path",

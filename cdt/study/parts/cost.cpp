@@ -47,14 +47,14 @@ int64_t most_samples(const Problem& problem, const Fits& fits) {
 
 /// Numbers without weights.
 bool is_plain(const Problem& problem, const train::TrainOptions& training) {
-  return dynamics::is_quadratic(training.loss) && !problem.data.sample_weights.defined() &&
+  return training.loss->quadratic() && !problem.data.sample_weights.defined() &&
          !problem.data.output_weights.defined();
 }
 
 /// Whether a kernel that costs this much is computed in its share of the time, and in the memory.
 bool fits(const KernelCost& cost, const train::TrainOptions& training, double share) {
   const bool guarded = training.method == train::Method::kGuarded;
-  const bool factors = guarded && !training.learning_rate && dynamics::is_quadratic(training.loss);
+  const bool factors = guarded && !training.learning_rate && training.loss->quadratic();
   const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;
   const double seconds =
       cost.kernel_seconds + (factors ? cost.factor_seconds : cost.spectrum_seconds);
@@ -104,7 +104,7 @@ bool takes_form(const Problem& problem, const train::TrainOptions& training) {
 
 int64_t usual_batch(const Problem& problem, const train::TrainOptions& training) {
   if (training.form == train::Form::kBatch && train::is_controlled(training.method)) {
-    const int64_t per_sample = train::residuals_per_sample(training.loss, problem.data.y.size(1));
+    const int64_t per_sample = training.loss->residual_shape(problem.data.y.size(1)).per_sample;
     return train::batch_rows(0, problem.data.x.size(0), per_sample);
   }
   if (training.form != train::Form::kAuto) return 0;  // of all rows, whatever they are solved by

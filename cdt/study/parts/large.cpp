@@ -90,9 +90,8 @@ void describe_spectrum(const dynamics::SpectralQuadrature& spectrum, LargeFindin
 }  // namespace
 
 LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& options) {
-  CDT_REQUIRE(dynamics::is_quadratic(options.loss),
-              "the analysis of many rows is for quadratic losses, not ",
-              dynamics::to_string(options.loss));
+  CDT_REQUIRE(options.loss->quadratic(), "the analysis of many rows is for quadratic losses, not ",
+              to_string(options.loss));
   const auto start = std::chrono::steady_clock::now();
   LargeFindings found;
   found.source = problem.table.source;
@@ -137,7 +136,7 @@ LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& optio
   found.lambda_max = found.modes.largest();
   found.lambda_max_bound = found.modes.upper_bound();
 
-  const double factor = dynamics::gradient_factor(options.loss, found.n);
+  const double factor = loss::gradient_factor(options.loss, found.n);
   found.learning_rate = options.examined_rate(1 / (factor * found.lambda_max_bound));
   const double scale = found.learning_rate * factor;
   found.stability = analysis::assess_stability(found.modes, scale);

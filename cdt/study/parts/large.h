@@ -26,7 +26,7 @@ struct LargeFindings {
   int64_t outputs = 0;
   int64_t parameters = 0;
   double learning_rate = 0;
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   double q = 0;
   double p = 0;
 

@@ -74,8 +74,8 @@ std::string to_text(const LargeFindings& found) {
   std::string text = fmt::format(
       "Pre-flight: {} × {}, loss {}, learning rate {:.4g}, p = {:.4g}, q = {:.4g}; by products "
       "with the kernel\n\n",
-      count_of(found.samples, "sample"), count_of(found.outputs, "output"),
-      dynamics::to_string(found.loss), found.learning_rate, found.p, found.q);
+      count_of(found.samples, "sample"), count_of(found.outputs, "output"), to_string(found.loss),
+      found.learning_rate, found.p, found.q);
   text += large_verdicts(found);
   append_section(text, "What it means", large_meaning(found));
   append_section(text, "What to do", large_advice(found));
@@ -109,7 +109,7 @@ std::string to_json(const LargeFindings& found) {
                     {"samples", found.samples},
                     {"outputs", found.outputs},
                     {"parameters", found.parameters},
-                    {"loss", dynamics::to_string(found.loss)},
+                    {"loss", to_string(found.loss)},
                     {"lr", found.learning_rate},
                     {"q", found.q},
                     {"p", found.p},

@@ -51,7 +51,7 @@ struct Learner::State {
   const Problem& problem;
   LearnOptions options;
   train::TrainData data;  ///< all rows
-  train::Objective objective;
+  loss::LossPtr loss;
   LearnStage stage = LearnStage::kSelection;
   std::vector<Walk> walks;  ///< of the selection, then the members
   int64_t point = 0;

@@ -41,7 +41,7 @@ PlanSizes plan_sizes(const Problem& problem, const train::TrainOptions& training
 }
 
 int64_t batch_of_plan(const PlanSizes& sizes, const train::TrainOptions& training) {
-  const bool several = training.loss == dynamics::Loss::kCrossEntropy && sizes.form.per_sample > 1;
+  const bool several = training.loss->classes() && sizes.form.per_sample > 1;
   if (training.batch > 0 || !several) return training.batch;
   return std::max<int64_t>(1, kClassResiduals / sizes.form.per_sample);
 }
@@ -50,7 +50,7 @@ double member_operations(Form form, const PlanSizes& sizes, const train::TrainOp
   const double pass = static_cast<double>(sizes.form.samples) * sizes.step_operations;
   if (training.method != train::Method::kPath) return kPlannedEpochs * pass;
   if (form == Form::kAuto) form = train::choose_form(form, sizes.form).form;
-  const bool classes = training.loss == dynamics::Loss::kCrossEntropy;
+  const bool classes = training.loss->classes();
   const double of_classes = form == Form::kBatch ? kPlannedBatchesOfClasses : kPlannedOfClasses;
   const double points = classes ? of_classes : kPlannedPoints;
   if (form == Form::kFree) return points * kFreePasses * pass;

@@ -21,7 +21,7 @@ constexpr int64_t kPoints = 2;
 void take_points(torch::Device device, train::TrainOptions training, NetworkOptions network,
                  int64_t rows) {
   network.input_shape = {kFeatures};
-  network.outputs = training.loss == dynamics::Loss::kCrossEntropy ? 2 : 1;
+  network.outputs = training.loss->classes() ? 2 : 1;
   nn::Network model = nn::make_network(network, /*seed=*/1, network.dtype);
   model->to(device);
   // Nobody's generator moves.
@@ -32,7 +32,7 @@ void take_points(torch::Device device, train::TrainOptions training, NetworkOpti
   train::TrainData data;
   data.x = wave(kFeatures, 0.7).to(network.dtype);
   data.y = wave(network.outputs, 0.1);
-  if (training.loss == dynamics::Loss::kCrossEntropy) {
+  if (training.loss->classes()) {
     const Tensor first = (data.y.narrow(1, 0, 1) > 0).to(torch::kFloat64);
     data.y = torch::cat({first, 1 - first}, 1);
   }

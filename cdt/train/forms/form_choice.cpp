@@ -21,13 +21,14 @@ double cubed(double n) { return n * n * n; }
 
 }  // namespace
 
-FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t samples,
+FormSizes form_sizes(const kernel::Model& model, const loss::LossPtr& loss, int64_t samples,
                      int64_t outputs, int64_t memory_bytes) {
   FormSizes sizes;
   sizes.samples = samples;
   sizes.outputs = outputs;
-  sizes.per_sample = residuals_per_sample(loss, outputs);
-  sizes.one_row_kernel = loss != dynamics::Loss::kCrossEntropy || sizes.per_sample == 1;
+  const loss::ResidualShape residuals = loss->residual_shape(outputs);
+  sizes.per_sample = residuals.per_sample;
+  sizes.one_row_kernel = residuals.one_for_all;
   sizes.parameters = model.parameter_count();
   for (const torch::Tensor& p : model.parameters()) {
     if (p.dim() >= 2) sizes.width += p.size(0) + p.numel() / p.size(0);

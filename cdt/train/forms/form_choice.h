@@ -26,7 +26,7 @@ struct FormSizes {
   int64_t batch_samples() const { return batch_rows(batch, samples, per_sample); }
 };
 /// Of so many samples in all, with n_L outputs each.
-FormSizes form_sizes(const kernel::Model& model, dynamics::Loss loss, int64_t samples,
+FormSizes form_sizes(const kernel::Model& model, const loss::LossPtr& loss, int64_t samples,
                      int64_t outputs, int64_t memory_bytes);
 /// Of what step k of a run sees, on all ranks.
 FormSizes form_sizes(const Setup& setup, int64_t step = 0);

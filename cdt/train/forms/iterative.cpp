@@ -50,7 +50,7 @@ struct SketchRows {
     const Tensor own =
         drawn.masked_select((drawn >= 0).logical_and(drawn < samples)).to(problem.x.device());
     x = ranks.gather(problem.x.index_select(0, own));
-    residuals = problem.residuals.of_samples(own).gathered(ranks);
+    residuals = gathered(problem.residuals.of_samples(own), ranks);
     weight = static_cast<double>(all) / static_cast<double>(m);
   }
 };
@@ -76,7 +76,7 @@ class Sketch {
       : Sketch(problem, options, all, share_of(*problem.ranks, all.x.size(0))) {}
   Sketch(const RidgeProblem& problem, const RidgeOptions& options, const SketchRows& all, Share own)
       : ranks_(problem.ranks),
-        residuals_(all.residuals.of_range(own)),
+        residuals_(of_range(all.residuals, own)),
         x_(all.x.narrow(0, own.first, own.count)),
         first_(own.first * residuals_.size() / own.count),
         weight_(all.weight) {

@@ -95,8 +95,8 @@ double BaseRate::at(const Setup& setup, const Pass& pass) {
                                ? *largest_
                                : largest_kernel_eigenvalue(setup.model, pass.x, pass.labels.numel(),
                                                            options.memory_bytes);
-    const double steepest =
-        setup.objective.curvature(pass.labels.size(0), pass.labels.size(1)) * largest;
+    const double steepest = setup.loss->scale(pass.labels.size(0), pass.labels.size(1)) *
+                            setup.loss->traits().curvature_bound * largest;
     if (steepest > 0) unit = 1 / steepest;
   }
   value_ = options.learning_rate.value_or(start_rate(options.method, unit)) * boost_;

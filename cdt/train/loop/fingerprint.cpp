@@ -57,7 +57,7 @@ std::string fingerprint(const Setup& setup) {
         data.x, data.y, data.x_val, data.y_val, data.sample_weights, data.output_weights};
     for (size_t i = 0; i < all.size(); ++i) own[kDataNames[i]] = checksum_of(all[i]);
   }
-  own["loss"] = dynamics::to_string(options.loss);
+  own["loss"] = to_string(options.loss);
   own["smoothing"] = exactly(smoothing_of(options));
   own["learning rate"] = options.learning_rate ? exactly(*options.learning_rate) : "automatic";
   own["schedule"] = in_words(options.schedule);

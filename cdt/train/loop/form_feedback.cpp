@@ -16,16 +16,16 @@ constexpr double kMoreDamping = 4;
 
 }  // namespace
 
-FormFeedback::FormFeedback(Make make, Objective objective, Tensor labels, Tensor weights, double q,
+FormFeedback::FormFeedback(Make make, loss::LossPtr loss, Tensor labels, Tensor weights, double q,
                            double p, std::shared_ptr<const Ranks> ranks)
     : make_(std::move(make)),
-      objective_(objective),
+      loss_(std::move(loss)),
       labels_(std::move(labels)),
       weights_(std::move(weights)),
       ranks_(std::move(ranks)),
-      square_factor_(objective_.square_factor(
-          static_cast<int64_t>(ranks_->sum(static_cast<double>(labels_.size(0)))),
-          labels_.size(1))),
+      square_factor_(
+          loss_->scale(static_cast<int64_t>(ranks_->sum(static_cast<double>(labels_.size(0)))),
+                       labels_.size(1))),
       boost_(std::sqrt(1 + q / p)),
       form_(make_()) {
   const double largest = form_->largest_eigenvalue();  // while nobody has moved the parameters
@@ -68,7 +68,7 @@ Steered FormFeedback::steer(const Tensor&) {
 }
 
 double FormFeedback::merit(const Tensor& outputs) const {
-  return ranks_->sum(objective_.squares(outputs, labels_, weights_));
+  return ranks_->sum(loss::assess(*loss_, outputs, labels_, weights_).squares);
 }
 
 double FormFeedback::distance(const Tensor& outputs) const { return std::sqrt(merit(outputs)); }

@@ -1,7 +1,7 @@
 /// Feedback of a guarded run that only wants to arrive, for more rows than a kernel can have, for
 /// classes and with weights: the least of ‖e + SᵀJδ‖² + μ‖δ‖² with μ = 1/(αc√(1 + q/p)), the damped
 /// Gauss-Newton step of its objective, in one of the forms of ridge.h. c is
-/// Objective::square_factor; of numbers without weights it is the step of RidgeFeedback. The state
+/// its scale; of numbers without weights it is the step of RidgeFeedback. The state
 /// is the outputs [b, n_L].
 ///
 /// It is of the parameters that it was made at alone: J is kept, or taken anew from them, and no
@@ -22,8 +22,8 @@ class FormFeedback : public Feedback {
 
   /// `make` linearizes at the present parameters; labels y [b, n_L] and weights [b·n_L], float64,
   /// the latter undefined if all are 1; of several ranks those of this one, and so is the state.
-  FormFeedback(Make make, Objective objective, torch::Tensor labels, torch::Tensor weights,
-               double q, double p, std::shared_ptr<const Ranks> ranks = alone());
+  FormFeedback(Make make, loss::LossPtr loss, torch::Tensor labels, torch::Tensor weights, double q,
+               double p, std::shared_ptr<const Ranks> ranks = alone());
 
   void design(double rate) override;
   double rate() const override { return rate_; }
@@ -35,7 +35,7 @@ class FormFeedback : public Feedback {
   Proposal propose(const torch::Tensor& state, double rate) const override;
   /// @throws InvalidArgument: a gain for other outputs is what it does not have.
   Steered steer(const torch::Tensor& outputs) override;
-  /// Objective::squares
+  /// Assessment::squares
   double merit(const torch::Tensor& state) const override;
   double distance(const torch::Tensor& state) const override;
   /// Whether even the step of the default rate promises next to nothing: at most the share
@@ -54,7 +54,7 @@ class FormFeedback : public Feedback {
   double promise(const torch::Tensor& residuals) const;
 
   Make make_;
-  Objective objective_;
+  loss::LossPtr loss_;
   torch::Tensor labels_;
   torch::Tensor weights_;
   std::shared_ptr<const Ranks> ranks_;

@@ -46,7 +46,7 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
               "workers share guarded steps that find their own rate, without shaping or a look at "
               "the local model");
   if (!only_arrives(wanted)) return;
-  const bool classes = !dynamics::is_quadratic(wanted.loss);
+  const bool classes = !wanted.loss->quadratic();
   const bool weighted = setup_->weights(0).defined();
   quadratic_ = !classes;
   const FormSizes sizes = form_sizes(*setup_);
@@ -105,13 +105,12 @@ std::shared_ptr<Feedback> Linearizer::by_form(int64_t step, const Pass& pass,
   wanted.memory_bytes = setup_->options.memory_bytes;
   wanted.sketch_rows = sketch_rows_;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);
-  if (!dynamics::is_quadratic(setup_->options.loss)) wanted.least_gain = kLeastGainOfClasses;
+  if (!setup_->options.loss->quadratic()) wanted.least_gain = kLeastGainOfClasses;
   const auto make = [setup = setup_, form = choice_.form, wanted, theta, x = pass.x,
-                     residuals =
-                         residuals_of(setup_->objective, pass.values, pass.labels, pass.weights)] {
+                     residuals = setup_->loss->residuals(pass.values, pass.labels, pass.weights)] {
     return make_form(form, {setup->model, x, residuals, {}, setup->data.ranks, theta}, wanted);
   };
-  return std::make_shared<FormFeedback>(make, setup_->objective, pass.labels, pass.weights,
+  return std::make_shared<FormFeedback>(make, setup_->loss, pass.labels, pass.weights,
                                         setup_->options.q, setup_->options.p, setup_->data.ranks);
 }
 
@@ -143,30 +142,30 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
-  if (dynamics::is_quadratic(options.loss)) {
+  if (options.loss->quadratic()) {
     if (solves()) return ridge(step, theta);
     const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
     return with_decay(step, quadratic(step, dynamics::decompose(theta, tolerance)));
   }
   auto plant = control::linearize_cross_entropy(
-      theta, pass.values, pass.labels, setup_->objective.smoothing(), setup_->model.dtype());
+      theta, pass.values, pass.labels, setup_->loss->traits().smoothing, setup_->model.dtype());
   return with_decay(step, std::make_unique<ClassFeedback>(std::move(plant), options.q, options.p));
 }
 
 std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedState& state) const {
   const TrainOptions& options = setup_->options;
   const Tensor labels = setup_->labels(step);
-  if (dynamics::is_quadratic(options.loss)) {
+  if (options.loss->quadratic()) {
     if (solves() && !ModalFeedback::is_saved(state)) {  // as older checkpoints have it
       return ridge_of(step, RidgeFeedback::saved_kernel(state, labels.numel(), labels.device()));
     }
     auto modes = ModalFeedback::saved_modes(state, labels.numel(), labels.device());
     return with_decay(step, quadratic(step, std::move(modes)));
   }
-  return with_decay(
-      step, std::make_unique<ClassFeedback>(
-                ClassFeedback::saved_plant(state, labels, setup_->objective.smoothing()), options.q,
-                options.p));
+  return with_decay(step,
+                    std::make_unique<ClassFeedback>(
+                        ClassFeedback::saved_plant(state, labels, setup_->loss->traits().smoothing),
+                        options.q, options.p));
 }
 
 Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {

@@ -20,7 +20,7 @@ QuadraticFeedback::QuadraticFeedback(dynamics::Modes modes, Tensor labels, Feedb
     : ModalFeedback(std::move(modes)),
       labels_(std::move(labels)),
       options_(std::move(options)),
-      gradient_factor_(dynamics::gradient_factor(options_.loss, modes_.size())) {
+      gradient_factor_(loss::gradient_factor(options_.loss, modes_.size())) {
   CDT_REQUIRE(!options_.weights || options_.shape == 0,
               "weights of samples or outputs and spectral shaping exclude each other: weighted "
               "errors have no common eigenbasis with the kernel");

@@ -3,7 +3,7 @@
 
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
-#include <cdt/dynamics/loss.h>
+#include <cdt/loss/loss.h>
 #include <cdt/train/feedback.h>
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace cdt::train {
 /// Weights of the control problem. With `weights`, Q = q·diag(weights) and the gain comes from the
 /// general Riccati solver; without, from the closed form.
 struct FeedbackOptions {
-  dynamics::Loss loss = dynamics::Loss::kMse;
+  loss::LossPtr loss = loss::mse();
   double q = 1.0;
   double p = 0.1;
   double shape = 0;

@@ -25,7 +25,7 @@ RidgeFeedback::RidgeFeedback(Tensor kernel, Tensor labels, const Options& option
       labels_(std::move(labels)),
       scale_(options.weights.defined() ? options.weights.sqrt() : Tensor()),
       options_(options),
-      gradient_factor_(dynamics::gradient_factor(options.loss, kernel_.size(0))) {
+      gradient_factor_(loss::gradient_factor(options.loss, kernel_.size(0))) {
   require_kernel(kernel_);
 }
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/dynamics/loss.h>
+#include <cdt/loss/loss.h>
 #include <cdt/train/feedback.h>
 
 namespace cdt::train {
@@ -19,7 +19,7 @@ namespace cdt::train {
 class RidgeFeedback : public Feedback {
  public:
   struct Options {
-    dynamics::Loss loss = dynamics::Loss::kMse;
+    loss::LossPtr loss = loss::mse();
     double q = 1.0;
     double p = 0.1;
     double rank_tolerance = 0;   ///< share of λ_max below which an eigenvalue is zero

@@ -15,7 +15,7 @@ class Batchwise : public StepMethod {
     rates.rate *= setup_->factor(step);
     momentum_.take({setup_->model,
                     pass.x,
-                    residuals_of(setup_->objective, pass.values, pass.labels, pass.weights),
+                    setup_->loss->residuals(pass.values, pass.labels, pass.weights),
                     {}},
                    /*decay=*/0, rates,
                    batch_options(*setup_, step % setup_->batches.per_epoch() == 0));

@@ -24,10 +24,10 @@ class Descent : public StepMethod, public BlindSteps {
     return std::isnan(rate_.value()) ? 0 : std::numeric_limits<int64_t>::max();
   }
   Steered heading(const torch::Tensor& outputs, const torch::Tensor& labels) override {
-    return {setup_->objective.gradient(outputs, labels), {}};
+    return {setup_->loss->gradient(outputs, labels), {}};
   }
   std::optional<LinearHeading> linear() override {
-    if (!dynamics::is_quadratic(setup_->options.loss)) return std::nullopt;
+    if (!setup_->options.loss->quadratic()) return std::nullopt;
     return LinearHeading{};
   }
   double rate(int64_t step) const override { return rate_.value() * setup_->factor(step); }

@@ -175,7 +175,7 @@ std::optional<Pass> Guarded::descend_plainly(int64_t step, const Pass& pass, con
   if (!weights.defined() || !steered || plan.step != step || rate_of(plan) >= unit) {
     return std::nullopt;
   }
-  const Tensor seed = setup_->objective.gradient(pass.values, pass.labels).reshape({-1}) * weights;
+  const Tensor seed = setup_->loss->gradient(pass.values, pass.labels).reshape({-1}) * weights;
   double rate = unit / weights.max().item<double>();
   for (int i = 0; i < kPlainTries; ++i, rate /= kPlainShrink) {
     Trial trial(setup_->model, saved_);

@@ -82,7 +82,7 @@ class Optimizer : public StepMethod {
   virtual void write(const Memory& memory, SavedState& saved) const = 0;
   virtual std::unique_ptr<Memory> read(const SavedState& saved, const Tensor& parameter) const = 0;
   virtual void take_step(Pass& pass) {
-    const auto gradients = pass.gradients(setup_->objective.gradient(pass.values, pass.labels));
+    const auto gradients = pass.gradients(setup_->loss->gradient(pass.values, pass.labels));
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
     optimizer_->step();
   }
@@ -193,7 +193,8 @@ class Lbfgs : public Optimizer {
     optimizer_->step([&] {
       const torch::AutoGradMode with_graph(true);
       optimizer_->zero_grad();
-      Tensor objective = setup_->objective.graph(setup_->model.forward(pass.x), pass.labels);
+      const Tensor outputs = setup_->model.forward(pass.x).reshape(pass.labels.sizes());
+      Tensor objective = setup_->loss->graph(outputs, pass.labels);
       for (const Tensor& parameter : parameters_) {
         if (decay > 0) objective = objective + decay / 2 * parameter.square().sum();
       }

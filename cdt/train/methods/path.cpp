@@ -85,9 +85,7 @@ class DecayPath : public StepMethod {
  private:
   /// The objective is units()·F: ½c_L for quadratic losses; of the cross entropy 1/r, and its decay
   /// is ½τ‖d‖².
-  double units() const {
-    return setup_->objective.square_factor(setup_->samples, setup_->data.y.size(1)) / 2;
-  }
+  double units() const { return setup_->loss->scale(setup_->samples, setup_->data.y.size(1)) / 2; }
   /// ‖θ − θ₀‖²
   double distance() const {
     const torch::NoGradGuard no_graph;
@@ -174,8 +172,7 @@ RidgeProblem DecayPath::problem_of(const Pass& pass) const {
   for (size_t i = 0; i < start_.size(); ++i) {
     moved.push_back(setup_->model.parameters()[i] - start_[i]);
   }
-  return {setup_->model, pass.x,
-          residuals_of(setup_->objective, pass.values, pass.labels, pass.weights),
+  return {setup_->model, pass.x, setup_->loss->residuals(pass.values, pass.labels, pass.weights),
           moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved), setup_->data.ranks};
 }
 

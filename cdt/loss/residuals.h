@@ -1,0 +1,35 @@
+/// The objective of one linearization as a sum of squares.
+///
+/// Residuals are Sᵀŷ + …, one block S_i [n_L, k] a sample, such that the objective's model is
+/// ½c‖SᵀJδ + e‖² up to a constant: S_i S_iᵀ = w_i ∂²ℓ/∂ŷ² or its Gauss-Newton part, S_i e_i =
+/// w_i ∂ℓ/∂ŷ. So S = W^½ for quadratic losses.
+#pragma once
+
+#include <torch/types.h>
+
+namespace cdt::loss {
+
+struct Residuals {
+  torch::Tensor S;  ///< [r, n_L, k], float64
+  torch::Tensor e;  ///< [r·k], float64
+  /// D [n_L, k] and scale [r, k] with S_i = D·diag(scale_i), where there is one D for all samples:
+  /// outputs that are alone, two classes. Otherwise undefined.
+  torch::Tensor D;
+  torch::Tensor scale;
+  bool all_one = false;  ///< whether that is known of the scale
+
+  int64_t samples() const { return S.size(0); }
+  int64_t size() const { return e.size(0); }  ///< r·k
+  /// S u [n] and Sᵀv [r·k].
+  torch::Tensor to_outputs(const torch::Tensor& u) const;
+  torch::Tensor to_residuals(const torch::Tensor& v) const;
+  /// Those of some samples, rows [m] of int64.
+  Residuals of_samples(const torch::Tensor& rows) const;
+};
+
+struct ResidualShape {
+  int64_t per_sample = 1;    ///< k
+  bool one_for_all = false;  ///< whether there is one D for all samples
+};
+
+}  // namespace cdt::loss
