@@ -17,7 +17,8 @@ GROUND = "core"  # everything stands on it
 WIDTH, BOX, HEIGHT, GAP, TOP = 920, 132, 46, 44, 16
 SAYS = {
     "core": "errors, files, formats",
-    "dynamics": "losses, modes, curves",
+    "loss": "values, curvature",
+    "dynamics": "modes, curves",
     "control": "Riccati, gains, forecast",
     "analysis": "the pre-flight report",
     "kernel": "NTK, rules, steps",
