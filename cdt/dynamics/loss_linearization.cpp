@@ -52,7 +52,7 @@ Tensor label_influence(const LossPtr& loss, const Tensor& y_hat, const Tensor& y
   const torch::AutoGradMode with_graph(true);
   const Tensor at = y_hat.detach().requires_grad_();
   const Tensor labels = y.detach().requires_grad_();
-  const Tensor first = derivative(loss->graph(at, labels), at);
+  const Tensor first = loss->gradient(at, labels);
   std::vector<Tensor> rows;
   for (int64_t k = 0; k < y.size(1); ++k) {
     rows.push_back(-derivative(first.select(1, k).sum(), labels));
@@ -67,7 +67,7 @@ Tensor third_derivative(const LossPtr& loss, const Tensor& y_hat, const Tensor& 
   require_shape(v, y.sizes(), "v");
   const torch::AutoGradMode with_graph(true);
   const Tensor at = y_hat.detach().requires_grad_();
-  const Tensor first = derivative(loss->graph(at, y), at);
+  const Tensor first = loss->gradient(at, y);
   const Tensor second = derivative((first * u).sum(), at);
   return derivative((second * v).sum(), at).detach();
 }

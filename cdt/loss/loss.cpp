@@ -35,15 +35,18 @@ Tensor Loss::graph(const Tensor& outputs, const Tensor& targets) const {
 }
 
 Tensor Loss::gradient(const Tensor& outputs, const Tensor& targets) const {
+  const bool differentiable =
+      torch::GradMode::is_enabled() && (outputs.requires_grad() || targets.requires_grad());
   const torch::AutoGradMode with_graph(true);
-  const Tensor at = outputs.detach().requires_grad_();
-  return derivative(graph(at, targets), at).detach();
+  const Tensor at = outputs.requires_grad() ? outputs : outputs.detach().requires_grad_();
+  const Tensor found = derivative(graph(at, targets), at);
+  return differentiable ? found : found.detach();
 }
 
 Tensor Loss::hessian(const Tensor& outputs, const Tensor& targets) const {
   const torch::AutoGradMode with_graph(true);
   const Tensor at = outputs.detach().requires_grad_();
-  const Tensor first = derivative(graph(at, targets), at);
+  const Tensor first = gradient(at, targets);
   std::vector<Tensor> rows;
   for (int64_t k = 0; k < targets.size(1); ++k) {
     rows.push_back(derivative(first.select(1, k).sum(), at));

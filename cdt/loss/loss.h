@@ -71,7 +71,8 @@ class Loss {
 
   /// L [], with the graph of `outputs`, whose dtype targets need not have. Default: c·Σℓ.
   virtual torch::Tensor graph(const torch::Tensor& outputs, const torch::Tensor& targets) const;
-  /// ∂L/∂ŷ [r, n_L], and 0 at a kink. Default: by autograd.
+  /// ∂L/∂ŷ [r, n_L], and 0 at a kink; with the graph of what it is computed from, if that has one.
+  /// Default: by autograd.
   virtual torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& targets) const;
   /// ∂²L/∂ŷ² [r, n_L, n_L]. Default: by autograd.
   virtual torch::Tensor hessian(const torch::Tensor& outputs, const torch::Tensor& targets) const;

@@ -155,7 +155,7 @@ void require_path(const TrainOptions& options) {
   CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, not ",
               options.path.factor);
   CDT_REQUIRE(options.loss->traits().has_curvature(), "a path needs a loss with curvature, and ",
-              to_string(options.loss), " has none");
+              to_string(options.loss), " has no curvature");
   CDT_REQUIRE(options.batch == 0 || options.form == Form::kBatch,
               "a path takes all samples at once, not batches of ", options.batch,
               ", but by the form batch");
