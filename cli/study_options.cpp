@@ -304,10 +304,23 @@ void add_training_options(CLI::App& app, train::TrainOptions& training, study::D
   add_named(app, "--method", training.method, train::parse_method, train::method_names(),
             "guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched "
             "(gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to compare with");
-  add_named(app, "--loss", training.loss, loss::parse,
-            {"sse", "half-mse", "mse", "mae", "cross-entropy"},
-            "mse, half-mse, sse; cross-entropy: the target is a class, text or whole numbers, and "
-            "the default of --goal predict for text and for two values; mae: without control only");
+  app.add_option_function<std::string>(
+         "--loss", [&training](const std::string& name) { training.loss = loss::parse(name); },
+         "mse, half-mse, sse; huber:δ, squares up to errors of δ (default 1, in spreads of the "
+         "target) and a line beyond, for outliers; quantile:q, below which a share q of targets "
+         "lies; cross-entropy: the target is a class, text or whole numbers, and the default of "
+         "--goal predict for text and for two values; mae: without control only")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            try {
+              return loss::parse(name)->traits().trainable ? std::string()
+                                                           : name + " is for analysis alone";
+            } catch (const InvalidArgument& error) {
+              return std::string(error.what());
+            }
+          },
+          "LOSS"))
+      ->default_str(to_string(training.loss));
   add_optional(app, "--smoothing", training.smoothing,
                "of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded "
                "and cdt, which need it, else 0")

@@ -81,7 +81,8 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     output.text(study::to_text(findings));
   };
   hooks.on_skipped = [&output, &command](const std::string& reason) {
-    const bool could = command.run.training.loss->traits().has_curvature();
+    const bool could =
+        command.run.training.loss->quadratic() || command.run.training.loss->classes();
     output.text(
         fmt::format("Analysis skipped: {}{}\n", reason, could ? "; cdt analyze does it" : ""));
   };

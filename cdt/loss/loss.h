@@ -110,18 +110,28 @@ LossPtr half_mse();                           ///< ½‖e‖²/n: the paper's MS
 LossPtr mse();                                ///< ‖e‖²/n, c = 2/n: PyTorch's mse_loss
 LossPtr mae();                                ///< ‖e‖₁/n: no curvature, so nothing to control
 LossPtr cross_entropy(double smoothing = 0);  ///< on logits: PyTorch's cross_entropy
+/// ½e² up to |e| = δ, a line beyond, mean over all outputs: PyTorch's huber_loss. Rows that are far
+/// off pull no harder than those at δ.
+LossPtr huber(double delta = 1);
+/// The quantile q of the targets, by the pinball loss; smoothed within some 0.02 of its kink.
+LossPtr quantile(double q = 0.5);
 LossPtr negative_log();  ///< −yᵀlog ŷ on probabilities ŷ > 0: the paper's (eq. CEloss)
 
 /// A row of the table by which programs, files and Python find a loss.
 struct Entry {
   std::string name;
   std::string summary;  ///< for --help
-  std::function<LossPtr()> make;
+  /// From what stands behind a colon in the name: "1.5" of "huber:1.5"; mostly empty.
+  std::function<LossPtr(std::string_view argument)> make;
 };
 /// Those of the library; a program adds its own to a copy.
 std::vector<Entry> losses();
 /// @throws InvalidArgument on another name, with those that there are.
 LossPtr find(std::string_view name, const std::vector<Entry>& table);
+/// "huber:1.5", and the number behind the colon; `usual` if nothing stands there.
+/// @throws InvalidArgument if it is no number.
+std::string with_argument(std::string_view name, double value);
+double number_of(std::string_view argument, double usual);
 /// In the library's own.
 LossPtr parse(std::string_view name);
 std::string to_string(const LossPtr& loss);

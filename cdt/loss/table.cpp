@@ -1,28 +1,63 @@
 #include <cdt/core/error.h>
 #include <cdt/loss/loss.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
 
 namespace cdt::loss {
+namespace {
+
+/// Of a loss that takes no argument.
+auto plain(LossPtr (*make)()) {
+  return [make](std::string_view argument) {
+    CDT_REQUIRE(argument.empty(), "the loss ", make()->name(),
+                " takes no number, but came ':", argument, "'");
+    return make();
+  };
+}
+
+}  // namespace
 
 std::vector<Entry> losses() {
   return {
-      {"sse", "half the sum of squares", sse},
-      {"half-mse", "half the mean of squares, the paper's", half_mse},
-      {"mse", "the mean of squares", mse},
-      {"mae", "the mean absolute error: without control only", mae},
-      {"cross-entropy", "the target is a class", [] { return cross_entropy(); }},
-      {"negative-log", "on probabilities, for analysis", negative_log},
+      {"sse", "half the sum of squares", plain(sse)},
+      {"half-mse", "half the mean of squares, the paper's", plain(half_mse)},
+      {"mse", "the mean of squares", plain(mse)},
+      {"mae", "the mean absolute error: without control only", plain(mae)},
+      {"huber", "squares up to δ, a line beyond (huber:1.5); for outliers",
+       [](std::string_view delta) { return huber(number_of(delta, 1)); }},
+      {"quantile", "a quantile of the targets (quantile:0.9)",
+       [](std::string_view q) { return quantile(number_of(q, 0.5)); }},
+      {"cross-entropy", "the target is a class", plain([] { return cross_entropy(); })},
+      {"negative-log", "on probabilities, for analysis", plain(negative_log)},
   };
 }
 
 LossPtr find(std::string_view name, const std::vector<Entry>& table) {
+  const size_t colon = name.find(':');
+  const std::string_view argument = colon < name.size() ? name.substr(colon + 1) : "";
   std::string known;
   for (const Entry& entry : table) {
-    if (entry.name == name) return entry.make();
+    if (entry.name == name.substr(0, colon)) return entry.make(argument);
     known += (known.empty() ? "" : ", ") + entry.name;
   }
   throw InvalidArgument(c10::str("loss must be one of ", known, ", not '", name, "'"));
 }
 
 LossPtr parse(std::string_view name) { return find(name, losses()); }
+
+std::string with_argument(std::string_view name, double value) {
+  return fmt::format("{}:{}", name, value);
+}
+
+double number_of(std::string_view argument, double usual) {
+  if (argument.empty()) return usual;
+  const std::string text(argument);
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  CDT_REQUIRE(end == text.c_str() + text.size(),
+              "expected a number behind the colon of a loss, but came '", argument, "'");
+  return value;
+}
 
 }  // namespace cdt::loss

@@ -143,7 +143,10 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
 kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& data,
                          const AnalysisOptions& options) {
   CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(), "the loss ",
-              to_string(options.loss), " has no analysis: it has no curvature");
+              to_string(options.loss), " has no analysis: ",
+              options.loss->traits().has_curvature()
+                  ? "there is one for quadratic losses and cross-entropy"
+                  : "it has no curvature");
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   ntk.progress = options.progress;
@@ -190,7 +193,9 @@ std::string reason_to_skip(const Problem& problem, const train::TrainOptions& tr
     return "it looks at all samples at once, and training is by batches";
   }
   if (!training.loss->quadratic() && !training.loss->classes()) {
-    return "the loss " + to_string(training.loss) + " has no curvature";
+    return training.loss->traits().has_curvature()
+               ? "it is for quadratic losses and cross-entropy, not " + to_string(training.loss)
+               : "the loss " + to_string(training.loss) + " has no curvature";
   }
   const KernelCost cost = kernel_cost(problem, problem.data.x.size(0));
   if (cost.kernel_seconds + cost.spectrum_seconds > kSecondsUnasked ||

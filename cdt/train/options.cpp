@@ -118,6 +118,11 @@ void require_loss(const TrainOptions& options) {
       "depend on how far the outputs are off, so there is nothing to feed back. Use mse, or "
       "a method without control");
   const bool needs_rate = traits_of(options.method).by_curvature;
+  CDT_REQUIRE(!controlled || options.loss->quadratic() || options.loss->classes() ||
+                  only_arrives(options) || options.method == Method::kPath,
+              to_string(options.method), " steers quadratic losses and cross-entropy, not ",
+              to_string(options.loss),
+              ": guarded lowers it without lr, weight decay, shape and relinearize");
   const double bound = options.loss->traits().curvature_bound;
   CDT_REQUIRE((bound > 0 && std::isfinite(bound)) || !needs_rate || options.learning_rate,
               "the loss ", to_string(options.loss),

@@ -7,6 +7,9 @@
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/run/parts/scope.h>
 #include <cdt/train/trainer.h>
+#include <pybind11/stl.h>
+
+#include <variant>
 
 #include "model.h"
 
@@ -182,6 +185,35 @@ std::optional<std::tuple<std::string, std::string, std::vector<std::string>>> un
 }
 
 /// Of values, shape and dtype, to recognise data again.
+/// The mean over samples of what a Python function says of each.
+class PythonLoss : public loss::Loss {
+ public:
+  explicit PythonLoss(const py::function& values)
+      : values_(shared_function(values)),
+        name_("python:" + py::str(py::getattr(values, "__name__", py::str("loss"))).cast<std::string>()) {}
+
+  std::string name() const override { return name_; }
+  loss::Traits traits() const override { return {}; }
+  double scale(int64_t samples, int64_t /*outputs*/) const override {
+    return 1 / static_cast<double>(samples);
+  }
+  Tensor values(const Tensor& outputs, const Tensor& targets) const override {
+    const py::gil_scoped_acquire lock;
+    const py::object found = (*values_)(outputs, targets);
+    CDT_REQUIRE(THPVariable_Check(found.ptr()), "the loss ", name_,
+                " must return a tensor with a value for each sample");
+    const auto each = found.cast<Tensor>();
+    CDT_REQUIRE(each.dim() == 1 && each.size(0) == targets.size(0), "the loss ", name_,
+                " must return a value for each of the ", targets.size(0), " samples, shape [",
+                targets.size(0), "], not ", each.sizes());
+    return each;
+  }
+
+ private:
+  std::shared_ptr<py::function> values_;
+  std::string name_;
+};
+
 std::string checksum_of(const Tensor& tensor) {
   const Tensor plain = tensor.detach().cpu().contiguous();
   Checksum sum;
@@ -200,7 +232,14 @@ void bind_train(py::module_& module) {
           [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
       .def_property(
           "loss", [](const TrainOptions& o) { return to_string(o.loss); },
-          [](TrainOptions& o, const std::string& name) { o.loss = loss::parse(name); })
+          [](TrainOptions& o, const std::variant<std::string, py::function>& given) {
+            const auto* name = std::get_if<std::string>(&given);
+            if (name != nullptr) {
+              o.loss = loss::parse(*name);
+            } else {
+              o.loss = std::make_shared<PythonLoss>(std::get<py::function>(given));
+            }
+          })
       .def_property(
           "schedule", [](const TrainOptions& o) { return train::to_string(o.schedule.kind); },
           [](TrainOptions& o, const std::string& name) {

@@ -46,9 +46,9 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
               "workers share guarded steps that find their own rate, without shaping or a look at "
               "the local model");
   if (!only_arrives(wanted)) return;
-  const bool classes = !wanted.loss->quadratic();
+  const bool classes = wanted.loss->classes();
   const bool weighted = setup_->weights(0).defined();
-  quadratic_ = !classes;
+  quadratic_ = wanted.loss->quadratic();
   const FormSizes sizes = form_sizes(*setup_);
   const int64_t modes = sizes.samples * (classes ? sizes.outputs - 1 : sizes.outputs);
   // There is a controller of classes for few modes; not of classes with weights. (Of weighted
@@ -105,7 +105,7 @@ std::shared_ptr<Feedback> Linearizer::by_form(int64_t step, const Pass& pass,
   wanted.memory_bytes = setup_->options.memory_bytes;
   wanted.sketch_rows = sketch_rows_;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);
-  if (!setup_->options.loss->quadratic()) wanted.least_gain = kLeastGainOfClasses;
+  if (setup_->options.loss->classes()) wanted.least_gain = kLeastGainOfClasses;
   const auto make = [setup = setup_, form = choice_.form, wanted, theta, x = pass.x,
                      residuals = setup_->loss->residuals(pass.values, pass.labels, pass.weights)] {
     return make_form(form, {setup->model, x, residuals, {}, setup->data.ranks, theta}, wanted);

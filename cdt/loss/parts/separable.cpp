@@ -1,0 +1,43 @@
+#include <cdt/loss/parts/separable.h>
+
+namespace cdt::loss {
+
+using torch::Tensor;
+
+Tensor Separable::values(const Tensor& outputs, const Tensor& targets) const {
+  return height(outputs - targets).sum(1);
+}
+
+Tensor Separable::least(const Tensor& targets) const {
+  return torch::full({targets.size(0)}, lowest() * static_cast<double>(targets.size(1)),
+                     targets.options());
+}
+
+Tensor Separable::gradient(const Tensor& outputs, const Tensor& targets) const {
+  return slope(outputs - targets) * scale(targets.size(0), targets.size(1));
+}
+
+Residuals Separable::residuals(const Tensor& outputs, const Tensor& targets,
+                               const Tensor& weights) const {
+  const Tensor error = outputs - targets;
+  const Tensor root = bend(error).sqrt();
+  const Tensor w = weights.defined() ? weights.view(targets.sizes()).sqrt() : Tensor();
+  Residuals found;
+  found.D = torch::eye(targets.size(1), targets.options());
+  found.scale = w.defined() ? w * root : root;
+  found.S = torch::diag_embed(found.scale);
+  const Tensor e = slope(error) / root;
+  found.e = (w.defined() ? w * e : e).reshape({-1});
+  return found;
+}
+
+Tensor Separable::sums(const Tensor& outputs, const Tensor& targets, const Tensor& weights) const {
+  const Tensor each = height(outputs - targets).reshape({-1});
+  const Tensor above = each - lowest();
+  if (!weights.defined()) {
+    return torch::stack({each.sum(), above.sum(), torch::full_like(each, lowest()).sum()});
+  }
+  return torch::stack({each.sum(), (weights * above).sum(), lowest() * weights.sum()});
+}
+
+}  // namespace cdt::loss

@@ -1,0 +1,46 @@
+// The quantile q of what there may be: q|e| for outputs below their targets, (1 − q)|e| above, with
+// √(e² + w²) − w for |e|, so that there is curvature.
+#include <cdt/core/check.h>
+#include <cdt/core/error.h>
+#include <cdt/loss/parts/separable.h>
+
+#include <cmath>
+
+namespace cdt::loss {
+namespace {
+
+using torch::Tensor;
+
+/// In units of the targets, which tables scale to a spread of 1.
+constexpr double kWidth = 0.02;
+
+class Quantile : public Separable {
+ public:
+  explicit Quantile(double q) : q_(q) {
+    CDT_REQUIRE(q > 0 && q < 1, "a quantile lies between 0 and 1, not at ", q);
+  }
+
+  std::string name() const override { return with_argument("quantile", q_); }
+  Traits traits() const override { return {.curvature_bound = 0.5 / kWidth}; }
+
+ protected:
+  Tensor height(const Tensor& error) const override {
+    return (smooth(error) - kWidth) / 2 + (0.5 - q_) * error;
+  }
+  Tensor slope(const Tensor& error) const override {
+    return error / smooth(error) / 2 + (0.5 - q_);
+  }
+  Tensor bend(const Tensor& error) const override { return 0.5 / smooth(error); }
+  double lowest() const override { return kWidth * (std::sqrt(q_ * (1 - q_)) - 0.5); }
+
+ private:
+  static Tensor smooth(const Tensor& error) { return (error.square() + kWidth * kWidth).sqrt(); }
+
+  double q_;
+};
+
+}  // namespace
+
+LossPtr quantile(double q) { return std::make_shared<Quantile>(q); }
+
+}  // namespace cdt::loss

@@ -1,0 +1,66 @@
+"""Losses by name, and functions of one's own."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import cdt
+
+
+def problem(outputs=1):
+    torch.manual_seed(0)
+    x = torch.rand(40, 3, dtype=torch.float64) - 0.5
+    y = torch.sin(3 * x[:, :outputs]) * x[:, 1:2]
+    model = nn.Sequential(nn.Linear(3, 24), nn.Tanh(), nn.Linear(24, outputs)).double()
+    return model, x, y
+
+
+def log_cosh(outputs, targets):
+    return (outputs - targets).cosh().log().sum(1)
+
+
+@pytest.mark.parametrize("method", ["guarded", "path", "adam", "gd"])
+def test_a_function_is_a_loss(method):
+    model, x, y = problem(2)
+    before = log_cosh(model(x), y).mean().item()
+    rate = {"adam": {"lr": 0.01}, "gd": {"lr": 0.1}}.get(method, {})
+    result = cdt.fit(model, x, y, loss=log_cosh, method=method, steps=12, **rate)
+    assert result.train_loss == pytest.approx(log_cosh(model(x), y).mean().item(), rel=1e-12)
+    assert result.train_loss < before
+    if method == "guarded":
+        assert (np.diff(result.history["train_loss"]) <= 0).all() and result.train_loss < 1e-3 * before
+
+
+def test_a_function_descends_as_its_named_twin():
+    named, x, y = problem()
+    own, _, _ = problem()
+    cdt.fit(named, x, y, loss="huber:0.1", method="gd", lr=0.2, steps=5)
+    cdt.fit(own, x, y, loss=lambda a, b: F.huber_loss(a, b, reduction="none", delta=0.1).sum(1), method="gd", lr=0.2, steps=5)
+    for a, b in zip(named.parameters(), own.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_what_a_function_must_return():
+    model, x, y = problem()
+    with pytest.raises(ValueError, match="a value for each of the 40 samples"):
+        cdt.fit(model, x, y, loss=lambda a, b: (a - b).square().mean(), steps=2)
+    with pytest.raises(ValueError, match="must return a tensor"):
+        cdt.fit(model, x, y, loss=lambda a, b: 1.0, steps=2)
+    with pytest.raises(ZeroDivisionError):
+        cdt.fit(model, x, y, loss=lambda a, b: 1 / 0, steps=2)
+    with pytest.raises(ValueError, match="has no bound on its curvature"):
+        cdt.fit(model, x, y, loss=log_cosh, method="gd", steps=2)
+    with pytest.raises(ValueError, match="steers quadratic losses"):
+        cdt.fit(model, x, y, loss=log_cosh, method="cdt", lr=0.1, steps=2)
+
+
+@pytest.mark.parametrize("goal", ["fit", "predict"])
+def test_quantiles_lie_above_their_share(goal):
+    torch.manual_seed(1)
+    x = torch.rand(400, 1, dtype=torch.float64)
+    y = x + 0.5 * torch.randn(400, 1, dtype=torch.float64)
+    model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    cdt.fit(model, x, y, loss="quantile:0.9", goal=goal, steps=30)
+    assert (y < model(x)).double().mean().item() == pytest.approx(0.9, abs=0.06)
