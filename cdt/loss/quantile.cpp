@@ -1,5 +1,5 @@
 // The quantile q of what there may be: q|e| for outputs below their targets, (1 − q)|e| above, with
-// √(e² + w²) − w for |e|, so that there is curvature.
+// √(e² + w²) for |e|, so that there is curvature, less what makes its minimum 0.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/loss/parts/separable.h>
@@ -25,13 +25,12 @@ class Quantile : public Separable {
 
  protected:
   Tensor height(const Tensor& error) const override {
-    return (smooth(error) - kWidth) / 2 + (0.5 - q_) * error;
+    return smooth(error) / 2 + (0.5 - q_) * error - kWidth * std::sqrt(q_ * (1 - q_));
   }
   Tensor slope(const Tensor& error) const override {
     return error / smooth(error) / 2 + (0.5 - q_);
   }
   Tensor bend(const Tensor& error) const override { return 0.5 / smooth(error); }
-  double lowest() const override { return kWidth * (std::sqrt(q_ * (1 - q_)) - 0.5); }
 
  private:
   static Tensor smooth(const Tensor& error) { return (error.square() + kWidth * kWidth).sqrt(); }

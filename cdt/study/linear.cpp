@@ -253,8 +253,8 @@ std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned&
   const train::TrainData all = all_rows(problem);
   const Tensor rows = torch::isfinite(learned.held_out).all(1).nonzero().squeeze(1);
   constexpr int64_t kLeastRows = 10;
-  if (preprocess.has_classes() || all.x.dim() != 2 || all.sample_weights.defined() ||
-      rows.numel() < kLeastRows ||
+  if (!loss->quadratic() || preprocess.has_classes() || all.x.dim() != 2 ||
+      all.sample_weights.defined() || rows.numel() < kLeastRows ||
       static_cast<double>(2 * learned.held.size() + 1) *
               operations_of_line(all.x.size(0), all.x.size(1)) >
           kMostLineOperations) {

@@ -34,7 +34,8 @@ double linear_error(const torch::Tensor& x, const torch::Tensor& y,
 /// the networks alone for certain (two standard errors), or one half where the line by itself errs
 /// less, but not for certain. Lines are fitted to the
 /// rows that each walk has seen, then to all; `held_out` and the losses of the result are those of
-/// both together. Not of classes, pictures, weighted rows, or where it would take long.
+/// both together. Of quadratic losses alone; not of classes, pictures, weighted rows, or where it
+/// would take long.
 /// @return in words what was chosen; "" if networks predict alone.
 std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned& learned);
 

@@ -8,11 +8,6 @@ Tensor Separable::values(const Tensor& outputs, const Tensor& targets) const {
   return height(outputs - targets).sum(1);
 }
 
-Tensor Separable::least(const Tensor& targets) const {
-  return torch::full({targets.size(0)}, lowest() * static_cast<double>(targets.size(1)),
-                     targets.options());
-}
-
 Tensor Separable::gradient(const Tensor& outputs, const Tensor& targets) const {
   return slope(outputs - targets) * scale(targets.size(0), targets.size(1));
 }
@@ -33,11 +28,8 @@ Residuals Separable::residuals(const Tensor& outputs, const Tensor& targets,
 
 Tensor Separable::sums(const Tensor& outputs, const Tensor& targets, const Tensor& weights) const {
   const Tensor each = height(outputs - targets).reshape({-1});
-  const Tensor above = each - lowest();
-  if (!weights.defined()) {
-    return torch::stack({each.sum(), above.sum(), torch::full_like(each, lowest()).sum()});
-  }
-  return torch::stack({each.sum(), (weights * above).sum(), lowest() * weights.sum()});
+  const Tensor weighted = weights.defined() ? torch::dot(weights, each) : each.sum();
+  return torch::stack({each.sum(), weighted, torch::zeros_like(weighted)});
 }
 
 }  // namespace cdt::loss

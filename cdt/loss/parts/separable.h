@@ -11,7 +11,6 @@ class Separable : public Loss {
     return 1 / static_cast<double>(samples * outputs);
   }
   torch::Tensor values(const torch::Tensor& outputs, const torch::Tensor& targets) const override;
-  torch::Tensor least(const torch::Tensor& targets) const override;
   torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& targets) const override;
   /// Of h(e) + h'(e)d + ½ω(e)d², which is no less than h(e + d): so what a step promises, it keeps.
   Residuals residuals(const torch::Tensor& outputs, const torch::Tensor& targets,
@@ -21,10 +20,9 @@ class Separable : public Loss {
                      const torch::Tensor& weights) const override;
 
  protected:
-  virtual torch::Tensor height(const torch::Tensor& error) const = 0;  ///< h
+  virtual torch::Tensor height(const torch::Tensor& error) const = 0;  ///< h, from 0
   virtual torch::Tensor slope(const torch::Tensor& error) const = 0;   ///< h'
   virtual torch::Tensor bend(const torch::Tensor& error) const = 0;    ///< ω
-  virtual double lowest() const { return 0; }                          ///< min h
 };
 
 }  // namespace cdt::loss
