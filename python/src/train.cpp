@@ -7,7 +7,7 @@
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/run/parts/scope.h>
 #include <cdt/train/trainer.h>
-#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <variant>
 
@@ -190,7 +190,8 @@ class PythonLoss : public loss::Loss {
  public:
   explicit PythonLoss(const py::function& values)
       : values_(shared_function(values)),
-        name_("python:" + py::str(py::getattr(values, "__name__", py::str("loss"))).cast<std::string>()) {}
+        name_("python:" +
+              py::str(py::getattr(values, "__name__", py::str("loss"))).cast<std::string>()) {}
 
   std::string name() const override { return name_; }
   loss::Traits traits() const override { return {}; }

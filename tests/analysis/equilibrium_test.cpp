@@ -93,7 +93,7 @@ TEST(Boundedness, AbsoluteErrorsSettleWithinTheRadius) {
 
 TEST(Boundedness, LyapunovRateIsWhereTheErrorStopsFalling) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    for (const auto loss : {loss::mse(), loss::cross_entropy(), loss::negative_log()}) {
+    for (const auto& loss : {loss::mse(), loss::cross_entropy(), loss::negative_log()}) {
       SCOPED_TRACE(to_string(loss) + c10::str(" seed ", seed));
       torch::manual_seed(seed);
       const int64_t r = 3, C = 3;

@@ -45,7 +45,7 @@ auto central_difference(const Tensor& y_hat, const Tensor& direction, const F& f
 }
 
 TEST(LossDerivatives, AgreeWithFiniteDifferences) {
-  for (const auto loss : kAll) {
+  for (const auto& loss : kAll) {
     for (uint64_t seed : {1, 2, 3}) {
       SCOPED_TRACE(to_string(loss) + c10::str(" seed ", seed));
       const auto [y_hat, y] = point(loss, seed);
@@ -98,14 +98,14 @@ TEST(LossDerivatives, AgreeWithTheLibrarysOwnLosses) {
   EXPECT_LE(relative_error(dynamics::loss_gradient(loss::cross_entropy(), z, one_hot),
                            torch::autograd::grad({value}, {logits})[0]),
             1e-14);
-  for (const auto loss : kAll) EXPECT_EQ(loss::parse(to_string(loss)), loss);
+  for (const auto& loss : kAll) EXPECT_EQ(loss::parse(to_string(loss)), loss);
   EXPECT_THROW(loss::parse("hinge"), InvalidArgument);
 }
 
 // The norm of the third derivative anywhere between two outputs, by search.
 TEST(LossDerivatives, TheThirdIsBoundedOnSegments) {
   double tightest = 0;
-  for (const auto loss : {loss::cross_entropy(), loss::negative_log()}) {
+  for (const auto& loss : {loss::cross_entropy(), loss::negative_log()}) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       SCOPED_TRACE(to_string(loss) + c10::str(" seed ", seed));
       const auto [from, y] = point(loss, seed);
@@ -138,7 +138,7 @@ TEST(LossDerivatives, TheThirdIsBoundedOnSegments) {
 }
 
 TEST(ControlOriented, IsTheLinearPartOfAStep) {
-  for (const auto loss : {loss::mse(), loss::cross_entropy(), loss::negative_log()}) {
+  for (const auto& loss : {loss::mse(), loss::cross_entropy(), loss::negative_log()}) {
     SCOPED_TRACE(to_string(loss));
     const auto [y_hat, y] = point(loss, 3);
     const int64_t n = y.numel();

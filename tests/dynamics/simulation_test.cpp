@@ -41,7 +41,7 @@ TEST(Loss, FactorsAreThoseOfTheGradient) {
   EXPECT_THROW(gradient_factor(loss::mse(), 0), InvalidArgument);
   EXPECT_EQ(loss::step_scale(0.5, loss::mse(), 4), 0.25);
   EXPECT_THROW(loss::step_scale(-0.5, loss::mse(), 4), InvalidArgument);
-  for (const LossPtr loss : {loss::mae(), loss::cross_entropy(), loss::negative_log()}) {
+  for (const LossPtr& loss : {loss::mae(), loss::cross_entropy(), loss::negative_log()}) {
     EXPECT_FALSE(loss->quadratic());
     EXPECT_THAT([&] { gradient_factor(loss, 4); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("not " + to_string(loss))));

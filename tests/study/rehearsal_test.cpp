@@ -35,7 +35,7 @@ TEST(Rehearsal, SwallowsWhatGoesWrong) {
 
 TEST(Rehearsal, TouchesNoGenerator) {
   for (const auto& device : test::devices()) {
-    for (const auto loss : {loss::mse(), loss::cross_entropy()}) {
+    for (const auto& loss : {loss::mse(), loss::cross_entropy()}) {
       train::TrainOptions training = path();
       training.loss = loss;
       torch::manual_seed(3);

@@ -70,7 +70,7 @@ TEST(ModelController, CrossEntropyIsSoundAsItComes) {
 }
 
 TEST(ModelController, DriftIsTheStepsDistanceFromTheLocalModel) {
-  for (const LossPtr loss : {loss::mse(), loss::sse(), loss::cross_entropy()}) {
+  for (const LossPtr& loss : {loss::mse(), loss::sse(), loss::cross_entropy()}) {
     SCOPED_TRACE(to_string(loss));
     const bool classes = loss->classes();
     const auto data = classes ? test::class_data(12, 3, 2) : test::smooth_data(12, 2, 2);

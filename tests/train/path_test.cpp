@@ -162,7 +162,7 @@ TEST(Path, ModelsOfClassesHaveTheirGradientAndHessian) {
 
 TEST(Path, NeverRaisesItsObjective) {
   for (const uint64_t seed : {1, 2, 3, 4}) {
-    for (const auto loss : {loss::mse(), loss::cross_entropy()}) {
+    for (const auto& loss : {loss::mse(), loss::cross_entropy()}) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << to_string(loss));
       const bool classes = loss->classes();
       const TrainData data = classes ? class_data(40, 3, seed, torch::kFloat32)
@@ -181,7 +181,7 @@ TEST(Path, NeverRaisesItsObjective) {
 }
 
 TEST(Path, ARowOfWeightTwoIsTheRowTwice) {
-  for (const auto loss : {loss::mse(), loss::cross_entropy()}) {
+  for (const auto& loss : {loss::mse(), loss::cross_entropy()}) {
     TrainData data = class_data(15, 2, 7);
     TrainData repeated = data;
     repeated.x = torch::cat({data.x, data.x.narrow(0, 0, 5)});
