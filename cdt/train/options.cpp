@@ -124,7 +124,8 @@ void require_loss(const TrainOptions& options) {
               to_string(options.loss),
               ": guarded lowers it without lr, weight decay, shape and relinearize");
   const double bound = options.loss->traits().curvature_bound;
-  CDT_REQUIRE((bound > 0 && std::isfinite(bound)) || !needs_rate || options.learning_rate,
+  CDT_REQUIRE((bound > 0 && std::isfinite(bound)) || !needs_rate || options.learning_rate ||
+                  only_arrives(options),
               "the loss ", to_string(options.loss),
               bound > 0 ? " has no bound on its curvature" : " has no curvature",
               " to find a rate from: ", to_string(options.method), " needs lr");

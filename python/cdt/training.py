@@ -70,7 +70,7 @@ def _require_read(options: _core.TrainOptions, given: Dict[str, Any]) -> None:
 
 def _like(default: Any, value: Any, name: str) -> Any:
     """A setting in the type that the library keeps it in."""
-    if name == "loss" and callable(value):
+    if name == "loss" and callable(value) and not isinstance(value, torch.nn.Module):
         return value
     if name in ("loss", "method", "schedule"):
         return spelled(value)
