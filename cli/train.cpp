@@ -206,7 +206,7 @@ std::function<int()> setup_train(CLI::App& app) {
   app.add_option_function<int64_t>(
          "--ensemble", [&options](int64_t members) { options.ensemble = members; },
          "predict: networks whose predictions are averaged. Default: 4 where that takes seconds, "
-         "else 2 or 1")
+         "else 3, 2 or 1")
       ->check(CLI::Range(int64_t{1}, study::kMostMembers));
   app.add_option("--folds", options.folds,
                  "predict: parts of the rows, each held out in turn to choose the point of the "

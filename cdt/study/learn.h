@@ -54,7 +54,7 @@ inline constexpr int64_t kMostMembers = 32;
 inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
 /// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
-/// cores, two where that does, else one (plan.h).
+/// cores, three or two where that does, else one (plan.h).
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
 
 enum class LearnStage { kSelection, kRefit };

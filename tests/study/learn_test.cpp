@@ -351,7 +351,7 @@ TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
   problem.data.y = torch::zeros({6000, 1}, torch::kFloat64);
   problem.model = network(problem, options, 1);
   options.training.loss = loss::mse();
-  EXPECT_EQ(usual_members(problem, options.training), 2);
+  EXPECT_EQ(usual_members(problem, options.training), 3);
 }
 
 TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {

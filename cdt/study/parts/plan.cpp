@@ -73,7 +73,7 @@ double whole(int64_t members, double one) {
 
 /// As many as the budget allows.
 int64_t members_within(double one) {
-  for (const int64_t members : {4, 2}) {
+  for (const int64_t members : {4, 3, 2}) {
     if (static_cast<double>(members) * one <= kPlanOperations) return members;
   }
   return 1;
