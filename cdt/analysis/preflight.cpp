@@ -2,6 +2,8 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 
+#include <cmath>
+
 namespace cdt::analysis {
 namespace {
 
@@ -102,6 +104,24 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
     result.input_condition = assess_inputs(*options.inputs);
   }
   return result;
+}
+
+void promise(Preflight& preflight, const control::Certificate& controller) {
+  if (controller.empty()) return;
+  const auto known = [](const control::Known& number) {
+    return number.bounded() ? number : control::Known::within(NAN, NAN);
+  };
+  preflight.controller = controller;
+  preflight.radius_cdt = known(controller.radius).upper;
+  preflight.margins.cdt = known(controller.kernel_margin).lower;
+  preflight.gain_slow_modes = controller.gain - 1;
+  preflight.riccati_residual.reset();
+  if (!std::isnan(controller.residual)) preflight.riccati_residual = controller.residual;
+  GainMargin& margin = preflight.findings.gain_margin;
+  margin.lower = known(controller.gain_margin).lower;
+  margin.upper = known(controller.gain_margin).upper;
+  margin.guaranteed_lower = known(controller.guaranteed_margin).lower;
+  margin.guaranteed_upper = known(controller.guaranteed_margin).upper;
 }
 
 }  // namespace cdt::analysis

@@ -5,6 +5,7 @@
 #include <cdt/analysis/findings.h>
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
+#include <cdt/control/certificate.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/kernel_result.h>
@@ -58,7 +59,14 @@ struct Preflight {
   std::optional<double> label_norm;  ///< ‖y‖, to compare it with
   int64_t reach_steps = 0;
   Findings findings;
+  /// Of the controller that will train, where training is meant (`promise`); else empty, and the
+  /// numbers of controlled descent are those of the paper's controller, lqr with q and p.
+  control::Certificate controller;
 };
+
+/// Takes what the controller that will train promises: radius, margins, residual and gain are its
+/// own. Where a number is only bounded, it is the worse bound.
+void promise(Preflight& preflight, const control::Certificate& controller);
 
 /// Analyses Θ [n, n] with its spectrum. O(n²) beyond it while the kernel has full rank.
 /// @throws InvalidArgument if shapes do not fit or leave n_L open, entries are not finite, or a

@@ -204,6 +204,13 @@ void Page::verdict(std::string_view subject, std::string_view word, const std::s
   verdicts += verdict_line(subject, word, detail);
 }
 
+std::string to_text(const control::Certificate& controller) {
+  if (controller.empty()) return "";
+  std::string out = fmt::format("  controller: {}\n", controller.controller);
+  if (!controller.optimal.empty()) out += fmt::format("  makes least: {}\n", controller.optimal);
+  return out;
+}
+
 std::string to_text(const Preflight& p, const SampleOrigin& origin) {
   Page page;
   describe_descent(p, page);
@@ -226,7 +233,11 @@ std::string to_text(const Preflight& p, const SampleOrigin& origin) {
       "  largest stable rate {:.6g}   largest without oscillation {:.6g}\n",
       p.lambda_max, p.lambda_min, p.reachability.rank, p.n, p.rank_tolerance,
       radius_text(p.stability.kappa), radius_text(p.radius_cdt), p.lr_max, p.lr_monotone);
-  if (p.riccati_residual) out += fmt::format("  Riccati residual {:.2e}\n", *p.riccati_residual);
+  if (p.riccati_residual) {
+    out += fmt::format("  {} residual {:.2e}\n", p.controller.empty() ? "Riccati" : "controller's",
+                       *p.riccati_residual);
+  }
+  out += to_text(p.controller);
   return out + page.numbers;
 }
 
@@ -276,6 +287,7 @@ std::string to_json(const Preflight& p) {
                                  {"kind", to_string(c.kind)},
                                  {"label_gap", number_or_null(c.label_gap)}});
   }
+  if (!p.controller.empty()) json["controller"] = control::to_json(p.controller);
   add_findings(p, json);
   return json.dump(2);
 }

@@ -15,6 +15,8 @@ struct SampleOrigin {
 };
 
 /// A page of text: the verdicts first, then what they mean and what to do.
+/// Two lines on a controller; empty if there is none.
+std::string to_text(const control::Certificate& controller);
 std::string to_text(const Preflight& preflight, const SampleOrigin& origin = {});
 
 /// One JSON object. Infinite numbers are null; so is what could not be known (`stabilizable`

@@ -133,19 +133,15 @@ CrossEntropyPlant cross_entropy_plant(const Tensor& labels, double smoothing,
   return plant;
 }
 
-CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& logits,
-                                          const Tensor& labels, double smoothing,
-                                          torch::ScalarType network_dtype) {
-  CrossEntropyPlant plant = at_labels(labels, smoothing, theta.options());
-  const int64_t n = plant.samples * plant.classes;
-  require_kernel(theta);
-  require_shape(theta, {n, n}, "kernel");
+CrossEntropyPlant cross_entropy_plant_at(const Tensor& logits, const Tensor& labels,
+                                         double smoothing) {
+  CrossEntropyPlant plant =
+      at_labels(labels, smoothing, logits.options().dtype(torch::kFloat64).requires_grad(false));
   require_logits(logits, plant.samples, plant.classes);
-
   // Simpson's mean of the Hessian from here to the equilibrium (definite, since it is there),
   // corrected.
   const Tensor& Z = plant.basis;
-  const Tensor from = (logits.detach().to(theta.options()) - plant.equilibrium).mm(Z);
+  const Tensor from = (logits.detach().to(plant.basis.options()) - plant.equilibrium).mm(Z);
   const Tensor here = plant.equilibrium + from.mm(Z.t());
   plant.curvature =
       (zero_sum_hessian(here, Z) + 4 * zero_sum_hessian((here + plant.equilibrium) / 2, Z) +
@@ -154,14 +150,27 @@ CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& log
   plant.curvature = through_gradient(plant.curvature, from,
                                      (torch::softmax(here, 1) - plant.targets).mm(plant.basis));
   take_roots(plant);
-  Tensor scaled =
-      blocks_times(plant.root, times_blocks(zero_sum_kernel(theta, Z), plant.root));  // H^½ΘH^½
-  scaled = (scaled + scaled.t()) / 2;
+  return plant;
+}
+
+CrossEntropyPlant linearize_cross_entropy(const Tensor& theta, const Tensor& logits,
+                                          const Tensor& labels, double smoothing,
+                                          torch::ScalarType network_dtype) {
+  require_kernel(theta);
+  CrossEntropyPlant plant = cross_entropy_plant_at(logits.to(theta.device()), labels, smoothing);
+  const int64_t n = plant.samples * plant.classes;
+  require_shape(theta, {n, n}, "kernel");
+  const Tensor scaled = plant.kernel_of_state(theta);
   // Beside the network's rounding that of four more products in float64.
   const double products = 16 * tol::rank_of_computed(scaled.size(0), torch::kFloat64);
   plant.modes = dynamics::decompose(
       scaled, std::max(products, tol::rank_of_computed(scaled.size(0), network_dtype)));
   return plant;
+}
+
+Tensor CrossEntropyPlant::kernel_of_state(const Tensor& theta) const {
+  const Tensor scaled = blocks_times(root, times_blocks(zero_sum_kernel(theta, basis), root));
+  return (scaled + scaled.t()) / 2;
 }
 
 double CrossEntropyPlant::unit_rate() const {

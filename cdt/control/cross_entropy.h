@@ -55,6 +55,8 @@ struct CrossEntropyPlant {
   torch::Tensor logits(const torch::Tensor& zeta) const;
   /// ZH^½ζ/r [r, C]: the seed of the backward pass for a steered ζ.
   torch::Tensor seed(const torch::Tensor& zeta) const;
+  /// H^½ZᵀΘZH^½ [n, n], n = r(C − 1), for the kernel Θ [rC, rC] of the logits.
+  torch::Tensor kernel_of_state(const torch::Tensor& theta) const;
   /// (1/r)Σ KL(ȳ_ε ‖ softmax(z)): the smoothed loss above its minimum, zero at the equilibrium.
   /// What a guard should watch.
   /// @throws InvalidArgument as `coordinates`.
@@ -68,6 +70,9 @@ CrossEntropyPlant linearize_cross_entropy(const torch::Tensor& theta, const torc
                                           const torch::Tensor& labels,
                                           double smoothing = kUsualSmoothing,
                                           torch::ScalarType network_dtype = torch::kFloat32);
+/// The same without the kernel: coordinates alone, the spectrum is left to the caller.
+CrossEntropyPlant cross_entropy_plant_at(const torch::Tensor& logits, const torch::Tensor& labels,
+                                         double smoothing);
 /// The same with a curvature that is known already; the spectrum is left to the caller.
 CrossEntropyPlant cross_entropy_plant(const torch::Tensor& labels, double smoothing,
                                       const torch::Tensor& curvature);

@@ -1,3 +1,4 @@
+#include <cdt/control/apply/modal_products.h>
 #include <cdt/control/spectral.h>
 #include <cdt/control/steering.h>
 #include <cdt/core/check.h>
@@ -25,8 +26,10 @@ void require_weights(const Tensor& weights, const Tensor& s, std::string_view na
   CDT_REQUIRE(lowest > 0, name, " must be positive for every mode; its smallest value is ", lowest);
 }
 
-Tensor shaped(double weight, const std::function<Tensor(const Tensor&)>& shape, const Tensor& s,
-              std::string_view name) {
+}  // namespace
+
+Tensor shaped_weight(double weight, const std::function<Tensor(const Tensor&)>& shape,
+                     const Tensor& s, std::string_view name) {
   require_positive(weight, name);
   Tensor uniform = torch::full_like(s, weight);
   if (!shape) return uniform;
@@ -35,23 +38,12 @@ Tensor shaped(double weight, const std::function<Tensor(const Tensor&)>& shape, 
   return uniform * factor;
 }
 
-/// V diag(d) Vᵀ + tail·(I − VVᵀ)
-Tensor from_modes(const Tensor& V, const Tensor& d, double tail) {
-  if (V.size(1) == V.size(0)) return (V * d).mm(V.t());
-  return (V * (d - tail)).mm(V.t()).add_(torch::eye(V.size(0), V.options()), tail);
+void require_steps(double step_scale, const dynamics::Modes& modes) {
+  const double fastest = step_scale * modes.upper_bound();
+  CDT_REQUIRE(fastest <= kLargestStep, "a learning rate with αc_L = ", step_scale,
+              " makes steps αc_Lλ of up to ", fastest, "; beyond ", kLargestStep,
+              " their squares overflow");
 }
-
-/// The same, applied to e. With a tail its part is cleared of V twice: a share of fast modes that
-/// was left in it by rounding would be steered as if it were slow.
-Tensor apply(const Tensor& V, const Tensor& d, double tail, const Tensor& e) {
-  const Tensor modal = V.t().mv(e);
-  if (V.size(1) == V.size(0)) return V.mv(modal * d);
-  const Tensor rest = e - V.mv(modal);
-  const Tensor left = V.t().mv(rest);
-  return torch::addmv(tail * (rest - V.mv(left)), V, (modal + left) * d);
-}
-
-}  // namespace
 
 ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   require_floating(s, "s");
@@ -88,19 +80,16 @@ SpectralController design_spectral(const dynamics::Modes& modes, double step_sca
   SpectralController controller;
   controller.modes = modes;
   controller.step_scale = step_scale;
-  const double fastest = step_scale * modes.upper_bound();
-  CDT_REQUIRE(fastest <= kLargestStep, "a learning rate with αc_L = ", step_scale,
-              " makes steps αc_Lλ of up to ", fastest, "; beyond ", kLargestStep,
-              " their squares overflow");
+  require_steps(step_scale, modes);
   controller.s = modes.values * controller.step_scale;
-  controller.q = shaped(weights.q, weights.shape_q, controller.s, "q");
-  controller.rho = shaped(weights.rho, weights.shape_rho, controller.s, "rho");
+  controller.q = shaped_weight(weights.q, weights.shape_q, controller.s, "q");
+  controller.rho = shaped_weight(weights.rho, weights.shape_rho, controller.s, "rho");
   controller.gains = mode_gains(controller.s, controller.q, controller.rho);
   if (!modes.complete()) {
     controller.tail_step = step_scale * modes.tail_bound;
     const Tensor step = torch::full({1}, controller.tail_step, controller.s.options());
-    controller.tail_steering = mode_gains(step, shaped(weights.q, weights.shape_q, step, "q"),
-                                          shaped(weights.rho, weights.shape_rho, step, "rho"))
+    controller.tail_steering = mode_gains(step, shaped_weight(weights.q, weights.shape_q, step, "q"),
+                                          shaped_weight(weights.rho, weights.shape_rho, step, "rho"))
                                    .steering.item<double>();
   }
   return controller;
@@ -116,12 +105,12 @@ SpectralController design_spectral(const Tensor& theta, double step_scale,
 
 Tensor SpectralController::steer(const Tensor& error) const {
   require_error(error, modes.size());
-  return apply(modes.vectors, gains.steering, tail_steering, error);
+  return apply_modes(modes.vectors, gains.steering, tail_steering, error);
 }
 
 Tensor SpectralController::predict(const Tensor& error) const {
   require_error(error, modes.size());
-  return apply(modes.vectors, gains.closed_loop, 1, error);
+  return apply_modes(modes.vectors, gains.closed_loop, 1, error);
 }
 
 Tensor SpectralController::augment(const Tensor& y_hat, const Tensor& y) const {
@@ -130,11 +119,11 @@ Tensor SpectralController::augment(const Tensor& y_hat, const Tensor& y) const {
 }
 
 Tensor SpectralController::gain_matrix() const {
-  return from_modes(modes.vectors, gains.gain, tail_steering - 1);
+  return matrix_of_modes(modes.vectors, gains.gain, tail_steering - 1);
 }
 
 Tensor SpectralController::steering_matrix() const {
-  return from_modes(modes.vectors, gains.steering, tail_steering);
+  return matrix_of_modes(modes.vectors, gains.steering, tail_steering);
 }
 
 Tensor SpectralController::riccati_matrix() const {
@@ -169,27 +158,36 @@ double SpectralController::closed_loop_radius() const {
 }
 
 double riccati_residual(const SpectralController& controller, const Tensor& theta) {
+  return riccati_residual(controller.modes, controller.s, controller.gains.w,
+                          controller.gains.steering, controller.q, controller.step_scale, 0, theta);
+}
+
+double riccati_residual(const dynamics::Modes& modes, const Tensor& steps, const Tensor& w,
+                        const Tensor& gain, const Tensor& weights, double step_scale,
+                        double decay_step, const Tensor& theta) {
   require_kernel(theta);
-  require_shape(theta, {controller.modes.size(), controller.modes.size()}, "kernel");
-  const int64_t rank = controller.modes.rank;
+  require_shape(theta, {modes.size(), modes.size()}, "kernel");
+  const int64_t rank = modes.rank;
   if (rank == 0) return 0;
-  const int64_t first = controller.modes.nullity();
+  const int64_t first = modes.nullity();
   const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
-  const Tensor V = controller.modes.reachable_vectors();
-  const Tensor s = reachable(controller.s);
-  const Tensor steering = reachable(controller.gains.steering);
+  const Tensor V = modes.reachable_vectors();
+  const Tensor s = reachable(steps);
+  const Tensor steering = reachable(gain);
   // The sizes of P, A and A − BK = I − SG before they cancel. What follows is divided by them at
   // once, so that no square overflows.
-  const Tensor costs = reachable(controller.gains.w) / s;
+  const Tensor costs = reachable(w) / s;
   const double largest = costs.max().item<double>();
   const double cost = largest * (costs / largest).norm().item<double>();
   const double growth = 1 + (1 - s).abs().max().item<double>();
   const double loop = 1 + s.max().item<double>() * steering.max().item<double>();
   const Tensor p = costs / cost;
-  const Tensor q = reachable(controller.q) / cost;
+  const Tensor q = reachable(weights) / cost;
   // AV, with A from Θ; P, Q and G act on columns of V by their eigenvalues. Then the columns of the
   // residual times V:
-  const Tensor AV = (V - theta.mm(V).mul_(controller.step_scale)).div_(growth);
+  Tensor moved = theta.mm(V).mul_(step_scale);
+  if (decay_step > 0) moved.add_(V, decay_step);
+  const Tensor AV = (V - moved).div_(growth);
   double squares = 0;
   for (int64_t j = 0; j < rank; j += kResidualColumns) {
     const int64_t count = std::min(kResidualColumns, rank - j);

@@ -94,6 +94,17 @@ SpectralController design_spectral(const torch::Tensor& theta, double step_scale
 /// measures both. Relative to the size of its terms: at a step of 10⁸ rounding of Θ alone moves
 /// them by 10⁸ units. Three matrix products; one n×n and some n×512 temporaries.
 double riccati_residual(const SpectralController& controller, const torch::Tensor& theta);
+/// The same of any law: w = s·P, 1 + k and q on steps s [m] = αc_Lλ + `decay_step`.
+double riccati_residual(const dynamics::Modes& modes, const torch::Tensor& s, const torch::Tensor& w,
+                        const torch::Tensor& steering, const torch::Tensor& q, double step_scale,
+                        double decay_step, const torch::Tensor& theta);
+
+/// weight·shape(s) for each mode. @throws InvalidArgument unless they are positive, one a mode.
+torch::Tensor shaped_weight(double weight,
+                            const std::function<torch::Tensor(const torch::Tensor& s)>& shape,
+                            const torch::Tensor& s, std::string_view name);
+/// @throws InvalidArgument if a mode's step is so long that its square overflows.
+void require_steps(double step_scale, const dynamics::Modes& modes);
 
 /// k(0) = √(1 + q/ρ) − 1 without cancellation: slow modes learn 1 + k(0) times faster.
 double gain_of_slow_modes(double q, double rho);

@@ -240,21 +240,23 @@ study::Intervals RunFolder::read_intervals(int64_t features, int64_t targets) co
 
 void RunFolder::write_spectrum(const study::Findings& findings) const {
   const auto& preflight = findings.preflight;
-  const auto design = control::design_spectral(
-      findings.modes,
-      loss::step_scale(preflight.learning_rate, preflight.loss, findings.modes.size()),
-      {preflight.q, preflight.rho, {}, {}});
+  Tensor columns = preflight.controller.spectrum;
+  if (!columns.defined()) {  // what the paper's controller would do
+    const auto plant = control::Plant::of_modes(
+        findings.modes, {.gradient_factor = loss::gradient_factor(preflight.loss, preflight.n),
+                         .rate = preflight.learning_rate});
+    const control::Law law = control::lqr(preflight.q, preflight.rho);
+    const Tensor s = plant.steps();
+    columns = torch::stack({findings.modes.values, s, law.augments(s), law.leaves(s)});
+  }
   std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
-  const Tensor eigenvalues = findings.modes.values.cpu();
-  const auto eigenvalue = eigenvalues.accessor<double, 1>();
-  const Tensor columns =
-      torch::stack({design.s, design.gains.gain, design.gains.closed_loop}).cpu();
+  columns = columns.cpu();
   const auto value = columns.accessor<double, 2>();
   const int64_t n = columns.size(1);
   for (int64_t mode = 1; mode <= n; ++mode) {  // eigenvalues ascend; the fastest mode is the first
     const int64_t i = n - mode;
-    csv += fmt::format("{},{},{},{},{},{}\n", mode, eigenvalue[i], value[0][i], value[1][i],
-                       1 - value[0][i], value[2][i]);
+    csv += fmt::format("{},{},{},{},{},{}\n", mode, value[0][i], value[1][i], value[2][i],
+                       1 - value[1][i], value[3][i]);
   }
   write_file_atomically(spectrum(), {csv});
 }

@@ -108,6 +108,7 @@ ordered_json result_json(const train::TrainResult& result, const std::string& in
       {"rejected", result.rejected},
       {"seconds", result.seconds}};
   if (!result.form.empty()) json["form"] = {{"name", result.form}, {"why", result.form_why}};
+  if (!result.controller.empty()) json["controller"] = control::to_json(result.controller);
   return json;
 }
 
@@ -127,6 +128,9 @@ train::TrainResult parse_result(const JsonValue& json) {
   if (const JsonValue form = json["form"]; form.exists()) {
     result.form = form["name"].text();
     result.form_why = form["why"].text_or("");
+  }
+  if (const JsonValue controller = json["controller"]; controller.exists()) {
+    result.controller = control::parse_certificate(controller);
   }
   return result;
 }

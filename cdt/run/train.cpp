@@ -332,13 +332,15 @@ class Session {
     study::AnalysisOptions wanted = study::analysis_of(run_.training);
     wanted.forecast = options_.tune;
     wanted.progress = hooks_.on_kernel;
-    const study::Findings findings = study::analyze(run_.problem, wanted);
+    wanted.residual = !train::is_controlled(run_.training.method);
+    study::Findings findings = study::analyze(run_.problem, wanted);
     if (options_.tune) {
       run_.record.tuned = study::best_tuning(findings, run_.training.method);
       take_advice(*run_.record.tuned, options_, run_.training);
       make(trainer);
     }
     if (!findings.classes) trainer->adopt(findings.modes, findings.kernel_seconds);
+    study::promise(findings, *trainer);
     claim_.add(run_.record, [&](const RunFolder& staged, RunRecord& record) {
       if (!findings.classes) staged.write_spectrum(findings);
       record.analysis = study::to_json(findings);

@@ -58,10 +58,13 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   settings.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
   settings.learning_rate = options.examined_rate(dynamics::unit_rate(findings.modes, factor));
   findings.preflight = analysis::analyze(ntk.theta, findings.modes, settings);
-  findings.preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(findings.modes, settings.learning_rate * factor,
-                               {settings.q, settings.rho, {}, {}}),
-      ntk.theta);
+  findings.theta = ntk.theta;
+  if (options.residual) {
+    findings.preflight.riccati_residual = control::riccati_residual(
+        control::design_spectral(findings.modes, settings.learning_rate * factor,
+                                 {settings.q, settings.rho, {}, {}}),
+        ntk.theta);
+  }
   if (options.trial_steps > 0) {
     findings.preflight.findings.trials =
         run_trials(model, data.x, *settings.labels, findings.modes, findings.preflight,
@@ -83,6 +86,7 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
   const auto plant = control::linearize_cross_entropy(ntk.theta, logits, data.y, options.smoothing,
                                                       ntk.network_dtype);
   findings.modes = plant.modes;
+  findings.theta = ntk.theta;
   const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
   findings.kernel_seconds = seconds_since(start);
 
@@ -203,6 +207,13 @@ std::string reason_to_skip(const Problem& problem, const train::TrainOptions& tr
     return fmt::format("a kernel of {} rows would take {}", cost.outputs, to_text(cost));
   }
   return "";
+}
+
+void promise(Findings& findings, train::Trainer& trainer) {
+  const Tensor theta = std::exchange(findings.theta, {});
+  const control::Certificate found = trainer.prepare(theta);
+  analysis::promise(findings.preflight, found);
+  if (!found.empty() && std::isfinite(found.rate)) findings.preflight.learning_rate = found.rate;
 }
 
 Tuning best_tuning(const Findings& findings, train::Method method) {

@@ -6,6 +6,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/problem.h>
+#include <cdt/train/trainer.h>
 
 #include <functional>
 
@@ -25,6 +26,8 @@ struct AnalysisOptions {
   /// Of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; 0: the usual
   /// number (kernel/curvature.h).
   int64_t curvature_products = 0;
+  /// The residual of the paper's controller; false where another one will promise instead.
+  bool residual = true;
   bool forecast = false;                                      ///< needs validation samples
   std::function<void(int64_t done, int64_t total)> progress;  ///< of the kernel, in blocks
 
@@ -51,6 +54,8 @@ struct Findings {
   /// that the softmax sees, scaled by the mean Hessian H of the smoothed loss from here to its
   /// equilibrium (docs/theory.md, appendix D).
   dynamics::Modes modes;
+  /// Θ, which the controller that will train is held against; undefined once it was.
+  torch::Tensor theta;
   /// Under the cross entropy of the loop in logits: n = r(C − 1), and nothing that needs quadratic
   /// losses (stabilizability, conflicts between samples, `findings`).
   analysis::Preflight preflight;
@@ -75,6 +80,10 @@ Findings analyze(const kernel::Model& model, const kernel::Ntk& ntk, const train
                  const AnalysisOptions& options);
 /// The same of a problem's network; the findings know its lines, conflicts and classes.
 Findings analyze(const Problem& problem, const AnalysisOptions& options);
+
+/// Makes the controller of the first step, and takes what it promises for the findings' own; where
+/// the training has none, they say what the paper's would do.
+void promise(Findings& findings, train::Trainer& trainer);
 
 /// Why training with these options goes without an analysis, unless someone asks for it: batches, a
 /// kernel that takes longer than 15 s or more than the memory, a loss without curvature. Empty:

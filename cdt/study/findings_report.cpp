@@ -76,7 +76,8 @@ std::string class_text(const Findings& findings) {
                     "every state {:.6g}\n  kernel: {}\n",
                     found.lambda_max, found.lambda_min, found.reachability.rank, found.n,
                     radius_text(found.stability.kappa), radius_text(found.radius_cdt), found.lr_max,
-                    found.lr_monotone, classes.safe_rate, findings.kernel);
+                    found.lr_monotone, classes.safe_rate, findings.kernel) +
+         analysis::to_text(found.controller);
 }
 
 ordered_json class_json(const analysis::Preflight& found, const ClassFindings& classes) {
@@ -105,6 +106,7 @@ ordered_json class_json(const analysis::Preflight& found, const ClassFindings& c
                     {"gain_slow_modes", found.gain_slow_modes},
                     {"initial_loss", classes.initial_loss},
                     {"conflicts", ordered_json::array()}};
+  if (!found.controller.empty()) json["controller"] = control::to_json(found.controller);
   for (const ConflictingRows& rows : classes.conflicts) {
     json["conflicts"].push_back({{"lines", rows.lines}, {"kind", "duplicate-conflict"}});
   }

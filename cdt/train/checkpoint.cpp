@@ -78,6 +78,7 @@ SafeTensors Trainer::checkpoint() const {
                       {"state", text.dump()},
                       {"history", to_csv(history)},
                       {"fingerprint", fingerprint_}};
+  if (!first_.empty()) content.metadata["controller"] = control::to_json(first_).dump();
   // At the end the model may have the best parameters instead of the last.
   const std::string outputs = last_.empty() ? probe(*setup_) : "";
   if (!outputs.empty()) content.metadata["probe"] = outputs;
@@ -128,6 +129,10 @@ void Trainer::restore(const SafeTensors& content) {
   pending.refreshed = state.count("pending_refreshed");
   pending.rejected = state.count("pending_rejected");
   const double seconds = state.non_negative("seconds");
+  control::Certificate first;
+  if (const auto saved = content.metadata.find("controller"); saved != content.metadata.end()) {
+    first = control::parse_certificate(parse_json(saved->second, "the checkpoint's controller"));
+  }
   if (const auto saved = content.metadata.find("probe"); saved != content.metadata.end()) {
     std::vector<Tensor> present;
     copy_parameters(setup_->model, present);

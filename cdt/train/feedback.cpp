@@ -10,10 +10,18 @@ ModalFeedback::ModalFeedback(dynamics::Modes modes) : modes_(std::move(modes)) {
   modes_.vectors = modes_.vectors.t().contiguous().t();
 }
 
-dynamics::Modes ModalFeedback::effective_modes() const {
-  dynamics::Modes effective = modes_;
-  if (ridge_ > 0) effective.values = modes_.values + ridge_;
-  return effective;
+control::Plant ModalFeedback::plant(double rate, double factor) const {
+  return control::Plant::of_modes(modes_,
+                                  {.gradient_factor = 1, .rate = rate * factor, .decay = ridge_});
+}
+
+control::Certificate ModalFeedback::certificate(const Tensor& theta) const {
+  if (!controller_) return {};
+  control::Certificate found =
+      controller_->certificate(theta.defined() ? kernel_of_state(theta) : theta);
+  found.rate = rate_;
+  if (ridge_ > 0) found.controller += ", weight decay within";
+  return found;
 }
 
 int64_t ModalFeedback::bytes() const { return static_cast<int64_t>(modes_.vectors.nbytes()); }

@@ -6,6 +6,7 @@
 /// business, in a checkpoint and in memory too.
 #pragma once
 
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 #include <cdt/train/history.h>
@@ -45,6 +46,11 @@ class Feedback {
   /// The closed loop's rate κ in the norm `distance`.
   virtual double closed_loop_radius() const = 0;
 
+  /// What it promises as it is designed now. The kernel Θ of this linearization, where somebody has
+  /// it and asks for all that there is to know: residuals of equations are measured with it, and
+  /// eigenvalues computed.
+  virtual control::Certificate certificate(const torch::Tensor& theta = {}) const = 0;
+
   /// Of outputs ŷ [b, n_L], float64.
   virtual torch::Tensor state(const torch::Tensor& outputs) const = 0;
   /// One step at `rate`, with the gain of the rate designed for, from the present parameters.
@@ -67,6 +73,9 @@ class Feedback {
   /// of the outputs, or up to the share tol::kUnreachableError.
   virtual bool settled(const torch::Tensor& state, double rounding) const = 0;
 
+  /// The step from this state was taken and kept.
+  virtual void took(const torch::Tensor&) {}
+
   /// Whether it serves other parameters than those that it was made at; one that does not is made
   /// anew for each step, and not saved.
   virtual bool lasts() const { return true; }
@@ -85,6 +94,7 @@ class ModalFeedback : public Feedback {
  public:
   double rate() const override { return rate_; }
   double closed_loop_radius() const override { return radius_; }
+  control::Certificate certificate(const torch::Tensor& theta = {}) const override;
 
   /// λ [m]
   const torch::Tensor& eigenvalues() const { return modes_.values; }
@@ -117,13 +127,16 @@ class ModalFeedback : public Feedback {
   torch::Tensor reachable(const torch::Tensor& modal) const {
     return modal.narrow(0, modes_.nullity(), modes_.rank);
   }
-  /// The modes to design for: those of the kernel, and the ridge.
-  dynamics::Modes effective_modes() const;
+  /// The plant at rate α: steps are α·factor times the eigenvalues, the ridge among them.
+  control::Plant plant(double rate, double factor) const;
+  /// Θ of the outputs as the kernel of the state: of the state's own coordinates. Default: as it is.
+  virtual torch::Tensor kernel_of_state(const torch::Tensor& theta) const { return theta; }
 
   dynamics::Modes modes_;
   double ridge_ = 0;
   double rate_ = 0;
   double radius_ = 0;
+  std::unique_ptr<control::Controller> controller_;  ///< once designed
 };
 
 }  // namespace cdt::train

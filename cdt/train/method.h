@@ -70,6 +70,12 @@ class StepMethod {
   virtual double learning_rate() const = 0;  ///< α at the first step; NaN before
   virtual int64_t linearizations() const { return 0; }
   virtual FormUsed form() const { return {}; }
+
+  /// Prepares step k from `pass`, as `advance` will take it, so that its certificate can be read.
+  virtual void prepare(int64_t, const Pass&, StepRecord&) {}
+  /// Of the controller that acts, or acted last; empty: there is none, or not yet. Θ as
+  /// Feedback::certificate has it.
+  virtual control::Certificate certificate(const torch::Tensor&) const { return {}; }
   virtual int64_t rejected() const { return 0; }
 
   /// What it keeps between two steps.

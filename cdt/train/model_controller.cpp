@@ -1,4 +1,3 @@
-#include <cdt/analysis/stability.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
@@ -6,6 +5,7 @@
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/train/data.h>
+#include <cdt/control/steering.h>
 #include <cdt/train/model_controller.h>
 
 #include <algorithm>
@@ -15,8 +15,6 @@ namespace cdt::train {
 namespace {
 
 using control::CrossEntropyController;
-using control::GeneralController;
-using control::SpectralController;
 using loss::LossPtr;
 using torch::Tensor;
 
@@ -24,12 +22,6 @@ using torch::Tensor;
 constexpr double kUnitsOfRounding = 100;
 /// A sound loop at a large rate needs a new design every second or third step.
 constexpr int64_t kSuspect = 10;
-
-/// Overloads for std::visit.
-template <class... Each>
-struct Cases : Each... {
-  using Each::operator()...;
-};
 
 void require_options(const ModelControllerOptions& options) {
   require_positive(options.learning_rate, "learning_rate");
@@ -41,14 +33,22 @@ void require_options(const ModelControllerOptions& options) {
               to_string(options.loss));
   CDT_REQUIRE(!classes || !(options.Q || options.R),
               "Q and R are for quadratic losses, not cross-entropy");
+  CDT_REQUIRE(!options.controller || (options.loss->quadratic() && !options.Q && !options.R),
+              "a controller of your own is for quadratic losses, and goes without Q and R");
   CDT_REQUIRE(!options.refresh_above || *options.refresh_above >= 0,
               "refresh_above must be 0 or more, got ", options.refresh_above.value_or(0));
 }
 
-/// Of Θ, where the outputs are [r, n_L]; works on what it is given alone (decompose_aside).
-ModelController::Design design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
-                                  torch::ScalarType network,
-                                  const ModelControllerOptions& options) {
+/// What a design is made of; works on what it is given alone (decompose_aside).
+struct Made {
+  std::shared_ptr<const control::Controller> controller;
+  std::optional<CrossEntropyController> classes;
+};
+
+Made design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
+               torch::ScalarType network, const ModelControllerOptions& options) {
+  const int64_t n = theta.size(0);
+  const double rate = options.learning_rate;
   if (options.loss->classes()) {
     control::CrossEntropyOptions classes;
     classes.cost = control::CrossEntropyOptions::Cost::kLoss;  // as training, in closed form
@@ -56,19 +56,25 @@ ModelController::Design design_at(const Tensor& theta, const Tensor& outputs, co
     classes.rho = options.p;
     classes.smoothing = options.smoothing.value_or(control::kUsualSmoothing);
     classes.network_dtype = network;
-    return control::design_cross_entropy(theta, outputs, labels, options.learning_rate, classes);
+    auto made = control::design_cross_entropy(theta, outputs, labels, rate, classes);
+    const auto plant = control::Plant::of_modes(
+        made.plant.modes, {.rate = rate / static_cast<double>(made.plant.samples)});
+    return {control::design(plant, {.q = options.q, .p = options.p}), std::move(made)};
   }
-  const int64_t n = theta.size(0);
-  const double scale = loss::step_scale(options.learning_rate, options.loss, n);
-  const auto modes = dynamics::decompose(theta, tol::rank_of_computed(n, network));
-  if (!options.Q && !options.R) {
-    return control::design_spectral(modes, scale, {options.q, options.p, {}, {}});
+  const control::Plant::Options loop{.gradient_factor = loss::gradient_factor(options.loss, n),
+                                     .rate = rate};
+  const double tolerance = tol::rank_of_computed(n, network);
+  if (options.controller) {
+    auto own = options.controller(control::Plant::of_kernel(theta, tolerance, loop));
+    CDT_REQUIRE(own != nullptr, "the controller that was given is none");
+    return {std::move(own), {}};
   }
-  const auto weight = [&](const std::optional<Tensor>& given, double scalar) {
-    return given ? given->to(theta.options()) : torch::full({n}, scalar, theta.options());
-  };
-  return control::design_general(modes, scale, weight(options.Q, options.q),
-                                 weight(options.R, options.p));
+  const auto plant = control::Plant::of_modes(dynamics::decompose(theta, tolerance), loop);
+  return {control::design(plant, {.q = options.q,
+                                  .p = options.p,
+                                  .Q = options.Q.value_or(Tensor()),
+                                  .R = options.R.value_or(Tensor())}),
+          {}};
 }
 
 }  // namespace
@@ -97,10 +103,12 @@ void ModelController::refresh() {
   CDT_REQUIRE(found.outputs.sizes() == labels_.sizes(), "the model's outputs have shape ",
               found.outputs.sizes(), ", the labels ", labels_.sizes());
   const Tensor outputs = found.outputs.to(torch::kFloat64);
-  design_ = decompose_aside(found.theta, [theta = found.theta, outputs, labels = labels_,
+  Made made = decompose_aside(found.theta, [theta = found.theta, outputs, labels = labels_,
                                           network = found.network_dtype, options = options_] {
     return design_at(theta, outputs, labels, network, options);
   });
+  controller_ = std::move(made.controller);
+  classes_ = std::move(made.classes);
   theta_ = found.theta;
   epsilon_ = tol::epsilon(found.network_dtype);
   ++refreshes_;
@@ -167,14 +175,10 @@ void ModelController::renew_if_off() {
 }
 
 Tensor ModelController::steered(const Tensor& y_hat) const {
-  if (const auto* classes = std::get_if<CrossEntropyController>(&design_)) {
-    return classes->augment(y_hat.reshape(labels_.sizes())).view(y_hat.sizes());
-  }
-  const Tensor labels = labels_.view(y_hat.sizes());
-  if (const auto* general = std::get_if<GeneralController>(&design_)) {
-    return general->augment(y_hat, labels);
-  }
-  return std::get<SpectralController>(design_).augment(y_hat, labels);
+  if (classes_) return classes_->augment(y_hat.reshape(labels_.sizes())).view(y_hat.sizes());
+  return control::augmented_label(
+      y_hat, labels_.view(y_hat.sizes()), labels_.numel(),
+      [this](const Tensor& e) { return controller_->steer(e.to(labels_.device())); });
 }
 
 Tensor ModelController::augment(const Tensor& y_hat) {
@@ -196,41 +200,25 @@ void ModelController::set_learning_rate(double rate) {
 }
 
 double ModelController::closed_loop_radius() const {
-  return std::visit(
-      Cases{[](const SpectralController& found) { return found.closed_loop_radius(); },
-            [](const auto& found) { return found.closed_loop_radius; }},
-      design_);
+  const control::Known radius = controller_->certificate().radius;
+  return radius.exact() ? radius.value : radius.upper;
 }
 
-LoopCertificate ModelController::certificate() const {
-  const double radius = closed_loop_radius();
-  return std::visit(
-      Cases{[&](const SpectralController& found) -> LoopCertificate {
-              return {radius, control::riccati_residual(found, theta_),
-                      analysis::kernel_margins(found).cdt};
-            },
-            [&](const GeneralController& found) -> LoopCertificate {
-              const double scale =
-                  loss::step_scale(options_.learning_rate, options_.loss, theta_.size(0));
-              return {radius, found.relative_residual, analysis::kernel_margins(found, scale).cdt};
-            },
-            [&](const CrossEntropyController& found) -> LoopCertificate {
-              const dynamics::Modes& modes = found.plant.modes;
-              const auto modal = control::design_spectral(
-                  modes, options_.learning_rate / static_cast<double>(found.plant.samples),
-                  {options_.q, options_.p, {}, {}});
-              const Tensor matrix = (modes.vectors * modes.values).mm(modes.vectors.t());
-              return {radius, control::riccati_residual(modal, (matrix + matrix.t()) / 2),
-                      analysis::kernel_margins(modal).cdt};
-            }},
-      design_);
+control::Certificate ModelController::certificate() const {
+  control::Certificate found =
+      controller_->certificate(classes_ ? classes_->plant.kernel_of_state(theta_) : theta_);
+  found.rate = options_.learning_rate;
+  return found;
 }
 
 Tensor ModelController::gain() const {
-  return std::visit(Cases{[](const SpectralController& found) { return found.gain_matrix(); },
-                          [](const GeneralController& found) { return found.K; },
-                          [](const CrossEntropyController& found) { return found.steering; }},
-                    design_);
+  if (classes_) return classes_->steering;
+  Tensor steering = controller_->matrix();
+  CDT_REQUIRE(steering.defined(), "this controller is no gain matrix");
+  if (const auto* modal = dynamic_cast<const control::ModalController*>(controller_.get())) {
+    return modal->gain_matrix();
+  }
+  return steering - torch::eye(steering.size(0), steering.options());
 }
 
 }  // namespace cdt::train

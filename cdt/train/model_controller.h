@@ -7,16 +7,15 @@
 /// curvature, and with it the design, changes within a few steps.
 #pragma once
 
+#include <cdt/control/controller.h>
 #include <cdt/control/cross_entropy.h>
-#include <cdt/control/general.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
 #include <cdt/loss/loss.h>
 
+#include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 
 namespace cdt::train {
 
@@ -28,6 +27,9 @@ struct ModelControllerOptions {
   /// Of a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
   std::optional<torch::Tensor> Q;
   std::optional<torch::Tensor> R;
+  /// Of a quadratic loss, instead of q, p, Q and R: a controller of one's own, a gain, a function
+  /// (control/controller.h).
+  control::ControllerFactory controller{};
   /// ε of the cross entropy, and of no other loss. Default: control::kUsualSmoothing.
   std::optional<double> smoothing;
   /// `augment` designs anew where `drift` exceeds this. Default: kUsualDrift for the cross entropy;
@@ -38,12 +40,6 @@ struct ModelControllerOptions {
   static constexpr double kUsualDrift = 0.5;
 };
 
-/// What is known of the design in use, on the linearization that it was made for.
-struct LoopCertificate {
-  double closed_loop_radius = 0;  ///< the factor of the slowest mode in a step, on reachable modes
-  double riccati_residual = 0;    ///< of its Riccati equation, recomputed
-  double kernel_margin = 0;       ///< stable while the kernel grows by less than this factor
-};
 
 class ModelController {
  public:
@@ -76,7 +72,8 @@ class ModelController {
   /// For schedules. Designs anew.
   void set_learning_rate(double rate);
   double closed_loop_radius() const;
-  LoopCertificate certificate() const;
+  /// What the design in use promises, on the linearization that it was made for.
+  control::Certificate certificate() const;
   /// K [n, n] with y_u = −K(ŷ − y). Of the cross entropy H + K, on its own coordinates.
   torch::Tensor gain() const;
   const torch::Tensor& kernel() const { return theta_; }   ///< Θ [n, n] of the design
@@ -84,10 +81,8 @@ class ModelController {
   const ModelControllerOptions& options() const { return options_; }
   int64_t refreshes() const { return refreshes_; }  ///< designs after the first
 
-  /// Whoever would rather have the types of cdt/control.
-  using Design = std::variant<control::SpectralController, control::GeneralController,
-                              control::CrossEntropyController>;
-  const Design& design() const { return design_; }
+  /// Of a quadratic loss, in x = ŷ − y; of classes in ζ (control/cross_entropy.h).
+  const control::Controller& controller() const { return *controller_; }
 
  private:
   struct Look {
@@ -108,7 +103,8 @@ class ModelController {
   torch::Tensor labels_;
   torch::Tensor theta_;
   double epsilon_ = 0;  ///< of the network's dtype
-  Design design_;
+  std::shared_ptr<const control::Controller> controller_;
+  std::optional<control::CrossEntropyController> classes_;  ///< the same for logits
   std::optional<Look> before_;  ///< at the `augment` before the last one
   std::optional<Look> last_;
   int64_t in_a_row_ = 0;  ///< steps that needed a new design

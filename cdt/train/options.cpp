@@ -95,7 +95,8 @@ std::string to_string(const Relinearization& policy) {
 
 bool only_arrives(const TrainOptions& options) {
   return options.method == Method::kGuarded && !options.learning_rate &&
-         options.weight_decay == 0 && options.shape == 0 && !options.linearization_error &&
+         options.weight_decay == 0 && options.shape == 0 && !options.controller &&
+         !options.linearization_error &&
          (!options.relinearize || options.relinearize->kind == Relinearization::Kind::kGuard);
 }
 
@@ -202,6 +203,17 @@ void require_valid(const TrainOptions& options) {
   require_path(options);
   require_form(options);
   const bool controlled = is_controlled(options.method);
+  if (options.controller) {
+    CDT_REQUIRE(controlled, "a controller belongs to cdt and guarded; ", to_string(options.method),
+                " has none");
+    CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(),
+                "a controller steers quadratic losses and cross-entropy, not ",
+                to_string(options.loss));
+    CDT_REQUIRE(options.shape == 0, "shape belongs to the usual controller, not to one of your own");
+    CDT_REQUIRE(options.weight_decay == 0,
+                "weight decay goes with the usual controller alone: one of your own knows nothing "
+                "of it");
+  }
   CDT_REQUIRE(controlled || !options.relinearize, "relinearize belongs to cdt and guarded; ",
               to_string(options.method), " uses no kernel");
   CDT_REQUIRE(controlled || !options.linearization_error,

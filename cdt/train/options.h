@@ -1,6 +1,7 @@
 /// What a training run can be told: method, rate, schedule, control, stopping.
 #pragma once
 
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/loss_linearization.h>
 
@@ -116,6 +117,10 @@ struct TrainOptions {
   Schedule schedule;
   double q = 1.0;  ///< weight on errors
   double p = 0.1;  ///< weight on label augments
+  /// A controller of one's own for `cdt` and `guarded`, made for each linearization, instead of the
+  /// one that q, p and shape make; for quadratic losses with weights or without, and for classes
+  /// without (docs/cpp.md). Empty: theirs.
+  control::ControllerFactory controller{};
   /// Spectral shaping: modes with λ far below shape·λ_max get less of q, by the factor
   /// λ/(λ + shape·λ_max). They are where noise is learned. 0: none.
   double shape = 0;

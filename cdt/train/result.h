@@ -1,6 +1,7 @@
 /// How a training run ended, and what it took.
 #pragma once
 
+#include <cdt/control/certificate.h>
 #include <cdt/core/error.h>
 #include <cdt/train/history.h>
 
@@ -39,6 +40,8 @@ struct TrainResult {
   std::string form;                 ///< how steps were solved ("dual", …); empty: nothing was
   std::string form_why;             ///< why so
   double learning_rate = kUnknown;  ///< α at the first step
+  /// Of the controller that took the first step; empty if none did.
+  control::Certificate controller{};
   double seconds = 0;
   std::vector<StepRecord> history;
 

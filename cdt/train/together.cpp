@@ -30,7 +30,7 @@ bool same_shape(const Tensor& a, const Tensor& b) {
 bool is_plain(const Setup& setup) {
   const TrainOptions& options = setup.options;
   const auto policy = options.relinearize.value_or(Relinearization{}).kind;
-  return options.loss->quadratic() && setup.batches.all() &&
+  return options.loss->quadratic() && setup.batches.all() && !options.controller &&
          policy == Relinearization::Kind::kNever && !options.linearization_error &&
          options.patience == 0 && options.weight_decay == 0 && !setup.weights(0).defined() &&
          !setup.data.ranks->several();

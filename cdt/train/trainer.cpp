@@ -33,6 +33,16 @@ void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
   if (is_controlled(setup_->options.method)) earlier_seconds_ += seconds;
 }
 
+control::Certificate Trainer::prepare(const torch::Tensor& theta) {
+  const kernel::AutogradScope scope;
+  notice_changes();
+  Pass pass = next_ && next_->batch == setup_->batches.id(step_) ? std::move(*next_)
+                                                                 : setup_->forward(step_);
+  method_->prepare(step_, pass, pending_);
+  next_ = std::move(pass);
+  return method_->certificate(theta);
+}
+
 void Trainer::observe(const Pass& pass, StepRecord& row) const {
   const TrainData& data = setup_->data;
   const bool last = step_ >= setup_->options.steps;
@@ -145,6 +155,7 @@ StepResult Trainer::take_step() {
     over_ = true;
     pending_ = row;
   } else {
+    if (step_ == 0) first_ = method_->certificate({});
     ++step_;
   }
   return {row, outcome};
@@ -248,6 +259,7 @@ TrainResult Trainer::finish(Outcome outcome) {
     result.form_why = used.why;
   }
   result.learning_rate = method_->learning_rate();
+  result.controller = first_;
   result.seconds = seconds();
   result.history = history_;
   const bool ended = outcome != Outcome::kInterrupted;

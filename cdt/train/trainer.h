@@ -59,6 +59,12 @@ class Trainer {
   /// @throws NumericalError if the kernel cannot be computed.
   StepResult step();
 
+  /// Makes the linearization and the controller of the next step, and says what that one promises.
+  /// With the kernel Θ of all training samples at the present parameters, all that there is to know.
+  /// Empty: the method has no controller, or none before its first step.
+  /// @throws NumericalError as step.
+  control::Certificate prepare(const torch::Tensor& theta = {});
+
   /// How `run` takes steps that nobody need look at: to the same bits, and the same history but for
   /// its times, which within a stride are interpolated.
   void stride_by(const StrideOptions& options);
@@ -121,6 +127,7 @@ class Trainer {
   std::unique_ptr<Strides> strides_;
   int64_t step_ = 0;
   std::vector<StepRecord> history_;
+  control::Certificate first_;  ///< of the controller that took the first step
   bool look_ = true;    ///< the next step is one that is looked at
   bool over_ = false;   ///< the last row is of the end, where no step was taken
   StepRecord pending_;  ///< its counts, which the step that goes on from there takes over

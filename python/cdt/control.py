@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -26,6 +26,8 @@ class Controller:
                    minimum, as in `cdt train`
     loss           that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
+    gain           a gain K [n, n] of your own instead: labels become y − K(y_hat − y)
+    law            or a function of the errors e [n], float64, that gives what is added to the labels: law=lambda e: -0.5 * e
     smoothing      of the cross entropy: logits are steered to where softmax gives (1 − smoothing)·label + smoothing/classes; default: 0.1
     refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this. Default: 0.5 for the cross entropy, whose design does
                    not last; else only refresh() does. math.inf: never
@@ -56,6 +58,8 @@ class Controller:
         loss: str = "mse",
         Q: Any = None,
         R: Any = None,
+        gain: Any = None,
+        law: Optional[Callable[[torch.Tensor], torch.Tensor]] = None,
         smoothing: Optional[float] = None,
         refresh_above: Optional[float] = None,
         params: Optional[Params] = None,
@@ -72,9 +76,13 @@ class Controller:
             raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, which the controller knows how to steer, but came {loss!r}")
         self._p, self._q, self._loss, self._memory = positive(p, "p"), number(q, "q"), loss, bytes_of(memory)
         self._smoothing = None if smoothing is None else number(smoothing, "smoothing")
-        weights = if_given_wide(Q, "Q"), if_given_wide(R, "R")
+        weights = if_given_wide(Q, "Q"), if_given_wide(R, "R"), if_given_wide(gain, "gain")
+        if gain is not None and law is not None:
+            raise ValueError("a controller has a gain or a law, not both")
+        if law is not None and not callable(law):
+            raise ValueError(f"law must be a function of the errors, but a {type(law).__name__} came")
         self._controller = _core.ModelController(
-            self._model, self._x, self._y, loss, positive(lr, "lr"), self._p, self._q, *weights, self._smoothing, refresh_above, self._memory
+            self._model, self._x, self._y, loss, positive(lr, "lr"), self._p, self._q, *weights, law, self._smoothing, refresh_above, self._memory
         )
 
     def refresh(self) -> None:
@@ -128,8 +136,10 @@ class Controller:
         return self._controller.closed_loop_radius
 
     @property
-    def certificate(self) -> Dict[str, float]:
-        """Of the design in use: closed_loop_radius, riccati_residual, and kernel_margin, the factor by which the kernel may grow before the loop is unstable."""
+    def certificate(self) -> Dict[str, Any]:
+        """What the controller in use promises: what it is (`controller`, `makes_least`), closed_loop_radius, riccati_residual, kernel_margin and overshoot_margin, the
+        factors by which the kernel may grow before the loop is unstable or an error changes its sign, gain_margin, the factors on label augments between which
+        it is stable, and a digest of its numbers. A number of which only bounds are known is a pair; None: nothing is known."""
         return self._controller.certificate
 
     @property

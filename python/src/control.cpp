@@ -105,11 +105,19 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
 }
 
+/// A function of Python's that threads without its lock may copy and drop.
+std::shared_ptr<py::object> held(const py::object& function) {
+  return {new py::object(function), [](py::object* own) {
+            const py::gil_scoped_acquire lock;
+            delete own;
+          }};
+}
+
 std::shared_ptr<train::ModelController> make_controller(
     const kernel::Model& model, const Tensor& x, const Tensor& y, const std::string& loss,
     double lr, double p, double q, const std::optional<Tensor>& Q, const std::optional<Tensor>& R,
-    std::optional<double> smoothing, std::optional<double> refresh_above,
-    std::optional<int64_t> memory) {
+    const std::optional<Tensor>& gain, const py::object& law, std::optional<double> smoothing,
+    std::optional<double> refresh_above, std::optional<int64_t> memory) {
   train::ModelControllerOptions options;
   options.learning_rate = lr;
   options.loss = loss::parse(loss);
@@ -117,6 +125,18 @@ std::shared_ptr<train::ModelController> make_controller(
   options.p = p;
   options.Q = Q;
   options.R = R;
+  if (gain) {
+    options.controller = [K = *gain](const control::Plant& plant) {
+      return control::from_gain(plant, K);
+    };
+  } else if (!law.is_none()) {
+    options.controller = [own = held(law)](const control::Plant& plant) {
+      return control::from_function(plant, [own](const Tensor& e) {
+        const py::gil_scoped_acquire lock;
+        return (*own)(e).cast<Tensor>();
+      });
+    };
+  }
   options.smoothing = smoothing;
   options.refresh_above = refresh_above;
   if (memory) options.memory_bytes = *memory;
@@ -241,7 +261,8 @@ void bind_control(py::module_& module) {
   py::class_<ModelController, std::shared_ptr<ModelController>>(module, "ModelController")
       .def(py::init(&make_controller), py::arg("model"), py::arg("x"), py::arg("y"),
            py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"), py::arg("Q"), py::arg("R"),
-           py::arg("smoothing"), py::arg("refresh_above"), py::arg("memory"))
+           py::arg("gain"), py::arg("law"), py::arg("smoothing"), py::arg("refresh_above"),
+           py::arg("memory"))
       .def("augment", &ModelController::augment, py::arg("y_hat"), WithoutLock())
       .def("refresh", &ModelController::refresh, WithoutLock())
       .def("set_lr", &ModelController::set_learning_rate, py::arg("lr"), WithoutLock())
@@ -253,11 +274,24 @@ void bind_control(py::module_& module) {
       .def_property_readonly("kernel", &ModelController::kernel)
       .def_property_readonly("closed_loop_radius", &ModelController::closed_loop_radius)
       .def_property_readonly("certificate", [](const ModelController& controller) {
-        const auto found = controller.certificate();
+        const control::Certificate found = controller.certificate();
+        const auto known = [](const control::Known& number) -> py::object {
+          if (number.exact()) return py::cast(number.value);
+          if (!number.bounded()) return py::none();
+          return py::make_tuple(number.lower, number.upper);
+        };
+        const auto given = [](double value) -> py::object {
+          return std::isnan(value) ? py::none() : py::object(py::cast(value));
+        };
         py::dict fields;
-        fields["closed_loop_radius"] = found.closed_loop_radius;
-        fields["riccati_residual"] = found.riccati_residual;
-        fields["kernel_margin"] = found.kernel_margin;
+        fields["controller"] = found.controller;
+        fields["makes_least"] = found.optimal.empty() ? py::none() : py::object(py::cast(found.optimal));
+        fields["closed_loop_radius"] = known(found.radius);
+        fields["riccati_residual"] = given(found.residual);
+        fields["kernel_margin"] = known(found.kernel_margin);
+        fields["overshoot_margin"] = known(found.overshoot_margin);
+        fields["gain_margin"] = known(found.gain_margin);
+        fields["digest"] = found.digest;
         return fields;
       });
 

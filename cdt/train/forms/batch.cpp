@@ -38,6 +38,14 @@ RidgeOptions batch_options(const Setup& setup, bool checked) {
   return options;
 }
 
+control::Certificate of_batches() {
+  control::Certificate found;
+  found.controller =
+      "damped steps of one batch after another, with momentum: an epoch that raises the objective of "
+      "all rows is taken back, and nothing more is promised";
+  return found;
+}
+
 const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const BatchRates& rates,
                                   const RidgeOptions& options) {
   const auto rows = batch.residuals.size();

@@ -33,6 +33,15 @@ class DualForm : public RidgeForm {
     return step;
   }
 
+  std::string solver() const override { return "a Cholesky factor of the kernel"; }
+  Tensor matrix() const override { return kernel_.matrix(); }
+  double residual(const RidgeStep& step, double tau, double mu) override {
+    const Tensor u = step.residuals / (tau + mu);
+    const Tensor b = pushed_.defined() ? residuals_.e - step.shrink * pushed_ : residuals_.e;
+    const Tensor left = kernel_.matrix().to(torch::kFloat64).mv(u) + step.residuals - b;
+    return left.norm().item<double>() / b.norm().item<double>();
+  }
+
   double mean_eigenvalue() const override {
     return kernel_.matrix().diagonal().mean().item<double>();
   }

@@ -135,6 +135,11 @@ class IterativeForm : public RidgeForm {
 
   std::optional<RidgeStep> step(double tau, double mu) override;
 
+  std::string solver() const override {
+    return sketch_ ? "conjugate gradients, preconditioned by the kernel of some rows"
+                   : "conjugate gradients";
+  }
+
   double mean_eigenvalue() const override {
     if (sketch_) {
       return sketch_->kernel().diagonal().mean().item<double>() *
@@ -182,8 +187,10 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
   RidgeStep step;
   step.delta = torch::zeros_like(r);
   step.residuals = residuals_.e.clone();
-  const double least = options_.tolerance * r.norm().item<double>();
+  const double whole = r.norm().item<double>();
+  const double least = options_.tolerance * whole;
   if (least == 0) return step;
+  step.residual = 1;
   const auto precondition = [&](const Tensor& v) {
     return sketch_ ? sketch_->solve(v, lambda) : v;
   };
@@ -204,7 +211,9 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
     if (length * product < least_gain * gained) return step;
     if (k + 1 == most) break;
     r = r - length * (pull_back(pushed) + lambda * direction);
-    if (r.norm().item<double>() <= least) return step;
+    const double left = r.norm().item<double>();
+    step.residual = left / whole;
+    if (left <= least) return step;
     z = precondition(r);
     const double next = inner_product(r, z);
     if (!(next > 0)) return step;  // rounding of the preconditioner: no better direction

@@ -38,6 +38,16 @@ class PrimalForm : public RidgeForm {
     return step;
   }
 
+  std::string solver() const override { return "a Cholesky factor of the parameters' Gram matrix"; }
+  Tensor matrix() const override { return gram_.matrix(); }
+  double residual(const RidgeStep& step, double tau, double mu) override {
+    Tensor b = -gradient_;
+    if (displacement_.defined()) b = b - tau * displacement_;
+    const Tensor left =
+        gram_.matrix().to(torch::kFloat64).mv(step.delta) + (tau + mu) * step.delta - b;
+    return left.norm().item<double>() / b.norm().item<double>();
+  }
+
   double mean_eigenvalue() const override { return gram_.matrix().trace().item<double>() / count_; }
   double largest_eigenvalue() const override { return train::largest_eigenvalue(gram_.matrix()); }
   double freedom(double tau) const override { return gram_.freedom(tau); }

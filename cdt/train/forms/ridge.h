@@ -44,6 +44,8 @@ struct RidgeStep {
   torch::Tensor delta;      ///< δ [P] itself
   torch::Tensor residuals;  ///< e + SᵀJδ [r·k], float64; their squares are the promise
   bool complete = true;     ///< as exact as was asked for; otherwise products ran out
+  /// Of conjugate gradients: what is left of the right side, as a share.
+  double residual = kUnknown;
 };
 
 struct RidgeOptions {
@@ -91,6 +93,12 @@ class RidgeForm {
   virtual double largest_eigenvalue() const = 0;
   /// tr K(K + τI)⁻¹, the effective number of parameters, of a matrix; else NaN.
   virtual double freedom(double) const { return kUnknown; }
+  /// How it solves: "a Cholesky factor of the kernel".
+  virtual std::string solver() const = 0;
+  /// K, or A, whose eigenvalues beside zeros are the same; undefined: there is none.
+  virtual torch::Tensor matrix() const { return {}; }
+  /// Of a step for these τ and μ: what is left of the right side of its equation, as a share.
+  virtual double residual(const RidgeStep& step, double, double) { return step.residual; }
   /// Whether it may be asked again after parameters were written to, though they are the same.
   virtual bool outlasts_writes() const { return true; }
 

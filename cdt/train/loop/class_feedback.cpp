@@ -1,4 +1,3 @@
-#include <cdt/control/spectral.h>
 #include <cdt/core/check.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/train/loop/class_feedback.h>
@@ -15,12 +14,18 @@ ClassFeedback::ClassFeedback(control::CrossEntropyPlant plant, double q, double 
 }
 
 void ClassFeedback::design(double rate) {
-  const double step = rate / static_cast<double>(plant_.samples);
-  const auto controller = control::design_spectral(effective_modes(), step, {q_, p_, {}, {}});
-  step_ = controller.s;
-  steering_ = controller.gains.steering;
-  radius_ = controller.closed_loop_radius();
+  const control::Plant here =
+      plant(rate / static_cast<double>(plant_.samples), 1);  // the step of ζ is (α/r)H^½ΘH^½
+  auto controller = std::make_unique<control::ModalController>(here, control::lqr(q_, p_));
+  step_ = controller->steps();
+  steering_ = controller->steering();
+  radius_ = controller->closed_loop_radius();
+  controller_ = std::move(controller);
   rate_ = rate;
+}
+
+Tensor ClassFeedback::kernel_of_state(const Tensor& theta) const {
+  return plant_.kernel_of_state(theta);
 }
 
 Tensor ClassFeedback::state(const Tensor& outputs) const {
@@ -102,13 +107,20 @@ void ClassFeedback::save(SavedState& state) const {
   state.tensors["curvature"] = plant_.curvature;
 }
 
-control::CrossEntropyPlant ClassFeedback::saved_plant(const SavedState& state, const Tensor& labels,
-                                                      double smoothing) {
+control::CrossEntropyPlant ClassFeedback::saved_curvature(const SavedState& state,
+                                                          const Tensor& labels, double smoothing) {
   const int64_t free = labels.size(1) - 1;
   const Tensor curvature = state.tensor("curvature", {labels.size(0), free, free});
   auto plant = control::cross_entropy_plant(labels, smoothing, curvature.to(labels.device()));
   require_finite(plant.inverse_root, "the inverse root of the checkpoint's curvature");
-  plant.modes = saved_modes(state, labels.size(0) * free, labels.device());
+  return plant;
+}
+
+control::CrossEntropyPlant ClassFeedback::saved_plant(const SavedState& state, const Tensor& labels,
+                                                      double smoothing) {
+  auto plant = saved_curvature(state, labels, smoothing);
+  plant.modes =
+      saved_modes(state, labels.size(0) * (labels.size(1) - 1), labels.device());
   return plant;
 }
 

@@ -35,8 +35,13 @@ class ClassFeedback : public ModalFeedback {
   int64_t bytes() const override;
   /// With the mean Hessian H, which the modes contain.
   void save(SavedState& state) const override;
+  static control::CrossEntropyPlant saved_curvature(const SavedState& state,
+                                                    const torch::Tensor& labels, double smoothing);
   static control::CrossEntropyPlant saved_plant(const SavedState& state,
                                                 const torch::Tensor& labels, double smoothing);
+
+ protected:
+  torch::Tensor kernel_of_state(const torch::Tensor& theta) const override;
 
  private:
   torch::Tensor logits(const torch::Tensor& modal) const;

@@ -25,6 +25,9 @@ class DecayedFeedback : public Feedback {
   double rate() const override { return inner_->rate(); }
   double unit_rate() const override { return inner_->unit_rate(); }
   double closed_loop_radius() const override { return inner_->closed_loop_radius(); }
+  control::Certificate certificate(const torch::Tensor& theta = {}) const override {
+    return inner_->certificate(theta);
+  }
   torch::Tensor state(const torch::Tensor& outputs) const override {
     return inner_->state(outputs);
   }

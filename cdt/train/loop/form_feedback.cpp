@@ -4,6 +4,7 @@
 #include <cdt/train/method.h>
 
 #include <cmath>
+#include <limits>
 
 namespace cdt::train {
 
@@ -28,8 +29,8 @@ FormFeedback::FormFeedback(Make make, loss::LossPtr loss, Tensor labels, Tensor 
                        labels_.size(1))),
       boost_(std::sqrt(1 + q / p)),
       form_(make_()) {
-  const double largest = form_->largest_eigenvalue();  // while nobody has moved the parameters
-  unit_rate_ = largest > 0 ? 1 / (square_factor_ * largest) : 1;
+  largest_ = form_->largest_eigenvalue();  // while nobody has moved the parameters
+  unit_rate_ = largest_ > 0 ? 1 / (square_factor_ * largest_) : 1;
 }
 
 void FormFeedback::design(double rate) { rate_ = rate; }
@@ -38,8 +39,31 @@ RidgeStep FormFeedback::step_at(double rate) const {
   if (used_ && !form_->outlasts_writes()) form_ = make_();
   used_ = true;
   for (double damping = 1 / (rate * square_factor_ * boost_);; damping *= kMoreDamping) {
+    damping_ = damping;
     if (auto step = form_->step(0, damping)) return *std::move(step);
   }
+}
+
+control::Certificate FormFeedback::certificate(const Tensor& theta) const {
+  using control::Known;
+  const double mu = damping_ > 0 ? damping_ : 1 / (rate_ * square_factor_ * boost_);
+  const Tensor matrix = form_->matrix();
+  // By products it is a bound from below.
+  Known largest{kUnknown, largest_, std::numeric_limits<double>::infinity()};
+  if (matrix.defined()) largest = Known::exactly(largest_);
+  control::Certificate found = control::damped_certificate(mu, largest, {});
+  if (matrix.defined() && theta.defined()) {
+    const Tensor all = torch::linalg_eigvalsh(matrix.to(torch::kFloat64)).clamp_min(0);
+    const double least = tol::rank_of_computed(matrix.size(0), torch::kFloat32) * largest_;
+    found = control::damped_certificate(mu, all, (all <= least).sum().item<int64_t>(),
+                                        rate_ * square_factor_);
+  }
+  found.controller = "damped, by " + form_->solver();
+  found.rate = rate_;
+  found.gain = 1 / (rate_ * square_factor_ * mu);
+  if (last_.residuals.defined()) found.residual = form_->residual(last_, 0, mu);
+  found.digest = control::digest_of({torch::tensor({rate_, mu, largest_}, torch::kFloat64)});
+  return found;
 }
 
 double FormFeedback::promise(const Tensor& residuals) const {
@@ -52,6 +76,7 @@ Proposal FormFeedback::propose(const Tensor&, double rate) const {
   const double share = rate / rate_;
   const RidgeStep step = step_at(rate_);
   complete_ = step.complete;
+  last_ = step;
   Proposal proposal;
   if (step.delta.defined()) {
     proposal.delta = step.delta * share;

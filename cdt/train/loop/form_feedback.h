@@ -29,6 +29,7 @@ class FormFeedback : public Feedback {
   double rate() const override { return rate_; }
   double unit_rate() const override { return unit_rate_; }
   double closed_loop_radius() const override { return 1; }
+  control::Certificate certificate(const torch::Tensor& theta = {}) const override;
 
   torch::Tensor state(const torch::Tensor& outputs) const override { return outputs; }
   /// Of the state at the parameters that it was made at. The promise is that of the residuals.
@@ -65,6 +66,9 @@ class FormFeedback : public Feedback {
   mutable std::unique_ptr<RidgeForm> form_;
   mutable bool used_ = false;  ///< parameters may have been written to since
   mutable bool complete_ = true;
+  double largest_ = 0;           ///< eigenvalue of the kernel of residuals, or about
+  mutable double damping_ = 0;   ///< μ of the last step
+  mutable RidgeStep last_;       ///< which was this one
 };
 
 }  // namespace cdt::train

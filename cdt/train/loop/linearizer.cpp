@@ -5,6 +5,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/products.h>
 #include <cdt/train/loop/class_feedback.h>
+#include <cdt/train/loop/controller_feedback.h>
 #include <cdt/train/loop/decayed_feedback.h>
 #include <cdt/train/loop/form_feedback.h>
 #include <cdt/train/loop/linearizer.h>
@@ -61,6 +62,18 @@ Linearizer::Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptio
   if (classes) share_ = kFirstShareOfClasses / kMoreRate;
 }
 
+control::Certificate Linearizer::certificate(int64_t batch, const Tensor& theta) const {
+  const auto found = plans_.find(batch);
+  return found == plans_.end() ? control::Certificate()
+                               : found->second.feedback->certificate(theta);
+}
+
+/// A controller of one's own need not bear the long steps of ours.
+double Linearizer::usual_rate(const Feedback& feedback) const {
+  const Method method = setup_->options.controller ? Method::kCdt : setup_->options.method;
+  return start_rate(method, feedback.unit_rate());
+}
+
 FormUsed Linearizer::form() const { return {choice_.form, choice_.why}; }
 
 std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Modes modes) const {
@@ -75,8 +88,40 @@ std::unique_ptr<ModalFeedback> Linearizer::quadratic(int64_t step, dynamics::Mod
                                              std::move(options));
 }
 
+std::shared_ptr<Feedback> Linearizer::own(int64_t step, const Tensor& values, const Tensor& labels,
+                                          const Tensor& theta, const SavedState* saved) const {
+  const TrainOptions& options = setup_->options;
+  const bool classes = options.loss->classes();
+  const double smoothing = setup_->loss->traits().smoothing;
+  ControllerFeedback::Coordinates coordinates;
+  Tensor matrix;
+  int64_t size = labels.numel();
+  if (classes) {
+    coordinates.classes =
+        saved ? ClassFeedback::saved_curvature(*saved, labels, smoothing)
+              : control::cross_entropy_plant_at(values, labels, smoothing);
+    size = labels.size(0) * (labels.size(1) - 1);
+  } else {
+    coordinates.labels = labels.reshape({-1});
+    if (const Tensor weights = setup_->weights(step); weights.defined()) {
+      coordinates.root = weights.sqrt();
+    }
+  }
+  matrix = saved ? ControllerFeedback::saved_matrix(*saved, size, labels.device())
+                 : coordinates.kernel(theta);
+  const double factor = classes ? 1 / static_cast<double>(labels.size(0))
+                                : loss::gradient_factor(options.loss, labels.numel());
+  const auto old = plans_.find(setup_->batches.id(step));
+  const auto* before = old == plans_.end() || saved
+                           ? nullptr
+                           : dynamic_cast<const ControllerFeedback*>(old->second.feedback.get());
+  return std::make_shared<ControllerFeedback>(
+      std::move(coordinates), matrix, tol::rank_of_computed(size, setup_->model.dtype()), factor,
+      options.controller, before);
+}
+
 /// Of Θ.
-std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) const {
+std::shared_ptr<RidgeFeedback> Linearizer::ridge(int64_t step, const Tensor& theta) const {
   const Tensor weights = setup_->weights(step);
   if (!weights.defined()) return ridge_of(step, theta);
   const Tensor scale = weights.sqrt();
@@ -84,7 +129,7 @@ std::shared_ptr<Feedback> Linearizer::ridge(int64_t step, const Tensor& theta) c
 }
 
 /// Of the kernel of residuals, W^½ΘW^½.
-std::shared_ptr<Feedback> Linearizer::ridge_of(int64_t step, const Tensor& kernel) const {
+std::shared_ptr<RidgeFeedback> Linearizer::ridge_of(int64_t step, const Tensor& kernel) const {
   const TrainOptions& options = setup_->options;
   const double tolerance = tol::rank_of_computed(kernel.size(0), setup_->model.dtype());
   return std::make_shared<RidgeFeedback>(
@@ -126,8 +171,14 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   const TrainOptions& options = setup_->options;
   // Of the parameters that the run began with, and only of those.
   if (const auto modes = std::exchange(adopted_, std::nullopt); modes && keeps_kernel()) {
+    if (options.controller) {
+      return own(step, pass.values, pass.labels,
+                 (modes->vectors * modes->values).mm(modes->vectors.t()), nullptr);
+    }
     if (solves()) {
-      return ridge(step, (modes->vectors * modes->values).mm(modes->vectors.t()));
+      auto solved = ridge(step, (modes->vectors * modes->values).mm(modes->vectors.t()));
+      if (!setup_->weights(step).defined()) solved->know(modes->values);
+      return solved;
     }
     return with_decay(step, quadratic(step, *modes));
   }
@@ -142,6 +193,7 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
+  if (options.controller) return own(step, pass.values, pass.labels, theta, nullptr);
   if (options.loss->quadratic()) {
     if (solves()) return ridge(step, theta);
     const double tolerance = tol::rank_of_computed(theta.size(0), setup_->model.dtype());
@@ -155,6 +207,7 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
 std::shared_ptr<Feedback> Linearizer::saved_feedback(int64_t step, const SavedState& state) const {
   const TrainOptions& options = setup_->options;
   const Tensor labels = setup_->labels(step);
+  if (options.controller) return own(step, {}, labels, {}, &state);
   if (options.loss->quadratic()) {
     if (solves() && !ModalFeedback::is_saved(state)) {  // as older checkpoints have it
       return ridge_of(step, RidgeFeedback::saved_kernel(state, labels.numel(), labels.device()));
@@ -173,7 +226,7 @@ Plan& Linearizer::renew(int64_t step, const Pass& pass, StepRecord& row) {
   Plan plan;
   plan.feedback = feedback_here(step, pass);
   plan.step = step;
-  plan.guard.usual_rate = start_rate(options.method, plan.feedback->unit_rate());
+  plan.guard.usual_rate = usual_rate(*plan.feedback);
   double rate = options.learning_rate.value_or(learning_rate_);
   const bool renewed = options_.renews_rate && !options.learning_rate;
   if (renewed || std::isnan(rate)) rate = plan.guard.usual_rate;
@@ -329,7 +382,7 @@ Plan Linearizer::saved_plan(const SavedState& saved) const {
   plan.feedback = saved_feedback(plan.step, saved);
   plan.guard.rate = saved.positive("rate");
   plan.guard.start_rate = saved.positive("start_rate");
-  plan.guard.usual_rate = start_rate(setup_->options.method, plan.feedback->unit_rate());
+  plan.guard.usual_rate = usual_rate(*plan.feedback);
   plan.guard.good_steps = saved.count("good_steps");
   plan.guard.shrinks = saved.count("shrinks");
   plan.guard.failures = saved.count("failures");
@@ -340,6 +393,7 @@ Plan Linearizer::saved_plan(const SavedState& saved) const {
   plan.stale = saved.flag("stale");
   plan.last_used = saved.count("last_used");
   plan.feedback->design(plan.guard.rate);
+  if (auto* own = dynamic_cast<ControllerFeedback*>(plan.feedback.get())) own->restore(saved);
   if (watches()) {
     const Tensor labels = setup_->labels(plan.step);
     plan.local = std::make_shared<kernel::LocalModel>(

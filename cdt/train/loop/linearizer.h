@@ -13,6 +13,8 @@
 
 namespace cdt::train {
 
+class RidgeFeedback;
+
 /// A linearization and its controller.
 struct Plan {
   std::shared_ptr<Feedback> feedback;
@@ -60,6 +62,8 @@ class Linearizer {
   /// is lowered, to the default one at most.
   /// @throws NumericalError if they refuse without a guard, or at ever lower rates.
   void design(Plan& plan, double damping = 1) const;
+  /// Of the plan of a batch, as Feedback::certificate has it; empty if there is none.
+  control::Certificate certificate(int64_t batch, const torch::Tensor& theta) const;
   Plan& plan_of(int64_t batch) { return plans_.at(batch); }
   const Plan& plan_of(int64_t batch) const { return plans_.at(batch); }
   /// How many steps from step k on the plan of a batch serves, whatever happens, with a feedback
@@ -89,18 +93,23 @@ class Linearizer {
   std::shared_ptr<Feedback> feedback_here(int64_t step, const Pass& pass);
   std::shared_ptr<Feedback> saved_feedback(int64_t step, const SavedState& state) const;
   Plan saved_plan(const SavedState& saved) const;
+  /// Of a controller of the user's; Θ undefined: as `saved` has it.
+  std::shared_ptr<Feedback> own(int64_t step, const torch::Tensor& values,
+                                const torch::Tensor& labels, const torch::Tensor& theta,
+                                const SavedState* saved) const;
   std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
   std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
   /// Whether steps are solved, by a form, and not steered by a controller.
   bool solves() const { return choice_.form != Form::kAuto; }
   /// Whether the kernel of all outputs serves for several steps.
   bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && quadratic_); }
-  std::shared_ptr<Feedback> ridge(int64_t step, const torch::Tensor& theta) const;
-  std::shared_ptr<Feedback> ridge_of(int64_t step, const torch::Tensor& kernel) const;
+  std::shared_ptr<RidgeFeedback> ridge(int64_t step, const torch::Tensor& theta) const;
+  std::shared_ptr<RidgeFeedback> ridge_of(int64_t step, const torch::Tensor& kernel) const;
   /// Θ: if it is there.
   std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
                                     const torch::Tensor& theta) const;
   bool watches() const;
+  double usual_rate(const Feedback& feedback) const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
   static LocalState local_state(const Plan& plan, const Pass& pass);
   void forget_old_plans();

@@ -1,4 +1,3 @@
-#include <cdt/control/general.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/train/loop/quadratic_feedback.h>
@@ -27,29 +26,32 @@ QuadraticFeedback::QuadraticFeedback(dynamics::Modes modes, Tensor labels, Feedb
 }
 
 void QuadraticFeedback::design(double rate) {
-  const dynamics::Modes effective = effective_modes();
-  const Tensor& V = modes_.vectors;
+  const control::Plant here = plant(rate, gradient_factor_);
+  control::ControlProblem problem{.q = options_.q, .p = options_.p};
   if (options_.weights && modes_.rank > 0) {
-    const auto controller =
-        control::design_general(effective, rate * gradient_factor_, *options_.weights * options_.q,
-                                torch::full_like(*options_.weights, options_.p));
-    step_ = effective.values * (rate * gradient_factor_);
-    steering_ = V.t().mm(controller.steering).mm(V);
-    cost_ = V.t().mm(controller.P).mm(V);
-    radius_ = controller.closed_loop_radius;
-  } else {
-    control::SpectralWeights weights{options_.q, options_.p, {}, {}};
-    if (options_.shape > 0 && modes_.rank > 0) {
-      weights.shape_q = [this](const Tensor&) {
-        const Tensor share = modes_.values / modes_.largest();
-        return (share / (share + options_.shape)).clamp_min(kLeastShare);
-      };
-    }
-    const auto controller = control::design_spectral(effective, rate * gradient_factor_, weights);
-    step_ = controller.s;
-    steering_ = controller.gains.steering;
-    radius_ = controller.closed_loop_radius();
+    problem.Q = *options_.weights * options_.q;
+    problem.R = torch::full_like(*options_.weights, options_.p);
   }
+  if (options_.shape > 0 && modes_.rank > 0) {
+    problem.shape = [values = modes_.values, largest = modes_.largest(),
+                     shape = options_.shape](const Tensor&) {
+      const Tensor share = values / largest;
+      return (share / (share + shape)).clamp_min(kLeastShare);
+    };
+  }
+  auto controller = control::design(here, problem);
+  if (const auto* law = dynamic_cast<const control::ModalController*>(controller.get())) {
+    steering_ = law->steering();
+    radius_ = law->closed_loop_radius();
+  } else {
+    const auto& gain = dynamic_cast<const control::GainController&>(*controller).gain();
+    const Tensor& V = modes_.vectors;
+    steering_ = V.t().mm(gain.steering).mm(V);
+    cost_ = V.t().mm(gain.cost).mm(V);
+    radius_ = gain.radius;
+  }
+  step_ = here.steps();
+  controller_ = std::move(controller);
   rate_ = rate;
   matrix_ = Tensor();
 }

@@ -1,7 +1,6 @@
 /// Feedback for quadratic losses, in the kernel's eigenbasis: the state is m = Vᵀe [n].
 #pragma once
 
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/loss/loss.h>
 #include <cdt/train/feedback.h>

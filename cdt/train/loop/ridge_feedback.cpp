@@ -5,7 +5,9 @@
 #include <cdt/train/loop/base_rate.h>
 #include <cdt/train/loop/ridge_feedback.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cdt::train {
 
@@ -42,9 +44,46 @@ void RidgeFeedback::design(double rate) {
   }
 }
 
+double RidgeFeedback::largest() const {
+  if (largest_ < 0) largest_ = largest_eigenvalue(kernel_);
+  return largest_;
+}
+
+const Tensor& RidgeFeedback::eigenvalues() const {
+  if (!eigenvalues_.defined()) {
+    eigenvalues_ = decompose_aside(kernel_, [kernel = kernel_] {
+      return torch::linalg_eigvalsh(kernel).clamp_min(0);
+    });
+  }
+  return eigenvalues_;
+}
+
 double RidgeFeedback::unit_rate() const {
-  const double largest = largest_eigenvalue(kernel_);
-  return largest > 0 ? 1 / (gradient_factor_ * largest) : 1;
+  return largest() > 0 ? 1 / (gradient_factor_ * largest()) : 1;
+}
+
+control::Certificate RidgeFeedback::certificate(const Tensor& theta) const {
+  using control::Known;
+  const auto n = static_cast<double>(kernel_.size(0));
+  control::Certificate found;
+  if (theta.defined()) {
+    const Tensor& all = eigenvalues();
+    const double least = options_.rank_tolerance * all[all.numel() - 1].item<double>();
+    found = control::damped_certificate(damping_, all, (all <= least).sum().item<int64_t>(),
+                                        rate_ * gradient_factor_);
+  } else {
+    found = control::damped_certificate(damping_, Known::exactly(largest()), {});
+  }
+  found.controller = "damped, by a Cholesky factor of the kernel";
+  found.rate = rate_;
+  found.gain = 1 / (rate_ * gradient_factor_ * damping_);
+  const Tensor x = last_error_.defined() ? last_error_ : torch::ones_like(labels_) / std::sqrt(n);
+  const Tensor u = solve(x);
+  found.residual = (kernel_.mv(u).add_(u, damping_) - x).norm().item<double>() /
+                   std::max(x.norm().item<double>(), std::numeric_limits<double>::min());
+  found.digest = control::digest_of(
+      {torch::tensor({rate_, damping_}, torch::kFloat64), kernel_.diagonal()});
+  return found;
 }
 
 Tensor RidgeFeedback::state(const Tensor& outputs) const {
@@ -58,6 +97,7 @@ Tensor RidgeFeedback::solve(const Tensor& error) const {
 Proposal RidgeFeedback::propose(const Tensor& error, double rate) const {
   const double share = rate / rate_;
   const Tensor u = solve(error);
+  last_error_ = error;
   Proposal proposal;
   proposal.seed = scaled(u) * share;
   proposal.augment_norm = (u / (rate_ * gradient_factor_) - error).norm().item<double>();

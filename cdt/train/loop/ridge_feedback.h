@@ -29,11 +29,15 @@ class RidgeFeedback : public Feedback {
   /// For a symmetric kernel, Θ or W^½ΘW^½ [n, n], and labels y [n], float64.
   RidgeFeedback(torch::Tensor kernel, torch::Tensor labels, const Options& options);
 
+  /// The kernel's eigenvalues [n], ascending, from whoever has them.
+  void know(torch::Tensor eigenvalues) { eigenvalues_ = std::move(eigenvalues); }
+
   void design(double rate) override;
   double rate() const override { return rate_; }
   double unit_rate() const override;
   /// The spectrum is not known: 1, the bound of every kernel.
   double closed_loop_radius() const override { return 1; }
+  control::Certificate certificate(const torch::Tensor& theta = {}) const override;
 
   torch::Tensor state(const torch::Tensor& outputs) const override;
   Proposal propose(const torch::Tensor& state, double rate) const override;
@@ -51,6 +55,9 @@ class RidgeFeedback : public Feedback {
   static torch::Tensor saved_kernel(const SavedState& state, int64_t n, torch::Device device);
 
  private:
+  double largest() const;
+  /// Of the kernel, ascending; computed once, of one that nobody knows the modes of.
+  const torch::Tensor& eigenvalues() const;
   /// (Θ + μI)⁻¹e
   torch::Tensor solve(const torch::Tensor& error) const;
   /// W^½v
@@ -64,6 +71,9 @@ class RidgeFeedback : public Feedback {
   double rate_ = 0;
   double damping_ = 0;    ///< μ
   torch::Tensor factor_;  ///< of Θ + μI, lower
+  mutable torch::Tensor eigenvalues_;  ///< undefined: nobody has asked
+  mutable double largest_ = -1;       ///< λ_max; −1: nobody has asked
+  mutable torch::Tensor last_error_;  ///< of the last proposal; its solve is what a residual is of
 };
 
 }  // namespace cdt::train

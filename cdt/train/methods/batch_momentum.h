@@ -13,6 +13,7 @@
 /// step of the dual form (ridge.h) on the batch, τ its share of the decay.
 #pragma once
 
+#include <cdt/control/certificate.h>
 #include <cdt/core/error.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/saved_state.h>
@@ -36,6 +37,9 @@ struct BatchRates {
 /// Of the kernels of batches: λ is far above what rounding of float32 moves. Networks that always
 /// run the same operators are `checked` now and then, once an epoch; others always.
 RidgeOptions batch_options(const Setup& setup, bool checked);
+
+/// Of steps by batches with momentum, which are no law: what is promised is the epoch guard's.
+control::Certificate of_batches();
 
 class BatchMomentum {
  public:

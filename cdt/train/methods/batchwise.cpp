@@ -27,6 +27,9 @@ class Batchwise : public StepMethod {
 
   double learning_rate() const override { return steps_ > 0 ? BatchRates().rate : kUnknown; }
   int64_t linearizations() const override { return steps_; }
+  control::Certificate certificate(const torch::Tensor&) const override {
+    return steps_ > 0 ? of_batches() : control::Certificate();
+  }
   FormUsed form() const override { return {choice_.form, choice_.why}; }
   /// A direction that led uphill is of no further use.
   void damp(double share) override {

@@ -60,6 +60,14 @@ class Guarded : public StepMethod {
   double learning_rate() const override { return linearizer_.learning_rate(); }
   int64_t linearizations() const override { return linearizer_.linearizations(); }
   int64_t rejected() const override { return rejected_; }
+  void prepare(int64_t step, const Pass& pass, StepRecord& row) override {
+    last_ = pass.batch;
+    Plan& plan = linearizer_.plan_for(step, pass, row);
+    if (plan.feedback->rate() != rate_of(plan)) linearizer_.design(plan, damping_);
+  }
+  control::Certificate certificate(const torch::Tensor& theta) const override {
+    return linearizer_.certificate(last_, theta);
+  }
   void damp(double share) override { damping_ = share; }
   void distrust() override { linearizer_.distrust(); }
   FormUsed form() const override { return linearizer_.form(); }
@@ -94,6 +102,7 @@ class Guarded : public StepMethod {
   Linearizer linearizer_;
   int64_t rejected_ = 0;
   double damping_ = 1;         ///< the trainer's, which keeps it
+  int64_t last_ = -1;  ///< the batch of the last step
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
 };
 
@@ -125,6 +134,7 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
   if (verdict == Verdict::kAccept || verdict == Verdict::kAcceptAndRefresh) {
     row.learning_rate = rate;
     row.augment_norm = proposal.augment_norm;
+    plan.feedback->took(state);
     plan.stale =
         (verdict == Verdict::kAcceptAndRefresh || !feedback.lasts()) && policy == Kind::kGuard;
     plan.tighten_bound(setup_->factor(step));
@@ -135,6 +145,7 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
 }
 
 Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
+  last_ = pass.batch;
   for (;;) {
     Plan& plan = linearizer_.plan_for(step, pass, row);
     Feedback& feedback = *plan.feedback;

@@ -5,6 +5,8 @@
 #include <cdt/train/methods/batch_momentum.h>
 #include <cdt/train/methods/path.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -52,6 +54,7 @@ class DecayPath : public StepMethod {
   int64_t linearizations() const override { return linearizations_; }
   int64_t rejected() const override { return rejected_; }
   FormUsed form() const override { return {choice_.form, choice_.why}; }
+  control::Certificate certificate(const Tensor&) const override { return certificate_; }
   double penalty() const override { return start_.empty() ? 0 : units() * tau_ * distance(); }
 
   void save(SavedState& state) const override {
@@ -125,6 +128,9 @@ class DecayPath : public StepMethod {
   static bool keeps(double promised, double gained, double objective) {
     return gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * objective);
   }
+  /// What the step to the first point promises. λ_max would take products of its own: it lies
+  /// between the mean eigenvalue and the trace.
+  void certify(RidgeForm& ridge, const RidgeStep& step);
   /// After an accepted step.
   void next_decay() {
     tau_ *= std::pow(setup_->options.path.factor,
@@ -140,6 +146,7 @@ class DecayPath : public StepMethod {
   double mean_eigenvalue_ = 0;  ///< of the last kernel
   BatchMomentum momentum_;      ///< of the form of batches, and the share of its rates
   EpochShare share_;
+  control::Certificate certificate_;  ///< of the last point that was asked for
   int64_t linearizations_ = 0;
   int64_t rejected_ = 0;
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
@@ -216,6 +223,7 @@ Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row)
       Pass next = setup_->forward(step);
       if (next.objective + penalty() <= row.objective) {
         share_.kept();
+        certificate_ = of_batches();
         next_decay();
         return {.end = {}, .next = std::move(next)};
       }
@@ -227,6 +235,20 @@ Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row)
     ++rejected_;
   }
   return {.end = Outcome::kFloor, .next = {}};
+}
+
+void DecayPath::certify(RidgeForm& ridge, const RidgeStep& step) {
+  const double damping = tau_ + mu_;
+  const auto all = static_cast<double>(setup_->samples * setup_->data.y.size(1));
+  control::Known largest{kUnknown, mean_eigenvalue_, mean_eigenvalue_ * all};
+  certificate_ = control::damped_certificate(damping, largest, {});
+  certificate_.controller =
+      "damped, by " + ridge.solver() + ", pulled towards the network as it was drawn";
+  certificate_.optimal = fmt::format(
+      "|e|^2 + tau|theta - theta_0|^2 + mu|step|^2 after one step, tau={:.6g}, mu={:.6g}", tau_, mu_);
+  certificate_.residual = ridge.residual(step, tau_, mu_);
+  certificate_.digest =
+      control::digest_of({torch::tensor({tau_, mu_, mean_eigenvalue_}, torch::kFloat64)});
 }
 
 Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
@@ -262,6 +284,7 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
       move(pass, *found);
       Pass next = setup_->forward(step);
       if (is_good(found->residuals, next)) {
+        if (linearizations_ == 1) certify(*ridge, *found);
         mu_ *= kDampingKept;
         next_decay();
         return {.end = {}, .next = std::move(next)};

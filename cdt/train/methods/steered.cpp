@@ -10,13 +10,22 @@ class SteeredDescent : public StepMethod, public BlindSteps {
       : setup_(std::move(setup)), linearizer_(setup_, {.steers = true}) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
+    last_ = pass.batch;
     Plan& plan = linearizer_.plan_for(step, pass, row);
     row.learning_rate = plan.guard.rate * setup_->factor(step);
     const Steered steered = plan.feedback->steer(pass.values);
     row.augment_norm = steered.augment().norm().item<double>();
     pass.descend(steered.seed, row.learning_rate, row.learning_rate * setup_->options.weight_decay);
+    if (setup_->options.controller) plan.feedback->took(plan.feedback->state(pass.values));
     plan.tighten_bound(setup_->factor(step));
     return {};
+  }
+  void prepare(int64_t step, const Pass& pass, StepRecord& row) override {
+    last_ = pass.batch;
+    linearizer_.plan_for(step, pass, row);
+  }
+  control::Certificate certificate(const torch::Tensor& theta) const override {
+    return linearizer_.certificate(last_, theta);
   }
   BlindSteps* blind() override { return this; }
   int64_t left(int64_t step) const override { return linearizer_.unwatched_steps(kAll, step); }
@@ -47,6 +56,7 @@ class SteeredDescent : public StepMethod, public BlindSteps {
 
   std::shared_ptr<const Setup> setup_;
   Linearizer linearizer_;
+  int64_t last_ = -1;  ///< the batch of the last step
 };
 
 }  // namespace

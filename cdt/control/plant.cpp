@@ -1,0 +1,85 @@
+#include <cdt/control/plant.h>
+#include <cdt/core/check.h>
+
+#include <mutex>
+#include <optional>
+
+namespace cdt::control {
+
+using torch::Tensor;
+
+struct Plant::Shared {
+  Tensor matrix;  ///< undefined: modes alone are known
+  double rank_tolerance = 0;
+  std::mutex lock;
+  std::optional<dynamics::Modes> modes;
+};
+
+Plant::Plant(std::shared_ptr<Shared> shared, const Options& options)
+    : shared_(std::move(shared)), options_(options) {
+  require_positive(options.gradient_factor, "the factor of the gradient");
+  require_positive(options.rate, "learning_rate");
+  require_non_negative(options.decay, "weight decay");
+}
+
+Plant Plant::of_kernel(Tensor matrix, double rank_tolerance, const Options& options) {
+  require_kernel(matrix);
+  auto shared = std::make_shared<Shared>();
+  shared->matrix = std::move(matrix);
+  shared->rank_tolerance = rank_tolerance;
+  return {std::move(shared), options};
+}
+
+Plant Plant::of_modes(dynamics::Modes modes, const Options& options) {
+  auto shared = std::make_shared<Shared>();
+  shared->modes = std::move(modes);
+  return {std::move(shared), options};
+}
+
+Plant Plant::at(double rate) const {
+  Options options = options_;
+  options.rate = rate;
+  return {shared_, options};
+}
+
+int64_t Plant::size() const {
+  return shared_->matrix.defined() ? shared_->matrix.size(0) : shared_->modes->size();
+}
+
+bool Plant::has_modes() const {
+  const std::lock_guard guard(shared_->lock);
+  return shared_->modes.has_value();
+}
+
+const dynamics::Modes& Plant::modes() const {
+  const std::lock_guard guard(shared_->lock);
+  if (!shared_->modes) {
+    shared_->modes = dynamics::decompose(shared_->matrix, shared_->rank_tolerance);
+  }
+  return *shared_->modes;
+}
+
+Tensor Plant::steps() const {
+  const Tensor& lambda = modes().values;
+  if (options_.decay == 0) return lambda * step_scale();
+  return (lambda + options_.decay / options_.gradient_factor) * step_scale();
+}
+
+Tensor Plant::matrix() const {
+  if (shared_->matrix.defined()) return shared_->matrix;
+  const dynamics::Modes& known = modes();
+  return (known.vectors * known.values).mm(known.vectors.t());
+}
+
+Tensor Plant::apply(const Tensor& v) const {
+  Tensor moved;
+  if (shared_->matrix.defined()) {
+    moved = shared_->matrix.mv(v);
+  } else {
+    const dynamics::Modes& known = modes();
+    moved = known.vectors.mv(known.values * known.vectors.t().mv(v));
+  }
+  return moved.mul_(step_scale()).add_(v, decay_step());
+}
+
+}  // namespace cdt::control
