@@ -334,6 +334,7 @@ Learned Learner::State::result() const {
       found.rejected += row.rejected;
     }
   }
+  found.controller = walks.front().trainer->controller();
   if (const train::FormUsed used = walks.front().trainer->form(); used.form != train::Form::kAuto) {
     found.form = train::to_string(used.form);
     found.form_why = used.why;

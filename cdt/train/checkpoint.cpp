@@ -148,6 +148,7 @@ void Trainer::restore(const SafeTensors& content) {
   method_ = std::move(restored);
   stride_by(stride_options_);
   rules_ = rules;
+  first_ = first;
   epochs_ = std::move(epochs);
   best_ = std::move(best);
   history_ = std::move(history);

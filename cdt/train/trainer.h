@@ -82,6 +82,8 @@ class Trainer {
   /// @throws NumericalError as step.
   TrainResult run(const TrainHooks& hooks = {});
 
+  /// What the controller promised that took the first step; empty before, or if none did.
+  const control::Certificate& controller() const { return first_; }
   /// How steps are solved.
   FormUsed form() const { return method_->form(); }
   /// The most CPU threads that steps have use for; 0: any number.

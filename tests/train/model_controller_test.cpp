@@ -144,12 +144,12 @@ TEST(ModelController, IsTheControllerOfItsKernel) {
       const Tensor loop = I - growth * S.mm(I + each->gain());
       return torch::linalg_eigvals(loop).abs().max().item<double>();
     };
-    EXPECT_LE(found.riccati_residual, 1e-9);
-    EXPECT_LT(found.closed_loop_radius, 1);
-    EXPECT_NEAR(found.closed_loop_radius, radius_at(1), 1e-9);
-    EXPECT_LT(radius_at(0.999 * found.kernel_margin), 1);
-    EXPECT_GT(radius_at(1.001 * found.kernel_margin), 1);
-    EXPECT_EQ(found.closed_loop_radius, each->closed_loop_radius());
+    EXPECT_LE(found.residual, 1e-9);
+    EXPECT_LT(found.radius.value, 1);
+    EXPECT_NEAR(found.radius.value, radius_at(1), 1e-9);
+    EXPECT_LT(radius_at(0.999 * found.kernel_margin.value), 1);
+    EXPECT_GT(radius_at(1.001 * found.kernel_margin.value), 1);
+    EXPECT_EQ(found.radius.value, each->closed_loop_radius());
   }
   // Of classes the kernel that it is made for decides, too.
   const auto classes = test::class_data(12, 3, 4);
@@ -159,9 +159,9 @@ TEST(ModelController, IsTheControllerOfItsKernel) {
   of_classes.learning_rate = 5;
   ModelController third(logits, classes.x, classes.y, of_classes);
   const auto found = third.certificate();
-  EXPECT_LE(found.riccati_residual, 1e-9);
-  EXPECT_LT(found.closed_loop_radius, 1);
-  EXPECT_GT(found.kernel_margin, 1);
+  EXPECT_LE(found.residual, 1e-9);
+  EXPECT_LT(found.radius.value, 1);
+  EXPECT_GT(found.kernel_margin.value, 1);
 }
 
 TEST(ModelController, RenewsWhereTheStepWentElsewhere) {

@@ -33,9 +33,10 @@ void QuadraticFeedback::design(double rate) {
     problem.R = torch::full_like(*options_.weights, options_.p);
   }
   if (options_.shape > 0 && modes_.rank > 0) {
-    problem.shape = [values = modes_.values, largest = modes_.largest(),
-                     shape = options_.shape](const Tensor&) {
-      const Tensor share = values / largest;
+    problem.shape = [values = modes_.values, largest = modes_.largest(), scale = here.step_scale(),
+                     ridge = ridge_, shape = options_.shape](const Tensor& s) {
+      const bool own = s.sizes() == values.sizes();  // to the bit
+      const Tensor share = own ? values / largest : (s / scale - ridge).clamp_min(0) / largest;
       return (share / (share + shape)).clamp_min(kLeastShare);
     };
   }
