@@ -16,6 +16,8 @@ struct RunErrors {
   study::Errors train;
   study::Errors validation;  ///< empty if no row validated
   study::Errors test;        ///< likewise
+
+  void fields(Fields& f);
 };
 
 /// Some rows of the table, what they are for, and what was predicted for them.
@@ -48,6 +50,8 @@ struct RunPrediction {
   std::vector<study::TargetCalibration> targets;
   std::vector<study::Expectation> expected;
   std::vector<study::Importance> importance;  ///< if it was asked for
+
+  void fields(Fields& f);
 };
 
 struct RunRecord {
@@ -61,10 +65,17 @@ struct RunRecord {
     int64_t columns = 0;   ///< of an array of inputs; of a table not counted
     int64_t skipped = 0;   ///< pictures left out because they could not be read
     int64_t repeated = 0;  ///< training and validation rows that repeat another in every feature
+
+    void fields(Fields& f);
   };
   struct Network {
     std::string shape;
     int64_t parameters = 0;
+
+    void fields(Fields& f) {
+      f("shape", shape);
+      f("parameters", parameters);
+    }
   };
   struct Machine {
     std::string device;
@@ -73,12 +84,21 @@ struct RunRecord {
     int64_t peak_bytes = 0;         ///< of memory, once the run has ended; 0: not known
     int64_t device_peak_bytes = 0;  ///< likewise of tensors on a GPU
     int64_t workers = 1;            ///< processes that shared the rows
+
+    void fields(Fields& f);
   };
   struct Seconds {
     double load = 0;
     double analysis = 0;
     double training = 0;
     double total = 0;
+
+    void fields(Fields& f) {
+      f("load", load);
+      f("analysis", analysis);
+      f("training", training);
+      f("total", total);
+    }
   };
 
   std::string version;   ///< of the program that wrote it
@@ -99,6 +119,8 @@ struct RunRecord {
   std::optional<RunErrors> errors;          ///< none while the run lasts, and if training diverged
   std::optional<Seconds> seconds;
   std::map<std::string, std::string> files;  ///< checksums of the folder's files, by name
+
+  void fields(Fields& f);
 };
 
 /// The text of run.json (docs/formats.md).
