@@ -107,6 +107,13 @@ class Fields {
   void each(std::string_view name, std::vector<T>& values, Describe describe) {
     part(name, false, [&] { entries(values, {}, describe); });
   }
+  /// Likewise, refused where it is missing.
+  template <class T, class Describe>
+  void need_each(std::string_view name, std::vector<T>& values, Describe describe) {
+    enter(name);
+    entries(values, {}, describe);
+    leave();
+  }
   /// Entries that are members of this object, under their names; `describe` the value of one.
   template <class T, class Describe>
   void members(std::vector<T>& values, std::string T::*name, Describe describe) {
@@ -152,6 +159,8 @@ class Fields {
       scalar(value);
     }
   }
+  /// A whole number within bounds.
+  virtual void whole(int64_t& value, int64_t lowest, int64_t highest) = 0;
   /// A list of this length.
   template <class T>
   void here(std::vector<T>& values, size_t length) {
@@ -188,7 +197,6 @@ class Fields {
   virtual void finite(double& value) = 0;
   virtual void scalar(uint64_t& value) = 0;
   virtual void scalar(std::string& value) = 0;
-  virtual void whole(int64_t& value, int64_t lowest, int64_t highest) = 0;
   virtual void list(std::vector<double>& values, std::optional<size_t> length) = 0;
   virtual void list(std::vector<int64_t>& values, std::optional<size_t> length) = 0;
   virtual void list(std::vector<std::string>& values, std::optional<size_t> length) = 0;

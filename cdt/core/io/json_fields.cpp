@@ -77,4 +77,12 @@ void JsonReader::list(std::vector<std::string>& values, std::optional<size_t> le
   if (length && values.size() != *length) value().refuse(c10::str("a list of ", *length, " texts"));
 }
 
+void require_known(const JsonValue& json, const ordered_json& known) {
+  std::string names;
+  for (const auto& [name, unused] : known.items()) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, unused] : json.members()) {
+    CDT_REQUIRE(known.contains(name), json.where(), " has no '", name, "'; it may have ", names);
+  }
+}
+
 }  // namespace cdt

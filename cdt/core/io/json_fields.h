@@ -16,6 +16,7 @@ class JsonWriter : public Fields {
 
   bool reads() const override { return false; }
   void format(std::string_view name) override { (*places_.back())["format"] = name; }
+  void whole(int64_t& value, int64_t, int64_t) override { put(value); }
   void words(std::vector<std::string>& values) override;
   void json(std::string_view name, std::string& text) override;
   bool has(std::string_view, bool told) const override { return told; }
@@ -36,7 +37,6 @@ class JsonWriter : public Fields {
   void scalar(uint64_t& value) override { put(value); }
   void scalar(std::string& value) override { put(value); }
   void finite(double& value) override { scalar(value); }
-  void whole(int64_t& value, int64_t, int64_t) override { put(value); }
   void list(std::vector<double>& values, std::optional<size_t>) override;
   void list(std::vector<int64_t>& values, std::optional<size_t>) override { put(values); }
   void list(std::vector<std::string>& values, std::optional<size_t>) override { put(values); }
@@ -56,6 +56,9 @@ class JsonReader : public Fields {
 
   bool reads() const override { return true; }
   void format(std::string_view name) override { value().require_format(name); }
+  void whole(int64_t& value, int64_t lowest, int64_t highest) override {
+    value = this->value().whole(lowest, highest);
+  }
   void words(std::vector<std::string>& values) override;
   void json(std::string_view name, std::string& text) override;
   bool has(std::string_view name, bool) const override { return value()[name].exists(); }
@@ -69,9 +72,7 @@ class JsonReader : public Fields {
     places_.push_back({places_.back().entries[entry], {}, false});
   }
   void leave() override { places_.pop_back(); }
-  void begin_object() override {
-    if (!value().raw().is_object()) refuse("an object");
-  }
+  void begin_object() override {}  // its members refuse what is none
   size_t begin_list(size_t size) override;
   bool is_missing(bool null_counts) const override {
     return places_.back().absent || (!null_counts && !value().exists());
@@ -82,9 +83,6 @@ class JsonReader : public Fields {
   void scalar(uint64_t& value) override { value = this->value().seed(); }
   void scalar(std::string& value) override { value = this->value().text(); }
   void finite(double& value) override { value = this->value().number(); }
-  void whole(int64_t& value, int64_t lowest, int64_t highest) override {
-    value = this->value().whole(lowest, highest);
-  }
   void list(std::vector<double>& values, std::optional<size_t> length) override {
     values = value().numbers(length);
   }
@@ -119,6 +117,18 @@ template <class T>
 T from_json_value(const JsonValue& json) {
   T value;
   JsonReader(json).here(value);
+  return value;
+}
+
+/// @throws InvalidArgument if it has a member that `known` has not.
+void require_known(const JsonValue& json, const nlohmann::ordered_json& known);
+
+/// Of an object that has no members but those that would be written: a misspelt name would
+/// otherwise stand for what is usual, unseen.
+template <class T>
+T from_json_exactly(const JsonValue& json) {
+  T value = from_json_value<T>(json);
+  require_known(json, to_json_value(value));
   return value;
 }
 
