@@ -2,6 +2,7 @@
 /// project alone.
 #pragma once
 
+#include <cdt/core/error.h>
 #include <cdt/core/fields.h>
 #include <cdt/core/io/json.h>
 
