@@ -26,6 +26,7 @@
 #include <cdt/core/checksum.h>
 #include <cdt/core/device.h>
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/core/file.h>
 #include <cdt/core/folder.h>
 #include <cdt/core/interrupt.h>

@@ -4,7 +4,8 @@
 #include <cdt/core/io/json.h>
 #include <cdt/core/io/own_file.h>
 #include <cdt/experiment/results_file.h>
-#include <cdt/run/parts/page_input.h>
+#include <cdt/report/run_page.h>
+#include <cdt/run/parts/tables.h>
 #include <fmt/format.h>
 
 #include "cli/browser.h"

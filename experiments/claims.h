@@ -11,7 +11,7 @@ struct PublishedRow {
   std::string architecture;
   double lr = 0;
   std::string method;
-  experiment::PublishedLoss value;
+  report::PublishedLoss value;
 };
 
 /// What the paper says of its experiment.

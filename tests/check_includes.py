@@ -12,7 +12,6 @@ ALLOWED = {
     "nn": {"kernel", "core"},
     "data": {"core"},
     "image": {"core"},
-    "report": {"core"},
     "loss": {"core"},
     "dynamics": {"loss", "core"},
     "control": {"dynamics", "loss", "core"},
@@ -20,6 +19,7 @@ ALLOWED = {
     "train": {"analysis", "control", "dynamics", "loss", "kernel", "core"},
     "distributed": {"train", "core"},
     "study": {"train", "nn", "data", "image", "analysis", "control", "dynamics", "loss", "kernel", "core"},
+    "report": {"study", "train", "nn", "data", "image", "analysis", "control", "dynamics", "loss", "kernel", "core"},
     "run": {"study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "loss", "kernel", "core"},
     "experiment": {"run", "study", "report", "train", "nn", "data", "analysis", "control", "dynamics", "loss", "kernel", "core"},
 }

@@ -1,5 +1,6 @@
 #include <cdt/analysis/parts/report_page.h>
 #include <cdt/analysis/report.h>
+#include <cdt/core/io/json_fields.h>
 #include <cdt/core/text/format.h>
 #include <fmt/format.h>
 
@@ -287,7 +288,7 @@ std::string to_json(const Preflight& p) {
                                  {"kind", to_string(c.kind)},
                                  {"label_gap", number_or_null(c.label_gap)}});
   }
-  if (!p.controller.empty()) json["controller"] = control::to_json(p.controller);
+  if (!p.controller.empty()) json["controller"] = to_json_value(p.controller);
   add_findings(p, json);
   return json.dump(2);
 }

@@ -1,6 +1,4 @@
 #include <cdt/control/certificate.h>
-#include <cdt/core/io/json.h>
-#include <cdt/core/text/format.h>
 #include <fmt/format.h>
 
 #include <bit>
@@ -9,54 +7,23 @@ namespace cdt::control {
 
 using torch::Tensor;
 
-namespace {
-
-nlohmann::ordered_json to_json(const Known& number) {
-  if (number.exact()) return number_or_null(number.value);
-  return {{"value", number_or_null(number.value)},
-          {"lower", number_or_null(number.lower)},
-          {"upper", number_or_null(number.upper)}};
+void Known::fields(Fields& f) {
+  f("value", value);
+  f("lower", lower);
+  f("upper", upper);
 }
 
-Known parse_known(const JsonValue& json) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (!json.exists()) return {};
-  if (!json.raw().is_object()) return Known::exactly(json.number());
-  return {json["value"].number_or_nan(), json["lower"].number_or(-kInfinity),
-          json["upper"].number_or(kInfinity)};
-}
-
-}  // namespace
-
-nlohmann::ordered_json to_json(const Certificate& certificate) {
-  const auto text = [](const std::string& value) {
-    return value.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
-  };
-  return {{"name", certificate.controller},
-          {"makes_least", text(certificate.optimal)},
-          {"lr", number_or_null(certificate.rate)},
-          {"gain", number_or_null(certificate.gain)},
-          {"residual", number_or_null(certificate.residual)},
-          {"radius", to_json(certificate.radius)},
-          {"kernel_margin", to_json(certificate.kernel_margin)},
-          {"overshoot_margin", to_json(certificate.overshoot_margin)},
-          {"gain_margin", to_json(certificate.gain_margin)},
-          {"digest", text(certificate.digest)}};
-}
-
-Certificate parse_certificate(const JsonValue& json) {
-  Certificate found;
-  found.controller = json["name"].text();
-  found.optimal = json["makes_least"].text_or("");
-  found.rate = json["lr"].number_or_nan();
-  found.gain = json["gain"].number_or_nan();
-  found.residual = json["residual"].number_or_nan();
-  found.radius = parse_known(json["radius"]);
-  found.kernel_margin = parse_known(json["kernel_margin"]);
-  found.overshoot_margin = parse_known(json["overshoot_margin"]);
-  found.gain_margin = parse_known(json["gain_margin"]);
-  found.digest = json["digest"].text_or("");
-  return found;
+void Certificate::fields(Fields& f) {
+  f.need("name", controller);
+  f.some("makes_least", optimal);
+  f("lr", rate);
+  f("gain", gain);
+  f("residual", residual);
+  f("radius", radius);
+  f("kernel_margin", kernel_margin);
+  f("overshoot_margin", overshoot_margin);
+  f("gain_margin", gain_margin);
+  f.some("digest", digest);
 }
 
 std::string digest_of(std::initializer_list<Tensor> numbers) {

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <torch/types.h>
 
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
-
-namespace cdt {
-class JsonValue;
-}
 
 namespace cdt::control {
 
@@ -26,6 +22,7 @@ struct Known {
     return {std::numeric_limits<double>::quiet_NaN(), lower, upper};
   }
   bool exact() const { return lower == upper; }
+  void fields(Fields& f);
   bool bounded() const { return lower > -std::numeric_limits<double>::infinity() ||
                                 upper < std::numeric_limits<double>::infinity(); }
 };
@@ -51,11 +48,9 @@ struct Certificate {
   torch::Tensor spectrum{};
 
   bool empty() const { return controller.empty(); }
+  /// As run.json has it (docs/formats.md); what is not known is null.
+  void fields(Fields& f);
 };
-
-/// As run.json has it (docs/formats.md); what is not known is null.
-nlohmann::ordered_json to_json(const Certificate& certificate);
-Certificate parse_certificate(const JsonValue& json);
 
 /// Of a damped solve, which leaves μ/(λ + μ) of a mode: the least of ‖e⁺‖² + μ‖δ‖². `largest` and
 /// `smallest` are the eigenvalues of the kernel on what labels can move.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ struct NumberFormat {
 
   bool plain() const { return decimal == '.' && group == 0 && prefix.empty() && suffix.empty(); }
   bool operator==(const NumberFormat&) const = default;
+  void fields(Fields& f);
 };
 
 /// A text that is a number, as C and JSON write it; infinite ones included, NaN is none.

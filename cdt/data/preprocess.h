@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/dates.h>
 #include <torch/types.h>
@@ -80,6 +81,8 @@ struct PreprocessOptions {
 struct Scale {
   double offset = 0;
   double scale = 1;  ///< 0: constant where it was fitted, and left out
+
+  void fields(Fields& f);
 };
 
 /// A column of the input, or a part of its dates, and the features that it gives. A number: itself,
@@ -106,6 +109,7 @@ struct FeatureColumn {
 
   /// Whether it is a number, in the file or as a part of a date; otherwise it is a category.
   bool is_number() const;
+  void fields(Fields& f);
 };
 
 /// Pictures as features: pixels in [0, 1], scaled channel by channel as columns are.
@@ -113,6 +117,8 @@ struct PictureFeatures {
   std::vector<int64_t> shape;  ///< channels, height, width
   std::vector<Scale> scales;   ///< one a channel
   bool flat = false;           ///< a row of numbers each, for networks of dense layers
+
+  void fields(Fields& f);
 };
 
 /// A number with its scale, or a class: text, or a whole number.
@@ -126,6 +132,8 @@ struct TargetColumn {
   /// otherwise they are logits.
   bool squares = false;
   std::optional<NumberFormat> format;  ///< of texts that were read as numbers
+
+  void fields(Fields& f);
 };
 
 /// What stands in a column of new data, and nothing was learned of: texts that are no category of
@@ -153,6 +161,8 @@ struct Preprocess {
   std::vector<TargetColumn> targets;
   /// What was chosen when it was fitted, in words, a column each: "id: left out, …".
   std::vector<std::string> notes;
+
+  void fields(Fields& f);
 
   int64_t feature_count() const;
   /// Of one sample: {79}, or {3, 96, 96}.

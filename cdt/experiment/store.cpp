@@ -1,9 +1,8 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/core/io/json.h>
+#include <cdt/core/io/json_fields.h>
 #include <cdt/core/io/own_file.h>
 #include <cdt/core/io/seal.h>
-#include <cdt/core/text/format.h>
 #include <cdt/experiment/store.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,133 +16,6 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kSweepFormat = "cdt-sweep-1";
-
-ordered_json list(const std::vector<double>& values) {
-  ordered_json array = ordered_json::array();
-  for (const double value : values) array.push_back(number_or_null(value));
-  return array;
-}
-
-const char* error_name(bool is_class) { return is_class ? "error_rate" : "rmse"; }
-
-ordered_json to_json(const CaseRun& run) {
-  ordered_json content{{"format", "cdt-sweep-run-1"},
-                       {"architecture", run.what.architecture},
-                       {"shape", run.shape},
-                       {"method", run.what.method},
-                       {"asked_lr", run.what.lr},
-                       {"p", run.what.p},
-                       {"seed", run.what.seed},
-                       {"asked_steps", run.what.steps},
-                       {"outcome", run.outcome},
-                       {"steps", run.steps},
-                       {"lr", number_or_null(run.lr)},
-                       {"train_loss", number_or_null(run.train_loss)},
-                       {"val_loss", number_or_null(run.val_loss)},
-                       {"linearizations", run.linearizations},
-                       {"rejected", run.rejected},
-                       {"seconds", run.seconds},
-                       {"operations", run.operations},
-                       {"lambda_max", run.lambda_max},
-                       {"lr_max", number_or_null(run.lr_max)},
-                       {"reachable", run.reachable},
-                       {"strictly_contracting", run.strictly_contracting},
-                       {"curve",
-                        {{"step", run.step},
-                         {"train", list(run.train)},
-                         {"val", list(run.val)},
-                         {"refreshed", run.refreshed},
-                         {"rejected", run.rejections}}},
-                       {"final_error", list(run.final_error)},
-                       {"row_norm", list(run.row_norm)}};
-  if (run.together > 1) content["together"] = run.together;
-  for (const TargetError& each : run.errors) {
-    content["errors"].push_back(
-        {{"target", each.target}, {error_name(each.is_class), number_or_null(each.value)}});
-  }
-  if (run.what.details) {
-    content["details"] = {{"preflight", run.preflight},
-                          {"eigenvalues", list(run.eigenvalues)},
-                          {"gain", list(run.gain)},
-                          {"factor_gd", list(run.factor_gd)},
-                          {"factor_cdt", list(run.factor_cdt)}};
-  }
-  if (run.what.traces) {
-    ordered_json traces = ordered_json::array();
-    for (const SampleTrace& trace : run.traces) {
-      traces.push_back({{"sample", trace.sample},
-                        {"label", trace.label},
-                        {"outputs", list(trace.outputs)},
-                        {"augmented", list(trace.augmented)}});
-    }
-    content["traces"] = {{"step", run.trace_step}, {"samples", traces}};
-  }
-  return content;
-}
-
-/// @throws InvalidArgument if the content is something else.
-CaseRun run_of(const JsonValue& content) {
-  CaseRun run;
-  run.what.architecture = content["architecture"].text();
-  run.what.method = content["method"].text();
-  run.what.lr = content["asked_lr"].number();
-  run.what.p = content["p"].number();
-  run.what.seed = content["seed"].seed();
-  run.what.steps = content["asked_steps"].count();
-  run.shape = content["shape"].text();
-  run.outcome = train::to_string(content["outcome"].name(train::parse_outcome));
-  run.steps = content["steps"].count();
-  run.lr = content["lr"].number_or_nan();
-  run.train_loss = content["train_loss"].number_or_nan();
-  run.val_loss = content["val_loss"].number_or_nan();
-  run.linearizations = content["linearizations"].count();
-  run.rejected = content["rejected"].count();
-  run.seconds = content["seconds"].number();
-  run.operations = content["operations"].number();
-  run.lambda_max = content["lambda_max"].number();
-  run.lr_max = content["lr_max"].number_or_nan();
-  run.reachable = content["reachable"].flag();
-  run.strictly_contracting = content["strictly_contracting"].flag();
-  const JsonValue curve = content["curve"];
-  run.step = curve["step"].counts();
-  const size_t points = run.step.size();
-  if (points == 0) curve["step"].refuse("the steps of a curve");
-  run.train = curve["train"].numbers(points);
-  run.val = curve["val"].numbers(points);
-  run.refreshed = curve["refreshed"].counts(points);
-  run.rejections = curve["rejected"].counts(points);
-  run.final_error = content["final_error"].numbers();
-  run.row_norm = content["row_norm"].numbers(run.final_error.size());
-  if (const JsonValue together = content["together"]; together.exists()) {
-    run.together = together.whole(1);
-  }
-  if (const JsonValue errors = content["errors"]; errors.exists()) {
-    for (const JsonValue& each : errors.list()) {
-      const bool is_class = each[error_name(true)].exists();
-      run.errors.push_back(
-          {each["target"].text(), is_class, each[error_name(is_class)].number_or_nan()});
-    }
-  }
-  if (const JsonValue details = content["details"]; details.exists()) {
-    run.what.details = true;
-    run.preflight = details["preflight"].text();
-    run.eigenvalues = details["eigenvalues"].numbers();
-    const size_t modes = run.eigenvalues.size();
-    run.gain = details["gain"].numbers(modes);
-    run.factor_gd = details["factor_gd"].numbers(modes);
-    run.factor_cdt = details["factor_cdt"].numbers(modes);
-  }
-  if (const JsonValue traces = content["traces"]; traces.exists()) {
-    run.what.traces = true;
-    run.trace_step = traces["step"].counts();
-    const size_t steps = run.trace_step.size();
-    for (const JsonValue& trace : traces["samples"].list()) {
-      run.traces.push_back({trace["sample"].count(), trace["label"].number(),
-                            trace["outputs"].numbers(steps), trace["augmented"].numbers(steps)});
-    }
-  }
-  return run;
-}
 
 /// What all runs of a folder share.
 ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
@@ -176,25 +48,8 @@ void require_same(const JsonValue& saved, const ordered_json& settings, const fs
   }
 }
 
-ordered_json to_json(const Session& session) {
-  return {{"runs", session.runs},
-          {"wall_seconds", session.wall_seconds},
-          {"gflop", session.gflop},
-          {"jobs", session.jobs},
-          {"device", session.device},
-          {"libtorch", session.libtorch},
-          {"gemm_gflops", session.gemm_gflops}};
-}
-
-std::vector<Session> read_sessions(const JsonValue& saved) {
-  std::vector<Session> sessions;
-  if (!saved.exists()) return sessions;
-  for (const JsonValue& each : saved.list()) {
-    sessions.push_back({each["runs"].count(), each["wall_seconds"].number(), each["gflop"].number(),
-                        each["jobs"].count(), each["device"].text(), each["libtorch"].text(),
-                        each["gemm_gflops"].number()});
-  }
-  return sessions;
+std::vector<Session> sessions_of(const JsonValue& saved) {
+  return saved.exists() ? from_json_value<std::vector<Session>>(saved) : std::vector<Session>();
 }
 
 fs::path sweep_file(const fs::path& folder) { return folder / "sweep.json"; }
@@ -203,7 +58,7 @@ fs::path sweep_file(const fs::path& folder) { return folder / "sweep.json"; }
 void require_sweep(const JsonValue& content) {
   content.require_format(kSweepFormat);
   for (const auto& [name, value] : content["settings"].members()) static_cast<void>(value.text());
-  read_sessions(content["sessions"]);
+  sessions_of(content["sessions"]);
 }
 
 JsonValue read_sweep(const fs::path& path) {
@@ -223,6 +78,87 @@ fs::path run_file(const fs::path& folder, const Case& what) {
 }
 
 }  // namespace
+
+void SampleTrace::fields(Fields& f) {
+  f.need("sample", sample);
+  f.need("label", label);
+  f.need("outputs", outputs);
+  f.need("augmented", augmented, outputs.size());
+}
+
+void TargetError::fields(Fields& f) {
+  f.need("target", target);
+  is_class = f.has("error_rate", is_class);
+  f(is_class ? "error_rate" : "rmse", value);
+}
+
+void CaseRun::fields(Fields& f) {
+  f.format("cdt-sweep-run-1");
+  f.need("architecture", what.architecture);
+  f.need("shape", shape);
+  f.need("method", what.method);
+  f.need("asked_lr", what.lr);
+  f.need("p", what.p);
+  f.need("seed", what.seed);
+  f.need("asked_steps", what.steps);
+  f.spelled(
+      "outcome", outcome, [](const std::string& name) { return name; },
+      [](const std::string& name) { return train::to_string(train::parse_outcome(name)); });
+  f.need("steps", steps);
+  f("lr", lr);
+  f("train_loss", train_loss);
+  f("val_loss", val_loss);
+  f.need("linearizations", linearizations);
+  f.need("rejected", rejected);
+  f.need("seconds", seconds);
+  f.need("operations", operations);
+  f.need("lambda_max", lambda_max);
+  f("lr_max", lr_max);
+  f.need("reachable", reachable);
+  f.need("strictly_contracting", strictly_contracting);
+  f.need_object("curve", [&] {
+    f.need("step", step);
+    f.require(!step.empty(), "step", "the steps of a curve");
+    f.need("train", train, step.size());
+    f.need("val", val, step.size());
+    f.need("refreshed", refreshed, step.size());
+    f.need("rejected", rejections, step.size());
+  });
+  f.need("final_error", final_error);
+  f.need("row_norm", row_norm, final_error.size());
+  if (f.has("together", together > 1)) f.whole("together", together, 1);
+  f.some("errors", errors);
+  what.details = f.has("details", what.details);
+  if (what.details) {
+    f.need_object("details", [&] {
+      f.need("preflight", preflight);
+      f.need("eigenvalues", eigenvalues);
+      f.need("gain", gain, eigenvalues.size());
+      f.need("factor_gd", factor_gd, eigenvalues.size());
+      f.need("factor_cdt", factor_cdt, eigenvalues.size());
+    });
+  }
+  what.traces = f.has("traces", what.traces);
+  if (what.traces) {
+    f.need_object("traces", [&] {
+      f.need("step", trace_step);
+      f.need("samples", traces);
+      for (const SampleTrace& trace : traces) {
+        f.require(trace.outputs.size() == trace_step.size(), "samples", "outputs at each step");
+      }
+    });
+  }
+}
+
+void Session::fields(Fields& f) {
+  f.need("runs", runs);
+  f.need("wall_seconds", wall_seconds);
+  f.need("gflop", gflop);
+  f.need("jobs", jobs);
+  f.need("device", device);
+  f.need("libtorch", libtorch);
+  f.need("gemm_gflops", gemm_gflops);
+}
 
 const std::vector<std::string>& sweep_files() {
   static const std::vector<std::string> names{"sweep.json", "results.json", "results.csv",
@@ -272,17 +208,18 @@ std::optional<CaseRun> Store::load(const Case& what) const {
 }
 
 CaseRun parse_run(std::string_view json, const std::string& source) {
-  return run_of(parse_json(json, source));
+  return from_json_value<CaseRun>(parse_json(json, source));
 }
 
 std::vector<Session> parse_sweep(std::string_view json, const std::string& source) {
   const JsonValue content = parse_json(json, source);
   require_sweep(content);
-  return read_sessions(content["sessions"]);
+  return sessions_of(content["sessions"]);
 }
 
 void Store::save(const CaseRun& run) const {
-  write_own_file(run_file(folder_, run.what), {sealed(dump_readably(to_json(run), -1)), "\n"});
+  write_own_file(run_file(folder_, run.what),
+                 {sealed(dump_readably(to_json_value(run), -1)), "\n"});
 }
 
 bool require_intact(const fs::path& folder, const std::string& name) {
@@ -299,11 +236,11 @@ bool require_intact(const fs::path& folder, const std::string& name) {
 std::vector<Session> Store::add(const Session& session) const {
   const fs::path path = sweep_file(folder_);
   const JsonValue saved = read_sweep(path);
-  std::vector<Session> sessions = read_sessions(saved["sessions"]);
+  std::vector<Session> sessions = sessions_of(saved["sessions"]);
   if (session.runs == 0) return sessions;
   sessions.push_back(session);
   ordered_json content = saved.raw();
-  content["sessions"].push_back(to_json(session));
+  content["sessions"].push_back(to_json_value(session));
   write_sweep(path, content);
   return sessions;
 }

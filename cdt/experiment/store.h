@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/experiment/plan.h>
 
 #include <filesystem>
@@ -19,6 +20,8 @@ struct SampleTrace {
   double label = 0;
   std::vector<double> outputs;
   std::vector<double> augmented;  ///< labels; equal to `label` under gradient descent
+
+  void fields(Fields& f);
 };
 
 /// How far off a target is on the validation rows: the root of the mean square in units of the
@@ -27,6 +30,8 @@ struct TargetError {
   std::string target;
   bool is_class = false;
   double value = 0;
+
+  void fields(Fields& f);
 };
 
 /// What a run left. NaN stands for what was not evaluated or is not finite; in files it is null.
@@ -67,6 +72,7 @@ struct CaseRun {
   std::vector<SampleTrace> traces;
 
   bool converged() const { return outcome != "diverged"; }
+  void fields(Fields& f);
 };
 
 /// A run of a sweep's folder, from the text of its file, which messages call `source`.
@@ -83,6 +89,8 @@ struct Session {
   std::string device;
   std::string libtorch;
   double gemm_gflops = 0;  ///< rate of all jobs together, measured before each run
+
+  void fields(Fields& f);
 };
 
 /// The calls that made runs so far, from the text of sweep.json, which messages call `source`.

@@ -8,12 +8,6 @@
 
 namespace cdt::experiment {
 
-/// A value from elsewhere beside a row of ours.
-struct PublishedLoss {
-  report::MeanLoss loss;  ///< NaN where all its runs diverged
-  int64_t converged = 0;
-};
-
 /// The runs that belong to one row of the table.
 struct Row {
   std::string architecture;
@@ -31,7 +25,7 @@ struct Row {
   double seconds = 0;                      ///< mean of a run
   int64_t reachable = 0;                   ///< runs whose kernel moves every output
   int64_t strictly_contracting = 0;        ///< runs with αc_Lλ_max < 1
-  std::optional<PublishedLoss> published;
+  std::optional<report::PublishedLoss> published;
 
   /// Whether the method has chosen its rate, which is not what gd-best is about.
   bool own_rate() const { return asked_lr == 0 && method != kGdBest && !predicts(method); }

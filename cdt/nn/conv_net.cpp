@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/files/picture_record.h>
+#include <cdt/nn/files/record_fields.h>
 
 #include <algorithm>
 
@@ -88,24 +89,22 @@ NamedShapes tensor_shapes(const std::vector<LayerShape>& layers) {
   return shapes;
 }
 
-nlohmann::ordered_json conv_net_json(const ConvNetOptions& o) {
-  nlohmann::ordered_json json = picture_json(o);
-  if (o.architecture == kCnn) {
-    json["channels"] = nlohmann::ordered_json::array();
-    for (const ConvStage& stage : o.stages) json["channels"].push_back(stage.channels);
+/// Of a file. The layers of an AlexNet are known; those of a cnn have channels.
+struct ConvNetRecord : PictureOptions {
+  std::vector<int64_t> channels;
+
+  void fields(Fields& f) {
+    PictureOptions::fields(f);
+    if (architecture != kCnn) return;
+    f.need_each("channels", channels, [&](int64_t& each) { f.whole(each, 1, kMostUnits); });
   }
-  return json;
-}
+};
 
 ConvNetOptions parse_conv_net(const std::string& text) {
-  const JsonValue record = parse_json(text, "the architecture record");
-  std::vector<int64_t> channels;
-  const bool small = record["type"].text() == kCnn;
-  if (small) {
-    for (const JsonValue& each : record["channels"].list()) channels.push_back(units_of(each));
-  }
-  ConvNetOptions o = small ? cnn_options({}, channels, 1) : alexnet_options({}, 1);
-  read_picture_options(record, conv_net_json(o), o);
+  const auto record = from_json_exactly<ConvNetRecord>(parse_json(text, "the architecture record"));
+  ConvNetOptions o =
+      record.architecture == kCnn ? cnn_options({}, record.channels, 1) : alexnet_options({}, 1);
+  static_cast<PictureOptions&>(o) = record;
   return o;
 }
 
@@ -213,7 +212,11 @@ Tensor ConvNetImpl::forward(Tensor x) {
   return x;
 }
 
-std::string ConvNetImpl::record() const { return conv_net_json(options_).dump(); }
+std::string ConvNetImpl::record() const {
+  ConvNetRecord record{options_, {}};
+  for (const ConvStage& stage : options_.stages) record.channels.push_back(stage.channels);
+  return to_json_value(record).dump();
+}
 
 std::string ConvNetImpl::describe() const {
   return c10::str(options_.architecture, " ", c10::Join("×", options_.input_shape), "-",

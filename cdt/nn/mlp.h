@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/nn/architectures.h>
 
 namespace cdt::nn {
@@ -16,6 +17,8 @@ struct MlpOptions {
   double sigma_b = 0.1;      ///< biases are drawn from N(0, σ_b²)
   int64_t width_factor = 1;  ///< s; never on the input layer
   bool bias = true;
+
+  void fields(Fields& f);  ///< of its record in files, docs/formats.md
 };
 
 /// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. parameters() is

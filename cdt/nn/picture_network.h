@@ -1,6 +1,7 @@
 /// What networks for pictures have in common.
 #pragma once
 
+#include <cdt/core/fields.h>
 #include <cdt/nn/architectures.h>
 
 namespace cdt::nn {
@@ -14,6 +15,8 @@ struct PictureOptions {
   double sigma_w = 1.0;
   double sigma_b = 0.1;
   int64_t width_factor = 1;  ///< s, of every layer but inputs and outputs
+
+  void fields(Fields& f);  ///< of its record in files, docs/formats.md
 };
 
 }  // namespace cdt::nn

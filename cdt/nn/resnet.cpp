@@ -85,9 +85,8 @@ NamedShapes resnet_tensors(const PictureOptions& o, const std::vector<UnitShape>
 }
 
 Network restore_resnet(const std::string& text, const NamedTensors& tensors) {
-  const JsonValue record = parse_json(text, "the architecture record");
-  PictureOptions options = resnet18_options({}, 1);
-  read_picture_options(record, picture_json(options), options);
+  const auto options =
+      from_json_exactly<PictureOptions>(parse_json(text, "the architecture record"));
   const auto dtype = require_file_tensors(tensors, resnet_tensors(options, resnet_units(options)));
   for (const auto& [name, tensor] : tensors) {
     constexpr std::string_view kVariance = ".running_var";
@@ -207,7 +206,7 @@ NamedTensors ResNet18Impl::acting_tensors() const {
   return tensors;
 }
 
-std::string ResNet18Impl::record() const { return picture_json(options_).dump(); }
+std::string ResNet18Impl::record() const { return to_json_value(options_).dump(); }
 
 std::string ResNet18Impl::describe() const {
   return c10::str(options_.architecture, " ", c10::Join("×", options_.input_shape), "-",

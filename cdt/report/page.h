@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct Series {
   std::vector<double> high;  ///< likewise
   Style style = Style::kLine;
   bool second_axis = false;  ///< drawn against the axis on the right
+
+  void fields(Fields& f);
 };
 
 /// "line", "dashed", "points" or "bars".
@@ -27,6 +30,8 @@ struct Axis {
   std::string label;
   bool logarithmic = false;  ///< at first; the reader can change it
   bool reversed = false;     ///< large values first
+
+  void fields(Fields& f);
 };
 
 struct Figure {
@@ -37,6 +42,8 @@ struct Figure {
   Axis y;
   Axis y2;  ///< the axis on the right, if a series uses it
   std::vector<Series> series;
+
+  void fields(Fields& f);
 };
 
 struct Table {

@@ -13,32 +13,16 @@
 namespace cdt::report {
 namespace {
 
-void require_sound(const RunRecord& run) {
+void require_sound(const Record& run) {
   const auto require = [&](size_t size, size_t expected, const std::string& what) {
     CDT_REQUIRE(size == expected, "run ", run.name, ": ", what, " has ", size, " entries, not ",
                 expected);
   };
-  const RunHistory& history = run.history;
-  for (const auto& [column, name] : {std::pair{&history.lr, "lr"},
-                                     {&history.train_loss, "train_loss"},
-                                     {&history.val_loss, "val_loss"},
-                                     {&history.augment_norm, "augment_norm"},
-                                     {&history.linearization_error, "linearization_error"},
-                                     {&history.refreshed, "refreshed"},
-                                     {&history.rejected, "rejected"},
-                                     {&history.seconds, "seconds"}}) {
-    require(column->size(), history.step.size(), std::string("the history of ") + name);
-  }
-  for (const auto& [column, name] :
-       {std::pair{&history.decay, "decay"}, {&history.freedom, "freedom"}}) {
-    if (history.decay.empty() && history.freedom.empty()) continue;
-    require(column->size(), history.step.size(), std::string("the history of ") + name);
-  }
-  const RunSpectrum& modes = run.spectrum;
+  const study::Spectrum& modes = run.spectrum;
   for (const auto* column : {&modes.step, &modes.gain, &modes.factor_gd, &modes.factor_cdt}) {
     require(column->size(), modes.mode.size(), "a column of the spectrum");
   }
-  for (const TargetPredictions& each : run.predictions.targets) {
+  for (const study::TargetPredictions& each : run.predictions.targets) {
     const size_t rows = run.predictions.use.size();
     require(each.predicted.size(), each.truth.size(), "the predictions of " + each.name);
     for (const auto* bound : {&each.low, &each.high}) {
@@ -54,91 +38,93 @@ void require_sound(const RunRecord& run) {
   }
 }
 
-/// A setting as it was given or tuned, or else its default.
-std::string setting(const RunRecord& run, const std::string& name) {
-  for (const auto* part : {&run.given, &run.tuned, &run.defaults}) {
-    for (const NameValue& each : *part) {
-      if (each.name == name) return each.value;
-    }
-  }
-  return show("");
-}
-
 /// What was given stands open; the defaults, some thirty, are folded.
-void add_settings(Page& page, const RunRecord& run) {
+void add_settings(Page& page, const Record& run) {
   const auto add = [&](const std::vector<NameValue>& settings, const char* title, bool folded) {
     Table table = name_value_table(settings, "");
     table.columns = {"Setting", "Value"};
     if (!table.rows.empty()) page.sections.push_back({title, {}, {table}, {}, "", folded});
   };
-  add(run.given, "Settings as given", false);
-  add(run.tuned, "Settings that the forecast chose", false);
-  add(run.defaults, "Defaults of the other settings", true);
+  const ShownSettings shown = settings_of(run);
+  add(shown.given, "Settings as given", false);
+  add(shown.tuned, "Settings that the forecast chose", false);
+  add(shown.defaults, "Defaults of the other settings", true);
 }
 
-Section machine_section(const RunRecord& run) {
+Section machine_section(const Record& run) {
   Section section{"Data, machine and timings", {}, {}, {}, "", false};
   const auto add = [&](const std::vector<NameValue>& values, const char* title) {
     if (!values.empty()) section.tables.push_back(name_value_table(values, title));
   };
-  add(run.data, "Data");
-  add(run.network, "Network");
-  add(run.machine, "Machine");
-  add(run.seconds, "Timings in seconds");
-  section.tables.push_back(
-      {"Program",
-       {"", ""},
-       {{"version", show(run.version)}, {"revision", show(run.revision)}, {"seed", show(run.seed)}},
-       ""});
+  add(data_of(run), "Data");
+  add({{"shape", run.network.shape}, {"parameters", std::to_string(run.network.parameters)}},
+      "Network");
+  add(machine_of(run), "Machine");
+  if (run.seconds) {
+    add({{"load", show(run.seconds->load)},
+         {"analysis", show(run.seconds->analysis)},
+         {"training", show(run.seconds->training)},
+         {"total", show(run.seconds->total)}},
+        "Timings in seconds");
+  }
+  section.tables.push_back({"Program",
+                            {"", ""},
+                            {{"version", show(run.version)},
+                             {"revision", show(run.revision)},
+                             {"seed", std::to_string(run.seed)}},
+                            ""});
   return section;
 }
 
-void add_preflight(Page& page, const RunRecord& run, const std::string& title) {
-  if (!run.preflight.empty()) page.sections.push_back({title, {}, {}, {}, run.preflight, true});
+void add_preflight(Page& page, const Record& run, const std::string& title) {
+  if (run.analysis_text.empty()) return;
+  page.sections.push_back({title, {}, {}, {}, run.analysis_text, true});
 }
 
 /// "2 networks 78-64-64-1 (9281 parameters each) on 824 rows of concrete.csv, by the method path."
-std::string what_it_is(const RunRecord& run) {
-  const double rate = run.outcome ? run.outcome->lr : kNotKnown;
-  const int64_t members = run.predictor ? run.predictor->members : 1;
+std::string what_it_is(const Record& run) {
+  const double rate = run.result ? run.result->learning_rate : kNotKnown;
+  const int64_t members = run.prediction ? run.prediction->members : 1;
   return fmt::format(
       "{}{} ({} parameters{}) on {} rows of {}, by the method {}{}.",
-      members > 1 ? fmt::format("{} networks ", members) : "", show(run.shape),
-      show(run.parameters), members > 1 ? " each" : "", show(run.train_rows),
-      run.data_file.empty() ? "a table" : std::filesystem::path(run.data_file).filename().string(),
-      show(run.method), std::isnan(rate) ? "" : fmt::format(" at learning rate {}", show(rate)));
+      members > 1 ? fmt::format("{} networks ", members) : "", show(run.network.shape),
+      show_count(run.network.parameters), members > 1 ? " each" : "",
+      show_count(run.data.train + (predicts(run) ? run.data.validation : 0)),
+      run.data.file.empty() ? "a table" : std::filesystem::path(run.data.file).filename().string(),
+      show(run.setting("method").value_or("")),
+      std::isnan(rate) ? "" : fmt::format(" at learning rate {}", show(rate)));
 }
 
-Section results_section(const RunRecord& run) {
+Section results_section(const Record& run) {
   Section section{"Results", {}, {}, {}, "", false};
   auto& tables = section.tables;
-  if (run.predictor) tables = expectation_tables(run.predictor->expected);
-  if (Table errors = errors_table(run); run.predicts && !errors.rows.empty()) {
+  if (run.prediction) tables = expectation_tables(run.prediction->expected);
+  if (Table errors = errors_table(run); predicts(run) && !errors.rows.empty()) {
     tables.push_back(std::move(errors));
   }
-  if (run.outcome) tables.push_back(outcome_table(run));
-  if (run.predictor && !run.predictor->importance.empty()) {
-    tables.push_back(importance_table(run.predictor->importance));
+  if (run.result) tables.push_back(outcome_table(run));
+  if (run.prediction && !run.prediction->importance.empty()) {
+    tables.push_back(importance_table(run.prediction->importance));
   }
-  if (Table errors = errors_table(run); !run.predicts && !errors.rows.empty()) {
+  if (Table errors = errors_table(run); !predicts(run) && !errors.rows.empty()) {
     tables.push_back(std::move(errors));
   }
   for (Table& table : confusion_tables(run)) tables.push_back(std::move(table));
   return section;
 }
 
-bool is_weighted(const RunRecord& run) {
-  return std::any_of(run.given.begin(), run.given.end(), [](const NameValue& each) {
+bool is_weighted(const Record& run) {
+  return std::any_of(run.settings.begin(), run.settings.end(), [](const auto& each) {
     return each.name == "class-weights" || each.name == "sample-weights";
   });
 }
 
-Page page_of_one(const RunRecord& run) {
+Page page_of_one(const Record& run) {
   Page page;
   page.title = fmt::format("Run {}", run.name);
-  const bool expects = run.predictor && !run.predictor->expected.empty();
+  const bool expects = run.prediction && !run.prediction->expected.empty();
   if (expects) {
-    for (const TargetExpectation& each : run.predictor->expected) {
+    for (const study::Expectation& each : run.prediction->expected) {
       page.summary.push_back(in_words(each));
     }
   }
@@ -149,7 +135,7 @@ Page page_of_one(const RunRecord& run) {
   }
   // Of a run that predicts only what test rows say is news beside the expectation.
   const std::string errors =
-      expects && run.test_errors.empty() ? std::string() : errors_in_words(run);
+      expects && errors_of(run, RowUse::kTest).empty() ? std::string() : errors_in_words(run);
   if (expects && !errors.empty()) page.summary.push_back(errors);
   page.summary.push_back(what_it_is(run));
   page.summary.push_back(how_it_ended(run));
@@ -170,51 +156,50 @@ Page page_of_one(const RunRecord& run) {
 /// Targets of several runs, each with the measure by which they are compared.
 using Compared = std::set<std::pair<std::string, bool>>;  // true: the share of right classes
 
-double measured(const RunRecord& run, const std::string& target, bool accuracy) {
-  for (const TargetErrors& error : run.validation_errors) {
-    if (error.target == target) return accuracy ? error.accuracy : error.rmse;
+double compared(const Record& run, const std::string& target, bool accuracy) {
+  for (const study::TargetErrors& error : errors_of(run, RowUse::kValidation)) {
+    if (error.target != target) continue;
+    return measured(error, accuracy ? Measure::kAccuracy : Measure::kRmse);
   }
   return kNotKnown;
 }
 
-Table comparison_table(const std::vector<RunRecord>& runs) {
+Table comparison_table(const std::vector<Record>& runs) {
   Table table{"",
               {"Run", "Method", "Learning rate", "Network", "Outcome", "Steps", "Training loss",
                "Validation loss"},
               {},
               ""};
   Compared targets;
-  for (const RunRecord& run : runs) {
-    for (const TargetErrors& error : run.validation_errors) {
-      if (!std::isnan(error.rmse)) targets.emplace(error.target, false);
-      if (!std::isnan(error.accuracy)) targets.emplace(error.target, true);
+  for (const Record& run : runs) {
+    for (const study::TargetErrors& error : errors_of(run, RowUse::kValidation)) {
+      if (!std::isnan(measured(error, Measure::kRmse))) targets.emplace(error.target, false);
+      if (!std::isnan(measured(error, Measure::kAccuracy))) targets.emplace(error.target, true);
     }
   }
   for (const auto& [target, accuracy] : targets) {
     table.columns.push_back((accuracy ? "Accuracy of " : "RMS error of ") + target);
   }
   table.columns.emplace_back("Seconds");
-  for (const RunRecord& run : runs) {
-    const RunOutcome result = run.outcome.value_or(RunOutcome{});
+  for (const Record& run : runs) {
+    const auto& result = run.result;
     std::vector<std::string> row{run.name,
-                                 show(run.method),
-                                 show(result.lr),
-                                 show(run.shape),
-                                 run.outcome ? show(result.outcome) : "not ended",
-                                 show(result.steps),
-                                 show(result.train_loss),
-                                 show(result.val_loss)};
+                                 show(run.setting("method").value_or("")),
+                                 show(result ? result->learning_rate : kNotKnown),
+                                 show(run.network.shape),
+                                 result ? train::to_string(result->outcome) : "not ended",
+                                 result ? std::to_string(result->steps) : show(""),
+                                 show(result ? result->train_loss : kNotKnown),
+                                 show(result ? result->val_loss : kNotKnown)};
     for (const auto& [target, accuracy] : targets) {
-      row.push_back(show(measured(run, target, accuracy)));
+      row.push_back(show(compared(run, target, accuracy)));
     }
-    row.push_back(show(result.seconds));
+    row.push_back(show(result ? result->seconds : kNotKnown));
     table.rows.push_back(std::move(row));
   }
   if (!targets.empty()) {
-    const bool all =
-        std::all_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.predicts; });
-    const bool none =
-        std::none_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.predicts; });
+    const bool all = std::all_of(runs.begin(), runs.end(), predicts);
+    const bool none = std::none_of(runs.begin(), runs.end(), predicts);
     table.note = fmt::format("Errors are those of {}, in units of the file.",
                              all    ? "rows held out"
                              : none ? "validation rows"
@@ -224,13 +209,14 @@ Table comparison_table(const std::vector<RunRecord>& runs) {
 }
 
 /// Settings in which the runs differ; those they share follow once.
-std::vector<Table> settings_tables(const std::vector<RunRecord>& runs) {
+std::vector<Table> settings_tables(const std::vector<Record>& runs) {
   Table different{"Settings in which they differ", {"Setting"}, {}, ""};
   Table shared{"Settings that they share", {"Setting", "Value"}, {}, ""};
-  for (const RunRecord& run : runs) different.columns.push_back(run.name);
+  for (const Record& run : runs) different.columns.push_back(run.name);
   std::vector<std::string> names;
-  for (const RunRecord& run : runs) {
-    for (const auto* part : {&run.given, &run.tuned, &run.defaults}) {
+  for (const Record& run : runs) {
+    const ShownSettings shown = settings_of(run);
+    for (const auto* part : {&shown.given, &shown.tuned, &shown.defaults}) {
       for (const NameValue& each : *part) {
         if (std::find(names.begin(), names.end(), each.name) == names.end()) {
           names.push_back(each.name);
@@ -240,7 +226,7 @@ std::vector<Table> settings_tables(const std::vector<RunRecord>& runs) {
   }
   for (const auto& name : names) {
     std::vector<std::string> row{name};
-    for (const RunRecord& run : runs) row.push_back(setting(run, name));
+    for (const Record& run : runs) row.push_back(setting(run, name));
     const bool same = std::all_of(row.begin() + 2, row.end(),
                                   [&](const std::string& value) { return value == row[1]; });
     if (same) {
@@ -255,20 +241,20 @@ std::vector<Table> settings_tables(const std::vector<RunRecord>& runs) {
   return tables;
 }
 
-Page page_of_several(const std::vector<RunRecord>& runs) {
+Page page_of_several(const std::vector<Record>& runs) {
   Page page;
   page.title = fmt::format("{} runs", runs.size());
   Section comparison{"Comparison", {}, {comparison_table(runs)}, {}, "", false};
-  for (const RunRecord& run : runs) {
+  for (const Record& run : runs) {
     comparison.paragraphs.push_back(fmt::format("{}: {}", run.name, how_it_ended(run)));
   }
   page.sections.push_back(std::move(comparison));
   if (auto figures = overlay_figures(runs); !figures.empty()) {
     page.sections.push_back({"Figures", {}, {}, std::move(figures), "", false});
   }
-  for (const RunRecord& run : runs) add_preflight(page, run, "Pre-flight report of " + run.name);
+  for (const Record& run : runs) add_preflight(page, run, "Pre-flight report of " + run.name);
   page.sections.push_back({"Settings", {}, settings_tables(runs), {}, "", false});
-  for (const RunRecord& run : runs) {
+  for (const Record& run : runs) {
     Section machine = machine_section(run);
     machine.title += " of " + run.name;
     machine.folded = true;
@@ -279,9 +265,9 @@ Page page_of_several(const std::vector<RunRecord>& runs) {
 
 }  // namespace
 
-Page run_page(const std::vector<RunRecord>& runs) {
+Page run_page(const std::vector<Record>& runs) {
   CDT_REQUIRE(!runs.empty(), "expected a run");
-  for (const RunRecord& run : runs) require_sound(run);
+  for (const Record& run : runs) require_sound(run);
   return runs.size() == 1 ? page_of_one(runs[0]) : page_of_several(runs);
 }
 

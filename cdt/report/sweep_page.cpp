@@ -104,7 +104,7 @@ std::vector<Table> rows_tables(const SweepRecord& sweep) {
       cells.push_back(t < row.errors.size() ? show(row.errors[t], "\u00a0") : show(""));
     }
     if (published) {
-      cells.push_back(row.published ? mean_and_spread(*row.published, unit) : "");
+      cells.push_back(row.published ? mean_and_spread(row.published->loss, unit) : "");
       cells.push_back(std::isnan(row.difference) ? "" : fmt::format("{:+.1f}", row.difference));
     }
     if (trained) cells.push_back(brief(row.train_mean / unit));
@@ -160,6 +160,34 @@ Section machine_section(const SweepRecord& sweep) {
 }
 
 }  // namespace
+
+void SweepError::fields(Fields& f) {
+  f.need("target", target);
+  is_class = f.has("error_rate_mean", is_class);
+  const std::string name = is_class ? "error_rate" : "rmse";
+  f(name + "_mean", error.mean);
+  f(name + "_std", error.spread);
+}
+
+void SweepTableRow::fields(Fields& f) {
+  f("architecture", architecture);
+  f("shape", shape);
+  f("lr", lr);
+  f("method", method);
+  f("reachable", reachable);
+  f("reachable_runs", reachable_runs);
+  f("strictly_contracting", strictly_contracting);
+  f("strictly_contracting_runs", strictly_contracting_runs);
+  f("converged", converged);
+  f("runs", runs);
+  validation.fields(f);
+  f("train_mse_mean", train_mean);
+  f("seconds", seconds);
+  f("published", published);
+  f("difference", difference);
+  f.some("own_rate", own_rate);
+  f.some("errors", errors);
+}
 
 std::string show(const SweepError& error, const std::string& blank) {
   const auto& [mean, spread] = error.error;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/report/page.h>
 #include <cdt/report/text.h>
 
@@ -11,6 +12,22 @@ namespace cdt::report {
 struct MeanLoss {
   double mean = kNotKnown;
   double spread = kNotKnown;  ///< standard deviation over the runs that converged
+
+  void fields(Fields& f) {
+    f("val_mse_mean", mean);
+    f("val_mse_std", spread);
+  }
+};
+
+/// Those that were published.
+struct PublishedLoss {
+  MeanLoss loss;  ///< NaN where all its runs diverged
+  int64_t converged = 0;
+
+  void fields(Fields& f) {
+    loss.fields(f);
+    f("converged", converged);
+  }
 };
 
 /// How far off a target is on rows left out, over runs that converged: RMSE in units of the file,
@@ -19,6 +36,8 @@ struct SweepError {
   std::string target;
   bool is_class = false;
   MeanLoss error;
+
+  void fields(Fields& f);
 };
 
 /// "9510 ± 790", "3.21 ± 0.15", "23.4 ± 1.2 %", with these blanks between.
@@ -41,8 +60,10 @@ struct SweepTableRow {
   std::vector<SweepError> errors;  ///< where they were measured
   double train_mean = kNotKnown;
   double seconds = kNotKnown;  ///< of a run
-  std::optional<MeanLoss> published;
+  std::optional<PublishedLoss> published;
   double difference = kNotKnown;  ///< from the published mean, in units of its spread
+
+  void fields(Fields& f);
 };
 
 /// A statement, and whether these runs bear it out.
@@ -50,6 +71,12 @@ struct Claim {
   std::string text;
   std::optional<bool> held;  ///< empty: these runs cannot say
   std::string evidence;
+
+  void fields(Fields& f) {
+    f("claim", text);
+    f("held", held);
+    f("evidence", evidence);
+  }
 };
 
 struct Setting {
@@ -57,12 +84,24 @@ struct Setting {
   std::string value;
   std::string source;  ///< paper, ours or given
   std::string note;
+
+  void fields(Fields& f) {
+    f("name", name);
+    f("value", value);
+    f("source", source);
+    f("note", note);
+  }
 };
 
 /// A text with a title of its own.
 struct TitledText {
   std::string title;
   std::string text;
+
+  void fields(Fields& f) {
+    f("title", title);
+    f("text", text);
+  }
 };
 
 struct SweepRecord {

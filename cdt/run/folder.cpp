@@ -8,7 +8,7 @@
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/run_page.h>
 #include <cdt/run/folder.h>
-#include <cdt/run/parts/page_input.h>
+#include <cdt/run/parts/tables.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 

@@ -1,116 +1,21 @@
-/// run.json: everything about a run but its large files; its writer and its reader.
+/// The record of a run (study/record.h) under the names of this module, and the options in it.
 #pragma once
 
 #include <cdt/core/error.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/findings.h>
-#include <cdt/study/importance.h>
-#include <cdt/study/predictor.h>
-
-#include <map>
+#include <cdt/study/record.h>
 
 namespace cdt::run {
 
-/// How far the trained network's predictions lie from the targets.
-struct RunErrors {
-  study::Errors train;
-  study::Errors validation;  ///< empty if no row validated
-  study::Errors test;        ///< likewise
-};
-
-/// Some rows of the table, what they are for, and what was predicted for them.
-struct SplitPredictions {
-  std::string split;  ///< "train", "validation" or "test"
-  std::vector<int64_t> rows;
-  study::RowPredictions values;
-  std::optional<study::Bounds> bounds;  ///< that hold kBoundsCoverage of such rows
-};
-/// Of the bounds in predictions.csv and on the page.
-inline constexpr double kBoundsCoverage = 0.9;
-/// Of the rows that trained, validated and test, by the network.
-std::vector<SplitPredictions> predict_splits(const study::Problem& problem);
-/// Of what was learned to predict: rows that were held out, by the walk that had not seen them, as
-/// validation; all but test rows as training rows, by the predictor.
-std::vector<SplitPredictions> predict_splits(const study::Problem& problem,
-                                             const study::Predictor& predictor,
-                                             const study::Learned& learned,
-                                             const std::optional<study::Intervals>& intervals);
-RunErrors measure_errors(const study::Problem& problem,
-                         const std::vector<SplitPredictions>& predictions);
-
-/// What a run that learned to predict knows about that.
-struct RunPrediction {
-  int64_t members = 1;
-  int64_t points = 0;                      ///< that held-out rows have picked
-  double decay = train::kUnknown;          ///< τ of the last of them
-  std::vector<study::PickedPoint> picked;  ///< by activation; older records have none
-  double temperature = 1;
-  std::vector<study::TargetCalibration> targets;
-  std::vector<study::Expectation> expected;
-  std::vector<study::Importance> importance;  ///< if it was asked for
-};
-
-struct RunRecord {
-  struct Data {
-    std::string file;
-    std::string checksum;
-    int64_t rows = 0;
-    int64_t features = 0;
-    int64_t train = 0;
-    int64_t validation = 0;
-    int64_t columns = 0;   ///< of an array of inputs; of a table not counted
-    int64_t skipped = 0;   ///< pictures left out because they could not be read
-    int64_t repeated = 0;  ///< training and validation rows that repeat another in every feature
-  };
-  struct Network {
-    std::string shape;
-    int64_t parameters = 0;
-  };
-  struct Machine {
-    std::string device;
-    int threads = 0;
-    std::string libtorch;
-    int64_t peak_bytes = 0;         ///< of memory, once the run has ended; 0: not known
-    int64_t device_peak_bytes = 0;  ///< likewise of tensors on a GPU
-    int64_t workers = 1;            ///< processes that shared the rows
-  };
-  struct Seconds {
-    double load = 0;
-    double analysis = 0;
-    double training = 0;
-    double total = 0;
-  };
-
-  std::string version;   ///< of the program that wrote it
-  std::string revision;  ///< its commit
-  Settings settings;     ///< what was decided
-  Settings defaults;     ///< what stood in for the rest
-  uint64_t seed = 0;
-  Data data;
-  Network network;
-  Machine machine;
-  std::optional<study::Tuning> tuned;
-  std::string analysis;       ///< the JSON of study::to_json; empty: none
-  std::string analysis_text;  ///< the same for people
-  /// Without its history, which has a file of its own; none while the run lasts.
-  std::optional<train::TrainResult> result;
-  std::string in_words;                     ///< how it ended
-  std::optional<RunPrediction> prediction;  ///< under the goal predict, once it has ended
-  std::optional<RunErrors> errors;          ///< none while the run lasts, and if training diverged
-  std::optional<Seconds> seconds;
-  std::map<std::string, std::string> files;  ///< checksums of the folder's files, by name
-};
-
-/// The text of run.json (docs/formats.md).
-/// @throws InvalidArgument, with the field, if a text in it is not UTF-8: the name of a file, say.
-std::string to_json(const RunRecord& record);
-/// Reads what any version has written; fields that it lacks keep their defaults.
-/// @throws InvalidArgument, naming `file`, if it is not JSON, of another format, or damaged: the
-/// message has the field.
-RunRecord parse_record(const std::string& json, const std::string& file = "run.json");
-
-/// The part "errors" of one set of rows: by target, with the names of docs/formats.md.
-std::string to_json(const study::Errors& errors);
+using RunRecord = study::Record;
+using study::kBoundsCoverage;
+using study::measure_errors;
+using study::parse_record;
+using study::predict_splits;
+using study::RunErrors;
+using study::RunPrediction;
+using study::SplitPredictions;
+using study::to_json;
 
 /// Options that repeat the run, apart from its folder.
 /// @throws InvalidArgument if a setting is unknown.

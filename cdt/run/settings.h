@@ -4,17 +4,14 @@
 
 #include <cdt/core/error.h>
 #include <cdt/run/options.h>
+#include <cdt/study/record.h>
 
 #include <functional>
 
 namespace cdt::run {
 
-/// A name and its values as text. A switch that is on has none.
-struct SettingValue {
-  std::string name;
-  std::vector<std::string> values;
-};
-using Settings = std::vector<SettingValue>;
+using study::Settings;
+using study::SettingValue;
 
 /// One setting: where it lives in the options.
 struct Setting {

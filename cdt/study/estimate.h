@@ -2,6 +2,7 @@
 /// for few rows, and comparisons row by row.
 #pragma once
 
+#include <cdt/core/fields.h>
 #include <torch/types.h>
 
 #include <vector>
@@ -12,6 +13,11 @@ namespace cdt::study {
 struct Estimate {
   double value = 0;
   double error = 0;
+
+  void fields(Fields& f) {
+    f("value", value);
+    f("error", error);
+  }
 };
 
 /// The mean of values that are not negative: losses, squares. Their usual standard error is too

@@ -4,6 +4,7 @@
 #include <cdt/analysis/preflight.h>
 #include <cdt/control/cross_entropy.h>
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/problem.h>
 #include <cdt/train/trainer.h>
@@ -109,6 +110,13 @@ struct Tuning {
   std::optional<double> p;  ///< none: plain descent did best
   int64_t steps = 0;
   double validation_loss = 0;  ///< that it expects there
+
+  void fields(Fields& f) {
+    f.need("lr", learning_rate);
+    f("p", p);
+    f.need("steps", steps);
+    f("val_loss", validation_loss);
+  }
 };
 
 /// The best place of the forecast for a method: of descent alone for one without control.

@@ -1,4 +1,5 @@
 #include <cdt/analysis/report.h>
+#include <cdt/core/io/json_fields.h>
 #include <cdt/core/text/format.h>
 #include <cdt/study/findings.h>
 
@@ -106,7 +107,7 @@ ordered_json class_json(const analysis::Preflight& found, const ClassFindings& c
                     {"gain_slow_modes", found.gain_slow_modes},
                     {"initial_loss", classes.initial_loss},
                     {"conflicts", ordered_json::array()}};
-  if (!found.controller.empty()) json["controller"] = control::to_json(found.controller);
+  if (!found.controller.empty()) json["controller"] = to_json_value(found.controller);
   for (const ConflictingRows& rows : classes.conflicts) {
     json["conflicts"].push_back({{"lines", rows.lines}, {"kind", "duplicate-conflict"}});
   }

@@ -2,6 +2,7 @@
 /// values are exchanged among them.
 #pragma once
 
+#include <cdt/core/fields.h>
 #include <cdt/study/learn.h>
 
 namespace cdt::study {
@@ -11,6 +12,11 @@ struct Importance {
   /// The loss of the rows held out, above what it is without the exchange, as a share of that;
   /// about zero, or below it by chance, where nothing was learned from the column.
   double increase = 0;
+
+  void fields(Fields& f) {
+    f.need("column", column);
+    f("increase", increase);
+  }
 };
 
 /// By column of the table, the most important one first. Each walk predicts its own held-out rows;

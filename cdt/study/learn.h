@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/study/problem.h>
 #include <cdt/train/result.h>
@@ -72,6 +73,8 @@ struct PickedPoint {
   nn::Activation activation = nn::Activation::kRelu;
   int64_t point = 0;
   double loss = train::kUnknown;  ///< there, of the rows that they have held out
+
+  void fields(Fields& f);
 };
 
 /// What came of it.

@@ -29,6 +29,44 @@ Tensor averaged(const Predictor& predictor, size_t count, const Tensor& x, Funct
 
 }  // namespace
 
+void NumberErrors::fields(Fields& f) {
+  f("rmse", rmse);
+  f("mae", mae);
+  f("r2", r2);
+}
+
+void ClassErrors::fields(Fields& f) {
+  f.need("accuracy", accuracy);
+  f("cross_entropy", cross_entropy);
+  f("majority", majority);
+  f("balanced_accuracy", balanced_accuracy);
+  f.need("classes", classes);
+  f("recall", recall);
+  const size_t count = classes.size();
+  f.each("confusion", confusion, [&](auto& row) { f.here(row, count); });
+  f.require(confusion.size() == count, "confusion",
+            c10::str("a row for each of the ", count, " classes"));
+  if (f.reads()) add_baselines(*this);  // that earlier versions did not write
+}
+
+void fields(Fields& f, Errors& errors) {
+  f.members(errors, &TargetErrors::target, [&](TargetErrors& each) {
+    if (f.reads() && f.has("classes")) each.value = ClassErrors();
+    std::visit([&](auto& value) { f.here(value); }, each.value);
+  });
+}
+
+void TargetCalibration::fields(Fields& f) {
+  f("low", low);
+  f("high", high);
+  if (std::isnan(low)) low = -std::numeric_limits<double>::infinity();
+  if (std::isnan(high)) high = std::numeric_limits<double>::infinity();
+  f.require(low <= high, "low", "a bound that is not above the high one");
+  f.need("factor", factor);
+  f.some("line", line);
+  f.require(line >= 0 && line <= 1, "line", "a share from 0 to 1");
+}
+
 bool has_line(const Predictor& predictor) {
   return std::any_of(predictor.targets.begin(), predictor.targets.end(),
                      [](const TargetCalibration& target) { return target.line > 0; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/data/samples.h>
 #include <cdt/study/problem.h>
 
@@ -13,9 +14,11 @@ namespace cdt::study {
 
 /// Of a target that is a number, in units of the file.
 struct NumberErrors {
-  double rmse = 0;
-  double mae = 0;
+  double rmse = train::kUnknown;
+  double mae = train::kUnknown;
   std::optional<double> r2;  ///< none for a constant target
+
+  void fields(Fields& f);
 };
 
 /// Of a target that is a class.
@@ -27,6 +30,8 @@ struct ClassErrors {
   double majority = 0;           ///< share of the most frequent class: who always says it has this
   double balanced_accuracy = 0;  ///< the mean recall of the classes that have rows
   std::vector<double> recall;  ///< by class, the share of its rows that is right; NaN without rows
+
+  void fields(Fields& f);
 };
 
 /// Fills majority, balanced accuracy and recall from the confusion.
@@ -37,6 +42,8 @@ struct TargetErrors {
   std::variant<NumberErrors, ClassErrors> value;
 };
 using Errors = std::vector<TargetErrors>;
+/// An object with a member for each target.
+void fields(Fields& f, Errors& errors);
 
 /// What predictions of a number are held to: no further than the targets of training rows went,
 /// scaled; then in units of the file times a factor.
@@ -45,6 +52,8 @@ struct TargetCalibration {
   double high = std::numeric_limits<double>::infinity();
   double factor = 1;
   double line = 0;  ///< the share of the last member, a line; the others share the rest
+
+  void fields(Fields& f);
 };
 
 /// Networks whose predictions are averaged: numbers, scaled; of classes probabilities.

@@ -109,6 +109,50 @@ TargetCalibration calibrate_number(const data::TargetColumn& target, const Tenso
 
 }  // namespace
 
+void PickedPoint::fields(Fields& f) {
+  f.spelled(
+      "activation", activation, [](auto value) { return nn::to_string(value); },
+      nn::parse_activation);
+  f.need("point", point);
+  f("loss", loss);
+}
+
+void LaterRows::fields(Fields& f) {
+  f.need("by", by);
+  f.need("rows", rows);
+  f.need("error", error);
+  f("r2", r2);
+}
+
+void Expectation::fields(Fields& f) {
+  f.need("target", target);
+  f.need("rows", rows);
+  if (f.reads()) different = rows;
+  if (f.has("different_rows", different > 0 && different < rows)) f("different_rows", different);
+  if (f.has("rmse", std::isnan(majority_wrong))) {
+    f("rmse", rmse);
+    f("r2", r2);
+    f("rmse_of_linear", linear_rmse);
+    f("rmse_of_mean", mean_rmse);
+  } else {
+    f.need("wrong", wrong);
+    f.need("log_loss", log_loss);
+    f.need("wrong_of_majority", majority_wrong);
+  }
+  f.object("lead", [&] {
+    constexpr double kMostLead = 1e9;  // infinite where all rows prefer it by the same
+    const auto lead = [&](const char* name, double& value) {
+      double shown = std::clamp(value, -kMostLead, kMostLead);
+      f(name, shown);
+      if (f.reads()) value = shown;
+    };
+    lead("over_simple", simple_lead);
+    lead("over_linear", linear_lead);
+  });
+  f.some("decisive_rows", decisive);
+  f.some("later", later);
+}
+
 Predictor calibrate(const Problem& problem, const Learned& learned) {
   Predictor predictor;
   predictor.members = learned.networks;

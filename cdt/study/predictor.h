@@ -27,6 +27,8 @@ struct LaterRows {
   int64_t rows = 0;  ///< the last, that were held out
   Estimate error;    ///< RMS in units of the file; of classes the share of wrong rows
   double r2 = train::kUnknown;
+
+  void fields(Fields& f);
 };
 
 /// What to expect of new rows, by target; in units of the file.
@@ -49,6 +51,8 @@ struct Expectation {
   double linear_lead = train::kUnknown;
   int64_t decisive = 0;  ///< rows that make half of the squares, where they are few; else 0
   std::optional<LaterRows> later;  ///< where rows have an order
+
+  void fields(Fields& f);
 };
 
 /// Of the rows that were held out: `predicted` and `wanted` in units of the file [r, t] (of

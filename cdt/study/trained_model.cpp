@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/io/json.h>
+#include <cdt/core/io/json_fields.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/trained_model.h>
@@ -9,7 +9,6 @@
 namespace cdt::study {
 namespace {
 
-using nlohmann::ordered_json;
 using torch::Tensor;
 
 constexpr const char* kModelFormat = "cdt-trained-model-1";
@@ -43,35 +42,17 @@ std::string text_of(const SafeTensors& content, const std::string& name) {
   return found == content.metadata.end() ? "null" : found->second;
 }
 
-ordered_json bound_json(double bound) {
-  return std::isfinite(bound) ? ordered_json(bound) : ordered_json();
-}
+/// What a predictor has beside its networks.
+struct Calibration {
+  double temperature = 1;
+  std::vector<TargetCalibration> targets;
 
-ordered_json calibration_json(const Predictor& predictor) {
-  ordered_json json{{"temperature", predictor.temperature}, {"targets", ordered_json::array()}};
-  for (const TargetCalibration& target : predictor.targets) {
-    json["targets"].push_back({{"low", bound_json(target.low)},
-                               {"high", bound_json(target.high)},
-                               {"factor", target.factor}});
-    if (target.line > 0) json["targets"].back()["line"] = target.line;
+  void fields(Fields& f) {
+    f.need("temperature", temperature);
+    f.require(temperature > 0, "temperature", "a number above zero");
+    f.need("targets", targets);
   }
-  return json;
-}
-
-void parse_calibration(const JsonValue& json, Predictor& predictor) {
-  predictor.temperature = json["temperature"].number();
-  if (!(predictor.temperature > 0)) json["temperature"].refuse("a number above zero");
-  for (const JsonValue& each : json["targets"].list()) {
-    TargetCalibration target;
-    target.low = each["low"].number_or(target.low);
-    target.high = each["high"].number_or(target.high);
-    target.factor = each["factor"].number();
-    if (!(target.low <= target.high)) each.refuse("a low bound that is not above the high one");
-    target.line = each["line"].number_or(0);
-    if (!(target.line >= 0 && target.line <= 1)) each["line"].refuse("a share from 0 to 1");
-    predictor.targets.push_back(target);
-  }
-}
+};
 
 }  // namespace
 
@@ -159,7 +140,8 @@ SafeTensors to_safetensors(const TrainedModel& model) {
   content.metadata["format"] = kModelFormat;
   content.metadata["members"] = std::to_string(member);
   content.metadata["preprocess"] = data::to_json(model.preprocess);
-  content.metadata["calibration"] = calibration_json(model.predictor).dump();
+  content.metadata["calibration"] =
+      to_json_value(Calibration{model.predictor.temperature, model.predictor.targets}).dump();
   return content;
 }
 
@@ -176,8 +158,10 @@ TrainedModel parse_trained_model(const SafeTensors& content, const std::string& 
     model.predictor.members.push_back(
         nn::parse_model(below(content, name), fmt::format("{}, member {}", source, member)));
   }
-  parse_calibration(parse_json(text_of(content, "calibration"), source + ", calibration"),
-                    model.predictor);
+  const auto calibration = from_json_value<Calibration>(
+      parse_json(text_of(content, "calibration"), source + ", calibration"));
+  model.predictor.temperature = calibration.temperature;
+  model.predictor.targets = calibration.targets;
   if (content.metadata.contains(std::string(kOfIntervals) + "format")) {
     model.intervals =
         parse_intervals(below(content, kOfIntervals), model.preprocess.feature_count(),

@@ -1,6 +1,6 @@
 // The trainer's state as one safetensors file, and back: tensors by name, the rest as JSON.
 #include <cdt/core/error.h>
-#include <cdt/core/io/json.h>
+#include <cdt/core/io/json_fields.h>
 #include <cdt/train/loop/fingerprint.h>
 #include <cdt/train/trainer.h>
 
@@ -78,7 +78,7 @@ SafeTensors Trainer::checkpoint() const {
                       {"state", text.dump()},
                       {"history", to_csv(history)},
                       {"fingerprint", fingerprint_}};
-  if (!first_.empty()) content.metadata["controller"] = control::to_json(first_).dump();
+  if (!first_.empty()) content.metadata["controller"] = to_json_value(first_).dump();
   // At the end the model may have the best parameters instead of the last.
   const std::string outputs = last_.empty() ? probe(*setup_) : "";
   if (!outputs.empty()) content.metadata["probe"] = outputs;
@@ -131,7 +131,8 @@ void Trainer::restore(const SafeTensors& content) {
   const double seconds = state.non_negative("seconds");
   control::Certificate first;
   if (const auto saved = content.metadata.find("controller"); saved != content.metadata.end()) {
-    first = control::parse_certificate(parse_json(saved->second, "the checkpoint's controller"));
+    first = from_json_value<control::Certificate>(
+        parse_json(saved->second, "the checkpoint's controller"));
   }
   if (const auto saved = content.metadata.find("probe"); saved != content.metadata.end()) {
     std::vector<Tensor> present;

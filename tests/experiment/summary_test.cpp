@@ -74,7 +74,7 @@ TEST(Summary, RowsAreThePlans) {
   EXPECT_EQ(cdt->strictly_contracting, 2);
   EXPECT_EQ(find_row(rows, "large", "cdt", 7), nullptr);
   Row published = *cdt;
-  published.published = PublishedLoss{{0.001, 0.0005}, 10};
+  published.published = report::PublishedLoss{{0.001, 0.0005}, 10};
   EXPECT_DOUBLE_EQ(published.difference(), 4);
 }
 
@@ -101,7 +101,7 @@ TEST(Tables, SayTheSameInEveryFormat) {
   const auto runs = made_up_runs(plan);
   auto rows = collect_rows(plan, runs);
   EXPECT_THAT(to_text("T", rows, {}), Not(HasSubstr("published")));
-  rows[1].published = PublishedLoss{{0.001, 0.001}, 10};
+  rows[1].published = report::PublishedLoss{{0.001, 0.001}, 10};
   const std::vector<report::Claim> claims{{"It holds", true, "2 | 2"}, {"Perhaps", {}, "none"}};
   const std::string csv = to_csv(rows);
   EXPECT_THAT(csv, HasSubstr("architecture,lr,method,reachable,"));
@@ -279,7 +279,7 @@ TEST(ResultsFile, ComesBackAsThePageShowsIt) {
   sweep.table_rows = 40;
   sweep.sessions = {{20, 2, 100, 2, "cpu", "1.13", 100}};
   auto rows = collect_rows(plan, sweep.runs);
-  rows[1].published = PublishedLoss{{0.001, 0.001}, 10};
+  rows[1].published = report::PublishedLoss{{0.001, 0.001}, 10};
   const Results results{plan, sweep, rows, {{"It holds", true, "2"}}, {"A note."}};
   const std::string json = to_json(results);
   const auto content = nlohmann::json::parse(json);
@@ -293,7 +293,7 @@ TEST(ResultsFile, ComesBackAsThePageShowsIt) {
   EXPECT_THAT(record.summary, ElementsAre("A note."));
   ASSERT_EQ(record.rows.size(), rows.size());
   EXPECT_EQ(record.rows[1].validation.mean, rows[1].val_mean);
-  EXPECT_EQ(record.rows[1].published->mean, 0.001);
+  EXPECT_EQ(record.rows[1].published->loss.mean, 0.001);
   EXPECT_EQ(record.rows[0].converged, 0);
   EXPECT_TRUE(std::isnan(record.rows[0].validation.mean));
   EXPECT_EQ(record.settings.size(), 2U);

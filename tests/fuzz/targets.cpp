@@ -15,7 +15,8 @@
 #include <cdt/nn/mlp.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/report/page.h>
-#include <cdt/run/parts/page_input.h>
+#include <cdt/report/run_page.h>
+#include <cdt/run/parts/tables.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/trained_model.h>
 #include <cdt/train/trainer.h>
@@ -110,7 +111,8 @@ void read_tables(std::string_view bytes) {
                                "kind": {"accuracy": 1, "classes": ["a"], "confusion": [[1]]}}}})",
       "run.json");
   const std::string text(bytes);
-  report::RunRecord record = run::make_record(run, {text, text, text}, kFile);
+  run::RunRecord record = run;
+  run::read_tables(record, {"", text, text}, kFile);
   record.name = "run";
   report::to_html(report::run_page({record}));
 }

@@ -7,6 +7,8 @@
 namespace cdt::report {
 namespace {
 
+using study::Record;
+using study::RowUse;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -32,7 +34,7 @@ TEST(Records, NumbersAsPagesWriteThem) {
 }
 
 TEST(Records, AnEmptyRunHasAPageOfDashes) {
-  RunRecord run;
+  Record run;
   run.name = "mine";
   const std::string html = to_html(run_page({run}));
   EXPECT_THAT(html, HasSubstr("<h1>Run mine</h1>"));
@@ -42,12 +44,12 @@ TEST(Records, AnEmptyRunHasAPageOfDashes) {
 }
 
 TEST(Records, ClassesAreCountedAndNumbersAreDrawn) {
-  RunRecord run;
-  run.outcome.emplace();
+  Record run;
+  run.result.emplace();
   run.predictions.use = {RowUse::kTraining, RowUse::kValidation, RowUse::kValidation};
   run.predictions.targets = {{"kind", {}, {}, {"a", "b", "b"}, {"a", "a", "b"}, {}, {}},
                              {"price", {1, 2, 3}, {1, 2.5, 3}, {}, {}, {}, {}}};
-  run.validation_errors = {{"price", 2.5, 2, kNotKnown, kNotKnown, kNotKnown}};
+  run.errors.emplace().validation = {{"price", study::NumberErrors{2.5, 2, {}}}};
   const Page page = run_page({run});
   const auto& tables = page.sections[0].tables;
   ASSERT_EQ(tables.size(), 4u);
@@ -64,31 +66,31 @@ TEST(Records, ClassesAreCountedAndNumbersAreDrawn) {
 }
 
 /// A run of three points that predicts a number; the second was picked.
-RunRecord a_predicting_run() {
-  RunRecord run;
+Record a_predicting_run() {
+  Record run;
   run.name = "mine";
-  run.method = "path";
-  run.predicts = true;
-  run.outcome.emplace();
-  RunHistory& history = run.history;
-  history.step = {0, 1, 2, 3};
-  history.train_loss = {1, 0.5, 0.2, kNotKnown};
-  history.val_loss = {1.1, 0.6, 0.3, 0.4};
-  history.decay = {8, 4, 2, kNotKnown};
-  history.freedom = {5, 10, 20, kNotKnown};
-  for (auto* column : {&history.lr, &history.augment_norm, &history.linearization_error,
-                       &history.refreshed, &history.rejected, &history.seconds}) {
-    column->assign(4, 1);
-  }
-  run.predictor.emplace();
-  run.predictor->members = 4;
-  run.predictor->points = 2;
-  run.predictor->decay = 4.25;
-  TargetExpectation& expected = run.predictor->expected.emplace_back();
+  run.settings = {{"method", {"path"}}, {"goal", {"predict"}}};
+  run.result.emplace();
+  const auto add = [&](double training, double held_out, double decay, double freedom) {
+    train::StepRecord& row = run.history.emplace_back();
+    row.step = static_cast<int64_t>(run.history.size()) - 1;
+    row.train_loss = training;
+    row.val_loss = held_out;
+    row.decay = decay;
+    row.freedom = freedom;
+  };
+  add(1, 1.1, 8, 5);
+  add(0.5, 0.6, 4, 10);
+  add(0.2, 0.3, 2, 20);
+  add(kNotKnown, 0.4, kNotKnown, kNotKnown);
+  study::RunPrediction& prediction = run.prediction.emplace();
+  prediction.members = 4;
+  prediction.points = 2;
+  prediction.decay = 4.25;
+  study::Expectation& expected = prediction.expected.emplace_back();
   expected.target = "price";
   expected.rows = 300;
-  expected.rmse = 4.118;
-  expected.rmse_error = 0.279;
+  expected.rmse = {4.118, 0.279};
   expected.r2 = 0.94;
   expected.linear_rmse = 5.94;
   expected.mean_rmse = 16.8;
@@ -126,8 +128,8 @@ TEST(PredictionPages, ALossStandsAtTheDecayUnderWhichItsPointWasReached) {
 }
 
 TEST(PredictionPages, EachActivationHasItsPoint) {
-  RunRecord run = a_predicting_run();
-  run.predictor->picked = {{"relu", 2, 0.28}, {"tanh", 3, 0.33}};
+  Record run = a_predicting_run();
+  run.prediction->picked = {{nn::Activation::kRelu, 2, 0.28}, {nn::Activation::kTanh, 3, 0.33}};
   const Page page = run_page({run});
   const Figure* path = find_figure(page, "path");
   ASSERT_NE(path, nullptr);
@@ -142,7 +144,7 @@ TEST(PredictionPages, EachActivationHasItsPoint) {
 }
 
 TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {
-  RunRecord run = a_predicting_run();
+  Record run = a_predicting_run();
   Page page = run_page({run});
   EXPECT_EQ(page.summary[0],
             "On new rows expect price to be off by 4.12 ± 0.28 (RMS; R² 0.940), as 300 rows show "
@@ -153,31 +155,29 @@ TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {
             (std::vector<std::string>{"price", "4.12 ± 0.28", "0.94", "5.94", "16.8", "300"}));
   EXPECT_THAT(to_html(page), Not(HasSubstr("alidation"))) << "these rows are held out";
 
-  run.test_errors = {TargetErrors{}};
-  run.test_errors[0].target = "price";
-  run.test_errors[0].rmse = 4.5;
+  run.errors.emplace().test = {{"price", study::NumberErrors{4.5, 3, {}}}};
   EXPECT_EQ(run_page({run}).summary[1], "On test rows the RMS error of price is 4.5.");
 
-  run.predictor->expected[0].linear_rmse = 4.3;
-  EXPECT_THAT(run_page({run}).summary[0], HasSubstr("no better than the linear one"));
-  run.predictor->expected[0].mean_rmse = 4.2;
+  run.prediction->expected[0].linear_rmse = 4.3;
+  EXPECT_THAT(run_page({run}).summary[0], HasSubstr("A linear model may do as well"));
+  run.prediction->expected[0].mean_rmse = 4.2;
   EXPECT_THAT(run_page({run}).summary[0], HasSubstr("no better than the mean"));
 
   run = a_predicting_run();
-  run.predictor->points = 0;
+  run.prediction->points = 0;
   page = run_page({run});
   EXPECT_THAT(page.summary[2], HasSubstr("has learned nothing"));
   EXPECT_EQ(find_figure(page, "path")->series.size(), 3u) << "the start stands at no decay";
 
-  run.predictor.reset();  // it lasts, or was interrupted
-  run.outcome->in_words = "Interrupted.";
+  run.prediction.reset();  // it lasts, or was interrupted
+  run.in_words = "Interrupted.";
   EXPECT_EQ(run_page({run}).summary.back(), "Interrupted.");
 }
 
 TEST(PredictionPages, ColumnsThatMatterStandInATable) {
-  RunRecord run = a_predicting_run();
+  Record run = a_predicting_run();
   for (int i = 0; i < 25; ++i)
-    run.predictor->importance.push_back({"c" + std::to_string(i), 0.125});
+    run.prediction->importance.push_back({"c" + std::to_string(i), 0.125});
   const Table table = run_page({run}).sections[0].tables.back();
   ASSERT_EQ(table.rows.size(), 20u);
   EXPECT_EQ(table.rows[0], (std::vector<std::string>{"c0", "12.5 %"}));
@@ -185,7 +185,7 @@ TEST(PredictionPages, ColumnsThatMatterStandInATable) {
 }
 
 TEST(PredictionPages, RowsThatTestHaveAColourOfTheirOwn) {
-  RunRecord run = a_predicting_run();
+  Record run = a_predicting_run();
   run.predictions.use = {RowUse::kTest, RowUse::kTraining, RowUse::kValidation};
   run.predictions.targets = {{"price", {1, 2, 3}, {1.5, 2, 2.5}, {}, {}, {}, {}}};
   const Page page = run_page({run});
@@ -199,8 +199,8 @@ TEST(PredictionPages, RowsThatTestHaveAColourOfTheirOwn) {
 }
 
 TEST(PredictionPages, BoundsAreABandOverPredictions) {
-  RunRecord run = a_predicting_run();
-  TargetPredictions target;
+  Record run = a_predicting_run();
+  study::TargetPredictions target;
   target.name = "price";
   constexpr size_t kRows = 60;
   for (size_t i = 0; i < kRows; ++i) {
@@ -230,14 +230,14 @@ TEST(PredictionPages, BoundsAreABandOverPredictions) {
 }
 
 TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
-  RunRecord run = a_predicting_run();
-  TargetExpectation expected;
+  Record run = a_predicting_run();
+  study::Expectation expected;
   expected.target = "kind";
   expected.rows = 6;
-  expected.wrong = 0.237;
-  expected.wrong_error = 0.022;
+  expected.wrong = {0.237, 0.022};
+  expected.log_loss = {kNotKnown, kNotKnown};
   expected.majority_wrong = 0.25;
-  run.predictor->expected = {expected};
+  run.prediction->expected = {expected};
   // Four rows held out at 0.25, of which one is a flat, two at 1; a training row does not count.
   run.predictions.use.assign(7, RowUse::kValidation);
   run.predictions.use[0] = RowUse::kTraining;
@@ -264,7 +264,7 @@ TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
   EXPECT_NEAR(held_out.high[1], 1, 1e-12);
   EXPECT_EQ(figure->series[2].y, (std::vector<double>{4, 2}));
   EXPECT_THAT(page.summary[0], HasSubstr("wrong in 23.7 ± 2.2 % of all cases"));
-  EXPECT_THAT(page.summary[0], HasSubstr("no better than that"));
+  EXPECT_THAT(page.summary[0], HasSubstr("but 6 rows are too few to be certain"));
 
   // Of more than two classes: the one that was predicted.
   auto& target = run.predictions.targets[0];
@@ -280,13 +280,11 @@ TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
 
 TEST(Records, ColumnsThatBelongTogetherHaveOneLength) {
   expect_refused([] { run_page({}); }, "expected a run");
-  RunRecord run;
+  Record run;
   run.name = "mine";
-  run.history.step = {0, 1};
-  expect_refused([&] { run_page({run}); }, "run mine: the history of lr has 0 entries, not 2");
-  run = {};
   run.spectrum.mode = {1};
-  expect_refused([&] { run_page({run}); }, "a column of the spectrum has 0 entries, not 1");
+  expect_refused([&] { run_page({run}); },
+                 "run mine: a column of the spectrum has 0 entries, not 1");
   run = {};
   run.predictions.targets = {{"price", {1}, {1}, {}, {}, {}, {}}};
   expect_refused([&] { run_page({run}); }, "the target price has 1 entries, not 0");

@@ -1,70 +1,15 @@
 // The MLP as an entry of the table of architectures: from options, and from a file.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/io/json.h>
+#include <cdt/core/io/json_fields.h>
+#include <cdt/nn/files/record_fields.h>
 #include <cdt/nn/mlp.h>
-
-#include <limits>
 
 namespace cdt::nn {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string weight_name(size_t layer) { return c10::str("layers.", layer, ".weight"); }
 std::string bias_name(size_t layer) { return c10::str("layers.", layer, ".bias"); }
-
-Json to_json(const MlpOptions& options) {
-  return {{"type", "mlp"},
-          {"inputs", options.inputs},
-          {"hidden", options.hidden},
-          {"outputs", options.outputs},
-          {"activation", to_string(options.activation)},
-          {"parametrization", to_string(options.parametrization)},
-          {"sigma_w", options.sigma_w},
-          {"sigma_b", options.sigma_b},
-          {"width_factor", options.width_factor},
-          {"bias", options.bias}};
-}
-
-/// A misspelt key would otherwise stand for its default, unseen.
-void require_known_keys(const JsonValue& record) {
-  const Json known = to_json({});
-  std::string names;
-  for (const auto& [name, unused] : known.items()) names += (names.empty() ? "" : ", ") + name;
-  for (const auto& [name, unused] : record.members()) {
-    CDT_REQUIRE(known.contains(name), record.where(), " has no '", name, "'; it may have ", names);
-  }
-}
-
-MlpOptions parse_mlp(const std::string& text) {
-  const JsonValue record = parse_json(text, "the architecture record");
-  require_known_keys(record);
-  const auto width = [](const JsonValue& value) {
-    return value.whole(1, std::numeric_limits<int32_t>::max());
-  };
-  const auto width_or = [&](const JsonValue& value, int64_t otherwise) {
-    return value.exists() ? width(value) : otherwise;
-  };
-  MlpOptions options;
-  options.inputs = width(record["inputs"]);
-  if (const JsonValue hidden = record["hidden"]; hidden.exists()) {
-    options.hidden.clear();
-    for (const JsonValue& each : hidden.list()) options.hidden.push_back(width(each));
-  }
-  options.outputs = width_or(record["outputs"], options.outputs);
-  if (const JsonValue name = record["activation"]; name.exists()) {
-    options.activation = name.name(parse_activation);
-  }
-  if (const JsonValue name = record["parametrization"]; name.exists()) {
-    options.parametrization = name.name(parse_parametrization);
-  }
-  options.sigma_w = record["sigma_w"].number_or(options.sigma_w);
-  options.sigma_b = record["sigma_b"].number_or(options.sigma_b);
-  options.width_factor = width_or(record["width_factor"], options.width_factor);
-  options.bias = record["bias"].flag_or(options.bias);
-  return options;
-}
 
 /// Widths from a record, checked against a tensor of the file before a network of that size is
 /// made.
@@ -116,7 +61,7 @@ Network make_mlp(const NetworkOptions& options, uint64_t seed, torch::ScalarType
 }
 
 Network restore_mlp(const std::string& record, const NamedTensors& tensors) {
-  const MlpOptions options = parse_mlp(record);
+  const auto options = from_json_exactly<MlpOptions>(parse_json(record, "the architecture record"));
   require_tensors(tensors, options);
   Mlp model(options, /*seed=*/0, tensors.at(weight_name(0)).scalar_type());
   copy_tensors(tensors, model->saved_tensors());
@@ -125,7 +70,21 @@ Network restore_mlp(const std::string& record, const NamedTensors& tensors) {
 
 }  // namespace
 
-std::string MlpImpl::record() const { return to_json(options_).dump(); }
+void MlpOptions::fields(Fields& f) {
+  std::string type = "mlp";
+  f("type", type);
+  units_field(f, "inputs", inputs);
+  f.each("hidden", hidden, [&](int64_t& width) { f.whole(width, 1, kMostUnits); });
+  if (f.has("outputs")) units_field(f, "outputs", outputs);
+  if (f.has("activation")) activation_field(f, activation);
+  if (f.has("parametrization")) parametrization_field(f, parametrization);
+  f("sigma_w", sigma_w);
+  f("sigma_b", sigma_b);
+  if (f.has("width_factor")) units_field(f, "width_factor", width_factor);
+  f("bias", bias);
+}
+
+std::string MlpImpl::record() const { return to_json_value(options_).dump(); }
 
 NamedTensors MlpImpl::saved_tensors() const {
   NamedTensors tensors;

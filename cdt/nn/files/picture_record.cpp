@@ -2,22 +2,21 @@
 #include <cdt/core/error.h>
 #include <cdt/core/machine/memory.h>
 #include <cdt/nn/files/picture_record.h>
+#include <cdt/nn/files/record_fields.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace cdt::nn {
 namespace {
 
-constexpr int64_t kMostPictureUnits = std::numeric_limits<int32_t>::max();
 /// Sides of pictures beyond this are a slip.
 constexpr int64_t kLongestSide = 1 << 14;
 
 }  // namespace
 
 void require_units(int64_t value, std::string_view name) {
-  CDT_REQUIRE(value >= 1 && value <= kMostPictureUnits, name, " must be from 1 to ",
-              kMostPictureUnits, ", not ", value);
+  CDT_REQUIRE(value >= 1 && value <= kMostUnits, name, " must be from 1 to ", kMostUnits, ", not ",
+              value);
 }
 
 void require_picture_options(const PictureOptions& o) {
@@ -49,35 +48,16 @@ void take_options(const NetworkOptions& options, PictureOptions& network) {
   network.width_factor = options.width_factor;
 }
 
-nlohmann::ordered_json picture_json(const PictureOptions& o) {
-  return {{"type", o.architecture},
-          {"input_shape", o.input_shape},
-          {"outputs", o.outputs},
-          {"activation", to_string(o.activation)},
-          {"parametrization", to_string(o.parametrization)},
-          {"sigma_w", o.sigma_w},
-          {"sigma_b", o.sigma_b},
-          {"width_factor", o.width_factor}};
+void PictureOptions::fields(Fields& f) {
+  f.need("type", architecture);
+  f.need_each("input_shape", input_shape, [&](int64_t& size) { f.whole(size, 1, kMostUnits); });
+  units_field(f, "outputs", outputs);
+  activation_field(f, activation);
+  parametrization_field(f, parametrization);
+  f.need("sigma_w", sigma_w);
+  f.need("sigma_b", sigma_b);
+  units_field(f, "width_factor", width_factor);
 }
-
-void read_picture_options(const JsonValue& record, const nlohmann::ordered_json& known,
-                          PictureOptions& o) {
-  for (const auto& [name, unused] : record.members()) {
-    CDT_REQUIRE(known.contains(name), record.where(), " has no '", name, "'");
-  }
-  o.input_shape.clear();
-  for (const JsonValue& size : record["input_shape"].list()) {
-    o.input_shape.push_back(units_of(size));
-  }
-  o.outputs = units_of(record["outputs"]);
-  o.activation = record["activation"].name(parse_activation);
-  o.parametrization = record["parametrization"].name(parse_parametrization);
-  o.sigma_w = record["sigma_w"].number();
-  o.sigma_b = record["sigma_b"].number();
-  o.width_factor = units_of(record["width_factor"]);
-}
-
-int64_t units_of(const JsonValue& value) { return value.whole(1, kMostPictureUnits); }
 
 bool is_counter(std::string_view name) {
   constexpr std::string_view kCounter = "num_batches_tracked";

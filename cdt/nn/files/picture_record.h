@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/core/io/json.h>
+#include <cdt/core/io/json_fields.h>
 #include <cdt/nn/picture_network.h>
 
 namespace cdt::nn {
@@ -20,15 +20,6 @@ void require_pictures(const torch::Tensor& x, const PictureOptions& options);
 /// What NetworkOptions say to any network for pictures.
 /// @throws InvalidArgument if they ask for layers without biases.
 void take_options(const NetworkOptions& options, PictureOptions& network);
-
-/// The record of a network in files, docs/formats.md.
-nlohmann::ordered_json picture_json(const PictureOptions& options);
-/// Of a record what every network has, and no more than `known` has.
-/// @throws InvalidArgument if something is missing or not as expected.
-void read_picture_options(const JsonValue& record, const nlohmann::ordered_json& known,
-                          PictureOptions& options);
-/// A size in a record: a number of units, as required.
-int64_t units_of(const JsonValue& value);
 
 /// Shapes of the tensors of a file, by name.
 using NamedShapes = std::map<std::string, std::vector<int64_t>>;

@@ -19,8 +19,8 @@ constexpr size_t kMostRows = 1000;  // of a cloud
 constexpr int kBins = 10;
 
 /// "training rows", "rows held out", "test rows".
-std::string rows_of(RowUse use, const RunRecord& run) {
-  const bool held_out = use == RowUse::kValidation && run.predicts;
+std::string rows_of(RowUse use, const Record& run) {
+  const bool held_out = use == RowUse::kValidation && predicts(run);
   return held_out ? "rows held out" : name_of(use, run) + " rows";
 }
 
@@ -31,7 +31,7 @@ struct Point {
 
 /// A cloud for each use of rows, of at most kMostRows each; the caption says what was left out.
 template <class Place>
-void add_clouds(Figure& figure, const RunRecord& run, size_t rows, const Place& place) {
+void add_clouds(Figure& figure, const Record& run, size_t rows, const Place& place) {
   for (const RowUse use : kUses) {
     Series points{rows_of(use, run), {}, {}, {}, {}, Style::kPoints, false};
     std::vector<size_t> shown;
@@ -81,7 +81,8 @@ struct Bin {
   double hits = 0;
 };
 
-std::array<Bin, kBins> bins_of(const RunRecord& run, const TargetPredictions& target, RowUse use) {
+std::array<Bin, kBins> bins_of(const Record& run, const study::TargetPredictions& target,
+                               RowUse use) {
   std::array<Bin, kBins> bins{};
   const auto& all = target.probabilities;
   for (size_t i = 0; i < target.true_class.size(); ++i) {
@@ -102,7 +103,7 @@ std::array<Bin, kBins> bins_of(const RunRecord& run, const TargetPredictions& ta
   return bins;
 }
 
-Table confusion_table(const RunRecord& run, const TargetPredictions& target, RowUse use) {
+Table confusion_table(const Record& run, const study::TargetPredictions& target, RowUse use) {
   constexpr size_t kMostClasses = 20;
   std::map<std::string, std::map<std::string, int64_t>> counts;
   for (size_t i = 0; i < target.true_class.size(); ++i) {
@@ -132,31 +133,30 @@ Table confusion_table(const RunRecord& run, const TargetPredictions& target, Row
   return table;
 }
 
-/// By activation; one without a name where they are not told apart.
-std::vector<PickedPoint> picked_points(const RunRecord& run) {
-  if (!run.predictor) return {};
-  if (!run.predictor->picked.empty()) return run.predictor->picked;
-  return {{"", run.predictor->points, kNotKnown}};
+/// By activation; one where they are not told apart.
+std::vector<study::PickedPoint> picked_points(const Record& run) {
+  if (!run.prediction) return {};
+  if (!run.prediction->picked.empty()) return run.prediction->picked;
+  return {{nn::Activation::kRelu, run.prediction->points, kNotKnown}};
 }
 
 }  // namespace
 
-std::string name_of(RowUse use, const RunRecord& run) {
-  if (use == RowUse::kValidation) return run.predicts ? "held out" : "validation";
+std::string name_of(RowUse use, const Record& run) {
+  if (use == RowUse::kValidation) return predicts(run) ? "held out" : "validation";
   return use == RowUse::kTraining ? "training" : "test";
 }
 
-std::optional<Figure> path_figure(const RunRecord& run) {
-  const RunHistory& history = run.history;
-  if (history.decay.empty()) return std::nullopt;
+std::optional<Figure> path_figure(const Record& run) {
+  if (!walks_path(run)) return std::nullopt;
   Series training{"training", {}, {}, {}, {}};
   Series held_out{name_of(RowUse::kValidation, run), {}, {}, {}, {}};
   // Each activation has its own; of older runs, and of one activation, it lies on the curve.
   std::vector<Series> picked;
   const auto points = picked_points(run);
-  for (const PickedPoint& each : points) {
+  for (const study::PickedPoint& each : points) {
     const std::string name =
-        points.size() > 1 ? "picked point of " + each.activation : "picked point";
+        points.size() > 1 ? "picked point of " + nn::to_string(each.activation) : "picked point";
     picked.push_back({name, {}, {}, {}, {}, Style::kPoints, false});
   }
   Series freedom{"effective parameters (right)", {}, {}, {}, {}, Style::kDashed, true};
@@ -165,14 +165,15 @@ std::optional<Figure> path_figure(const RunRecord& run) {
     series.x.push_back(x);
     series.y.push_back(y);
   };
-  for (size_t i = 1; i < history.step.size(); ++i) {
-    const double tau = history.decay[i - 1];
-    add(training, tau, history.train_loss[i]);
-    add(held_out, tau, history.val_loss[i]);
-    add(freedom, tau, history.freedom[i - 1]);
+  for (size_t i = 1; i < run.history.size(); ++i) {
+    const train::StepRecord &row = run.history[i], &before = run.history[i - 1];
+    const double tau = before.decay;
+    add(training, tau, row.train_loss);
+    add(held_out, tau, row.val_loss);
+    add(freedom, tau, before.freedom);
     for (size_t k = 0; k < points.size(); ++k) {
-      if (history.step[i] != static_cast<double>(points[k].point)) continue;
-      add(picked[k], tau, points.size() > 1 ? points[k].loss : history.val_loss[i]);
+      if (row.step != points[k].point) continue;
+      add(picked[k], tau, points.size() > 1 ? points[k].loss : row.val_loss);
     }
   }
   Figure figure{"path",
@@ -197,14 +198,14 @@ std::optional<Figure> path_figure(const RunRecord& run) {
         " The curves are of all walks together; each activation has a point of its "
         "own, at the loss of the rows that its walks held out.";
   }
-  if (run.predictor && run.predictor->points == 0) {
+  if (run.prediction && run.prediction->points == 0) {
     figure.caption += " Here no point was better than the start, which has learned nothing.";
   }
   return figure;
 }
 
 /// The bounds of predictions, averaged over neighbours: the band in which nine of ten new rows lie.
-std::optional<Series> band_of(const TargetPredictions& target) {
+std::optional<Series> band_of(const study::TargetPredictions& target) {
   constexpr size_t kPlaces = 24;
   std::vector<size_t> rows;
   for (size_t i = 0; i < target.low.size(); ++i) {
@@ -232,8 +233,8 @@ std::optional<Series> band_of(const TargetPredictions& target) {
   return band;
 }
 
-std::optional<Figure> prediction_figure(const RunRecord& run, size_t number) {
-  const TargetPredictions& target = run.predictions.targets.at(number);
+std::optional<Figure> prediction_figure(const Record& run, size_t number) {
+  const study::TargetPredictions& target = run.predictions.targets.at(number);
   if (target.truth.empty()) return std::nullopt;
   Figure figure{fmt::format("predictions-{}", number + 1),
                 fmt::format("Predicted and true {}", target.name),
@@ -242,7 +243,7 @@ std::optional<Figure> prediction_figure(const RunRecord& run, size_t number) {
                 {"true " + target.name, false},
                 {},
                 {}};
-  if (run.predicts) {
+  if (predicts(run)) {
     figure.caption +=
         " Rows held out were predicted by networks that had not seen them: new rows will lie "
         "about as far off.";
@@ -261,8 +262,8 @@ std::optional<Figure> prediction_figure(const RunRecord& run, size_t number) {
   return figure;
 }
 
-std::optional<Figure> residual_figure(const RunRecord& run, size_t number) {
-  const TargetPredictions& target = run.predictions.targets.at(number);
+std::optional<Figure> residual_figure(const Record& run, size_t number) {
+  const study::TargetPredictions& target = run.predictions.targets.at(number);
   if (target.truth.empty()) return std::nullopt;
   Figure figure{fmt::format("residuals-{}", number + 1),
                 fmt::format("Residuals of {}", target.name),
@@ -281,8 +282,8 @@ std::optional<Figure> residual_figure(const RunRecord& run, size_t number) {
   return figure;
 }
 
-std::optional<Figure> reliability_figure(const RunRecord& run, size_t number) {
-  const TargetPredictions& target = run.predictions.targets.at(number);
+std::optional<Figure> reliability_figure(const Record& run, size_t number) {
+  const study::TargetPredictions& target = run.predictions.targets.at(number);
   if (target.classes.size() < 2 || target.true_class.empty()) return std::nullopt;
   const bool two = target.classes.size() == 2;
   Figure figure{
@@ -325,13 +326,13 @@ std::optional<Figure> reliability_figure(const RunRecord& run, size_t number) {
   return figure;
 }
 
-std::vector<Table> confusion_tables(const RunRecord& run) {
+std::vector<Table> confusion_tables(const Record& run) {
   std::vector<Table> tables;
   const std::vector<RowUse>& all = run.predictions.use;
-  for (const TargetPredictions& target : run.predictions.targets) {
+  for (const study::TargetPredictions& target : run.predictions.targets) {
     // Of rows that trained, a run that predicts lists only those that were never held out.
     const bool held_out =
-        run.predicts && std::find(all.begin(), all.end(), RowUse::kValidation) != all.end();
+        predicts(run) && std::find(all.begin(), all.end(), RowUse::kValidation) != all.end();
     for (const RowUse use : kUses) {
       if (held_out && use == RowUse::kTraining) continue;
       Table table = confusion_table(run, target, use);

@@ -12,6 +12,7 @@ namespace cdt::report {
 namespace {
 
 using Style = Series::Style;
+using train::StepRecord;
 using Numbers = std::vector<double>;
 
 constexpr size_t kMostPoints = 1000;  // of a curve: more than a screen is wide
@@ -74,20 +75,20 @@ void add_if_any(std::vector<Series>& all, Series series) {
   if (!series.x.empty()) all.push_back(std::move(series));
 }
 
-std::optional<Figure> loss_figure(const RunRecord& run) {
-  const RunHistory& history = run.history;
+std::optional<Figure> loss_figure(const Record& run) {
+  const Numbers step = column(run, &StepRecord::step);
   Figure figure{
       "losses", "Loss", "Against the true labels, scaled.", {"step", false}, {"loss", true},
       {},       {}};
-  add_if_any(figure.series, curve("training", history.step, history.train_loss));
+  add_if_any(figure.series, curve("training", step, column(run, &StepRecord::train_loss)));
   add_if_any(figure.series,
-             curve(name_of(RowUse::kValidation, run), history.step, history.val_loss));
+             curve(name_of(RowUse::kValidation, run), step, column(run, &StepRecord::val_loss)));
   if (figure.series.empty()) return std::nullopt;
   figure.y.logarithmic = mostly_positive(figure.series);
   return figure;
 }
 
-std::optional<Figure> control_figure(const RunHistory& history) {
+std::optional<Figure> control_figure(const Record& run) {
   Figure figure{"control",
                 "Learning rate and label augments",
                 "",
@@ -95,8 +96,9 @@ std::optional<Figure> control_figure(const RunHistory& history) {
                 {"learning rate", true},
                 {"‖label augment‖", true},
                 {}};
-  const Series rate = curve("learning rate", history.step, history.lr);
-  Series augment = curve("label augment (right)", history.step, history.augment_norm);
+  const Numbers step = column(run, &StepRecord::step);
+  const Series rate = curve("learning rate", step, column(run, &StepRecord::learning_rate));
+  Series augment = curve("label augment (right)", step, column(run, &StepRecord::augment_norm));
   augment.second_axis = true;
   const bool augmented = any_positive({augment});
   if (!augmented && !varies(rate)) return std::nullopt;
@@ -109,7 +111,7 @@ std::optional<Figure> control_figure(const RunHistory& history) {
   return figure;
 }
 
-std::optional<Figure> local_figure(const RunHistory& history) {
+std::optional<Figure> local_figure(const Record& run) {
   Figure figure{"linearization-error",
                 "Distance from the local model",
                 "‖ŷ − ŷ_ϑ‖: how far the outputs have left what the last linearization predicts.",
@@ -117,18 +119,18 @@ std::optional<Figure> local_figure(const RunHistory& history) {
                 {"linearization error", true},
                 {},
                 {}};
-  add_if_any(figure.series,
-             curve("linearization error", history.step, history.linearization_error));
+  add_if_any(figure.series, curve("linearization error", column(run, &StepRecord::step),
+                                  column(run, &StepRecord::linearization_error)));
   if (figure.series.empty()) return std::nullopt;
   figure.y.logarithmic = mostly_positive(figure.series);
   return figure;
 }
 
 /// Refreshed kernels and rejected steps. Where the run is long a bar stands for several steps.
-std::optional<Figure> events_figure(const RunHistory& history) {
-  const Numbers& step = history.step;
-  const Numbers& refreshed = history.refreshed;
-  const Numbers& rejected = history.rejected;
+std::optional<Figure> events_figure(const Record& run) {
+  const Numbers step = column(run, &StepRecord::step);
+  const Numbers refreshed = column(run, &StepRecord::refreshed);
+  const Numbers rejected = column(run, &StepRecord::rejected);
   if (step.empty()) return std::nullopt;
   const double width = std::max(1.0, std::ceil(step.back() / static_cast<double>(kMostBars)));
   std::map<double, std::pair<double, double>> bars;
@@ -161,7 +163,7 @@ std::optional<Figure> events_figure(const RunHistory& history) {
   return figure;
 }
 
-std::optional<Figure> spectrum_figure(const RunSpectrum& modes) {
+std::optional<Figure> spectrum_figure(const study::Spectrum& modes) {
   if (modes.mode.empty()) return std::nullopt;
   Figure figure{"spectrum",
                 "Kernel spectrum and what a step leaves of each mode",
@@ -191,7 +193,7 @@ std::optional<Figure> spectrum_figure(const RunSpectrum& modes) {
 
 }  // namespace
 
-std::vector<Figure> run_figures(const RunRecord& run) {
+std::vector<Figure> run_figures(const Record& run) {
   std::vector<Figure> figures;
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
@@ -201,9 +203,9 @@ std::vector<Figure> run_figures(const RunRecord& run) {
     add(std::move(path));
   } else {
     add(loss_figure(run));
-    add(control_figure(run.history));
-    add(local_figure(run.history));
-    add(events_figure(run.history));
+    add(control_figure(run));
+    add(local_figure(run));
+    add(events_figure(run));
   }
   for (size_t i = 0; i < run.predictions.targets.size(); ++i) {
     add(prediction_figure(run, i));
@@ -214,31 +216,27 @@ std::vector<Figure> run_figures(const RunRecord& run) {
   return figures;
 }
 
-std::vector<Figure> overlay_figures(const std::vector<RunRecord>& runs) {
+std::vector<Figure> overlay_figures(const std::vector<Record>& runs) {
   std::vector<Figure> figures;
-  using Column = Numbers RunHistory::*;
-  const auto add = [&](const char* id, const std::string& title, Column x, const char* label,
-                       Column y) {
+  const auto add = [&](const char* id, const std::string& title, auto x, const char* label,
+                       double StepRecord::*y) {
     Figure figure{id, title, "Against the true labels, scaled.", {label, false}, {"loss", true},
                   {}, {}};
-    for (const RunRecord& run : runs) {
-      add_if_any(figure.series, curve(run.name, run.history.*x, run.history.*y));
+    for (const Record& run : runs) {
+      add_if_any(figure.series, curve(run.name, column(run, x), column(run, y)));
     }
     if (figure.series.empty()) return;
     figure.y.logarithmic = mostly_positive(figure.series);
     figures.push_back(std::move(figure));
   };
-  constexpr Column kStep = &RunHistory::step;
-  constexpr Column kSeconds = &RunHistory::seconds;
-  constexpr Column kTraining = &RunHistory::train_loss;
-  constexpr Column kValidation = &RunHistory::val_loss;
-  const bool predict =
-      std::all_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.predicts; });
+  const bool predict = std::all_of(runs.begin(), runs.end(), predicts);
   const std::string validation = predict ? "Held-out loss" : "Validation loss";
-  add("training-loss", "Training loss", kStep, "step", kTraining);
-  add("validation-loss", validation, kStep, "step", kValidation);
-  add("training-loss-time", "Training loss over time", kSeconds, "seconds", kTraining);
-  add("validation-loss-time", validation + " over time", kSeconds, "seconds", kValidation);
+  constexpr auto kTraining = &StepRecord::train_loss, kValidation = &StepRecord::val_loss;
+  add("training-loss", "Training loss", &StepRecord::step, "step", kTraining);
+  add("validation-loss", validation, &StepRecord::step, "step", kValidation);
+  add("training-loss-time", "Training loss over time", &StepRecord::seconds, "seconds", kTraining);
+  add("validation-loss-time", validation + " over time", &StepRecord::seconds, "seconds",
+      kValidation);
   return figures;
 }
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <map>
 
 namespace cdt::report {
 namespace {
@@ -28,15 +28,9 @@ std::string percent_with_error(double share, double error) {
   return known(error) ? fmt::format("{:.1f} ± {:.1f} %", 100 * share, 100 * error) : percent(share);
 }
 
-/// What a baseline says about a value for which less is better: within one standard error it is as
-/// good.
-bool no_better(double value, double error, double baseline) {
-  return known(value) && known(baseline) && value + (known(error) ? error : 0) >= baseline;
-}
-
-std::string predictor_in_words(const RunRecord& run) {
-  const PredictorSummary& found = *run.predictor;
-  const bool path = !run.history.decay.empty();
+std::string predictor_in_words(const Record& run) {
+  const study::RunPrediction& found = *run.prediction;
+  const bool path = walks_path(run);
   const std::string point = path ? fmt::format("point {} of the path", found.points)
                                  : fmt::format("epoch {}", found.points);
   const std::string decay =
@@ -55,91 +49,70 @@ std::string predictor_in_words(const RunRecord& run) {
 
 }  // namespace
 
-std::string how_it_ended(const RunRecord& run) {
-  if (!run.outcome) return "It has not ended: the run lasts still, or was killed.";
-  if (run.predictor) return predictor_in_words(run);
-  return run.outcome->in_words.empty() ? "It ended: " + show(run.outcome->outcome)
-                                       : run.outcome->in_words;
+std::string how_it_ended(const Record& run) {
+  if (!run.result) return "It has not ended: the run lasts still, or was killed.";
+  if (run.prediction) return predictor_in_words(run);
+  return run.in_words.empty() ? "It ended: " + train::to_string(run.result->outcome) : run.in_words;
 }
 
-std::string errors_in_words(const RunRecord& run) {
+std::string errors_in_words(const Record& run) {
   // Rows that nothing was chosen by say most.
-  const bool tested = !run.test_errors.empty();
-  const bool validated = !run.validation_errors.empty();
-  const auto& errors = tested      ? run.test_errors
-                       : validated ? run.validation_errors
-                                   : run.train_errors;
+  RowUse use = RowUse::kTest;
+  if (errors_of(run, use).empty()) use = RowUse::kValidation;
+  if (errors_of(run, use).empty()) use = RowUse::kTraining;
   std::string text;
-  for (const TargetErrors& error : errors) {
+  for (const study::TargetErrors& error : errors_of(run, use)) {
     const char* between = text.empty() ? "" : ", ";
-    if (known(error.rmse)) {
-      text += fmt::format("{}the RMS error of {} is {}{}", between, error.target, show(error.rmse),
-                          known(error.r2) ? fmt::format(" (R² {:.3f})", error.r2) : "");
-    } else if (known(error.accuracy)) {
-      text += fmt::format("{}{} of {} are right", between, percent(error.accuracy), error.target);
-      if (known(error.majority)) {
-        text +=
-            fmt::format(" (always saying the most frequent class: {})", percent(error.majority));
+    const double rmse = measured(error, Measure::kRmse), r2 = measured(error, Measure::kR2);
+    const double accuracy = measured(error, Measure::kAccuracy);
+    const double majority = measured(error, Measure::kMajority);
+    if (known(rmse)) {
+      text += fmt::format("{}the RMS error of {} is {}{}", between, error.target, show(rmse),
+                          known(r2) ? fmt::format(" (R² {:.3f})", r2) : "");
+    } else if (known(accuracy)) {
+      text += fmt::format("{}{} of {} are right", between, percent(accuracy), error.target);
+      if (known(majority)) {
+        text += fmt::format(" (always saying the most frequent class: {})", percent(majority));
       }
     }
   }
   if (text.empty()) return text;
-  const RowUse use = tested ? RowUse::kTest : validated ? RowUse::kValidation : RowUse::kTraining;
   const std::string rows =
-      use == RowUse::kValidation && run.predicts ? "rows held out" : name_of(use, run) + " rows";
+      use == RowUse::kValidation && predicts(run) ? "rows held out" : name_of(use, run) + " rows";
   return fmt::format("On {} {}.", rows, text);
 }
 
-namespace {
-
-/// The sentence about simpler models.
-std::string verdict_in_words(const TargetExpectation& e) {
-  if (e.verdict) return e.verdict->empty() ? "" : " " + *e.verdict + ".";
-  if (known(e.wrong)) {
-    return no_better(e.wrong, e.wrong_error, e.majority_wrong)
-               ? " Within its uncertainty the model is no better than that."
-               : "";
-  }
-  if (no_better(e.rmse, e.rmse_error, e.mean_rmse)) {
-    return " Within its uncertainty the model is no better than the mean: these rows taught "
-           "nothing that holds for new ones.";
-  }
-  return no_better(e.rmse, e.rmse_error, e.linear_rmse)
-             ? " Within its uncertainty the model is no better than the linear one."
-             : "";
-}
-
-}  // namespace
-
-std::string in_words(const TargetExpectation& e) {
+std::string in_words(const study::Expectation& e) {
+  const bool classes = known(e.majority_wrong);
   const std::string source = fmt::format("as {} rows show that were held out", e.rows);
   std::string text;
-  if (known(e.wrong)) {
+  if (classes) {
     text = fmt::format("On new rows expect {} to be wrong in {} of all cases", e.target,
-                       percent_with_error(e.wrong, e.wrong_error));
-    if (known(e.log_loss)) {
-      text += fmt::format(" (log loss {})", with_error(e.log_loss, e.log_loss_error));
+                       percent_with_error(e.wrong.value, e.wrong.error));
+    if (known(e.log_loss.value)) {
+      text += fmt::format(" (log loss {})", with_error(e.log_loss.value, e.log_loss.error));
     }
-    text += fmt::format(", {}.", source);
-    if (known(e.majority_wrong)) {
-      text += fmt::format(" Always saying the most frequent class: {}.", percent(e.majority_wrong));
-      text += verdict_in_words(e);
+    text += fmt::format(", {}. Always saying the most frequent class: {}.", source,
+                        percent(e.majority_wrong));
+  } else {
+    text = fmt::format("On new rows expect {} to be off by {} (RMS{}), {}.", e.target,
+                       with_error(e.rmse.value, e.rmse.error),
+                       known(e.r2) ? fmt::format("; R² {:.3f}", e.r2) : "", source);
+    if (known(e.linear_rmse)) text += fmt::format(" A linear model: {};", show(e.linear_rmse));
+    if (known(e.mean_rmse)) {
+      text += fmt::format(" {}: {}.", known(e.linear_rmse) ? "the mean of the rows" : "Their mean",
+                          show(e.mean_rmse));
     }
-    return text + (e.later.empty() ? "" : " " + e.later + ".");
   }
-  text = fmt::format("On new rows expect {} to be off by {} (RMS{}), {}.", e.target,
-                     with_error(e.rmse, e.rmse_error),
-                     known(e.r2) ? fmt::format("; R² {:.3f}", e.r2) : "", source);
-  if (known(e.linear_rmse)) text += fmt::format(" A linear model: {};", show(e.linear_rmse));
-  if (known(e.mean_rmse)) {
-    text += fmt::format(" {}: {}.", known(e.linear_rmse) ? "the mean of the rows" : "Their mean",
-                        show(e.mean_rmse));
-  }
-  text += verdict_in_words(e);
-  return text + (e.later.empty() ? "" : " " + e.later + ".");
+  const auto add = [&](const std::string& sentence) {
+    if (!sentence.empty()) text += " " + sentence + ".";
+  };
+  add(study::verdict_of(e));
+  if (e.later) add(study::to_text(*e.later, classes));
+  return text;
 }
 
-std::vector<Table> expectation_tables(const std::vector<TargetExpectation>& expected) {
+std::vector<Table> expectation_tables(const std::vector<study::Expectation>& expected) {
   const char* note =
       "± is one standard error of the estimate, by the rows held out: two hold the truth in most "
       "tables.";
@@ -151,14 +124,14 @@ std::vector<Table> expectation_tables(const std::vector<TargetExpectation>& expe
                 {"Target", "This model", "Log loss", "Most frequent class", "Rows held out"},
                 {},
                 note};
-  for (const TargetExpectation& e : expected) {
+  for (const study::Expectation& e : expected) {
     const std::string rows = std::to_string(e.rows);
-    if (known(e.wrong)) {
-      classes.rows.push_back({e.target, percent_with_error(e.wrong, e.wrong_error),
-                              with_error(e.log_loss, e.log_loss_error), percent(e.majority_wrong),
-                              rows});
+    if (known(e.majority_wrong)) {
+      classes.rows.push_back({e.target, percent_with_error(e.wrong.value, e.wrong.error),
+                              with_error(e.log_loss.value, e.log_loss.error),
+                              percent(e.majority_wrong), rows});
     } else {
-      numbers.rows.push_back({e.target, with_error(e.rmse, e.rmse_error), show(e.r2),
+      numbers.rows.push_back({e.target, with_error(e.rmse.value, e.rmse.error), show(e.r2),
                               show(e.linear_rmse), show(e.mean_rmse), rows});
     }
   }
@@ -168,10 +141,10 @@ std::vector<Table> expectation_tables(const std::vector<TargetExpectation>& expe
   return tables;
 }
 
-Table importance_table(const std::vector<ColumnImportance>& columns) {
+Table importance_table(const std::vector<study::Importance>& columns) {
   constexpr size_t kMostColumns = 20;
   Table table{"Columns that matter", {"Column", "Held-out loss rises by"}, {}, ""};
-  for (const ColumnImportance& each : columns) {
+  for (const study::Importance& each : columns) {
     if (table.rows.size() == kMostColumns) break;
     table.rows.push_back({each.column, percent(each.increase)});
   }
@@ -183,44 +156,38 @@ Table importance_table(const std::vector<ColumnImportance>& columns) {
   return table;
 }
 
-Table errors_table(const RunRecord& run) {
+Table errors_table(const Record& run) {
   Table table{"Errors", {"Target", "Rows"}, {}, ""};
-  const std::vector<std::pair<double TargetErrors::*, const char*>> all{
-      {&TargetErrors::rmse, "RMS error"},
-      {&TargetErrors::mae, "Mean absolute error"},
-      {&TargetErrors::r2, "R²"},
-      {&TargetErrors::accuracy, "Accuracy"},
-      {&TargetErrors::balanced_accuracy, "Balanced accuracy"},
-      {&TargetErrors::majority, "Always the most frequent class"},
-      {&TargetErrors::cross_entropy, "Cross entropy"}};
-  const std::vector<std::pair<RowUse, const std::vector<TargetErrors>*>> parts{
-      {RowUse::kTraining, &run.train_errors},
-      {RowUse::kValidation, &run.validation_errors},
-      {RowUse::kTest, &run.test_errors}};
-  std::vector<double TargetErrors::*> measures;
-  bool units = false;
+  const std::vector<std::pair<Measure, const char*>> all{
+      {Measure::kRmse, "RMS error"},
+      {Measure::kMae, "Mean absolute error"},
+      {Measure::kR2, "R²"},
+      {Measure::kAccuracy, "Accuracy"},
+      {Measure::kBalanced, "Balanced accuracy"},
+      {Measure::kMajority, "Always the most frequent class"},
+      {Measure::kCrossEntropy, "Cross entropy"}};
+  const std::array kUses{RowUse::kTraining, RowUse::kValidation, RowUse::kTest};
+  std::vector<Measure> measures;
   for (const auto& [measure, title] : all) {
-    const auto has = [&, of = measure](const TargetErrors& error) {
-      return known(error.*of) || (of == &TargetErrors::r2 && known(error.rmse));
-    };
-    if (std::any_of(parts.begin(), parts.end(), [&](const auto& part) {
-          return std::any_of(part.second->begin(), part.second->end(), has);
-        })) {
-      measures.push_back(measure);
-      table.columns.emplace_back(title);
-      units = units || measure == &TargetErrors::rmse;
-    }
+    const Measure proof = measure == Measure::kR2 ? Measure::kRmse : measure;
+    const bool has = std::any_of(kUses.begin(), kUses.end(), [&](RowUse use) {
+      const study::Errors& errors = errors_of(run, use);
+      return std::any_of(errors.begin(), errors.end(),
+                         [&](const auto& error) { return known(measured(error, proof)); });
+    });
+    if (!has) continue;
+    measures.push_back(measure);
+    table.columns.emplace_back(title);
+    if (measure == Measure::kRmse) table.title += ", in units of the file";
   }
-  if (units) table.title += ", in units of the file";
-  const auto is_share = [](double TargetErrors::*measure) {
-    return measure == &TargetErrors::accuracy || measure == &TargetErrors::balanced_accuracy ||
-           measure == &TargetErrors::majority;
-  };
-  for (const auto& [use, errors] : parts) {
-    for (const TargetErrors& error : *errors) {
+  for (const RowUse use : kUses) {
+    for (const study::TargetErrors& error : errors_of(run, use)) {
       std::vector<std::string> row{error.target, name_of(use, run)};
-      for (const auto measure : measures) {
-        row.push_back(is_share(measure) ? percent(error.*measure) : show(error.*measure));
+      for (const Measure measure : measures) {
+        const bool share = measure == Measure::kAccuracy || measure == Measure::kBalanced ||
+                           measure == Measure::kMajority;
+        const double value = measured(error, measure);
+        row.push_back(share ? percent(value) : show(value));
       }
       table.rows.push_back(std::move(row));
     }
@@ -229,47 +196,54 @@ Table errors_table(const RunRecord& run) {
 }
 
 /// Why a walk went no further.
-std::string end_of_walk(const std::string& outcome) {
-  static const std::map<std::string, std::string> kWords{
-      {"early-stopping", "held-out rows gained no more"},
-      {"steps", "the last point was reached"},
-      {"time", "the time was up"},
-      {"floor", "nothing was left to move"}};
-  const auto found = kWords.find(outcome);
-  return found == kWords.end() ? show(outcome) : found->second;
+std::string end_of_walk(train::Outcome outcome) {
+  switch (outcome) {
+    case train::Outcome::kEarlyStopping:
+      return "held-out rows gained no more";
+    case train::Outcome::kSteps:
+      return "the last point was reached";
+    case train::Outcome::kTime:
+      return "the time was up";
+    case train::Outcome::kFloor:
+      return "nothing was left to move";
+    default:
+      return train::to_string(outcome);
+  }
 }
 
-Table outcome_table(const RunRecord& run) {
-  const RunOutcome outcome = run.outcome.value_or(RunOutcome{});
+Table outcome_table(const Record& run) {
+  const train::TrainResult result = run.result.value_or(train::TrainResult());
   Table table{
       "Outcome",
       {"", ""},
-      {run.predictor ? std::vector<std::string>{"the walk ended", end_of_walk(outcome.outcome)}
-                     : std::vector<std::string>{"outcome", show(outcome.outcome)}},
+      {run.prediction ? std::vector<std::string>{"the walk ended", end_of_walk(result.outcome)}
+                      : std::vector<std::string>{"outcome", train::to_string(result.outcome)}},
       ""};
   const auto add = [&](const char* name, std::string value) {
     table.rows.push_back({name, std::move(value)});
   };
-  if (run.predictor) {
-    const PredictorSummary& found = *run.predictor;
-    const bool path = !run.history.decay.empty();
-    const auto& step = run.history.step;
+  if (run.prediction) {
+    const study::RunPrediction& found = *run.prediction;
+    const bool path = walks_path(run);
     add("networks", std::to_string(found.members));
-    if (!step.empty()) add(path ? "points walked" : "epochs walked", show(step.back()));
+    if (!run.history.empty()) {
+      add(path ? "points walked" : "epochs walked",
+          show(static_cast<double>(run.history.back().step)));
+    }
     add(path ? "point picked" : "epoch picked", std::to_string(found.points));
     if (path) add("decay τ there", show(found.decay));
     if (found.temperature != 1) add("temperature of classes", show(found.temperature));
-    add("training loss", show(outcome.train_loss));
-    add("held-out loss", show(outcome.best_val_loss));
+    add("training loss", show(result.train_loss));
+    add("held-out loss", show(result.best_val_loss));
   } else {
-    add("steps", show(outcome.steps));
-    add("training loss", show(outcome.train_loss));
-    add("validation loss", show(outcome.val_loss));
-    add("lowest validation loss", show(outcome.best_val_loss));
-    add("at step", show(outcome.best_step));
+    add("steps", std::to_string(result.steps));
+    add("training loss", show(result.train_loss));
+    add("validation loss", show(result.val_loss));
+    add("lowest validation loss", show(result.best_val_loss));
+    add("at step", result.best_step < 0 ? show("") : std::to_string(result.best_step));
   }
-  add("kernels computed", show(outcome.linearizations));
-  add("steps taken back", show(outcome.rejected));
+  add("kernels computed", std::to_string(result.linearizations));
+  add("steps taken back", std::to_string(result.rejected));
   return table;
 }
 

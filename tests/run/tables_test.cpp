@@ -1,6 +1,7 @@
 // Pages of runs, from folders as they are and as they may be damaged.
 #include <cdt/core/error.h>
-#include <cdt/run/parts/page_input.h>
+#include <cdt/report/run_page.h>
+#include <cdt/run/parts/tables.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -191,10 +192,11 @@ TEST_F(RunPages, ClassesHaveTheirProbabilitiesAndTheirBaselines) {
   write("run/predictions.csv",
         "row,split,kind,kind predicted,P(kind=a),P(kind=b(c)\n1,train,a,a,0.75,0.25\n"
         "2,validation,a,a,0.75,0.25\n3,validation,b(c,a,0.75,0.25\n");
-  const report::RunRecord record = read_record(folder_ / "run");
+  const RunRecord record = read_record(folder_ / "run");
   EXPECT_EQ(record.predictions.targets[0].classes, (std::vector<std::string>{"a", "b(c"}));
-  EXPECT_EQ(record.validation_errors[0].balanced_accuracy, 0.75);
-  EXPECT_EQ(record.validation_errors[0].majority, 0.75);
+  const auto& classes = std::get<study::ClassErrors>(record.errors->validation[0].value);
+  EXPECT_EQ(classes.balanced_accuracy, 0.75);
+  EXPECT_EQ(classes.majority, 0.75);
   const Page page = this->page({"run"});
   EXPECT_EQ(figure(page, "reliability-1").series[0].y, std::vector<double>{0.5});
   EXPECT_THAT(
@@ -208,12 +210,15 @@ TEST_F(RunPages, WhatWasTunedReplacesTheDefaults) {
   run["defaults"]["p"] = "0.1";
   run["tuned"] = {{"lr", 0.25}, {"p", 0.03}, {"steps", 77}, {"val_loss", 0.1}};
   write_run("run", run);
-  const report::RunRecord record = read_record(folder_ / "run");
-  EXPECT_TRUE(record.defaults.empty());
-  ASSERT_EQ(record.tuned.size(), 2u) << "the rate was given";
-  EXPECT_EQ(record.tuned[0].value, "0.03");
-  EXPECT_EQ(record.tuned[1].value, "77");
-  const std::string html = report::to_html(page({"run"}));
+  const Page page = this->page({"run"});
+  for (const auto& section : page.sections) {
+    EXPECT_NE(section.title, "Defaults of the other settings") << "all of them were tuned";
+    if (section.title != "Settings that the forecast chose") continue;
+    EXPECT_EQ(section.tables[0].rows,
+              (std::vector<std::vector<std::string>>{{"p", "0.03"}, {"steps", "77"}}))
+        << "the rate was given";
+  }
+  const std::string html = report::to_html(page);
   EXPECT_THAT(html, HasSubstr("Settings that the forecast chose"));
   EXPECT_THAT(html, testing::Not(HasSubstr("<td class=\"n\">1000</td>")));
 }
@@ -265,8 +270,11 @@ TEST_F(RunPages, SaysWhatIsWrongWithARun) {
   expect_refused([&] { page({"run"}); },
                  "expected the format \"cdt-run-1\", but came \"cdt-run-2\" of cdt 9.0.0");
   write_run("run");
-  write("run/history.csv", "step,lr\n0,1\n1\n");
-  expect_refused([&] { page({"run"}); }, "history.csv, line 3: expected 2 cells, but came 1");
+  write("run/history.csv", "step,lr\n0,1\n");
+  expect_refused([&] { page({"run"}); }, "run/history.csv: history: expected the header");
+  write_run("run");
+  write("run/predictions.csv", "row,split\n0,train\n1\n");
+  expect_refused([&] { page({"run"}); }, "predictions.csv, line 3: expected 2 cells, but came 1");
 }
 
 }  // namespace

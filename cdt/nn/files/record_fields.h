@@ -1,0 +1,28 @@
+/// What the records of several networks have in common.
+#pragma once
+
+#include <cdt/core/error.h>
+#include <cdt/core/fields.h>
+#include <cdt/nn/activation.h>
+#include <cdt/nn/parametrization.h>
+
+namespace cdt::nn {
+
+/// More units of a layer are a slip.
+inline constexpr int64_t kMostUnits = std::numeric_limits<int32_t>::max();
+
+inline void units_field(Fields& f, const char* name, int64_t& value) {
+  f.whole(name, value, 1, kMostUnits);
+}
+inline void activation_field(Fields& f, Activation& activation) {
+  f.spelled(
+      "activation", activation, [](Activation value) { return to_string(value); },
+      parse_activation);
+}
+inline void parametrization_field(Fields& f, Parametrization& parametrization) {
+  f.spelled(
+      "parametrization", parametrization, [](Parametrization value) { return to_string(value); },
+      parse_parametrization);
+}
+
+}  // namespace cdt::nn
