@@ -83,6 +83,9 @@ struct Learned {
   std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
   double decay = train::kUnknown;        ///< τ of the first network's last point; of a path
   std::vector<PickedPoint> picked;       ///< by activation, the first member's first
+  /// Activations whose networks err much more on the rows that they held out: no member has one,
+  /// their walks do not predict, and are not counted below.
+  std::vector<PickedPoint> left_out;
   /// Outputs [r, n_L] of the walk that held the row out, at its point; NaN for rows that none did.
   /// Rows are in the order of all_rows().
   torch::Tensor held_out;
