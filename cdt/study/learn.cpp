@@ -1,5 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/machine/threads.h>
+#include <cdt/study/estimate.h>
 #include <cdt/study/intervals.h>
 #include <cdt/study/parts/learn_state.h>
 #include <cdt/study/parts/plan.h>
@@ -16,6 +17,10 @@ using train::StepRecord;
 
 /// Of the time limit: the refit takes about as long as the walks.
 constexpr double kSelectionTime = 0.45;
+/// Networks of an activation worsen the mean where their held-out loss is beyond so much of the
+/// best one's, by so many standard errors.
+constexpr double kMuchWorse = 1.25;
+constexpr double kSureErrors = 2;
 /// A kernel of more rows is not factorised for intervals.
 constexpr int64_t kMostResiduals = 5000;
 
@@ -133,9 +138,13 @@ std::vector<std::vector<int64_t>> Learner::State::held_rows() const {
   return held;
 }
 
-nn::Network Learner::State::network(size_t member) const {
+nn::Activation Learner::State::activation(size_t kind) const {
+  return options.activations.empty() ? options.network.activation : options.activations[kind];
+}
+
+nn::Network Learner::State::network(size_t member, size_t kind) const {
   nn::NetworkOptions layers = options.network;
-  if (!options.activations.empty()) layers.activation = options.activations[member % kinds()];
+  layers.activation = activation(kind);
   layers.input_shape = data.x.sizes().slice(1).vec();
   layers.outputs = data.y.size(1);
   nn::Network made =
@@ -160,8 +169,8 @@ void Learner::State::start_selection() {
       if (!out[static_cast<size_t>(row)]) seen.push_back(row);
     }
     Walk walk;
-    walk.model = network(w);
     walk.kind = w % kinds();
+    walk.model = network(w, walk.kind);
     walk.rows = select_rows(data, own_rows(seen));
     walk.held = held[w];
     const train::TrainData rest = select_rows(data, held[w]);
@@ -183,9 +192,15 @@ double Learner::State::loss_of(const Tensor& outputs, const Tensor& labels,
 }
 
 void Learner::State::look(StepRecord& row) {
+  const auto had_ended = [&](size_t kind) { return patience_ended(kind, point - 1); };
   std::vector<Tensor> outputs(walks.size());
   std::vector<double> losses(walks.size());
   side_by_side(walks, cores, [&](size_t w) {
+    const size_t kind = walks[w].kind;
+    if (had_ended(kind)) {
+      losses[w] = best[kind].loss;
+      return;
+    }
     outputs[w] = walks[w].held_outputs();
     losses[w] = loss_of(outputs[w], walks[w].y_held, walks[w].held_weights);
   });
@@ -200,6 +215,7 @@ void Learner::State::look(StepRecord& row) {
   const double least_gain = options.training.method == train::Method::kPath ? kLeastGain : 0;
   for (size_t k = 0; k < kinds(); ++k) {
     const double loss = sum[k] / rows[k];  // NaN where walks are fewer than kinds
+    if (had_ended(k)) continue;
     if (std::isnan(loss) || (best[k].point >= 0 && loss >= best[k].loss)) continue;
     best[k].point = point;
     best[k].loss = loss;
@@ -215,16 +231,22 @@ void Learner::State::look(StepRecord& row) {
       }
     }
   }
+  for (Walk& walk : walks) walk.over = walk.over || patience_ended(walk.kind, point);
   row.val_loss =
       std::accumulate(sum.begin(), sum.end(), 0.0) / std::accumulate(rows.begin(), rows.end(), 0.0);
   last_loss = row.val_loss;
 }
 
-bool Learner::State::patience_ended() const {
+bool Learner::State::patience_ended(size_t kind, int64_t at) const {
   const int64_t patience = options.training.patience;
-  return patience > 0 && std::all_of(best.begin(), best.end(), [&](const Best& each) {
-           return each.point < 0 || point - each.gain_point >= patience;
-         });
+  return patience > 0 && best[kind].point >= 0 && at - best[kind].gain_point >= patience;
+}
+
+bool Learner::State::patience_ended() const {
+  for (size_t k = 0; k < kinds(); ++k) {  // walks may be fewer than kinds
+    if (best[k].point >= 0 && !patience_ended(k, point)) return false;
+  }
+  return options.training.patience > 0;
 }
 
 bool Learner::State::all_over() const {
@@ -256,6 +278,8 @@ void Learner::State::end_selection() {
         "learning diverged before its first point: a feature or a target is far "
         "out of range");
   }
+  predicting = kinds_that_predict();
+  leave_out_others();
   std::vector<Tensor> outputs;
   {
     const torch::NoGradGuard no_graph;
@@ -268,6 +292,49 @@ void Learner::State::end_selection() {
   }
   held_out = spread(outputs);
   if (options.intervals && data.y.numel() <= kMostResiduals) find_variances();
+}
+
+std::vector<size_t> Learner::State::kinds_that_predict() const {
+  std::vector<std::vector<Tensor>> losses(kinds());
+  std::vector<std::vector<int64_t>> different(kinds());
+  for (size_t w = 0; w < walks.size(); ++w) {
+    const Walk& walk = walks[w];
+    Tensor each = loss->values(kept[w].outputs, walk.y_held.cpu());
+    if (walk.held_weights.defined()) each = each * walk.held_weights.cpu();
+    losses[walk.kind].push_back(each);
+    for (const int64_t row : walk.held) {
+      if (problem.different.empty()) break;
+      different[walk.kind].push_back(problem.different[static_cast<size_t>(row)]);
+    }
+  }
+  std::vector<std::pair<size_t, Estimate>> found;
+  for (size_t k = 0; k < kinds(); ++k) {
+    if (losses[k].empty()) continue;  // walks are fewer than kinds
+    const Tensor all = torch::cat(losses[k]);
+    const auto count = static_cast<double>(count_different(different[k], all.numel()));
+    found.emplace_back(
+        k, Estimate{all.mean().item<double>(), std::sqrt(all.var().item<double>() / count)});
+  }
+  const Estimate least = std::ranges::min_element(found, {}, [](const auto& each) {
+                           return each.second.value;
+                         })->second;
+  std::vector<size_t> good;
+  for (const auto& [kind, mean] : found) {
+    const double beyond = mean.value - kMuchWorse * least.value;
+    const double error = std::hypot(mean.error, kMuchWorse * least.error);
+    if (!(beyond > kSureErrors * error)) good.push_back(kind);  // NaN of one row
+  }
+  return good;
+}
+
+void Learner::State::leave_out_others() {
+  std::vector<Kept> still;
+  for (size_t w = 0; w < walks.size(); ++w) {
+    if (std::ranges::count(predicting, walks[w].kind) > 0) still.push_back(kept[w]);
+  }
+  kept = std::move(still);
+  std::erase_if(walks,
+                [&](const Walk& walk) { return std::ranges::count(predicting, walk.kind) == 0; });
 }
 
 void Learner::State::find_variances() {
@@ -292,8 +359,8 @@ void Learner::State::start_refit() {
   walks.clear();
   for (size_t m = 0; m < static_cast<size_t>(options.members); ++m) {
     Walk walk;
-    walk.model = network(m);
-    walk.kind = m % kinds();
+    walk.kind = predicting[m % predicting.size()];
+    walk.model = network(m, walk.kind);
     walk.rows = train::own_rows(data);
     walk.start(options.training, best[walk.kind].point);
     walks.push_back(std::move(walk));
@@ -303,7 +370,7 @@ void Learner::State::start_refit() {
 
 int64_t Learner::State::last_point() const {
   int64_t last = 0;
-  for (const Best& each : best) last = std::max(last, each.point);
+  for (const size_t kind : predicting) last = std::max(last, best[kind].point);
   return last;
 }
 
@@ -318,14 +385,15 @@ Learned Learner::State::result() const {
   found.outcome = patience_ended() || stage == LearnStage::kRefit ? train::Outcome::kEarlyStopping
                                                                   : train::Outcome::kSteps;
   if (history.back().step >= options.training.steps) found.outcome = train::Outcome::kSteps;
-  found.steps = found.best_step = best[0].point;
-  found.val_loss = history[static_cast<size_t>(best[0].point)].val_loss;
+  const Walk& first = walks.front();
+  found.steps = found.best_step = best[first.kind].point;
+  found.val_loss = history[static_cast<size_t>(found.best_step)].val_loss;
   found.best_val_loss = found.val_loss;
   for (size_t k = 0; k < kinds(); ++k) {
     if (best[k].point < 0) continue;  // walks are fewer than activations
-    const nn::Activation own =
-        options.activations.empty() ? options.network.activation : options.activations[k];
-    learned.picked.push_back({own, best[k].point, best[k].loss});
+    const bool predicts = std::ranges::count(predicting, k) > 0;
+    auto& list = predicts ? learned.picked : learned.left_out;
+    list.push_back({activation(k), best[k].point, best[k].loss});
   }
   found.history = history;
   for (const auto* rows : {&history, &refit_history}) {
@@ -334,16 +402,15 @@ Learned Learner::State::result() const {
       found.rejected += row.rejected;
     }
   }
-  found.controller = walks.front().trainer->controller();
-  if (const train::FormUsed used = walks.front().trainer->form(); used.form != train::Form::kAuto) {
+  found.controller = first.trainer->controller();
+  if (const train::FormUsed used = first.trainer->form(); used.form != train::Form::kAuto) {
     found.form = train::to_string(used.form);
     found.form_why = used.why;
   }
   if (stage == LearnStage::kRefit) {
     for (const Walk& walk : walks) learned.networks.push_back(walk.model);
   }
-  const Walk& first = walks.front();
-  const auto last = static_cast<size_t>(std::max<int64_t>(best[0].point - 1, 0));
+  const auto last = static_cast<size_t>(std::max<int64_t>(found.best_step - 1, 0));
   if (last < first.decays.size()) learned.decay = first.decays[last];
   learned.networks.insert(learned.networks.end(), chosen.begin(), chosen.end());
   Tensor mean;
@@ -359,7 +426,10 @@ Learned Learner::State::result() const {
   found.train_loss = loss_of(mean, data.y.to(mean.device(), torch::kFloat64), data.sample_weights);
   learned.refit = refit_history;
   learned.held_out = held_out;
-  learned.held = held_rows();
+  const auto held = held_rows();
+  for (size_t w = 0; w < held.size(); ++w) {
+    if (std::ranges::count(predicting, w % kinds()) > 0) learned.held.push_back(held[w]);
+  }
   learned.held_variance = held_variance;
   return learned;
 }

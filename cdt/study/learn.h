@@ -3,8 +3,10 @@
 ///
 /// Walk w holds fold w out. All walks go on together, point by point; the loss of all rows held
 /// out, each by the walk that has not seen it, picks the point: one for all walks of an activation,
-/// less noisy than each walk's own. Members then start anew, from the same starts, on all rows, to
-/// that point. Predictions are averaged over them and the walks, whose work is done anyway.
+/// less noisy than each walk's own. The walks of an activation end with its own patience. One whose
+/// held-out loss is much beyond another's is left out. Members then start anew, from the same
+/// starts, on all rows, to that point. Predictions are averaged over them and the walks, whose work
+/// is done anyway.
 ///
 /// Walks are independent and go on threads of their own, each with its share of the cores. Several
 /// ranks (`problem.data.ranks`, each with the same problem) share the rows of each walk instead,
@@ -80,12 +82,16 @@ struct PickedPoint {
 /// What came of it.
 struct Learned {
   std::vector<nn::Network> networks;  ///< the members trained on all rows, then the walks
-  /// Of the selection: losses are means over the walks, weighted by their rows, val_loss is of the
-  /// rows held out; `best_step` is the first member's point. Seconds include the refit.
+  /// Of the selection: losses are means over the walks that go on, weighted by their rows; val_loss
+  /// is of all rows held out, walks that have ended count with their best; `best_step` is the first
+  /// member's point. Seconds include the refit.
   train::TrainResult result;
   std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
   double decay = train::kUnknown;        ///< τ of the first network's last point; of a path
   std::vector<PickedPoint> picked;       ///< by activation, the first member's first
+  /// Activations whose networks err much more on the rows that they held out: no member has one,
+  /// their walks do not predict, and are not counted below.
+  std::vector<PickedPoint> left_out;
   /// Outputs [r, n_L] of the walk that held the row out, at its point; NaN for rows that none did.
   /// Rows are in the order of all_rows().
   torch::Tensor held_out;

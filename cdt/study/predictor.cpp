@@ -445,6 +445,14 @@ std::vector<std::string> cautions(const Problem& problem, const LearnOptions& op
         "{} are few: errors on new rows, their ± and intervals are rough (expected {} or more)",
         count_of(rows, "row"), kWarnBelow));
   }
+  for (const PickedPoint& each : learned.left_out) {
+    found.push_back(
+        fmt::format("{} networks are left out: on the rows that they held out their loss was "
+                    "{:.3g}, and {:.3g} "
+                    "of {} ones",
+                    nn::to_string(each.activation), each.loss, learned.picked.front().loss,
+                    nn::to_string(learned.picked.front().activation)));
+  }
   const int64_t limit = options.training.steps;
   const bool at_the_end =
       limit > 0 && std::any_of(learned.picked.begin(), learned.picked.end(),

@@ -4,6 +4,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/study/importance.h>
 #include <cdt/study/learn.h>
+#include <cdt/study/predictor.h>
 #include <gmock/gmock.h>
 
 namespace cdt::study {
@@ -220,13 +221,19 @@ TEST(Learner, LearnsClassesAndByAnOptimizer) {
 
 TEST(Learner, ResumesToTheSameBits) {
   const Problem problem = noisy_problem(40, 0.3, 7);
-  for (const bool refit : {true, false}) {
+  const std::vector<nn::Activation> both{nn::Activation::kRelu, nn::Activation::kTanh};
+  for (const auto& [refit, activations] :
+       {std::pair(true, std::vector<nn::Activation>()), {false, {}}, {true, both}, {false, both}}) {
     LearnOptions options = usual(2);
+    options.activations = activations;
     options.refit = refit;
     int64_t points = 0;
     LearnHooks count;
     count.on_point = [&](LearnStage, const train::StepRecord&, int64_t) { ++points; };
     const Learned whole = Learner(problem, options).run(count);
+    // Walks of one activation end before those of the other.
+    const auto last = whole.result.history.end() - 2;
+    EXPECT_EQ(last->refreshed < whole.result.history.front().refreshed, !activations.empty());
     for (int64_t cut = 0; cut <= points; cut += 5) {
       SafeTensors saved;
       LearnHooks hooks;
@@ -322,7 +329,7 @@ TEST(Importance, FindsTheColumnsThatMatter) {
 }
 
 TEST(Learner, EachActivationPicksByTheRowsThatItsWalksHoldOut) {
-  const Problem problem = noisy_problem(60, 0.3, 4);
+  const Problem problem = noisy_problem(60, 1, 4);
   LearnOptions options = usual(4);
   options.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
   const Learned learned = Learner(problem, options).run();
@@ -336,6 +343,99 @@ TEST(Learner, EachActivationPicksByTheRowsThatItsWalksHoldOut) {
     rows.insert(rows.end(), learned.held[k + 2].begin(), learned.held[k + 2].end());
     const double loss = squares.index_select(0, torch::tensor(rows)).mean().item<double>();
     EXPECT_NEAR(learned.picked[k].loss, loss, 1e-12) << k;
+  }
+}
+
+// Otherwise how long one goes on, and with it what is seen of the other and the time of all, would
+// hang on chance.
+TEST(Learner, WalksOfAnActivationEndWithItsPatience) {
+  const auto relu = nn::Activation::kRelu, tanh = nn::Activation::kTanh;
+  int64_t apart = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Problem problem = noisy_problem(60, 1, seed);  // of which neither knows much more
+    std::vector<Learned> learned;
+    for (const auto& second : {relu, tanh}) {
+      LearnOptions options = usual(4);
+      options.training.seed = seed;
+      options.activations = {relu, second};
+      learned.push_back(Learner(problem, options).run());
+      const Learned& found = learned.back();
+      ASSERT_EQ(found.picked.size(), 2U);
+      for (const train::StepRecord& row : found.result.history) {
+        int64_t most = 0;
+        for (const PickedPoint& each : found.picked) {
+          if (row.step < each.point + kPathPatience) most += 2;
+        }
+        EXPECT_LE(row.refreshed, most) << "point " << row.step;
+        apart += most == 2;
+      }
+    }
+    // What the first picks is its own affair.
+    EXPECT_EQ(learned[0].picked[0].point, learned[1].picked[0].point);
+    EXPECT_EQ(learned[0].picked[0].loss, learned[1].picked[0].loss);
+  }
+  EXPECT_GT(apart, 0);
+}
+
+// A sum of kinks is ReLU's own, and the mean of both would be the worse for tanh.
+TEST(Learner, LeavesOutAnActivationThatErrsMuchMore) {
+  Problem problem = noisy_problem(160, 0.1, 2);
+  for (auto [x, y] : {std::pair(&problem.data.x, &problem.data.y),
+                      std::pair(&problem.data.x_val, &problem.data.y_val)}) {
+    *y = x->abs().sum(1, true).to(torch::kFloat64);
+  }
+  const auto tanh = nn::Activation::kTanh, relu = nn::Activation::kRelu;
+  for (const bool refit : {true, false}) {
+    LearnOptions options = usual(4);
+    options.activations = {tanh, relu};
+    options.refit = refit;
+    SafeTensors saved;
+    LearnHooks hooks;
+    int64_t refitted = 0;
+    hooks.on_point = [&](LearnStage stage, const train::StepRecord&, int64_t) {
+      refitted += stage == LearnStage::kRefit;
+    };
+    hooks.checkpoint = [&](const SafeTensors& content) { saved = content; };
+    hooks.stop_requested = [&] { return refitted == 3; };
+    Learned learned = Learner(problem, options).run(hooks);
+    if (refit) {  // also from a checkpoint
+      EXPECT_EQ(learned.result.outcome, train::Outcome::kInterrupted);
+      Learner again(problem, options);
+      again.restore(saved);
+      learned = again.run();
+      const Learned whole = Learner(problem, options).run();
+      EXPECT_TRUE(torch::equal(whole.networks[1]->forward(problem.data.x),
+                               learned.networks[1]->forward(problem.data.x)));
+    }
+    ASSERT_EQ(learned.picked.size(), 1U);
+    EXPECT_EQ(learned.picked[0].activation, relu);
+    EXPECT_EQ(learned.result.best_step, learned.picked[0].point);
+    ASSERT_EQ(learned.left_out.size(), 1U);
+    EXPECT_EQ(learned.left_out[0].activation, tanh);
+    EXPECT_THAT(cautions(problem, options, learned),
+                testing::Contains(testing::HasSubstr("tanh networks are left out")));
+    ASSERT_EQ(learned.networks.size(), refit ? 6U : 2U);
+    // tanh ends somewhere, ReLU does not.
+    const Tensor x = problem.data.x;
+    for (const nn::Network& each : learned.networks) {
+      const Tensor growth = each->forward(2000 * x) - each->forward(1000 * x);
+      EXPECT_GT(growth.abs().mean().item<double>(), 100);
+    }
+    // What is left has held out the rows that are said, and the loss that picked is theirs.
+    ASSERT_EQ(learned.held.size(), 2U);
+    std::vector<int64_t> rows = learned.held[0];
+    rows.insert(rows.end(), learned.held[1].begin(), learned.held[1].end());
+    const Tensor squares = (learned.held_out - all_rows(problem).y).square();
+    EXPECT_EQ(torch::isfinite(squares).sum().item<int64_t>(), std::ssize(rows));
+    EXPECT_NEAR(squares.index_select(0, torch::tensor(rows)).mean().item<double>(),
+                learned.picked[0].loss, 1e-12);
+  }
+  // What differs by chance stays.
+  LearnOptions options = usual(4);
+  options.activations = {nn::Activation::kRelu, nn::Activation::kRelu};
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    EXPECT_TRUE(Learner(noisy_problem(60, 0.3, seed), options).run().left_out.empty()) << seed;
   }
 }
 

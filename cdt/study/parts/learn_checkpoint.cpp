@@ -3,6 +3,8 @@
 #include <cdt/core/io/json.h>
 #include <cdt/study/parts/learn_state.h>
 
+#include <algorithm>
+
 namespace cdt::study {
 namespace {
 
@@ -68,6 +70,7 @@ SafeTensors Learner::checkpoint() const {
     put_tensors(content, c10::str("kept.", w), s.kept[w].parameters);
   }
   if (refit) {
+    state["predicting"] = s.predicting;
     content.tensors["held_out"] = s.held_out;
     if (s.held_variance.defined()) content.tensors["held_variance"] = s.held_variance;
     for (size_t w = 0; w < s.chosen.size(); ++w) {
@@ -107,6 +110,20 @@ void Learner::restore(const SafeTensors& content) {
   }
   if (refit) {
     CDT_REQUIRE(s.best[0].point >= 0, "the checkpoint has no best point");
+    for (size_t k = 0; k < s.best.size(); ++k) {
+      if (s.best[k].point >= 0) s.predicting.push_back(k);
+    }
+    if (saved["predicting"].exists()) {  // earlier revisions left none out
+      std::vector<size_t> told;
+      for (const JsonValue& each : saved["predicting"].list()) {
+        told.push_back(static_cast<size_t>(each.whole(0, std::ssize(s.best) - 1)));
+        CDT_REQUIRE(std::ranges::count(s.predicting, told.back()) > 0,
+                    "the checkpoint has no best point of activation ", told.back());
+      }
+      CDT_REQUIRE(!told.empty(), "the checkpoint has no activation that predicts");
+      s.predicting = told;
+    }
+    s.leave_out_others();
     const std::vector<int64_t> shape{s.data.x.size(0), s.data.y.size(1)};
     s.held_out = take_tensor(content, "held_out", shape);
     if (content.tensors.contains("held_variance")) {

@@ -13,7 +13,8 @@ struct Learner::State {
 
   /// The rows that each walk holds out.
   std::vector<std::vector<int64_t>> held_rows() const;
-  nn::Network network(size_t member) const;
+  nn::Activation activation(size_t kind) const;
+  nn::Network network(size_t member, size_t kind) const;
   size_t kinds() const { return std::max<size_t>(1, options.activations.size()); }
   int64_t folds() const;
 
@@ -21,12 +22,17 @@ struct Learner::State {
   std::vector<int64_t> own_rows(const std::vector<int64_t>& rows) const;
 
   void start_selection();
-  /// Evaluates the rows held out; keeps what each walk is where its kind is at its best yet.
+  /// Evaluates the rows held out; keeps what each walk is where its kind is at its best yet. The
+  /// walks of a kind end with its patience: what would come later would be seen or not by how long
+  /// the other kind goes on.
   void look(train::StepRecord& row);
+  bool patience_ended(size_t kind, int64_t at) const;
   bool patience_ended() const;
   bool selection_ended() const;
   /// Back to the best points: what the walks say there of rows that they have not seen.
   void end_selection();
+  /// Only walks of kinds that predict stay.
+  void leave_out_others();
   void start_refit();
   /// Where the refit ends.
   int64_t last_point() const;
@@ -59,6 +65,7 @@ struct Learner::State {
   int cores = 1;         ///< for the walks together
   std::vector<Best> best;
   std::vector<Kept> kept;
+  std::vector<size_t> predicting;   ///< the kinds, once the selection has ended
   std::vector<nn::Network> chosen;  ///< the walks at their points, once the selection has ended
   torch::Tensor held_out, held_variance;
   std::vector<train::StepRecord> history, refit_history;
@@ -73,6 +80,8 @@ struct Learner::State {
   /// Values of held-out rows to all rows: averaged where several walks have held one out, NaN where
   /// none has.
   torch::Tensor spread(const std::vector<torch::Tensor>& values) const;
+  /// All but those whose rows held out are predicted much worse than others'.
+  std::vector<size_t> kinds_that_predict() const;
   void find_variances();
 };
 

@@ -151,6 +151,7 @@ void measure_later(const Problem& problem, const LearnOptions& options, const Le
   wanted.folds = 0;
   wanted.refit = wanted.intervals = false;
   wanted.training.steps = std::max<int64_t>(1, learned.result.best_step);
+  if (!wanted.activations.empty()) wanted.activations = {learned.picked.front().activation};
   wanted.training.patience = 0;
   LearnHooks quiet;
   quiet.stop_requested = hooks.stop_requested;

@@ -69,7 +69,9 @@ train::TrainData select_rows(const train::TrainData& all, const std::vector<int6
 size_t at_once(const std::vector<Walk>& walks, int cores) {
   const train::TrainData& rows = walks.front().rows;
   const bool alone = rows.x.device().is_cpu() && !rows.ranks->several();
-  return alone ? std::min(walks.size(), static_cast<size_t>(cores)) : 1;
+  const auto going = static_cast<size_t>(std::ranges::count(walks, false, &Walk::over));
+  const size_t count = going > 0 ? going : walks.size();
+  return alone ? std::min(count, static_cast<size_t>(cores)) : 1;
 }
 
 void side_by_side(const std::vector<Walk>& walks, int cores,
