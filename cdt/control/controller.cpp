@@ -212,7 +212,7 @@ Certificate ModalController::certificate(const Tensor& matrix) const {
         torch::sqrt(p / (p + reachable(s_) * reachable(law_.cost(s_)))).min().item<double>();
     found.guaranteed_margin = Known::within(1 / (1 + a), 1 / (1 - a));
   }
-  if (matrix.defined()) found.spectrum = torch::stack({modes.values, s_, gain, closed_loop_});
+  found.spectrum = torch::stack({modes.values, s_, gain, closed_loop_});
   if (law_.cost && law_.weight && matrix.defined()) {
     found.residual = riccati_residual(modes, s_, law_.cost(s_), steering_, law_.weight(s_),
                                       plant_.step_scale(), plant_.decay_step(), matrix);

@@ -89,11 +89,17 @@ std::vector<TargetError> measure(const study::Problem& problem, const data::Tabl
 }
 
 void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const data::Table& table,
-                 const control::SpectralController& controller) {
-  run.eigenvalues = to_vector(controller.modes.values.flip(0));
-  run.gain = to_vector(controller.gains.gain.flip(0));
-  run.factor_gd = to_vector((1 - controller.s).flip(0));
-  run.factor_cdt = to_vector(controller.gains.closed_loop.flip(0));
+                 const control::SpectralController& usual, train::Trainer& trainer) {
+  // Of the controller that will train; where none will, of the paper's.
+  const control::Certificate acts = trainer.prepare();
+  const Tensor modes = acts.spectrum.defined()
+                           ? acts.spectrum
+                           : torch::stack({usual.modes.values, usual.s, usual.gains.gain,
+                                           usual.gains.closed_loop});
+  run.eigenvalues = to_vector(modes[0].flip(0));
+  run.gain = to_vector(modes[2].flip(0));
+  run.factor_gd = to_vector((1 - modes[1]).flip(0));
+  run.factor_cdt = to_vector(modes[3].flip(0));
   study::AnalysisOptions options;
   options.loss = plan.loss;
   options.learning_rate = run.lr;
@@ -101,7 +107,9 @@ void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const 
   options.q = plan.q;
   options.memory_bytes = plan.memory_bytes;
   problem.table = table;
-  run.preflight = study::to_text(study::analyze(problem, options));
+  study::Findings findings = study::analyze(problem, options);
+  analysis::promise(findings.preflight, acts);
+  run.preflight = study::to_text(findings);
 }
 
 /// Records outputs and labels of the first samples; the split has drawn them at random.
@@ -216,12 +224,14 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   run.row_norm = start_kernel->row_norm;
 
   started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
-  if (what.details) add_details(run, plan, problem, table, started.controller);
   const train::TrainOptions options = training_options(plan, what, run.lr);
   started.controlled = train::is_controlled(options.method);
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
                                                      nn::make_engine(problem.model));
   if (plan.loss->quadratic()) started.trainer->adopt(modes, start_kernel->seconds);
+  if (what.details) {
+    add_details(run, plan, problem, table, started.controller, *started.trainer);
+  }
   return started;
 }
 

@@ -103,6 +103,9 @@ Section results_section(const Record& run) {
     tables.push_back(std::move(errors));
   }
   if (run.result) tables.push_back(outcome_table(run));
+  if (run.result && !run.result->controller.empty()) {
+    tables.push_back(controller_table(run.result->controller));
+  }
   if (run.prediction && !run.prediction->importance.empty()) {
     tables.push_back(importance_table(run.prediction->importance));
   }

@@ -299,6 +299,7 @@ std::vector<size_t> Learner::State::kinds_that_predict() const {
   std::vector<std::vector<int64_t>> different(kinds());
   for (size_t w = 0; w < walks.size(); ++w) {
     const Walk& walk = walks[w];
+    if (!kept[w].outputs.defined()) continue;  // its loss was never finite
     Tensor each = loss->values(kept[w].outputs, walk.y_held.cpu());
     if (walk.held_weights.defined()) each = each * walk.held_weights.cpu();
     losses[walk.kind].push_back(each);

@@ -71,6 +71,8 @@ class ModelController:
         q: float,
         Q: Optional[Tensor],
         R: Optional[Tensor],
+        gain: Optional[Tensor],
+        law: Optional[Callable[[Tensor], Tensor]],
         smoothing: Optional[float],
         refresh_above: Optional[float],
         memory: Optional[int],
@@ -93,7 +95,7 @@ class ModelController:
     @property
     def closed_loop_radius(self) -> float: ...
     @property
-    def certificate(self) -> Dict[str, float]: ...
+    def certificate(self) -> Dict[str, Any]: ...
 
 class Forecast:
     candidates: List[Dict[str, Any]]

@@ -508,7 +508,7 @@ def test_classes_are_steered_soundly_by_default():
             loss.backward()
             optimizer.step()
         assert F.cross_entropy(model(x), y) < 0.3 and controller.refreshes > 0
-    assert set(controller.certificate) == {"closed_loop_radius", "riccati_residual", "kernel_margin"}
+    assert controller.certificate["controller"].startswith("lqr") and controller.certificate["kernel_margin"] > 1
     assert controller.certificate["closed_loop_radius"] < 1 and controller.certificate["riccati_residual"] < 1e-9
 
 
@@ -520,3 +520,64 @@ def test_a_kernel_s_rows_belong_to_the_samples_that_the_labels_say():
     y = torch.randn(9, 2)
     found = cdt.analyze(cdt.ntk(model, x), y=y, outputs=model(x).detach(), lr=0.1)
     assert [conflict["rows"] for conflict in found["conflicts"]] == [[3, 7]]
+
+
+def errors_after(controller_of, steps=20, lr=0.2):
+    """Errors before and after steps of a loop that is linear in its parameters."""
+    torch.manual_seed(2)
+    x = torch.randn(6, 6, dtype=torch.float64)
+    model = torch.nn.Linear(6, 1, bias=False, dtype=torch.float64)
+    y = torch.randn(6, 1, dtype=torch.float64)
+    controller = controller_of(model, x, y, lr)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    before = (model(x) - y).detach().flatten()
+    for _ in range(steps):
+        y_hat = model(x)
+        loss = torch.nn.functional.mse_loss(y_hat, controller.augment(y_hat))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return x, before, (model(x) - y).detach().flatten(), controller
+
+
+def test_a_gain_of_ones_own_is_the_loop_that_it_says():
+    torch.manual_seed(4)
+    K = 0.2 * torch.randn(6, 6, dtype=torch.float64) + torch.eye(6, dtype=torch.float64)
+    x, before, after, controller = errors_after(lambda *given: cdt.Controller(*given[:3], lr=given[3], gain=K), steps=3)
+    loop = torch.eye(6, dtype=torch.float64) - 0.2 * 2 / 6 * (x @ x.T) @ (torch.eye(6, dtype=torch.float64) + K)
+    assert torch.allclose(after, torch.linalg.matrix_power(loop, 3) @ before, rtol=1e-10, atol=1e-12)
+    certificate = controller.certificate
+    assert certificate["closed_loop_radius"] == pytest.approx(torch.linalg.eigvals(loop).abs().max().item(), rel=1e-9)
+    assert certificate["riccati_residual"] is None and certificate["makes_least"] is None
+    assert torch.allclose(controller.gain, K)
+
+
+def test_a_law_of_ones_own_steers():
+    _, before, after, controller = errors_after(lambda *given: cdt.Controller(*given[:3], lr=given[3], law=lambda e: -0.5 * e), steps=4)
+    _, _, by_gain, _ = errors_after(lambda *given: cdt.Controller(*given[:3], lr=given[3], gain=0.5 * torch.eye(6)), steps=4)
+    assert torch.allclose(after, by_gain, rtol=1e-12, atol=1e-14)
+    assert "probing" in controller.certificate["controller"]
+    # One that is not linear has no eigenvalues to promise.
+    _, before, after, controller = errors_after(lambda *given: cdt.Controller(*given[:3], lr=given[3], law=lambda e: -0.1 * e.tanh()), steps=20, lr=0.05)
+    assert after.norm() < before.norm() and controller.certificate["closed_loop_radius"] is None
+
+
+def test_a_controller_of_ones_own_is_refused_by_name():
+    torch.manual_seed(2)
+    model, x, y = torch.nn.Linear(3, 1), torch.randn(5, 3), torch.randn(5, 1)
+    with pytest.raises(ValueError, match="gain or a law"):
+        cdt.Controller(model, x, y, lr=0.1, gain=torch.eye(5), law=lambda e: e)
+    with pytest.raises(ValueError, match="function"):
+        cdt.Controller(model, x, y, lr=0.1, law=3)
+    with pytest.raises(ValueError, match="gain"):
+        cdt.Controller(model, x, y, lr=0.1, gain=torch.eye(4))
+    with pytest.raises(ValueError, match="without Q and R"):
+        cdt.Controller(model, x, y, lr=0.1, law=lambda e: e, Q=torch.eye(5))
+    with pytest.raises(ValueError, match="shape"):
+        cdt.Controller(model, x, y, lr=0.1, law=lambda e: e.sum()).augment(model(x))
+
+    def broken(e):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        cdt.Controller(model, x, y, lr=0.1, law=broken).augment(model(x))

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "support/small_run.h"
 
@@ -50,6 +52,62 @@ class Run : public testing::Test {
   test::TempFolder folder_;
   run::Options options_ = test::small_run(folder_, 60, 16);
 };
+
+/// Of the object that takes the first step: pre-flight, run.json, spectrum.csv and page agree.
+TEST_F(Run, EveryPlaceSaysWhatTheControllerPromisesThatActs) {
+  struct Asked {
+    std::string name;
+    train::Method method;
+    std::optional<double> rate;
+    double shape = 0;
+    double decay = 0;
+    bool weights = false;
+  };
+  const std::vector<Asked> all{{"guarded", train::Method::kGuarded, {}},
+                               {"guarded-weights", train::Method::kGuarded, {}, 0, 0, true},
+                               {"guarded-rate", train::Method::kGuarded, 0.5},
+                               {"guarded-decay", train::Method::kGuarded, 0.5, 0, 0.01},
+                               {"cdt", train::Method::kCdt, 0.5},
+                               {"cdt-shape", train::Method::kCdt, 0.5, 0.1},
+                               {"cdt-weights", train::Method::kCdt, 0.5, 0, 0, true}};
+  std::set<std::string> digests;
+  for (const Asked& asked : all) {
+    SCOPED_TRACE(asked.name);
+    run::Options options = in(asked.name);
+    options.analysis = true;
+    options.training.method = asked.method;
+    options.training.learning_rate = asked.rate;
+    options.training.shape = asked.shape;
+    options.training.weight_decay = asked.decay;
+    options.training.steps = 2;
+    if (asked.weights) options.data.sample_weights = "area";
+    const run::TrainedRun done = run::train(options, {});
+    const control::Certificate& acted = done.result.controller;
+    ASSERT_FALSE(acted.empty());
+    const run::RunFolder folder(options.folder);
+    const json record = json::parse(read_file(folder.path() / "run.json"));
+    const json& examined = record["analysis"];
+    EXPECT_EQ(examined["controller"]["digest"], acted.digest);
+    EXPECT_EQ(record["result"]["controller"]["digest"], acted.digest);
+    digests.insert(acted.digest);
+    EXPECT_EQ(examined["radius_cdt"], examined["controller"]["radius"]["upper"]);
+    EXPECT_EQ(examined["margin_cdt"], examined["controller"]["kernel_margin"]["lower"]);
+    EXPECT_EQ(examined["riccati_residual"], examined["controller"]["residual"]);
+    EXPECT_LT(examined["riccati_residual"].get<double>(), 1e-6);
+    // The table of modes has the same radius, on what labels can move.
+    std::istringstream lines(read_file(folder.spectrum()));
+    std::string line;
+    std::getline(lines, line);
+    double radius = 0;
+    int64_t rank = examined["rank"].get<int64_t>();
+    while (rank-- > 0 && std::getline(lines, line)) {
+      radius = std::max(radius, std::abs(std::stod(line.substr(line.rfind(',') + 1))));
+    }
+    EXPECT_NEAR(radius, examined["radius_cdt"].get<double>(), 1e-12);
+    EXPECT_THAT(read_file(folder.report()), HasSubstr(acted.digest));
+  }
+  EXPECT_EQ(digests.size(), all.size());  // each is a controller of its own
+}
 
 TEST_F(Run, TheFolderHoldsWhatWasDone) {
   std::vector<run::Phase> phases;

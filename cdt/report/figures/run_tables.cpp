@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace cdt::report {
 namespace {
@@ -244,6 +245,33 @@ Table outcome_table(const Record& run) {
   }
   add("kernels computed", std::to_string(result.linearizations));
   add("steps taken back", std::to_string(result.rejected));
+  return table;
+}
+
+Table controller_table(const control::Certificate& controller) {
+  Table table{"The controller that took the first step", {"", ""}, {}, ""};
+  if (controller.empty()) return table;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({name, value});
+  };
+  const auto bounds = [](const control::Known& number) -> std::string {
+    if (number.exact()) return show(number.value);
+    if (!number.bounded()) return "";
+    if (!(number.upper < std::numeric_limits<double>::infinity())) {
+      return "at least " + show(number.lower);
+    }
+    return fmt::format("between {} and {}", show(number.lower), show(number.upper));
+  };
+  const auto given = [](double value) { return std::isnan(value) ? std::string() : show(value); };
+  add("controller", controller.controller);
+  add("makes least", controller.optimal);
+  add("gain of slow errors", given(controller.gain));
+  add("left of the slowest error by a step", bounds(controller.radius));
+  add("stable while the kernel grows by less than", bounds(controller.kernel_margin));
+  add("no error changes its sign below", bounds(controller.overshoot_margin));
+  add("stable for label augments scaled by", bounds(controller.gain_margin));
+  add("residual of its equation", given(controller.residual));
+  add("digest", controller.digest);
   return table;
 }
 

@@ -27,4 +27,7 @@ Table errors_table(const Record& run);
 
 Table outcome_table(const Record& run);
 
+/// What the controller promised that took the first step; without rows if none did.
+Table controller_table(const control::Certificate& controller);
+
 }  // namespace cdt::report

@@ -66,7 +66,7 @@ control::Certificate RidgeFeedback::certificate(const Tensor& theta) const {
   using control::Known;
   const auto n = static_cast<double>(kernel_.size(0));
   control::Certificate found;
-  if (theta.defined()) {
+  if (theta.defined() || eigenvalues_.defined()) {
     const Tensor& all = eigenvalues();
     const double least = options_.rank_tolerance * all[all.numel() - 1].item<double>();
     found = control::damped_certificate(damping_, all, (all <= least).sum().item<int64_t>(),
