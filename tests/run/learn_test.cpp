@@ -2,6 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/data/rows/rows.h>
 #include <cdt/run/learn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,7 +103,9 @@ TEST(Learn, RowsThatRepeatAreNoNewOnes) {
   options.ensemble = 4;
   const LearnedTable learned = learn(table_of(x.repeat({3, 1}), y.repeat({3})), options);
   EXPECT_LT(learned.expected.at(0).r2, 0.3);  // 0.9 where copies are on both sides
-  EXPECT_EQ(learned.expected.at(0).different, 60);
+  // Half of them where the walks of an activation that errs much more are left out.
+  EXPECT_THAT(learned.expected.at(0).different, testing::AnyOf(30, 60));
+  EXPECT_EQ(learned.expected.at(0).rows, 3 * learned.expected.at(0).different);
   EXPECT_NE(learned.notes.at(0).find("120 of 180 rows repeat"), std::string::npos);
   const Tensor fresh = noise(400, 3), truth = noise(400);
   const data::Table table = table_of(fresh, truth);
