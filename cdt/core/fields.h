@@ -27,6 +27,7 @@ namespace cdt {
 /// A part is a number, a text, true or false, a struct with a member `fields`, or a list, a map or
 /// an optional of these. Whole numbers are counts, 0 or above. Numbers that are infinite or unknown
 /// are written as null, which reads as NaN; of other parts null is one that is missing.
+/// Where a struct is written, its description sets nothing.
 class Fields {
  public:
   virtual ~Fields() = default;
@@ -38,7 +39,9 @@ class Fields {
   /// A part that keeps its value where it is missing.
   template <class T>
   void operator()(std::string_view name, T& value) {
-    part(name, std::is_same_v<T, double>, [&] { here(value); });
+    enter(name);
+    if (!is_missing(std::is_same_v<T, double>)) here(value);
+    leave();
   }
   /// A part that is refused where it is missing; a number must be finite.
   template <class T>
@@ -90,26 +93,17 @@ class Fields {
     }
     leave();
   }
-  /// An object within this one, described on the spot; skipped where it is missing.
+  /// An object within this one, described on the spot, which has to be there.
   template <class Describe>
   void object(std::string_view name, Describe describe) {
-    part(name, false, [&] { open(describe); });
-  }
-  /// Likewise, refused where it is missing.
-  template <class Describe>
-  void need_object(std::string_view name, Describe describe) {
     enter(name);
-    open(describe);
+    begin_object();
+    describe();
     leave();
   }
-  /// A list whose entries are described on the spot; skipped where it is missing.
+  /// A list that has to be there, whose entries are described on the spot.
   template <class T, class Describe>
   void each(std::string_view name, std::vector<T>& values, Describe describe) {
-    part(name, false, [&] { entries(values, {}, describe); });
-  }
-  /// Likewise, refused where it is missing.
-  template <class T, class Describe>
-  void need_each(std::string_view name, std::vector<T>& values, Describe describe) {
     enter(name);
     entries(values, {}, describe);
     leave();
@@ -142,19 +136,19 @@ class Fields {
       if (reads()) value.emplace();
       if (value) here(*value);
     } else if constexpr (is_map<T>::value) {
-      open([&] {
-        std::vector<std::string> keys = names();
-        for (const auto& [name, unused] : value) {
-          if (!reads()) keys.push_back(name);
-        }
-        for (size_t i = 0; i < keys.size(); ++i) {
-          enter_member(keys[i], i);
-          here(value[keys[i]]);
-          leave();
-        }
-      });
+      begin_object();
+      std::vector<std::string> keys = names();
+      for (const auto& [name, unused] : value) {
+        if (!reads()) keys.push_back(name);
+      }
+      for (size_t i = 0; i < keys.size(); ++i) {
+        enter_member(keys[i], i);
+        here(value[keys[i]]);
+        leave();
+      }
     } else if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
-      open([&] { value.fields(*this); });
+      begin_object();
+      value.fields(*this);
     } else {
       scalar(value);
     }
@@ -218,23 +212,12 @@ class Fields {
   template <class T>
   struct is_map<std::map<std::string, T>> : std::true_type {};
 
-  template <class Visit>
-  void part(std::string_view name, bool null_counts, Visit visit) {
-    enter(name);
-    if (!is_missing(null_counts)) visit();
-    leave();
-  }
   void enter_member(const std::string& name, size_t i) {
     if (reads()) {
       enter(i);
     } else {
       enter(name);
     }
-  }
-  template <class Describe>
-  void open(Describe describe) {
-    begin_object();
-    describe();
   }
   template <class T>
   void list(std::vector<T>& values, std::optional<size_t> length) {
@@ -244,8 +227,9 @@ class Fields {
   void entries(std::vector<T>& values, std::optional<size_t> length, Describe describe) {
     const size_t size = begin_list(values.size());
     if (length && size != *length) refuse("a list of " + std::to_string(*length));
-    if (reads()) values.assign(size, T());
+    if (reads()) values.clear();
     for (size_t i = 0; i < size; ++i) {
+      if (reads()) values.emplace_back();  // one by one: the first that is none ends a long list
       enter(i);
       describe(values[i]);
       leave();

@@ -116,7 +116,7 @@ void CaseRun::fields(Fields& f) {
   f("lr_max", lr_max);
   f.need("reachable", reachable);
   f.need("strictly_contracting", strictly_contracting);
-  f.need_object("curve", [&] {
+  f.object("curve", [&] {
     f.need("step", step);
     f.require(!step.empty(), "step", "the steps of a curve");
     f.need("train", train, step.size());
@@ -130,7 +130,7 @@ void CaseRun::fields(Fields& f) {
   f.some("errors", errors);
   what.details = f.has("details", what.details);
   if (what.details) {
-    f.need_object("details", [&] {
+    f.object("details", [&] {
       f.need("preflight", preflight);
       f.need("eigenvalues", eigenvalues);
       f.need("gain", gain, eigenvalues.size());
@@ -140,7 +140,7 @@ void CaseRun::fields(Fields& f) {
   }
   what.traces = f.has("traces", what.traces);
   if (what.traces) {
-    f.need_object("traces", [&] {
+    f.object("traces", [&] {
       f.need("step", trace_step);
       f.need("samples", traces);
       for (const SampleTrace& trace : traces) {

@@ -96,7 +96,7 @@ struct ConvNetRecord : PictureOptions {
   void fields(Fields& f) {
     PictureOptions::fields(f);
     if (architecture != kCnn) return;
-    f.need_each("channels", channels, [&](int64_t& each) { f.whole(each, 1, kMostUnits); });
+    f.each("channels", channels, [&](int64_t& each) { f.whole(each, 1, kMostUnits); });
   }
 };
 

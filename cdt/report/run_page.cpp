@@ -162,7 +162,7 @@ using Compared = std::set<std::pair<std::string, bool>>;  // true: the share of 
 double compared(const Record& run, const std::string& target, bool accuracy) {
   for (const study::TargetErrors& error : errors_of(run, RowUse::kValidation)) {
     if (error.target != target) continue;
-    return measured(error, accuracy ? Measure::kAccuracy : Measure::kRmse);
+    return measured(error, accuracy ? "accuracy" : "rmse");
   }
   return kNotKnown;
 }
@@ -176,8 +176,8 @@ Table comparison_table(const std::vector<Record>& runs) {
   Compared targets;
   for (const Record& run : runs) {
     for (const study::TargetErrors& error : errors_of(run, RowUse::kValidation)) {
-      if (!std::isnan(measured(error, Measure::kRmse))) targets.emplace(error.target, false);
-      if (!std::isnan(measured(error, Measure::kAccuracy))) targets.emplace(error.target, true);
+      if (!std::isnan(measured(error, "rmse"))) targets.emplace(error.target, false);
+      if (!std::isnan(measured(error, "accuracy"))) targets.emplace(error.target, true);
     }
   }
   for (const auto& [target, accuracy] : targets) {

@@ -59,8 +59,8 @@ void fields(Fields& f, Errors& errors) {
 void TargetCalibration::fields(Fields& f) {
   f("low", low);
   f("high", high);
-  if (std::isnan(low)) low = -std::numeric_limits<double>::infinity();
-  if (std::isnan(high)) high = std::numeric_limits<double>::infinity();
+  if (f.reads() && std::isnan(low)) low = -std::numeric_limits<double>::infinity();
+  if (f.reads() && std::isnan(high)) high = std::numeric_limits<double>::infinity();
   f.require(low <= high, "low", "a bound that is not above the high one");
   f.need("factor", factor);
   f.some("line", line);

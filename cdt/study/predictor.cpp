@@ -139,16 +139,17 @@ void Expectation::fields(Fields& f) {
     f.need("log_loss", log_loss);
     f.need("wrong_of_majority", majority_wrong);
   }
-  f.object("lead", [&] {
-    constexpr double kMostLead = 1e9;  // infinite where all rows prefer it by the same
-    const auto lead = [&](const char* name, double& value) {
-      double shown = std::clamp(value, -kMostLead, kMostLead);
-      f(name, shown);
-      if (f.reads()) value = shown;
-    };
-    lead("over_simple", simple_lead);
-    lead("over_linear", linear_lead);
-  });
+  if (f.has("lead"))
+    f.object("lead", [&] {
+      constexpr double kMostLead = 1e9;  // infinite where all rows prefer it by the same
+      const auto lead = [&](const char* name, double& value) {
+        double shown = std::clamp(value, -kMostLead, kMostLead);
+        f(name, shown);
+        if (f.reads()) value = shown;
+      };
+      lead("over_simple", simple_lead);
+      lead("over_linear", linear_lead);
+    });
   f.some("decisive_rows", decisive);
   f.some("later", later);
 }

@@ -91,7 +91,7 @@ RunErrors measure_errors(const Problem& problem, const std::vector<SplitPredicti
 }
 
 void RunErrors::fields(Fields& f) {
-  f.need_object("train", [&] { study::fields(f, train); });
+  f.object("train", [&] { study::fields(f, train); });
   if (f.has("validation", !validation.empty())) {
     f.object("validation", [&] { study::fields(f, validation); });
   } else {
@@ -137,8 +137,8 @@ void Record::fields(Fields& f) {
   f.format("cdt-run-1");
   f("version", version);
   f("revision", revision);
-  f.need_object("settings", [&] { settings_fields(f, settings); });
-  f.object("defaults", [&] { settings_fields(f, defaults); });
+  f.object("settings", [&] { settings_fields(f, settings); });
+  if (f.has("defaults")) f.object("defaults", [&] { settings_fields(f, defaults); });
   f("seed", seed);
   f("data", data);
   f("network", network);

@@ -73,11 +73,15 @@ struct Everything {
     f("counts", counts);
     f("texts", texts);
     f("points", points);
-    f.each("square", square, [&](auto& row) { f.here(row, square.size()); });
+    if (f.has("square")) {
+      f.each("square", square, [&](auto& row) { f.here(row, square.size()); });
+    }
     f("files", files);
-    f.object("settings", [&] {
-      f.members(settings, &Named::name, [&](Named& each) { f.words(each.values); });
-    });
+    if (f.has("settings")) {
+      f.object("settings", [&] {
+        f.members(settings, &Named::name, [&](Named& each) { f.words(each.values); });
+      });
+    }
     if (f.has("json", !json.empty())) f.json("json", json);
     f.whole("members", members, 1, 9);
     f.need("factor", factor);
@@ -199,6 +203,24 @@ TEST(Fields, ManyMembersAreReadInTheirOrder) {
                           "pairs": [], "files": {"first": "0")";
   for (int i = 0; i < 100'000; ++i) names += ",\"" + std::to_string(i) + "\":\"\"";
   EXPECT_EQ(read(names + "}}").files.size(), 100'001U) << "none is looked up among all others";
+}
+
+TEST(Fields, WritingSetsNothing) {
+  const Everything all = filled();
+  const Everything before = all;
+  to_json_value(all);
+  EXPECT_EQ(to_json_value(all), to_json_value(before));
+  EXPECT_TRUE(std::isnan(all.unknown) && std::isinf(all.numbers[2])) << "null is of the text alone";
+}
+
+TEST(Fields, MembersThatNobodyWouldWriteAreRefused) {
+  const auto read = [](const std::string& text) {
+    return from_json_exactly<Point>(parse_json(text, "the record"));
+  };
+  EXPECT_EQ(read(R"({"at": 3})").at, 3);
+  EXPECT_THAT([&] { read(R"({"at": 3, "los": 1})"); },
+              ThrowsMessage<InvalidArgument>(
+                  testing::HasSubstr("the record has no 'los'; it may have at, loss")));
 }
 
 }  // namespace

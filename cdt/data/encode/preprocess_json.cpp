@@ -1,12 +1,11 @@
 /// preprocess.json, and the names of options in files and on the command line.
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <set>
-#include <utility>
 
 #include "cdt/core/error.h"
 #include "cdt/core/io/json_fields.h"
+#include "cdt/core/text/names.h"
 #include "cdt/data/encode/encoding.h"
 
 namespace cdt::data {
@@ -14,41 +13,19 @@ namespace {
 
 constexpr int64_t kLargestSide = 1 << 16;
 
-template <typename Enum, size_t count>
-using Names = std::array<std::pair<Enum, const char*>, count>;
-
-constexpr Names<Scaling, 3> kScalings{
-    {{Scaling::kMinMax, "minmax"}, {Scaling::kStandard, "standard"}, {Scaling::kNone, "none"}}};
-constexpr Names<MissingNumber, 2> kMissingNumbers{
-    {{MissingNumber::kZero, "zero"}, {MissingNumber::kMedian, "median"}}};
-constexpr Names<Encoding, 2> kEncodings{
-    {{Encoding::kIndex, "index"}, {Encoding::kOneHot, "onehot"}}};
-constexpr Names<UnknownCategory, 2> kUnknownCategories{
-    {{UnknownCategory::kError, "error"}, {UnknownCategory::kMissing, "missing"}}};
-constexpr Names<TargetTransform, 3> kTargetTransforms{{{TargetTransform::kAuto, "auto"},
-                                                       {TargetTransform::kNone, "none"},
-                                                       {TargetTransform::kLog, "log"}}};
-constexpr Names<ColumnType, 2> kColumnTypes{
-    {{ColumnType::kNumeric, "numeric"}, {ColumnType::kText, "text"}}};
-
-template <typename Enum, size_t count>
-std::string name_of(const Names<Enum, count>& names, Enum value) {
-  for (const auto& [other, name] : names) {
-    if (other == value) return name;
-  }
-  throw InvalidArgument("expected a value of the enumeration");
-}
-
-template <typename Enum, size_t count>
-Enum parse_name(const Names<Enum, count>& names, const std::string& text, const char* what) {
-  std::string known;
-  for (const auto& [value, name] : names) {
-    if (text == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  throw InvalidArgument(
-      c10::str("expected ", what, " to be one of ", known, ", but came ", in_quotes(text)));
-}
+constexpr cdt::Names<Scaling, 3> kScalings{
+    {{"minmax", Scaling::kMinMax}, {"standard", Scaling::kStandard}, {"none", Scaling::kNone}}};
+constexpr cdt::Names<MissingNumber, 2> kMissingNumbers{
+    {{"zero", MissingNumber::kZero}, {"median", MissingNumber::kMedian}}};
+constexpr cdt::Names<Encoding, 2> kEncodings{
+    {{"index", Encoding::kIndex}, {"onehot", Encoding::kOneHot}}};
+constexpr cdt::Names<UnknownCategory, 2> kUnknownCategories{
+    {{"error", UnknownCategory::kError}, {"missing", UnknownCategory::kMissing}}};
+constexpr cdt::Names<TargetTransform, 3> kTargetTransforms{{{"auto", TargetTransform::kAuto},
+                                                            {"none", TargetTransform::kNone},
+                                                            {"log", TargetTransform::kLog}}};
+constexpr cdt::Names<ColumnType, 2> kColumnTypes{
+    {{"numeric", ColumnType::kNumeric}, {"text", ColumnType::kText}}};
 
 /// An enumerator by its name, with to_string.
 template <class Enum, class Parse>
@@ -153,9 +130,9 @@ void FeatureColumn::fields(Fields& f) {
 }
 
 void PictureFeatures::fields(Fields& f) {
-  f.need_each("shape", shape, [&](int64_t& size) { f.whole(size, 1, kLargestSide); });
+  f.each("shape", shape, [&](int64_t& size) { f.whole(size, 1, kLargestSide); });
   f.require(shape.size() == 3, "shape", "channels, height and width");
-  f.need_each("channels", scales, [&](Scale& scale) {
+  f.each("channels", scales, [&](Scale& scale) {
     f.here(scale);
     f.require(scale.scale > 0, "scale", "a positive number");
   });
@@ -187,7 +164,7 @@ void TargetColumn::fields(Fields& f) {
 
 void Preprocess::fields(Fields& f) {
   f.format("cdt-preprocess-1");
-  f.need_object("csv", [&] {
+  f.object("csv", [&] {
     char delimiter = csv.delimiter.value_or(',');
     byte_field(f, "delimiter", delimiter);
     f.require(delimiter != 0, "delimiter", "a delimiter of one byte");
@@ -202,7 +179,7 @@ void Preprocess::fields(Fields& f) {
     f.require(clip > 0, "clip", "a positive number");
   }
   f.some("pictures", pictures);
-  f.need_each("columns", features, [&](FeatureColumn& column) {
+  f.each("columns", features, [&](FeatureColumn& column) {
     f.here(column);
     const size_t width = width_of(column, encoding);
     f.require(column.scales.size() == width, "features",

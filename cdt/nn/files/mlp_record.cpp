@@ -74,7 +74,8 @@ void MlpOptions::fields(Fields& f) {
   std::string type = "mlp";
   f("type", type);
   units_field(f, "inputs", inputs);
-  f.each("hidden", hidden, [&](int64_t& width) { f.whole(width, 1, kMostUnits); });
+  if (f.has("hidden"))
+    f.each("hidden", hidden, [&](int64_t& width) { f.whole(width, 1, kMostUnits); });
   if (f.has("outputs")) units_field(f, "outputs", outputs);
   if (f.has("activation")) activation_field(f, activation);
   if (f.has("parametrization")) parametrization_field(f, parametrization);

@@ -50,7 +50,7 @@ void take_options(const NetworkOptions& options, PictureOptions& network) {
 
 void PictureOptions::fields(Fields& f) {
   f.need("type", architecture);
-  f.need_each("input_shape", input_shape, [&](int64_t& size) { f.whole(size, 1, kMostUnits); });
+  f.each("input_shape", input_shape, [&](int64_t& size) { f.whole(size, 1, kMostUnits); });
   units_field(f, "outputs", outputs);
   activation_field(f, activation);
   parametrization_field(f, parametrization);

@@ -64,9 +64,9 @@ std::string errors_in_words(const Record& run) {
   std::string text;
   for (const study::TargetErrors& error : errors_of(run, use)) {
     const char* between = text.empty() ? "" : ", ";
-    const double rmse = measured(error, Measure::kRmse), r2 = measured(error, Measure::kR2);
-    const double accuracy = measured(error, Measure::kAccuracy);
-    const double majority = measured(error, Measure::kMajority);
+    const double rmse = measured(error, "rmse"), r2 = measured(error, "r2");
+    const double accuracy = measured(error, "accuracy");
+    const double majority = measured(error, "majority");
     if (known(rmse)) {
       text += fmt::format("{}the RMS error of {} is {}{}", between, error.target, show(rmse),
                           known(r2) ? fmt::format(" (R² {:.3f})", r2) : "");
@@ -159,34 +159,38 @@ Table importance_table(const std::vector<study::Importance>& columns) {
 
 Table errors_table(const Record& run) {
   Table table{"Errors", {"Target", "Rows"}, {}, ""};
-  const std::vector<std::pair<Measure, const char*>> all{
-      {Measure::kRmse, "RMS error"},
-      {Measure::kMae, "Mean absolute error"},
-      {Measure::kR2, "R²"},
-      {Measure::kAccuracy, "Accuracy"},
-      {Measure::kBalanced, "Balanced accuracy"},
-      {Measure::kMajority, "Always the most frequent class"},
-      {Measure::kCrossEntropy, "Cross entropy"}};
-  const std::array kUses{RowUse::kTraining, RowUse::kValidation, RowUse::kTest};
-  std::vector<Measure> measures;
-  for (const auto& [measure, title] : all) {
-    const Measure proof = measure == Measure::kR2 ? Measure::kRmse : measure;
+  struct Shown {
+    const char *measure, *title;
+    bool share = false;
+  };
+  constexpr std::array kAll{Shown{"rmse", "RMS error"},
+                            Shown{"mae", "Mean absolute error"},
+                            Shown{"r2", "R²"},
+                            Shown{"accuracy", "Accuracy", true},
+                            Shown{"balanced_accuracy", "Balanced accuracy", true},
+                            Shown{"majority", "Always the most frequent class", true},
+                            Shown{"cross_entropy", "Cross entropy"}};
+  constexpr std::array kUses{RowUse::kTraining, RowUse::kValidation, RowUse::kTest};
+  std::vector<Shown> measures;
+  for (const Shown& each : kAll) {
+    // A target that is constant has no R².
+    const char* proof = std::string_view(each.measure) == "r2" ? "rmse" : each.measure;
     const bool has = std::any_of(kUses.begin(), kUses.end(), [&](RowUse use) {
       const study::Errors& errors = errors_of(run, use);
       return std::any_of(errors.begin(), errors.end(),
                          [&](const auto& error) { return known(measured(error, proof)); });
     });
     if (!has) continue;
-    measures.push_back(measure);
-    table.columns.emplace_back(title);
-    if (measure == Measure::kRmse) table.title += ", in units of the file";
+    measures.push_back(each);
+    table.columns.emplace_back(each.title);
+    if (&each == &kAll.front()) {
+      table.title += ", in units of the file";
+    }
   }
   for (const RowUse use : kUses) {
     for (const study::TargetErrors& error : errors_of(run, use)) {
       std::vector<std::string> row{error.target, name_of(use, run)};
-      for (const Measure measure : measures) {
-        const bool share = measure == Measure::kAccuracy || measure == Measure::kBalanced ||
-                           measure == Measure::kMajority;
+      for (const auto& [measure, title, share] : measures) {
         const double value = measured(error, measure);
         row.push_back(share ? percent(value) : show(value));
       }

@@ -1,3 +1,4 @@
+#include <cdt/core/io/json_fields.h>
 #include <cdt/report/figures/run_values.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,26 +23,10 @@ const study::Errors& errors_of(const Record& run, RowUse use) {
                                       : run.errors->test;
 }
 
-double measured(const study::TargetErrors& errors, Measure measure) {
-  const auto* number = std::get_if<study::NumberErrors>(&errors.value);
-  const auto* classes = std::get_if<study::ClassErrors>(&errors.value);
-  switch (measure) {
-    case Measure::kRmse:
-      return number ? number->rmse : kNotKnown;
-    case Measure::kMae:
-      return number ? number->mae : kNotKnown;
-    case Measure::kR2:
-      return number ? number->r2.value_or(kNotKnown) : kNotKnown;
-    case Measure::kAccuracy:
-      return classes ? classes->accuracy : kNotKnown;
-    case Measure::kBalanced:
-      return classes ? classes->balanced_accuracy : kNotKnown;
-    case Measure::kMajority:
-      return classes ? classes->majority : kNotKnown;
-    case Measure::kCrossEntropy:
-      return classes ? classes->cross_entropy : kNotKnown;
-  }
-  return kNotKnown;
+double measured(const study::TargetErrors& errors, const char* measure) {
+  const auto all = std::visit([](const auto& value) { return to_json_value(value); }, errors.value);
+  const auto found = all.find(measure);
+  return found != all.end() && found->is_number() ? found->get<double>() : kNotKnown;
 }
 
 std::string show_count(int64_t count) { return count > 0 ? std::to_string(count) : show(""); }

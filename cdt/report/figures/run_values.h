@@ -26,9 +26,9 @@ std::vector<double> column(const Record& run, T train::StepRecord::*member) {
 
 /// Of rows of this use; empty where they are not known.
 const study::Errors& errors_of(const Record& run, RowUse use);
-/// RMSE of a number, accuracy of a class, …; NaN where the target has no such measure.
-enum class Measure { kRmse, kMae, kR2, kAccuracy, kBalanced, kMajority, kCrossEntropy };
-double measured(const study::TargetErrors& errors, Measure measure);
+/// "rmse" of a number, "accuracy" of a class, …, as files name them (study/predictions.h); NaN
+/// where the target has no such measure.
+double measured(const study::TargetErrors& errors, const char* measure);
 
 /// A count that is not known is 0.
 std::string show_count(int64_t count);
