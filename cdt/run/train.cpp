@@ -83,6 +83,27 @@ class Session {
     }
   }
 
+  void preview(Preview& found) {
+    require_fitting(options_);
+    if (!options_.resume) require_read(options_);
+    load();
+    std::optional<train::Trainer> trainer;
+    std::optional<study::Learner> learner;
+    if (predicts()) {
+      make(learner);
+    } else {
+      make(trainer);  // refuses bad options
+    }
+    found.options = options_;
+    found.training = run_.training;
+    if (predicts()) found.learn = learn_options(options_, run_.problem);
+    if (!predicts() && options_.analysis) {
+      found.skipped = options_.ranks->several()
+                          ? "workers share the rows"
+                          : study::reason_to_skip(run_.problem, run_.training);
+    }
+  }
+
   TrainedRun run() {
     require_fitting(options_);
     if (!options_.resume) require_read(options_);
@@ -510,6 +531,14 @@ class Session {
 };
 
 }  // namespace
+
+Preview preview(const Options& options) {
+  Preview found;
+  Hooks hooks;
+  hooks.on_note = [&](const std::string& note) { found.notes.push_back(note); };
+  Session(options, hooks).preview(found);
+  return found;
+}
 
 TrainedRun train(const Options& options, const Hooks& hooks) {
   return Session(options, hooks).run();

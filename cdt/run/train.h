@@ -57,4 +57,14 @@ struct TrainedRun {
 /// @throws NumericalError if the kernel cannot be computed.
 TrainedRun train(const Options& options, const Hooks& hooks = {});
 
+/// What `train` would do with these options; reads the data, trains nothing and writes nothing.
+struct Preview {
+  Options options;               ///< as run.json names them
+  train::TrainOptions training;  ///< as they hold
+  std::optional<study::LearnOptions> learn;
+  std::string skipped;
+  std::vector<std::string> notes;
+};
+Preview preview(const Options& options);
+
 }  // namespace cdt::run
