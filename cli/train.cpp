@@ -24,16 +24,10 @@ struct TrainCommand {
   std::string out;
   std::string resume;
   bool no_analysis = false;
+  bool explain = false;
+  bool dry_run = false;
   const CLI::App* app = nullptr;
 };
-
-/// The goal of this call: what was asked for, or the usual one of the data.
-study::Goal choose_goal(const TrainCommand& command) {
-  const CLI::App& app = *command.app;
-  if (app.count("--goal") > 0) return *command.run.data.goal;
-  const bool older = app.count("--resume") > 0;  // of before there were goals
-  return older || command.run.data.is_pictures ? study::Goal::kFit : study::Goal::kPredict;
-}
 
 /// The analysis names them, too: for runs without one.
 void warn_of_conflicts(const study::Problem& problem) {
@@ -68,12 +62,15 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     if (stop) InterruptScope::acknowledge();
     return stop;
   };
+  auto analyzed = std::make_shared<bool>(false);
+  hooks.on_decision = [&command, analyzed](const run::Decision& decision) {
+    *analyzed = run::has_analysis(decision);
+    if (command.explain) command.output.text(run::to_text(decision));
+  };
   if (!output.quiet) {
-    hooks.on_problem = [&command](const study::Problem& problem) {
+    hooks.on_problem = [analyzed](const study::Problem& problem) {
       warn_of_data(problem);
-      const bool analyzed = command.run.data.goal == study::Goal::kFit && command.run.analysis &&
-                            study::reason_to_skip(problem, command.run.training).empty();
-      if (!analyzed) warn_of_conflicts(problem);
+      if (!*analyzed) warn_of_conflicts(problem);
       for (const std::string& note : problem.notes) complain(note);
     };
   }
@@ -134,7 +131,8 @@ int run_train(TrainCommand& command) {
   show_reading(options.data.csv, command.output.quiet);
   options.data.is_pictures = study::holds_pictures(options.data.file);
   require_target(options.data);
-  options.data.goal = choose_goal(command);
+  // Folders of before there were goals are fits.
+  if (options.resume && !options.data.goal) options.data.goal = study::Goal::kFit;
   const std::filesystem::path json(command.output.json);
   CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
                   folder_exists(json.parent_path()),
@@ -145,6 +143,12 @@ int run_train(TrainCommand& command) {
               ": holds a run already; continue it with --resume, replace it with --overwrite, or "
               "choose another --out");
   std::optional<InterruptScope> interrupts;
+  if (command.dry_run) {
+    command.explain = true;
+    const run::Decision decision = run::explain(options, make_hooks(command, interrupts));
+    if (options.ranks->rank() == 0) command.output.write_json(run::to_json(decision));
+    return 0;
+  }
   const run::TrainedRun done = run::train(options, make_hooks(command, interrupts));
   const bool interrupted = done.result.outcome == train::Outcome::kInterrupted;
   if (options.ranks->rank() > 0) return interrupted ? kInterrupted : 0;
@@ -229,6 +233,13 @@ std::function<int()> setup_train(CLI::App& app) {
       "take rate, p and stopping step from the forecast of the analysis, where they are not "
       "given");
   app.add_flag("--no-analysis", command->no_analysis, "train without the pre-flight report");
+  app.add_flag("--explain", command->explain,
+               "say what the run does and why, before it does: each setting that was given or "
+               "chosen, its value, and who chose it: user, goal, data or machine");
+  CLI::Option* dry_run =
+      app.add_flag("--dry-run", command->dry_run,
+                   "say that and stop: the data are read, nothing is trained or written; --json "
+                   "has it as JSON");
   add_csv_safe(app, options.csv_safe);
   app.add_flag("--tf32", options.tf32,
                "on a GPU: training may round products to TF32, three digits and faster; kernels "
@@ -240,6 +251,7 @@ std::function<int()> setup_train(CLI::App& app) {
                  "continue an interrupted run, or a finished one with more --steps; its own "
                  "settings hold")
       ->expected(0, 1)
+      ->excludes(dry_run)
       ->type_name("[DIR]");
   command->machine.add_to(app);
   command->workers.add_to(app);
@@ -257,6 +269,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"
       "  cdt train --resume run1 --steps 5000\n"
       "  cdt train diamonds.csv --target price --workers 2 --out run4\n"
+      "  cdt train houses.csv --target price --dry-run\n"
       "  cdt train --config experiment.toml --seed 2");
   return [command] { return run_train_by_workers(*command); };
 }

@@ -55,13 +55,4 @@ struct Options {
   std::set<std::string> given;
 };
 
-/// Options with what is usual for a goal and, under predict, a method: a path and few small
-/// weights, or an optimizer's epochs with early stopping.
-Options usual_options(study::Goal goal, train::Method method,
-                      train::Form form = train::Form::kAuto);
-
-/// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
-/// way to predict. Without a goal as of fit.
-Options resolved(Options options);
-
 }  // namespace cdt::run

@@ -1,16 +1,11 @@
 #include <cdt/core/error.h>
+#include <cdt/run/decision.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/learn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 namespace cdt::run {
 namespace {
-
-// Of an optimizer under the goal predict: what early stopping needs to be a fair baseline.
-constexpr int64_t kMostEpochs = 500;
-constexpr int64_t kEpochPatience = 20;
-constexpr int64_t kOptimizerBatch = 32;
 
 /// Applied in the order of the table, so that a decay finds its schedule.
 void apply_in_order(const Settings& settings, Options& options) {
@@ -27,44 +22,6 @@ std::string show(const std::optional<std::vector<std::string>>& values) {
 }
 
 }  // namespace
-
-Options usual_options(study::Goal goal, train::Method method, train::Form form) {
-  Options usual;
-  usual.data.goal = goal;
-  if (goal == study::Goal::kFit) return usual;
-  train::TrainOptions& training = usual.training;
-  training.stop_loss = 0;
-  const bool path = method == train::Method::kPath || method == train::Method::kGuarded;
-  training.method = train::Method::kPath;
-  training.steps = path ? study::kMostPoints : kMostEpochs;
-  training.patience = !path                         ? kEpochPatience
-                      : form == train::Form::kBatch ? study::kBatchPatience
-                                                    : study::kPathPatience;
-  if (path) {
-    usual.network.sigma_w = study::kPathSigma;
-    usual.network.sigma_b = 0;
-  } else {
-    training.batch = kOptimizerBatch;
-    training.reshuffle = true;
-  }
-  return usual;
-}
-
-Options resolved(Options options) {
-  if (options.data.goal != study::Goal::kPredict) return options;
-  Options plain;
-  plain.data.goal = options.data.goal;
-  train::Method& method = options.training.method;
-  if (method == train::Method::kGuarded) method = train::Method::kPath;
-  const Options usual = usual_options(study::Goal::kPredict, method, options.training.form);
-  for (const Setting& setting : all_settings()) {
-    if (options.given.contains(setting.name) || setting.name == "method") continue;
-    const auto value = setting.get(usual), before = setting.get(plain);
-    // What the data options choose by their goal stays undecided: classes have no scale.
-    if (value && value != before && setting.get(options) == before) setting.set(options, *value);
-  }
-  return options;
-}
 
 bool is_decided(const Options& options, const std::string& name) {
   if (options.given.contains(name)) return true;

@@ -14,6 +14,8 @@ enum class Phase { kLoading, kAnalysis, kTraining, kWriting };
 /// What a caller may want to see and decide while it runs; all may be empty.
 struct Hooks {
   std::function<void(Phase)> on_phase;
+  /// What the run will do, before anything is written; of tune without what the forecast finds.
+  std::function<void(const Decision&)> on_decision;
   /// The problem is there, and so is the folder.
   std::function<void(const study::Problem&)> on_problem;
   /// The pre-flight; not of a resumed run, which has it already.
@@ -57,14 +59,8 @@ struct TrainedRun {
 /// @throws NumericalError if the kernel cannot be computed.
 TrainedRun train(const Options& options, const Hooks& hooks = {});
 
-/// What `train` would do with these options; reads the data, trains nothing and writes nothing.
-struct Preview {
-  Options options;               ///< as run.json names them
-  train::TrainOptions training;  ///< as they hold
-  std::optional<study::LearnOptions> learn;
-  std::string skipped;
-  std::vector<std::string> notes;
-};
-Preview preview(const Options& options);
+/// What `train` would decide with these options: reads the data, trains and writes nothing.
+/// @throws as train does before it makes the folder.
+Decision explain(const Options& options, const Hooks& hooks = {});
 
 }  // namespace cdt::run

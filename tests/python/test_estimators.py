@@ -93,6 +93,8 @@ def test_deviations_of_logarithms():
     y = np.exp(3 * X[:, 0] + 0.2 * rng.normal(size=400))
     model = cdt.CDTRegressor(**SMALL).fit(X, y)
     assert any("logarithm" in note for note in model.notes_)
+    chosen = {choice["setting"]: (choice["value"], choice["by"]) for choice in model.choices_}
+    assert chosen["goal"] == ("predict", "data") and chosen["target-transform"] == ("auto", "goal") and chosen["hidden"][1] == "user"
     mean, std = model.predict(X, return_std=True)
     assert (mean > 0).all()
     # A log-normal's deviation is its mean times √(e^σ² − 1), wherever it is.

@@ -10,12 +10,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 
 #include "support/picture_folder.h"
 
 namespace cdt {
 namespace {
+
+using Values = std::vector<std::string>;
 
 /// A worker of two, who agrees with the other.
 struct TwoRanks : train::Ranks {
@@ -99,7 +102,7 @@ std::string settings_of(const run::Options& options) {
 }
 
 std::string describe(const run::Options& given) {
-  const run::Preview seen = run::preview(given);
+  const run::Decision seen = run::explain(given);
   run::Options options = seen.options;
   std::vector<std::string> kept;
   for (const run::SettingValue& each : run::decided_settings(options)) {
@@ -119,7 +122,7 @@ std::string describe(const run::Options& given) {
                     seen.learn->keep_threads ? " keep-threads" : "",
                     seen.learn->refit ? " refit" : "", seen.learn->intervals ? " intervals" : "");
   }
-  if (!seen.skipped.empty()) text += fmt::format("  no analysis: {}\n", seen.skipped);
+  if (!seen.no_analysis.empty()) text += fmt::format("  no analysis: {}\n", seen.no_analysis);
   for (const std::string& note : seen.notes) text += fmt::format("  says: {}\n", note);
   return text;
 }
@@ -159,6 +162,95 @@ TEST(Decisions, AreTheFrozenOnes) {
     now += job + "\n" + found;
   }
   if (const char* file = std::getenv("CDT_WRITE_DECISIONS")) write_file_atomically(file, {now});
+}
+
+/// Of a job, by setting: "value, by whom".
+std::map<std::string, std::string> choices_of(const std::string& job) {
+  const test::TempFolder folder;
+  std::map<std::string, std::string> found;
+  for (const run::Choice& each : run::explain(parse_job(job, folder)).choices) {
+    EXPECT_FALSE(each.why.empty()) << each.setting;
+    const bool fresh = found.emplace(each.setting, each.value + ", " + to_string(each.by)).second;
+    EXPECT_TRUE(fresh) << each.setting;
+  }
+  return found;
+}
+
+TEST(Decisions, SayWhoChose) {
+  torch::set_num_threads(1);
+  auto chosen = choices_of("rooms 60 target=label patience=3 seed=1");
+  EXPECT_EQ(chosen["goal"], "predict, data");
+  EXPECT_EQ(chosen["loss"], "cross-entropy, data");
+  EXPECT_EQ(chosen["method"], "path, goal");
+  EXPECT_EQ(chosen["form"], "free, data");
+  EXPECT_EQ(chosen["steps"], "40, goal");
+  EXPECT_EQ(chosen["patience"], "3, user");
+  EXPECT_EQ(chosen["seed"], "1, user");  // named, although it is the usual one
+  EXPECT_EQ(chosen["train-fraction"], "all, goal");
+  EXPECT_EQ(chosen["threads"], "1, machine");
+  EXPECT_FALSE(chosen.contains("q"));  // nobody has chosen it
+  chosen = choices_of("rooms 60 target=y goal=predict method=guarded");
+  EXPECT_EQ(chosen["goal"], "predict, user");
+  EXPECT_EQ(chosen["method"], "path, goal");  // its guarded way to predict
+  chosen = choices_of("rooms 2500 target=label");
+  EXPECT_EQ(chosen["form"], "batch, data");
+  EXPECT_EQ(chosen["batch"], "333, data");
+  EXPECT_EQ(chosen["patience"], "3, data");
+  chosen = choices_of("rooms 11000 target=y goal=fit");
+  EXPECT_EQ(chosen["batch"], "4236, data");
+  EXPECT_EQ(chosen["plateau"], "30, goal");
+  EXPECT_EQ(chosen["lr"], "found, data");
+  chosen = choices_of("rooms 60 target=label goal=fit loss=cross-entropy method=adam");
+  EXPECT_EQ(chosen["lr"], "0.001, goal");
+  EXPECT_FALSE(chosen.contains("smoothing"));
+  EXPECT_EQ(choices_of("rooms 60 target=label goal=fit loss=cross-entropy")["smoothing"],
+            "0.1, goal");
+  chosen = choices_of("pictures 8");
+  EXPECT_EQ(chosen["goal"], "fit, data");
+  EXPECT_EQ(chosen["arch"], "cnn, data");
+  EXPECT_EQ(choices_of("semicolons 60 target=y")["delimiter"], ";, data");
+}
+
+TEST(Decisions, NoOtherSettingChangesTheGoal) {
+  for (const bool pictures : {false, true}) {
+    for (const run::Setting& setting : run::all_settings()) {
+      if (setting.name == "goal") continue;
+      run::Options options;
+      options.given.insert(setting.name);
+      const auto usual = setting.get(options);
+      try {
+        setting.set(options, usual.value_or(Values()));  // a switch that is off is on then
+      } catch (const InvalidArgument&) {
+        EXPECT_FALSE(usual);  // it wants a value: its name alone was given
+      }
+      const run::Decision decision = run::decide(options, {.pictures = pictures});
+      EXPECT_EQ(decision.options.data.goal, pictures ? study::Goal::kFit : study::Goal::kPredict)
+          << setting.name;
+    }
+  }
+}
+
+/// The forecast decides what nobody has, and says so.
+TEST(Decisions, FollowTheForecast) {
+  run::Options given;
+  given.data.goal = study::Goal::kFit;
+  given.training.learning_rate = 0.5;
+  run::Decision decision = run::decide(given, {});
+  study::Tuning advice;
+  advice.learning_rate = 2;
+  advice.p = 0.25;
+  advice.steps = 70;
+  run::follow(advice, decision);
+  EXPECT_EQ(decision.training.learning_rate, 0.5);
+  EXPECT_EQ(decision.training.p, 0.25);
+  EXPECT_EQ(decision.training.steps, 70);
+  EXPECT_EQ(decision.options.training.steps, run::Options().training.steps);  // as run.json has it
+  std::vector<std::string> lines;
+  for (const run::Choice& each : decision.choices) {
+    lines.push_back(each.setting + " " + each.value + " " + to_string(each.by));
+  }
+  EXPECT_EQ(lines, (std::vector<std::string>{"goal fit user", "lr 0.5 user", "p 0.25 data",
+                                             "steps 70 data"}));
 }
 
 }  // namespace
