@@ -23,7 +23,6 @@ struct TrainCommand {
   Workers workers;
   std::string out;
   std::string resume;
-  bool no_analysis = false;
   bool explain = false;
   bool dry_run = false;
   const CLI::App* app = nullptr;
@@ -123,7 +122,6 @@ int run_train(TrainCommand& command) {
   run::Options& options = command.run;
   options.device = command.machine.apply();
   kernel::allow_tf32(options.tf32);
-  options.analysis = !command.no_analysis;
   options.resume = command.app->count("--resume") > 0;
   options.folder = command.resume.empty() ? command.out : command.resume;
   options.given = given_settings(*command.app);
@@ -196,43 +194,15 @@ std::function<int()> setup_train(CLI::App& app) {
   auto command = std::make_shared<TrainCommand>();
   command->app = &app;
   run::Options& options = command->run;
-  add_data_options(app, options.data, /*required=*/true);
+  add_data_options(app, options, /*required=*/true);
   add_array_options(app, options.data.file, options.data.labels);
-  add_network_options(app, options.network);
-  add_training_options(app, options.training, options.data);
-  app.add_option_function<std::string>(
-         "--goal",
-         [&options](const std::string& name) { options.data.goal = study::parse_goal(name); },
-         "what to train for: small errors on new rows, or on the training rows. Default: predict, "
-         "of pictures fit")
-      ->check(CLI::IsMember({"predict", "fit"}))
-      ->default_str("predict");
-  app.add_option_function<int64_t>(
-         "--ensemble", [&options](int64_t members) { options.ensemble = members; },
-         "predict: networks whose predictions are averaged. Default: 4 where that takes seconds, "
-         "else 3, 2 or 1")
-      ->check(CLI::Range(int64_t{1}, study::kMostMembers));
-  app.add_option("--folds", options.folds,
-                 "predict: parts of the rows, each held out in turn to choose the point of the "
-                 "path. Default: one a member, 4 at least; a single member holds out one part")
-      ->check(CLI::Range(int64_t{2}, study::kMostMembers));
-  app.add_flag_callback(
-      "--no-refit", [&options] { options.refit = false; },
-      "predict: keep the networks that chose the point, instead of training on all rows to it");
-  app.add_flag_callback(
-      "--no-intervals", [&options] { options.intervals = false; },
-      "predict: without what cdt predict --interval needs, a copy of the encoded training rows");
-  add_columns(app, "--class-weights", options.data.class_weights,
-              "predict: balanced, so that rare classes weigh as much as frequent ones, or "
-              "NAME=WEIGHT with commas between; others weigh 1")
-      ->type_name("WEIGHTS");
-  app.add_flag("--importance", options.importance,
-               "predict: say which columns matter, by exchanging their values among held-out rows");
-  app.add_flag(
-      "--tune", options.tune,
-      "take rate, p and stopping step from the forecast of the analysis, where they are not "
-      "given");
-  app.add_flag("--no-analysis", command->no_analysis, "train without the pre-flight report");
+  add_network_options(app, options);
+  for (const run::Setting& setting : run::all_settings()) {
+    static const std::set<std::string> kOfMachine{"file", "device", "threads"};
+    const bool there = app.get_option_no_throw("--" + setting.name) != nullptr;
+    if (!there && !kOfMachine.contains(setting.name)) add_setting(app, options, setting.name);
+  }
+  app.get_option("--goal")->default_str("predict");
   app.add_flag("--explain", command->explain,
                "say what the run does and why, before it does: each setting that was given or "
                "chosen, its value, and who chose it: user, goal, data or machine");
@@ -240,10 +210,6 @@ std::function<int()> setup_train(CLI::App& app) {
       app.add_flag("--dry-run", command->dry_run,
                    "say that and stop: the data are read, nothing is trained or written; --json "
                    "has it as JSON");
-  add_csv_safe(app, options.csv_safe);
-  app.add_flag("--tf32", options.tf32,
-               "on a GPU: training may round products to TF32, three digits and faster; kernels "
-               "never are");
   app.add_option("--out", command->out, "folder of the run; default: run1, run2, …")
       ->type_name(kOutputFolder);
   app.add_flag("--overwrite", options.overwrite, "replace a run that --out holds already");

@@ -4,6 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
 namespace cdt::run {
 namespace {
 
@@ -12,6 +16,29 @@ void apply_in_order(const Settings& settings, Options& options) {
   for (const Setting& setting : all_settings()) {
     for (const SettingValue& each : settings) {
       if (each.name == setting.name) setting.set(options, each.values);
+    }
+  }
+}
+
+/// @throws InvalidArgument, naming the setting, if a value is out of its range.
+void require_allowed(const Setting& setting, const std::vector<std::string>& values) {
+  const Range& range = setting.range;
+  for (const std::string& text : values) {
+    if (setting.refuses) {
+      const std::string why = setting.refuses(text);
+      CDT_REQUIRE(why.empty(), setting.name, ": ", why);
+    }
+    if (std::isinf(range.lowest) || setting.kind == Setting::Kind::kText) continue;
+    std::istringstream items(text);  // "16,16" is a list, too
+    for (std::string item; std::getline(items, item, ',');) {
+      const double value = std::strtod(item.c_str(), nullptr);  // of no number `set` says so
+      const bool inside = range.open ? value > range.lowest : value >= range.lowest;
+      std::string wanted = c10::str(range.open ? "above " : "of ", range.lowest);
+      if (!range.open) wanted += " or more";
+      if (std::isfinite(range.highest))
+        wanted = c10::str("from ", range.lowest, " to ", range.highest);
+      CDT_REQUIRE(inside && value <= range.highest, setting.name, ": expected a number ", wanted,
+                  ", but came ", item);
     }
   }
 }
@@ -75,7 +102,10 @@ void require_fitting(const Options& options) {
 }
 
 void apply(const Settings& settings, Options& options) {
-  for (const SettingValue& each : settings) options.given.insert(find_setting(each.name).name);
+  for (const SettingValue& each : settings) {
+    require_allowed(find_setting(each.name), each.values);
+    options.given.insert(each.name);
+  }
   apply_in_order(settings, options);
 }
 

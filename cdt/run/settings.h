@@ -6,6 +6,7 @@
 #include <cdt/run/options.h>
 
 #include <functional>
+#include <limits>
 
 namespace cdt::run {
 
@@ -16,17 +17,35 @@ struct SettingValue {
 };
 using Settings = std::vector<SettingValue>;
 
-/// One setting: where it lives in the options.
+/// Values that a number may have.
+struct Range {
+  double lowest = -std::numeric_limits<double>::infinity();
+  double highest = std::numeric_limits<double>::infinity();
+  bool open = false;  ///< the lowest is none of them
+};
+
+/// One setting: flag of `cdt train`, key of its TOML files, name in run.json and in Python.
 struct Setting {
+  using Values = std::vector<std::string>;
+  /// What its values are: one of them, or a list; names of columns may have commas of their own.
+  enum class Kind { kSwitch, kWhole, kNatural, kReal, kText, kWholes, kReals, kTexts };
+
   std::string name;
+  Kind kind = Kind::kText;
+  std::string help;
+  std::string placeholder;           ///< for a value, in help: "COLUMN"; empty: by kind
+  std::vector<std::string> choices;  ///< the texts that it takes; empty: others, too
+  Range range;                       ///< of numbers
+  /// Why it does not take a text; "" if it does. Empty: `set` throws.
+  std::function<std::string(const std::string&)> refuses;
   /// The values; none where there is nothing to say: a switch that is off, a rate that training
   /// finds itself.
-  std::function<std::optional<std::vector<std::string>>(const Options&)> get;
+  std::function<std::optional<Values>(const Options&)> get;
   /// @throws InvalidArgument if the text is no such value.
-  std::function<void(Options&, const std::vector<std::string>&)> set;
+  std::function<void(Options&, const Values&)> set;
   /// Whether a resumed run may have another value: it says how long, or where, not what.
   bool may_change = false;
-  bool listed = true;  ///< among the defaults of run.json, where nobody has decided it
+  bool listed = true;  ///< among the defaults of run.json and in help, where nobody has decided it
   /// What it is about: columns of tables, pictures, or neither.
   enum class About { kAny, kTables, kPictures } about = About::kAny;
 };

@@ -1,173 +1,28 @@
-// The table of settings: where each lives in the options, and how it is spelled.
-#include <cdt/core/error.h>
-#include <cdt/core/io/json.h>
-#include <cdt/run/settings.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstdlib>
-#include <limits>
+// The table of settings: where each lives in the options, how it is spelled, and what is said of
+// it.
+#include <cdt/nn/architectures.h>
+#include <cdt/run/parts/setting_row.h>
+#include <cdt/study/learn.h>
+#include <cdt/train/method.h>
 
 namespace cdt::run {
 namespace {
 
-using Values = std::vector<std::string>;
-
-const std::string& single(const Values& values, const std::string& name) {
-  CDT_REQUIRE(values.size() == 1, name, ": expected one value, but came ", values.size());
-  return values[0];
-}
-
-template <class T>
-T parse_number(const std::string& text, const std::string& name,
-               T highest = std::numeric_limits<T>::max()) {
-  using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
-                                  std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>>;
-  char* end = nullptr;
-  Wide value{};
-  errno = 0;
-  if constexpr (std::is_floating_point_v<T>) {
-    value = std::strtod(text.c_str(), &end);
-    if (std::abs(value) < 1) errno = 0;  // as near to zero as doubles come
-  } else if constexpr (std::is_unsigned_v<T>) {
-    value = std::strtoull(text.c_str(), &end, 0);
-    if (text.find('-') != std::string::npos) errno = ERANGE;
-  } else {
-    value = std::strtoll(text.c_str(), &end, 0);
-    if (value < std::numeric_limits<T>::min()) errno = ERANGE;
-  }
-  CDT_REQUIRE(!text.empty() && end == text.c_str() + text.size(), name,
-              ": expected a number, but came ", excerpt(text));
-  const bool fits = errno != ERANGE && (std::is_floating_point_v<T> || value <= Wide{highest});
-  CDT_REQUIRE(fits, name, ": expected a number within ", sizeof(T) * 8, " bits, but came ", text);
-  return static_cast<T>(value);
-}
-
-/// Lists of numbers may stand in one text with commas between, as defaults do. (Names of columns
-/// stand one by one: they may have commas of their own.)
-Values split_list(const Values& values) {
-  Values items;
-  for (const std::string& text : values) {
-    for (size_t first = 0; first <= text.size();) {
-      const size_t last = std::min(text.find(',', first), text.size());
-      items.push_back(text.substr(first, last - first));
-      first = last + 1;
-    }
-  }
-  return items;
-}
-
-// Below, `field` gives the place in the options: a reference, of constant options too.
-
-template <class Field>
-Setting number(const std::string& name, Field field, bool may_change = false) {
-  using T = std::decay_t<decltype(field(std::declval<Options&>()))>;
-  return {name, [field](const Options& o) { return Values{fmt::format("{}", field(o))}; },
-          [field, name](Options& o, const Values& values) {
-            field(o) = parse_number<T>(single(values, name), name);
-          },
-          may_change};
-}
-
-/// A number that is not there unless somebody chose it.
-template <class Field>
-Setting optional_number(const std::string& name, Field field) {
-  return {name,
-          [field](const Options& o) -> std::optional<Values> {
-            if (!field(o)) return std::nullopt;
-            return Values{fmt::format("{}", *field(o))};
-          },
-          [field, name](Options& o, const Values& values) {
-            field(o) = parse_number<double>(single(values, name), name);
-          }};
-}
-
-template <class Field>
-Setting optional_count(const std::string& name, Field field) {
-  return {name,
-          [field](const Options& o) -> std::optional<Values> {
-            if (!field(o)) return std::nullopt;
-            return Values{fmt::format("{}", *field(o))};
-          },
-          [field, name](Options& o, const Values& values) {
-            field(o) = parse_number<int64_t>(single(values, name), name);
-          }};
-}
-
-template <class Field>
-Setting toggle(const std::string& name, Field field, bool on = true, bool may_change = false) {
-  return {name,
-          [field, on](const Options& o) -> std::optional<Values> {
-            if (field(o) != on) return std::nullopt;
-            return Values{};
-          },
-          [field, on](Options& o, const Values&) { field(o) = on; }, may_change};
-}
-
-template <class Field, class Parse>
-Setting named(const std::string& name, Field field, Parse parse) {
-  return {name, [field](const Options& o) { return Values{to_string(field(o))}; },
-          [field, parse, name](Options& o, const Values& values) {
-            field(o) = parse(single(values, name));
-          }};
-}
-
-template <class Field>
-Setting text(const std::string& name, Field field) {
-  return {name,
-          [field](const Options& o) -> std::optional<Values> {
-            if (field(o).empty()) return std::nullopt;
-            return Values{field(o)};
-          },
-          [field, name](Options& o, const Values& values) { field(o) = single(values, name); }};
-}
-
-template <class Field>
-Setting texts(const std::string& name, Field field) {
-  return {name,
-          [field](const Options& o) -> std::optional<Values> {
-            if (field(o).empty()) return std::nullopt;
-            return field(o);
-          },
-          [field](Options& o, const Values& values) { field(o) = values; }};
-}
-
-template <class Field>
-Setting numbers(const std::string& name, Field field) {
-  using T = typename std::decay_t<decltype(field(std::declval<Options&>()))>::value_type;
-  return {name,
-          [field](const Options& o) -> std::optional<Values> {
-            if (field(o).empty()) return std::nullopt;
-            Values values;
-            for (const T& each : field(o)) values.push_back(fmt::format("{}", each));
-            return values;
-          },
-          [field, name](Options& o, const Values& values) {
-            field(o).clear();
-            for (const std::string& each : split_list(values)) {
-              field(o).push_back(parse_number<T>(each, name));
-            }
-          }};
-}
-
 /// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
 template <class Field>
-Setting file_setting(const std::string& name, Field field) {
-  return {name,
-          [field](const Options& o) -> std::optional<Values> {
-            if (field(o).empty()) return std::nullopt;
-            return Values{std::filesystem::absolute(field(o)).lexically_normal().string()};
-          },
-          [field, name](Options& o, const Values& values) { field(o) = single(values, name); },
-          /*may_change=*/true};
+Row file_setting(const std::string& name, Field field) {
+  return Row{name, Setting::Kind::kText,
+             [field](const Options& o) -> std::optional<Values> {
+               if (field(o).empty()) return std::nullopt;
+               return Values{std::filesystem::absolute(field(o)).lexically_normal().string()};
+             },
+             [field, name](Options& o, const Values& values) { field(o) = single(values, name); }}
+      .free();
 }
 
 /// Columns of a type that the content does not decide.
-Setting typed_columns(const std::string& name, data::ColumnType type) {
-  return {name,
+Row typed_columns(const std::string& name, data::ColumnType type) {
+  return {name, Setting::Kind::kTexts,
           [type](const Options& o) -> std::optional<Values> {
             Values columns;
             for (const auto& [column, wanted] : o.data.csv.types) {
@@ -177,12 +32,16 @@ Setting typed_columns(const std::string& name, data::ColumnType type) {
             return columns;
           },
           [type](Options& o, const Values& values) {
-            for (const std::string& column : values) o.data.csv.types[column] = type;
+            for (const std::string& column : values) {
+              const auto [known, fresh] = o.data.csv.types.emplace(column, type);
+              CDT_REQUIRE(fresh || known->second == type, "expected column ",
+                          data::in_quotes(column), " in numeric or text, but came in both");
+            }
           }};
 }
 
-Setting missing_marks() {
-  return {"missing",
+Row missing_marks() {
+  return {"missing", Setting::Kind::kTexts,
           [](const Options& o) -> std::optional<Values> {
             if (o.data.csv.missing_marks == data::CsvOptions().missing_marks) return std::nullopt;
             return o.data.csv.missing_marks;
@@ -190,44 +49,24 @@ Setting missing_marks() {
           [](Options& o, const Values& values) { o.data.csv.missing_marks = values; }};
 }
 
-Setting delimiter() {
-  return {"delimiter",
+Row delimiter() {
+  return {"delimiter", Setting::Kind::kText,
           [](const Options& o) {
             const char c = o.data.csv.delimiter.value_or(',');
             return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
           },
           [](Options& o, const Values& values) {
-            const std::string between = single(values, "delimiter");
-            CDT_REQUIRE(between.size() == 1 || between == "\\t",
-                        "delimiter: expected one character, but came '", between, "'");
-            o.data.csv.delimiter = between == "\\t" ? '\t' : between[0];
+            const std::string& text = single(values, "delimiter");
+            const std::string between = text == "\\t" ? "\t" : text;
+            CDT_REQUIRE(between.size() == 1, "delimiter: expected one character, but came ",
+                        data::in_quotes(text));
+            o.data.csv.delimiter = between[0];
           }};
-}
-
-/// A choice that the goal makes where nobody has: `chosen` says which, of constant options.
-template <class Field, class Parse, class Chosen>
-Setting by_goal(const std::string& name, Field field, Parse parse, Chosen chosen) {
-  return {name,
-          [chosen](const Options& o) {
-            if constexpr (std::is_arithmetic_v<decltype(chosen(o))>) {
-              return Values{fmt::format("{}", chosen(o))};
-            } else {
-              return Values{to_string(chosen(o))};
-            }
-          },
-          [field, parse, name](Options& o, const Values& values) {
-            field(o) = parse(single(values, name));
-          }};
-}
-
-template <class T>
-auto number_of(const std::string& name) {
-  return [name](const std::string& text) { return parse_number<T>(text, name); };
 }
 
 /// Answers to what the values of a column leave open.
-Setting decimal() {
-  return {"decimal",
+Row decimal() {
+  return {"decimal", Setting::Kind::kText,
           [](const Options& o) -> std::optional<Values> {
             if (o.data.csv.decimal == 0) return std::nullopt;
             return Values{o.data.csv.decimal == ',' ? "comma" : "point"};
@@ -236,8 +75,8 @@ Setting decimal() {
             o.data.csv.decimal = data::parse_decimal(single(values, "decimal"));
           }};
 }
-Setting date_order() {
-  return {"dates",
+Row date_order() {
+  return {"dates", Setting::Kind::kText,
           [](const Options& o) -> std::optional<Values> {
             if (!o.data.csv.dates) return std::nullopt;
             return Values{to_string(*o.data.csv.dates)};
@@ -247,8 +86,9 @@ Setting date_order() {
           }};
 }
 
-Setting schedule() {
-  return {"schedule", [](const Options& o) { return Values{to_string(o.training.schedule.kind)}; },
+Row schedule() {
+  return {"schedule", Setting::Kind::kText,
+          [](const Options& o) { return Values{to_string(o.training.schedule.kind)}; },
           [](Options& o, const Values& values) {
             train::Schedule& schedule = o.training.schedule;
             schedule.kind = train::parse_schedule(single(values, "schedule"));
@@ -257,9 +97,9 @@ Setting schedule() {
 }
 
 /// Comes after the schedule, and alone it means `inverse`.
-Setting decay() {
+Row decay() {
   using Kind = train::Schedule::Kind;
-  return {"decay",
+  return {"decay", Setting::Kind::kReal,
           [](const Options& o) -> std::optional<Values> {
             const train::Schedule& schedule = o.training.schedule;
             const double usual = schedule.kind == Kind::kStep ? 0.5 : 0.01;
@@ -274,8 +114,8 @@ Setting decay() {
 }
 
 /// Under predict all rows are learned from unless it is told.
-Setting train_fraction() {
-  return {"train-fraction",
+Row train_fraction() {
+  return {"train-fraction", Setting::Kind::kReal,
           [](const Options& o) -> std::optional<Values> {
             if (o.data.goal == study::Goal::kPredict && !o.data.train_fraction) return std::nullopt;
             return Values{fmt::format("{}", study::train_fraction_of(o.data))};
@@ -286,8 +126,22 @@ Setting train_fraction() {
           }};
 }
 
-Setting relinearize() {
-  return {"relinearize",
+/// What lowers it, and not for analysis alone.
+Row loss_setting() {
+  const auto field = [](auto& o) -> auto& { return o.training.loss; };
+  Row row = named("loss", field, loss::parse);
+  row.refuses = [](const std::string& name) {
+    try {
+      return loss::parse(name)->traits().trainable ? "" : name + " is for analysis alone";
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+  };
+  return row;
+}
+
+Row relinearize() {
+  return {"relinearize", Setting::Kind::kText,
           [](const Options& o) -> std::optional<Values> {
             if (!o.training.relinearize) return std::nullopt;
             return Values{to_string(*o.training.relinearize)};
@@ -297,26 +151,26 @@ Setting relinearize() {
           }};
 }
 
-Setting memory() {
-  return {"memory",
+Row memory() {
+  return {"memory", Setting::Kind::kWhole,
           [](const Options& o) { return Values{fmt::format("{}", o.training.memory_bytes >> 20)}; },
           [](Options& o, const Values& values) {
             constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 20;
             o.training.memory_bytes =
                 parse_number<int64_t>(single(values, "memory"), "memory", kMost) << 20;
-          },
-          /*may_change=*/true};
+          }};
 }
 
-Setting dtype() {
-  return {"dtype", [](const Options& o) { return Values{study::dtype_name(o.network.dtype)}; },
+Row dtype() {
+  return {"dtype", Setting::Kind::kText,
+          [](const Options& o) { return Values{study::dtype_name(o.network.dtype)}; },
           [](Options& o, const Values& values) {
             o.network.dtype = study::parse_dtype(single(values, "dtype"));
           }};
 }
 
-Setting device() {
-  return {"device", [](const Options& o) { return Values{o.device.str()}; },
+Row device() {
+  return {"device", Setting::Kind::kText, [](const Options& o) { return Values{o.device.str()}; },
           [](Options& o, const Values& values) {
             const std::string name = single(values, "device");
             const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
@@ -324,13 +178,12 @@ Setting device() {
             CDT_REQUIRE(name == "cpu" || name == "cuda" || numbered,
                         "device: expected cpu, cuda or cuda:N, but came ", excerpt(name));
             o.device = torch::Device(name);
-          },
-          /*may_change=*/true};
+          }};
 }
 
 /// A folder that names none is a fit.
-Setting goal() {
-  return {"goal",
+Row goal() {
+  return {"goal", Setting::Kind::kText,
           [](const Options& o) {
             return Values{study::to_string(o.data.goal.value_or(study::Goal::kFit))};
           },
@@ -339,132 +192,174 @@ Setting goal() {
           }};
 }
 
-Setting may_change(Setting setting) {
-  setting.may_change = true;
-  return setting;
-}
-
-/// One whose usual value would say nothing.
-Setting unlisted(Setting setting) {
-  setting.listed = false;
-  return setting;
-}
-
-Setting about(Setting::About what, Setting setting) {
-  setting.about = what;
-  return setting;
-}
-Setting of_tables(Setting setting) { return about(Setting::About::kTables, std::move(setting)); }
-Setting of_pictures(Setting setting) {
-  return about(Setting::About::kPictures, std::move(setting));
-}
-
 /// Comes before the hidden layers, which it clears.
-Setting architecture() {
-  return {"arch", [](const Options& o) { return Values{o.network.architecture}; },
+Row architecture() {
+  return {"arch", Setting::Kind::kText,
+          [](const Options& o) { return Values{o.network.architecture}; },
           [](Options& o, const Values& values) { o.network.choose(single(values, "arch")); }};
+}
+
+Values architecture_names() {
+  Values names;
+  for (const nn::Architecture& each : nn::architectures()) names.push_back(each.name);
+  return names;
 }
 
 #define FIELD(place) \
   [](auto& o) -> auto& { return o.place; }
 #define ENCODED(place) [](const Options& o) { return study::preprocess_options(o.data).place; }
 
+// Before an analysis, or a run, goes on for ever.
+constexpr double kMostProducts = 1LL << 40;
+constexpr double kWidestNetwork = 1 << 30;
+constexpr double kLargestPicture = 4096;
+
+// A row a setting, in the order of run.json.
+// clang-format off
 std::vector<Setting> make_settings() {
-  constexpr bool kMayChange = true;
+  const Values scalings{"minmax", "standard", "none"};
   return {
-      file_setting("file", FIELD(data.file)),
-      of_tables(file_setting("labels", FIELD(data.labels))),
-      of_tables(texts("drop", FIELD(data.csv.drop))),
-      of_tables(typed_columns("numeric", data::ColumnType::kNumeric)),
-      of_tables(typed_columns("text", data::ColumnType::kText)),
-      of_tables(missing_marks()),
-      of_tables(toggle("no-header", FIELD(data.csv.header), /*on=*/false)),
-      of_tables(delimiter()),
-      of_tables(decimal()),
-      of_tables(date_order()),
-      of_tables(texts("target", FIELD(data.targets))),
-      goal(),
-      of_tables(by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target,
-                        [](const Options& o) { return study::missing_target_of(o.data); })),
-      of_pictures(optional_count("size", FIELD(data.pictures.size))),
-      of_pictures(toggle("grey", FIELD(data.pictures.grey))),
-      of_pictures(toggle("skip-bad", FIELD(data.pictures.skip_bad))),
-      of_pictures(may_change(text("cache", FIELD(data.pictures.cache)))),
-      number("rows", FIELD(data.rows)),
-      train_fraction(),
-      unlisted(number("train-rows", FIELD(data.train_rows))),
-      number("test-fraction", FIELD(data.test_fraction)),
-      of_tables(text("group", FIELD(data.group))),
-      of_tables(text("time", FIELD(data.time))),
-      of_tables(
-          by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding))),
-      of_tables(by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"),
-                        ENCODED(max_levels))),
-      of_tables(by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number,
-                        ENCODED(missing_number))),
-      of_tables(by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category,
-                        ENCODED(unknown_category))),
-      of_tables(by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"),
-                        ENCODED(quantiles))),
-      by_goal("scale", FIELD(data.scaling), data::parse_scaling, ENCODED(scaling)),
-      of_tables(by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip))),
-      of_tables(by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling,
-                        ENCODED(target_scaling))),
-      of_tables(by_goal("target-transform", FIELD(data.target_transform),
-                        data::parse_target_transform, ENCODED(target_transform))),
-      by_goal("fit", FIELD(data.fit), study::parse_fit,
-              [](const Options& o) { return study::fit_of(o.data); }),
-      of_tables(texts("keep", FIELD(data.keep))),
-      of_tables(text("sample-weights", FIELD(data.sample_weights))),
-      of_tables(texts("class-weights", FIELD(data.class_weights))),
-      architecture(),
-      numbers("hidden", FIELD(network.hidden)),
-      named("activation", FIELD(network.activation), nn::parse_activation),
-      named("parametrization", FIELD(network.parametrization), nn::parse_parametrization),
-      number("sigma-w", FIELD(network.sigma_w)),
-      number("sigma-b", FIELD(network.sigma_b)),
-      number("width-factor", FIELD(network.width_factor)),
-      dtype(),
-      named("method", FIELD(training.method), train::parse_method),
-      named("loss", FIELD(training.loss), loss::parse),
-      optional_number("smoothing", FIELD(training.smoothing)),
-      optional_number("lr", FIELD(training.learning_rate)),
-      schedule(),
-      decay(),
-      number("decay-period", FIELD(training.schedule.period)),
-      number("p", FIELD(training.p)),
-      number("q", FIELD(training.q)),
-      number("shape", FIELD(training.shape)),
-      numbers("output-weights", FIELD(data.output_weights)),
-      relinearize(),
-      unlisted(number("curvature-products", FIELD(training.curvature_products))),
-      named("form", FIELD(training.form), train::parse_form),
-      number("weight-decay", FIELD(training.weight_decay)),
-      unlisted(number("batch", FIELD(training.batch))),
-      toggle("reshuffle", FIELD(training.reshuffle)),
-      number("steps", FIELD(training.steps), kMayChange),
-      number("stop-loss", FIELD(training.stop_loss), kMayChange),
-      number("patience", FIELD(training.patience), kMayChange),
-      number("plateau", FIELD(training.plateau), kMayChange),
-      number("max-seconds", FIELD(training.max_seconds), kMayChange),
-      number("validate-every", FIELD(training.validate_every)),
-      toggle("linearization-error", FIELD(training.linearization_error)),
-      memory(),
-      number("checkpoint-seconds", FIELD(training.checkpoint_seconds)),
-      number("seed", FIELD(training.seed)),
-      toggle("tune", FIELD(tune)),
-      of_tables(optional_count("ensemble", FIELD(ensemble))),
-      of_tables(unlisted(number("folds", FIELD(folds)))),
-      of_tables(toggle("no-refit", FIELD(refit), /*on=*/false)),
-      of_tables(toggle("importance", FIELD(importance), /*on=*/true, kMayChange)),
-      of_tables(toggle("no-intervals", FIELD(intervals), /*on=*/false)),
-      toggle("no-analysis", FIELD(analysis), /*on=*/false, kMayChange),
-      toggle("csv-safe", FIELD(csv_safe), /*on=*/true, kMayChange),
-      toggle("tf32", FIELD(tf32)),
-      device(),
-      number("threads", FIELD(threads), kMayChange),
+    // The file and its columns
+    file_setting("file", FIELD(data.file)).says("a CSV file, arrays of NumPy, or pictures"),
+    file_setting("labels", FIELD(data.labels)).of_tables().says("of arrays: their labels"),
+    texts("drop", FIELD(data.csv.drop)).of_tables().says("columns to leave out, with commas between; a name with a comma in double quotes", "COLUMN"),
+    typed_columns("numeric", data::ColumnType::kNumeric).of_tables().says("columns that must be numbers, whatever they look like", "COLUMN"),
+    typed_columns("text", data::ColumnType::kText).of_tables().says("columns that are text, even if they look like numbers", "COLUMN"),
+    missing_marks().of_tables().says("marks of missing values besides the empty cell, with commas between; default NA,?,nan", "MARK"),
+    toggle("no-header", FIELD(data.csv.header), /*on=*/false).of_tables().says("the first line is data; columns are column1, column2, ..."),
+    delimiter().of_tables().says("between fields; \\t for a tab. Default: a comma, or what the first line has instead: ; | or tabs", "CHAR"),
+    decimal().of_tables().among({"point", "comma"}).says("what stands before decimals where a column leaves it open (1,200): point or comma", "MARK"),
+    date_order().of_tables().among({"day-month", "month-day"})
+        .says("the order of dates that a column leaves open (1/2/2024): day-month or month-day", "ORDER"),
+    texts("target", FIELD(data.targets)).of_tables()
+        .says("columns to learn, with commas between; of pictures it is the class, of arrays all labels unless some are named", "COLUMN"),
+    goal().among({"predict", "fit"}).says("what to train for: small errors on new rows, or on the training rows. Default: predict, of pictures fit"),
+    by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target, [](const Options& o) { return study::missing_target_of(o.data); })
+        .of_tables().among({"drop", "error"})
+        .says("a row without a target: leave it out, or refuse the file"),
+    optional_number("size", FIELD(data.pictures.size)).of_pictures().within(1, kLargestPicture)
+        .says("pictures: both sides in pixels. Default: 96, of IDX files as they are", "N"),
+    toggle("grey", FIELD(data.pictures.grey)).of_pictures().says("pictures: one channel of grey instead of three of colour"),
+    toggle("skip-bad", FIELD(data.pictures.skip_bad)).of_pictures()
+        .says("pictures: leave out files that are none, or damaged, instead of refusing them"),
+    text("cache", FIELD(data.pictures.cache)).of_pictures().free().says("pictures: a folder to keep decoded ones for the next time", "DIR"),
+    number("rows", FIELD(data.rows)).non_negative().says("rows to draw from the file without replacement; 0 takes all"),
+    train_fraction().within(0, 1)
+        .says("share of them to train on; the others validate. predict: share to learn from; the others are test rows; default: all"),
+    number("train-rows", FIELD(data.train_rows)).unlisted().positive().says("rows to train on, instead of the share"),
+    number("test-fraction", FIELD(data.test_fraction)).within(0, 1).says("share of the rows, drawn first, that is not looked at until the end"),
+    text("group", FIELD(data.group)).of_tables()
+        .says("column, no feature: rows that are equal in it, of one customer say, go to one side of the split", "COLUMN"),
+    text("time", FIELD(data.time)).of_tables().says("column of numbers or dates: the latest rows validate, and test", "COLUMN"),
+    by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding)).of_tables().among({"index", "onehot"})
+        .says("text as the index of its category, or one feature per category"),
+    by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"), ENCODED(max_levels)).of_tables().non_negative()
+        .says("categories of a column with features of their own, the most frequent ones; rare ones have one together. 0: all"),
+    by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number, ENCODED(missing_number)).of_tables().among({"zero", "median"})
+        .says("what stands for a missing number; missing text is a category of its own"),
+    by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category, ENCODED(unknown_category)).of_tables().among({"error", "missing"})
+        .says("a category in new data that the file did not have: refuse it, or take it as the rare ones that have a feature together, as missing "
+              "if there are none"),
+    by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"), ENCODED(quantiles)).of_tables().non_negative()
+        .says("numbers also piece by piece between so many of their quantiles, 3 or more; 0: not"),
+    by_goal("scale", FIELD(data.scaling), data::parse_scaling, ENCODED(scaling)).among(scalings)
+        .says("features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are"),
+    by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)).of_tables().non_negative()
+        .says("bends scaled features smoothly so that none is beyond ±C; 0: as they are", "C"),
+    by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling, ENCODED(target_scaling)).of_tables().among(scalings)
+        .says("targets, likewise; predictions come back in units of the file"),
+    by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform, ENCODED(target_transform))
+        .of_tables().among({"auto", "none", "log"})
+        .says("learn the logarithm of the targets: where they are above zero and skewed, never, always; predictions come back in units of the file"),
+    by_goal("fit", FIELD(data.fit), study::parse_fit, [](const Options& o) { return study::fit_of(o.data); }).among({"train", "seen", "all"})
+        .says("fit the scaling on training rows, on those and validation rows, or on the whole file"),
+    texts("keep", FIELD(data.keep)).of_tables().says("columns to learn from, even if they look like identifiers or are constant", "COLUMN"),
+    text("sample-weights", FIELD(data.sample_weights)).of_tables()
+        .says("column with positive weights of the samples in the controller's Q, or in what a --form solves; no feature. With --goal "
+              "predict also in scales and validation, and 0 leaves a row out", "COLUMN"),
+    texts("class-weights", FIELD(data.class_weights)).of_tables()
+        .says("predict: balanced, so that rare classes weigh as much as frequent ones, or NAME=WEIGHT with commas between; others weigh "
+              "1", "WEIGHTS"),
+    // The network
+    architecture().among(architecture_names())
+        .says("the architecture: mlp, dense layers; for pictures cnn (their default), or alexnet and resnet18 as they were published"),
+    numbers("hidden", FIELD(network.hidden)).positive().says("widths of the hidden layers, with commas between; channels of a cnn (32,64)", "N"),
+    named("activation", FIELD(network.activation), nn::parse_activation).among({"relu", "tanh", "gelu", "softplus", "erf"}).says("between layers"),
+    named("parametrization", FIELD(network.parametrization), nn::parse_parametrization).among({"standard", "ntk", "improved"})
+        .says("how weights are drawn and scaled"),
+    number("sigma-w", FIELD(network.sigma_w)).non_negative().says("σ_w: weights are drawn with variance σ_w²/n"),
+    number("sigma-b", FIELD(network.sigma_b)).non_negative().says("σ_b: biases are drawn with variance σ_b²"),
+    number("width-factor", FIELD(network.width_factor)).within(1, kWidestNetwork).says("s: multiplies the hidden widths"),
+    dtype().among({"float32", "float64"}).says("the network's precision"),
+    // Steps and rates
+    named("method", FIELD(training.method), train::parse_method).among(train::method_names())
+        .says("guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched (gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to "
+              "compare with"),
+    loss_setting()
+        .says("mse, half-mse, sse; huber:δ, squares up to errors of δ (default 1, in spreads of the target) and a line beyond, for outliers; "
+              "quantile:q, below which a share q of targets lies; cross-entropy: the target is a class, text or whole numbers, and the default of "
+              "--goal predict for text and for two values; mae: without control only"),
+    optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
+        .says("of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),
+    optional_number("lr", FIELD(training.learning_rate)).positive().says("learning rate α; default: found from the kernel"),
+    schedule().among({"constant", "inverse", "exponential", "cosine", "step"})
+        .says("of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step"),
+    decay().non_negative().says("of the schedule; alone it means inverse. Default: 0.01, of step 0.5"),
+    number("decay-period", FIELD(training.schedule.period)).positive().says("steps between two decays of the schedule step"),
+    number("p", FIELD(training.p)).positive().says("weight on label augments, R = pI: smaller steers harder"),
+    number("q", FIELD(training.q)).positive().says("weight on errors, Q = qI"),
+    number("shape", FIELD(training.shape)).non_negative()
+        .says("spectral shaping: less q on modes with an eigenvalue below this share of the largest, where noise is learned; 0: none"),
+    numbers("output-weights", FIELD(data.output_weights)).positive()
+        .says("weights of the targets in the loss, by cdt in the controller's Q, with commas between"),
+    relinearize().says("when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: guard for guarded, never for cdt"),
+    number("curvature-products", FIELD(training.curvature_products)).unlisted().within(0, kMostProducts)
+        .says("of --relinearize kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most, for each kernel; 0: 400, or 60 of a large "
+              "network"),
+    named("form", FIELD(training.form), train::parse_form).among({"auto", "dual", "primal", "free", "sketch", "batch"})
+        .says("how a step is solved, of --goal predict and of guarded runs without a rate, for numbers and classes, with weights or without: by "
+              "the kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those steered by the kernel of some rows, or kernels "
+              "of batches with a momentum (--batch); auto counts operations and memory, and takes one of the first four, or batches to predict "
+              "numbers of many rows on a CPU; guarded runs on classes have a controller instead while rows are few"),
+    number("weight-decay", FIELD(training.weight_decay)).non_negative().says("adds ½·decay·‖θ‖² to the objective"),
+    number("batch", FIELD(training.batch)).unlisted().non_negative()
+        .says("samples a step; 0 takes all (default: all where a linearization takes seconds, else so many that it takes one; 500 residuals by "
+              "--form batch, all by the other forms, of which guarded runs on many classes, or with weights, take one)"),
+    toggle("reshuffle", FIELD(training.reshuffle)).says("new batches each epoch; otherwise they recur, and their controllers are kept"),
+    number("steps", FIELD(training.steps)).free().non_negative().says("at most so many"),
+    number("stop-loss", FIELD(training.stop_loss)).free().non_negative().says("stop at this training loss; 0: never"),
+    number("patience", FIELD(training.patience)).free().non_negative()
+        .says("stop after so many steps without a better validation loss, and keep the best weights; 0: off"),
+    number("plateau", FIELD(training.plateau)).free().non_negative().says("stop after so many steps without a training loss lower by 0.01 %; 0: off"),
+    number("max-seconds", FIELD(training.max_seconds)).free().non_negative().says("stop after this time; 0: no limit"),
+    number("validate-every", FIELD(training.validate_every)).positive().says("steps between validation losses"),
+    toggle("linearization-error", FIELD(training.linearization_error))
+        .says("record how far the network has left its local model (a Jacobian-vector product a step)"),
+    memory().free().within(0, kMostProducts).says("for the kernel's computation, in MB"),
+    number("checkpoint-seconds", FIELD(training.checkpoint_seconds)).non_negative().says("between checkpoints"),
+    number("seed", FIELD(training.seed)).non_negative().says("of rows, split, network and batches"),
+    // The run around them
+    toggle("tune", FIELD(tune)).says("take rate, p and stopping step from the forecast of the analysis, where they are not given"),
+    optional_number("ensemble", FIELD(ensemble)).of_tables().within(1, study::kMostMembers)
+        .says("predict: networks whose predictions are averaged. Default: 4 where that takes seconds, else 3, 2 or 1"),
+    number("folds", FIELD(folds)).of_tables().unlisted().within(2, study::kMostMembers)
+        .says("predict: parts of the rows, each held out in turn to choose the point of the path. Default: one a member, 4 at least; a single "
+              "member holds out one part"),
+    toggle("no-refit", FIELD(refit), /*on=*/false).of_tables()
+        .says("predict: keep the networks that chose the point, instead of training on all rows to it"),
+    toggle("importance", FIELD(importance)).of_tables().free()
+        .says("predict: say which columns matter, by exchanging their values among held-out rows"),
+    toggle("no-intervals", FIELD(intervals), /*on=*/false).of_tables()
+        .says("predict: without what cdt predict --interval needs, a copy of the encoded training rows"),
+    toggle("no-analysis", FIELD(analysis), /*on=*/false).free().says("train without the pre-flight report"),
+    toggle("csv-safe", FIELD(csv_safe)).free()
+        .says("names and classes that a spreadsheet would take for a formula get an apostrophe in front in the CSV files that are written"),
+    toggle("tf32", FIELD(tf32)).says("on a GPU: training may round products to TF32, three digits and faster; kernels never are"),
+    device().free().says("cpu or cuda"),
+    number("threads", FIELD(threads)).free().says("CPU threads; 0 takes all cores, and one for small batches of --form batch or of an optimizer"),
   };
 }
+// clang-format on
 
 #undef ENCODED
 #undef FIELD
