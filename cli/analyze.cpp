@@ -4,12 +4,12 @@
 #include <cdt/core/error.h>
 #include <cdt/core/text/format.h>
 #include <cdt/data/numpy/arrays.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/parts/large.h>
 #include <cdt/study/parts/pictures.h>
+#include <cdt/study/parts/scope.h>
 #include <fmt/format.h>
 
 #include "cli/study_options.h"
@@ -70,7 +70,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   as_run.training.loss = options.design.loss;
   run::require_fitting(as_run);
   // What a configuration file says for other commands may stand.
-  if (options.output.config.empty()) run::require_read(as_run);
+  if (options.output.config.empty()) study::require_read(as_run);
   if (data.is_pictures && !as_run.given.contains("arch")) {
     network.choose(study::kUsualPictureNetwork);
     if (as_run.given.contains("hidden")) network.hidden = options.run.network.hidden;

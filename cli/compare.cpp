@@ -1,6 +1,6 @@
 // cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
-#include <cdt/run/parts/scope.h>
+#include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,12 +74,12 @@ void require_readers(const CompareCommand& options) {
   as_run.data = plan.data;
   as_run.training.schedule = plan.schedule;
   for (const std::string& name : given_settings(*options.app)) {
-    std::optional<run::Unread> unread;
+    std::optional<study::Unread> unread;
     bool read = false;
     const auto look = [&](study::Goal goal, train::Method method) {
       as_run.data.goal = goal;
       as_run.training.method = method;
-      const auto found = run::find_unread(as_run, {name});
+      const auto found = study::find_unread(as_run, {name});
       read = read || !found;
       if (found) unread = found;
     };

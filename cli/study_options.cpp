@@ -33,7 +33,7 @@ CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const s
 
 /// Of the values, as their kind is.
 template <class T>
-void check_range(CLI::Option& option, const run::Range& range) {
+void check_range(CLI::Option& option, const study::Range& range) {
   if (std::isfinite(range.highest)) {
     option.check(CLI::Range(static_cast<T>(range.lowest), static_cast<T>(range.highest)));
   } else if (range.lowest == 0) {

@@ -62,9 +62,9 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     return stop;
   };
   auto analyzed = std::make_shared<bool>(false);
-  hooks.on_decision = [&command, analyzed](const run::Decision& decision) {
-    *analyzed = run::has_analysis(decision);
-    if (command.explain) command.output.text(run::to_text(decision));
+  hooks.on_decision = [&command, analyzed](const study::Decision& decision) {
+    *analyzed = study::has_analysis(decision);
+    if (command.explain) command.output.text(study::to_text(decision));
   };
   if (!output.quiet) {
     hooks.on_problem = [analyzed](const study::Problem& problem) {
@@ -143,8 +143,8 @@ int run_train(TrainCommand& command) {
   std::optional<InterruptScope> interrupts;
   if (command.dry_run) {
     command.explain = true;
-    const run::Decision decision = run::explain(options, make_hooks(command, interrupts));
-    if (options.ranks->rank() == 0) command.output.write_json(run::to_json(decision));
+    const study::Decision decision = run::explain(options, make_hooks(command, interrupts));
+    if (options.ranks->rank() == 0) command.output.write_json(study::to_json(decision));
     return 0;
   }
   const run::TrainedRun done = run::train(options, make_hooks(command, interrupts));
@@ -178,8 +178,8 @@ int run_train_by_workers(TrainCommand& command) {
 
 /// Where the goals differ, the help shows both: that of predict, which is the usual one, first.
 void show_defaults_by_goal(CLI::App& app) {
-  const run::Options predict = run::usual_options(study::Goal::kPredict, train::Method::kPath);
-  const run::Options fit = run::usual_options(study::Goal::kFit, train::Method::kGuarded);
+  const run::Options predict = study::usual_options(study::Goal::kPredict, train::Method::kPath);
+  const run::Options fit = study::usual_options(study::Goal::kFit, train::Method::kGuarded);
   for (const run::Setting& setting : run::all_settings()) {
     CLI::Option* option = app.get_option_no_throw("--" + setting.name);
     const auto usual = setting.get(predict), other = setting.get(fit);

@@ -3,9 +3,9 @@
 #include <cdt/data/encode/identifiers.h>
 #include <cdt/data/rows/rows.h>
 #include <cdt/run/learn.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/parts/order.h>
+#include <cdt/study/parts/scope.h>
 
 namespace cdt::run {
 namespace {
@@ -48,15 +48,15 @@ LearnedTable learn(const data::Table& table, const Options& given, const study::
               "learning a table is for the goal predict, but came fit");
   Options options = given;
   if (options.data.is_pictures) options.data.goal = study::Goal::kPredict;
-  require_read(decide(options, {.pictures = options.data.is_pictures}).options);
+  study::require_read(study::decide(options, {.pictures = options.data.is_pictures}).options);
   LearnedTable found;
   const data::Table ordered = in_order(table, options, found.notes);
-  Decision decision = decide(options, facts_of(ordered, options.data));
+  study::Decision decision = study::decide(options, study::facts_of(ordered, options.data));
   options = decision.options;
   const study::Problem problem = study::make_problem(ordered, options.data, options.network,
                                                      options.training.seed, options.device);
   const auto told = static_cast<std::ptrdiff_t>(decision.notes.size());
-  decision = complete(std::move(decision), problem);
+  decision = study::complete(std::move(decision), problem);
   const auto first = decision.notes.begin();
   found.notes.insert(found.notes.end(), first, first + told);
   found.notes.insert(found.notes.end(), problem.notes.begin(), problem.notes.end());

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/run/decision.h>
+#include <cdt/study/decision.h>
 #include <cdt/study/predictor.h>
 #include <cdt/study/trained_model.h>
 
@@ -12,9 +12,9 @@ namespace cdt::run {
 struct LearnedTable {
   study::TrainedModel model;  ///< of an interrupted one there is none
   std::vector<study::Expectation> expected;
-  std::vector<std::string> notes;  ///< what was chosen on the way, in words
-  std::vector<Choice> choices;     ///< settings that were given, and those that were chosen
-  int64_t members = 0;             ///< trained on all rows; the others are walks
+  std::vector<std::string> notes;      ///< what was chosen on the way, in words
+  std::vector<study::Choice> choices;  ///< settings that were given, and those that were chosen
+  int64_t members = 0;                 ///< trained on all rows; the others are walks
   train::TrainResult result;
 };
 

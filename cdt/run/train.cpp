@@ -8,12 +8,12 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/parts/claim.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/train.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/parts/order.h>
 #include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/rehearsal.h>
+#include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,13 +49,13 @@ class Session {
  public:
   Session(const Options& options, const Hooks& hooks)
       : given_(options),
-        decision_(decide(options, facts_of(options.data.file))),
+        decision_(study::decide(options, study::facts_of(options.data.file))),
         hooks_(hooks),
         claim_(options_),
         run_{claim_.folder(), {}, {}, options_.training, {}, {}} {}
 
   /// All that comes before the folder, and no more.
-  Decision explain() {
+  study::Decision explain() {
     require_sound();
     load();
     std::optional<train::Trainer> trainer;
@@ -123,7 +123,7 @@ class Session {
 
   void require_sound() const {
     require_fitting(options_);
-    if (!options_.resume) require_read(options_);
+    if (!options_.resume) study::require_read(options_);
   }
 
   void tell(size_t from = 0) const {
@@ -166,7 +166,7 @@ class Session {
     study::DataOptions data = options_.data;
     data.pictures.progress = hooks_.on_pictures;
     data::Table table = study::read_table(data);
-    decision_ = decide(given_, facts_of(table, data));
+    decision_ = study::decide(given_, study::facts_of(table, data));
     tell();
     data.classes = options_.data.classes;
     run_.problem =
@@ -174,7 +174,7 @@ class Session {
     run_.problem.table = std::move(table);
     const study::Problem& problem = run_.problem;
     const size_t told = decision_.notes.size();
-    decision_ = complete(std::move(decision_), problem);
+    decision_ = study::complete(std::move(decision_), problem);
     tell(told);
     run_.training = decision_.training;
     RunRecord& record = run_.record;
@@ -214,7 +214,7 @@ class Session {
   }
 
   void take_advice(const study::Tuning& advice) {
-    follow(advice, decision_);
+    study::follow(advice, decision_);
     run_.training = decision_.training;
   }
 
@@ -222,7 +222,7 @@ class Session {
     const RunRecord saved = run_.folder.read_record();
     std::vector<std::string> own;  // of before they were refused
     for (const SettingValue& setting : saved.settings) own.push_back(setting.name);
-    require_read(options_, own);
+    study::require_read(options_, own);
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
     CDT_REQUIRE(saved.data.checksum == run_.problem.checksum, options_.data.file, ": the ",
                 options_.data.is_pictures ? "pictures have" : "file has",
@@ -435,7 +435,7 @@ class Session {
   }
 
   const Options& given_;
-  Decision decision_;
+  study::Decision decision_;
   Options& options_ = decision_.options;
   const Hooks& hooks_;
   const Clock::time_point start_ = Clock::now();
@@ -447,7 +447,7 @@ class Session {
 
 }  // namespace
 
-Decision explain(const Options& options, const Hooks& hooks) {
+study::Decision explain(const Options& options, const Hooks& hooks) {
   return Session(options, hooks).explain();
 }
 

@@ -15,7 +15,7 @@ enum class Phase { kLoading, kAnalysis, kTraining, kWriting };
 struct Hooks {
   std::function<void(Phase)> on_phase;
   /// What the run will do, before anything is written; of tune without what the forecast finds.
-  std::function<void(const Decision&)> on_decision;
+  std::function<void(const study::Decision&)> on_decision;
   /// The problem is there, and so is the folder.
   std::function<void(const study::Problem&)> on_problem;
   /// The pre-flight; not of a resumed run, which has it already.
@@ -61,6 +61,6 @@ TrainedRun train(const Options& options, const Hooks& hooks = {});
 
 /// What `train` would decide with these options: reads the data, trains and writes nothing.
 /// @throws as train does before it makes the folder.
-Decision explain(const Options& options, const Hooks& hooks = {});
+study::Decision explain(const Options& options, const Hooks& hooks = {});
 
 }  // namespace cdt::run

@@ -369,7 +369,7 @@ py::dict learn(const TablePtr& table,
   found["model"] = std::make_shared<Trained>(std::move(learned->model));
   found["notes"] = learned->notes;
   py::list choices;
-  for (const run::Choice& each : learned->choices) {
+  for (const study::Choice& each : learned->choices) {
     py::dict choice;
     choice["setting"] = each.setting;
     choice["value"] = each.value;

@@ -102,7 +102,7 @@ std::string settings_of(const run::Options& options) {
 }
 
 std::string describe(const run::Options& given) {
-  const run::Decision seen = run::explain(given);
+  const study::Decision seen = run::explain(given);
   run::Options options = seen.options;
   std::vector<std::string> kept;
   for (const run::SettingValue& each : run::decided_settings(options)) {
@@ -168,7 +168,7 @@ TEST(Decisions, AreTheFrozenOnes) {
 std::map<std::string, std::string> choices_of(const std::string& job) {
   const test::TempFolder folder;
   std::map<std::string, std::string> found;
-  for (const run::Choice& each : run::explain(parse_job(job, folder)).choices) {
+  for (const study::Choice& each : run::explain(parse_job(job, folder)).choices) {
     EXPECT_FALSE(each.why.empty()) << each.setting;
     const bool fresh = found.emplace(each.setting, each.value + ", " + to_string(each.by)).second;
     EXPECT_TRUE(fresh) << each.setting;
@@ -223,7 +223,7 @@ TEST(Decisions, NoOtherSettingChangesTheGoal) {
       } catch (const InvalidArgument&) {
         EXPECT_FALSE(usual);  // it wants a value: its name alone was given
       }
-      const run::Decision decision = run::decide(options, {.pictures = pictures});
+      const study::Decision decision = study::decide(options, {.pictures = pictures});
       EXPECT_EQ(decision.options.data.goal, pictures ? study::Goal::kFit : study::Goal::kPredict)
           << setting.name;
     }
@@ -235,18 +235,18 @@ TEST(Decisions, FollowTheForecast) {
   run::Options given;
   given.data.goal = study::Goal::kFit;
   given.training.learning_rate = 0.5;
-  run::Decision decision = run::decide(given, {});
+  study::Decision decision = study::decide(given, {});
   study::Tuning advice;
   advice.learning_rate = 2;
   advice.p = 0.25;
   advice.steps = 70;
-  run::follow(advice, decision);
+  study::follow(advice, decision);
   EXPECT_EQ(decision.training.learning_rate, 0.5);
   EXPECT_EQ(decision.training.p, 0.25);
   EXPECT_EQ(decision.training.steps, 70);
   EXPECT_EQ(decision.options.training.steps, run::Options().training.steps);  // as run.json has it
   std::vector<std::string> lines;
-  for (const run::Choice& each : decision.choices) {
+  for (const study::Choice& each : decision.choices) {
     lines.push_back(each.setting + " " + each.value + " " + to_string(each.by));
   }
   EXPECT_EQ(lines, (std::vector<std::string>{"goal fit user", "lr 0.5 user", "p 0.25 data",

@@ -1,6 +1,6 @@
 #include <cdt/experiment/parts/learn_case.h>
-#include <cdt/run/decision.h>
 #include <cdt/run/settings.h>
+#include <cdt/study/decision.h>
 #include <cdt/study/predictor.h>
 
 #include <algorithm>
@@ -77,13 +77,13 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
       options.given.insert(setting.name);
     }
   }
-  run::Decision decision = run::decide(options, {});
+  study::Decision decision = study::decide(options, {});
   options = decision.options;
   std::vector<int64_t> rows = compared.split.train;
   std::sort(rows.begin(), rows.end());  // as a file of these rows has them
   const study::Problem problem =
       study::make_problem(table, rows, options.data, options.network, what.seed, device);
-  decision = run::complete(std::move(decision), problem);
+  decision = study::complete(std::move(decision), problem);
   study::Learner learner(problem, *decision.learn);
   study::LearnHooks hooks;
   hooks.stop_requested = stop;

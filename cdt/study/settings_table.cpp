@@ -1,29 +1,32 @@
 // The table of settings: where each lives in the options, how it is spelled, and what is said of
 // it.
 #include <cdt/nn/architectures.h>
-#include <cdt/run/parts/setting_row.h>
 #include <cdt/study/learn.h>
+#include <cdt/study/parts/setting_row.h>
 #include <cdt/train/method.h>
 
-namespace cdt::run {
+namespace cdt::study {
 namespace {
+
+using namespace rows;
 
 /// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
 template <class Field>
 Row file_setting(const std::string& name, Field field) {
-  return Row{name, Setting::Kind::kText,
-             [field](const Options& o) -> std::optional<Values> {
-               if (field(o).empty()) return std::nullopt;
-               return Values{std::filesystem::absolute(field(o)).lexically_normal().string()};
-             },
-             [field, name](Options& o, const Values& values) { field(o) = single(values, name); }}
+  return Row{
+      name, Setting::Kind::kText,
+      [field](const RunOptions& o) -> std::optional<Values> {
+        if (field(o).empty()) return std::nullopt;
+        return Values{std::filesystem::absolute(field(o)).lexically_normal().string()};
+      },
+      [field, name](RunOptions& o, const Values& values) { field(o) = single(values, name); }}
       .free();
 }
 
 /// Columns of a type that the content does not decide.
 Row typed_columns(const std::string& name, data::ColumnType type) {
   return {name, Setting::Kind::kTexts,
-          [type](const Options& o) -> std::optional<Values> {
+          [type](const RunOptions& o) -> std::optional<Values> {
             Values columns;
             for (const auto& [column, wanted] : o.data.csv.types) {
               if (wanted == type) columns.push_back(column);
@@ -31,7 +34,7 @@ Row typed_columns(const std::string& name, data::ColumnType type) {
             if (columns.empty()) return std::nullopt;
             return columns;
           },
-          [type](Options& o, const Values& values) {
+          [type](RunOptions& o, const Values& values) {
             for (const std::string& column : values) {
               const auto [known, fresh] = o.data.csv.types.emplace(column, type);
               CDT_REQUIRE(fresh || known->second == type, "expected column ",
@@ -42,20 +45,20 @@ Row typed_columns(const std::string& name, data::ColumnType type) {
 
 Row missing_marks() {
   return {"missing", Setting::Kind::kTexts,
-          [](const Options& o) -> std::optional<Values> {
+          [](const RunOptions& o) -> std::optional<Values> {
             if (o.data.csv.missing_marks == data::CsvOptions().missing_marks) return std::nullopt;
             return o.data.csv.missing_marks;
           },
-          [](Options& o, const Values& values) { o.data.csv.missing_marks = values; }};
+          [](RunOptions& o, const Values& values) { o.data.csv.missing_marks = values; }};
 }
 
 Row delimiter() {
   return {"delimiter", Setting::Kind::kText,
-          [](const Options& o) {
+          [](const RunOptions& o) {
             const char c = o.data.csv.delimiter.value_or(',');
             return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             const std::string& text = single(values, "delimiter");
             const std::string between = text == "\\t" ? "\t" : text;
             CDT_REQUIRE(between.size() == 1, "delimiter: expected one character, but came ",
@@ -67,29 +70,29 @@ Row delimiter() {
 /// Answers to what the values of a column leave open.
 Row decimal() {
   return {"decimal", Setting::Kind::kText,
-          [](const Options& o) -> std::optional<Values> {
+          [](const RunOptions& o) -> std::optional<Values> {
             if (o.data.csv.decimal == 0) return std::nullopt;
             return Values{o.data.csv.decimal == ',' ? "comma" : "point"};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             o.data.csv.decimal = data::parse_decimal(single(values, "decimal"));
           }};
 }
 Row date_order() {
   return {"dates", Setting::Kind::kText,
-          [](const Options& o) -> std::optional<Values> {
+          [](const RunOptions& o) -> std::optional<Values> {
             if (!o.data.csv.dates) return std::nullopt;
             return Values{to_string(*o.data.csv.dates)};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             o.data.csv.dates = data::parse_date_order(single(values, "dates"));
           }};
 }
 
 Row schedule() {
   return {"schedule", Setting::Kind::kText,
-          [](const Options& o) { return Values{to_string(o.training.schedule.kind)}; },
-          [](Options& o, const Values& values) {
+          [](const RunOptions& o) { return Values{to_string(o.training.schedule.kind)}; },
+          [](RunOptions& o, const Values& values) {
             train::Schedule& schedule = o.training.schedule;
             schedule.kind = train::parse_schedule(single(values, "schedule"));
             if (schedule.kind == train::Schedule::Kind::kStep) schedule.decay = 0.5;
@@ -100,13 +103,13 @@ Row schedule() {
 Row decay() {
   using Kind = train::Schedule::Kind;
   return {"decay", Setting::Kind::kReal,
-          [](const Options& o) -> std::optional<Values> {
+          [](const RunOptions& o) -> std::optional<Values> {
             const train::Schedule& schedule = o.training.schedule;
             const double usual = schedule.kind == Kind::kStep ? 0.5 : 0.01;
             if (schedule.kind == Kind::kConstant || schedule.decay == usual) return std::nullopt;
             return Values{fmt::format("{}", schedule.decay)};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             train::Schedule& schedule = o.training.schedule;
             schedule.decay = parse_number<double>(single(values, "decay"), "decay");
             if (!o.given.contains("schedule")) schedule.kind = Kind::kInverse;
@@ -116,11 +119,11 @@ Row decay() {
 /// Under predict all rows are learned from unless it is told.
 Row train_fraction() {
   return {"train-fraction", Setting::Kind::kReal,
-          [](const Options& o) -> std::optional<Values> {
+          [](const RunOptions& o) -> std::optional<Values> {
             if (o.data.goal == study::Goal::kPredict && !o.data.train_fraction) return std::nullopt;
             return Values{fmt::format("{}", study::train_fraction_of(o.data))};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             o.data.train_fraction =
                 parse_number<double>(single(values, "train-fraction"), "train-fraction");
           }};
@@ -142,36 +145,38 @@ Row loss_setting() {
 
 Row relinearize() {
   return {"relinearize", Setting::Kind::kText,
-          [](const Options& o) -> std::optional<Values> {
+          [](const RunOptions& o) -> std::optional<Values> {
             if (!o.training.relinearize) return std::nullopt;
             return Values{to_string(*o.training.relinearize)};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             o.training.relinearize = train::parse_relinearization(single(values, "relinearize"));
           }};
 }
 
 Row memory() {
-  return {"memory", Setting::Kind::kWhole,
-          [](const Options& o) { return Values{fmt::format("{}", o.training.memory_bytes >> 20)}; },
-          [](Options& o, const Values& values) {
-            constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 20;
-            o.training.memory_bytes =
-                parse_number<int64_t>(single(values, "memory"), "memory", kMost) << 20;
-          }};
+  return {
+      "memory", Setting::Kind::kWhole,
+      [](const RunOptions& o) { return Values{fmt::format("{}", o.training.memory_bytes >> 20)}; },
+      [](RunOptions& o, const Values& values) {
+        constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 20;
+        o.training.memory_bytes = parse_number<int64_t>(single(values, "memory"), "memory", kMost)
+                                  << 20;
+      }};
 }
 
 Row dtype() {
   return {"dtype", Setting::Kind::kText,
-          [](const Options& o) { return Values{study::dtype_name(o.network.dtype)}; },
-          [](Options& o, const Values& values) {
+          [](const RunOptions& o) { return Values{study::dtype_name(o.network.dtype)}; },
+          [](RunOptions& o, const Values& values) {
             o.network.dtype = study::parse_dtype(single(values, "dtype"));
           }};
 }
 
 Row device() {
-  return {"device", Setting::Kind::kText, [](const Options& o) { return Values{o.device.str()}; },
-          [](Options& o, const Values& values) {
+  return {"device", Setting::Kind::kText,
+          [](const RunOptions& o) { return Values{o.device.str()}; },
+          [](RunOptions& o, const Values& values) {
             const std::string name = single(values, "device");
             const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
                                   name.find_first_not_of("0123456789", 5) == std::string::npos;
@@ -184,10 +189,10 @@ Row device() {
 /// A folder that names none is a fit.
 Row goal() {
   return {"goal", Setting::Kind::kText,
-          [](const Options& o) {
+          [](const RunOptions& o) {
             return Values{study::to_string(o.data.goal.value_or(study::Goal::kFit))};
           },
-          [](Options& o, const Values& values) {
+          [](RunOptions& o, const Values& values) {
             o.data.goal = study::parse_goal(single(values, "goal"));
           }};
 }
@@ -195,8 +200,8 @@ Row goal() {
 /// Comes before the hidden layers, which it clears.
 Row architecture() {
   return {"arch", Setting::Kind::kText,
-          [](const Options& o) { return Values{o.network.architecture}; },
-          [](Options& o, const Values& values) { o.network.choose(single(values, "arch")); }};
+          [](const RunOptions& o) { return Values{o.network.architecture}; },
+          [](RunOptions& o, const Values& values) { o.network.choose(single(values, "arch")); }};
 }
 
 Values architecture_names() {
@@ -207,7 +212,7 @@ Values architecture_names() {
 
 #define FIELD(place) \
   [](auto& o) -> auto& { return o.place; }
-#define ENCODED(place) [](const Options& o) { return study::preprocess_options(o.data).place; }
+#define ENCODED(place) [](const RunOptions& o) { return study::preprocess_options(o.data).place; }
 
 // Before an analysis, or a run, goes on for ever.
 constexpr double kMostProducts = 1LL << 40;
@@ -234,7 +239,7 @@ std::vector<Setting> make_settings() {
     texts("target", FIELD(data.targets)).of_tables()
         .says("columns to learn, with commas between; of pictures it is the class, of arrays all labels unless some are named", "COLUMN"),
     goal().among({"predict", "fit"}).says("what to train for: small errors on new rows, or on the training rows. Default: predict, of pictures fit"),
-    by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target, [](const Options& o) { return study::missing_target_of(o.data); })
+    by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target, [](const RunOptions& o) { return study::missing_target_of(o.data); })
         .of_tables().among({"drop", "error"})
         .says("a row without a target: leave it out, or refuse the file"),
     optional_number("size", FIELD(data.pictures.size)).of_pictures().within(1, kLargestPicture)
@@ -271,7 +276,7 @@ std::vector<Setting> make_settings() {
     by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform, ENCODED(target_transform))
         .of_tables().among({"auto", "none", "log"})
         .says("learn the logarithm of the targets: where they are above zero and skewed, never, always; predictions come back in units of the file"),
-    by_goal("fit", FIELD(data.fit), study::parse_fit, [](const Options& o) { return study::fit_of(o.data); }).among({"train", "seen", "all"})
+    by_goal("fit", FIELD(data.fit), study::parse_fit, [](const RunOptions& o) { return study::fit_of(o.data); }).among({"train", "seen", "all"})
         .says("fit the scaling on training rows, on those and validation rows, or on the whole file"),
     texts("keep", FIELD(data.keep)).of_tables().says("columns to learn from, even if they look like identifiers or are constant", "COLUMN"),
     text("sample-weights", FIELD(data.sample_weights)).of_tables()
@@ -378,4 +383,4 @@ const Setting& find_setting(const std::string& name) {
   throw InvalidArgument(c10::str("there is no setting '", name, "'"));
 }
 
-}  // namespace cdt::run
+}  // namespace cdt::study

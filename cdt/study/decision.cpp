@@ -1,9 +1,9 @@
 #include <cdt/core/text/names.h>
-#include <cdt/run/decision.h>
-#include <cdt/run/settings.h>
+#include <cdt/study/decision.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/plan.h>
+#include <cdt/study/settings.h>
 #include <cdt/train/batches.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-namespace cdt::run {
+namespace cdt::study {
 namespace {
 
 using By = Choice::By;
@@ -81,9 +81,9 @@ void put_number(Decision& decision, const std::string& name, int64_t value, By b
 }
 
 /// Of what was given: values that are not the usual ones count without being named.
-bool is_given(const Options& given, const std::string& name) {
+bool is_given(const RunOptions& given, const std::string& name) {
   if (name == "goal") return given.data.goal.has_value();
-  Options plain;
+  RunOptions plain;
   plain.data.goal = given.data.goal;
   plain.data.is_pictures = given.data.is_pictures;
   const Setting& setting = find_setting(name);
@@ -91,7 +91,7 @@ bool is_given(const Options& given, const std::string& name) {
 }
 
 /// The goal, settings that somebody has given, and those that differ from a table's that is fitted.
-void list_choices(const Options& given, Decision& decision) {
+void list_choices(const RunOptions& given, Decision& decision) {
   const bool pictures = decision.options.data.is_pictures;
   const auto chosen = [&](const std::string& name) -> Reason {
     if (name == "goal") {
@@ -105,7 +105,7 @@ void list_choices(const Options& given, Decision& decision) {
   for (const Setting& setting : all_settings()) {
     const auto value = setting.get(decision.options);
     const bool by_user = is_given(given, setting.name) && value == setting.get(given);
-    if (!by_user && setting.name != "goal" && value == setting.get(Options())) continue;
+    if (!by_user && setting.name != "goal" && value == setting.get(RunOptions())) continue;
     if (!value && setting.name != "train-fraction") continue;
     const std::string text = !value           ? "all"
                              : value->empty() ? "on"
@@ -116,7 +116,7 @@ void list_choices(const Options& given, Decision& decision) {
 }
 
 /// Pictures have a network of their own unless one was chosen.
-void choose_network(Options& options) {
+void choose_network(RunOptions& options) {
   if (!options.data.is_pictures || is_decided(options, "arch")) return;
   const bool layers = is_decided(options, "hidden");
   const std::vector<int64_t> channels = options.network.hidden;
@@ -127,7 +127,7 @@ void choose_network(Options& options) {
 /// Under the goal predict the values of the target decide what it is: text, and numbers of two
 /// values, are classes.
 void choose_loss(const Facts& facts, Decision& decision) {
-  Options& options = decision.options;
+  RunOptions& options = decision.options;
   if (is_decided(options, "loss")) return;
   const bool classes = options.data.goal == study::Goal::kPredict && facts.classes;
   if (classes) options.training.loss = loss::cross_entropy();
@@ -135,10 +135,10 @@ void choose_loss(const Facts& facts, Decision& decision) {
   if (!note.empty()) decision.notes.push_back(note);
 }
 
-/// Options that leave the form open get the one of study::usual_plan: batches where one process
+/// RunOptions that leave the form open get the one of study::usual_plan: batches where one process
 /// learns a table on a CPU and a kernel of all rows would take longer, by counted operations.
 void choose_form(const study::Problem& problem, Decision& decision) {
-  Options& options = decision.options;
+  RunOptions& options = decision.options;
   train::TrainOptions& training = options.training;
   if (training.method != Method::kPath || training.form != Form::kAuto || options.ranks->several())
     return;
@@ -170,7 +170,7 @@ void choose_form(const study::Problem& problem, Decision& decision) {
 
 /// What the goal predict makes of it.
 void choose_walks(const study::Problem& problem, Decision& decision) {
-  const Options& options = decision.options;
+  const RunOptions& options = decision.options;
   study::LearnOptions& wanted = decision.learn.emplace();
   wanted.training = options.training;
   wanted.network = options.network;
@@ -263,7 +263,7 @@ void list_method(Decision& decision) {
 }
 
 void require_tunable(const Decision& decision, const std::string& no_analysis) {
-  const Options& options = decision.options;
+  const RunOptions& options = decision.options;
   if (!options.tune) return;
   const train::TrainOptions& training = decision.training;
   CDT_REQUIRE(options.data.goal != study::Goal::kPredict,
@@ -298,9 +298,9 @@ Facts facts_of(const data::Table& table, const study::DataOptions& data) {
   return facts;
 }
 
-Decision decide(const Options& given, const Facts& facts) {
+Decision decide(const RunOptions& given, const Facts& facts) {
   Decision decision;
-  Options& options = decision.options;
+  RunOptions& options = decision.options;
   options = given;
   options.data.is_pictures = facts.pictures;
   if (!options.data.goal) {
@@ -317,7 +317,7 @@ Decision decide(const Options& given, const Facts& facts) {
 }
 
 Decision complete(Decision decision, const study::Problem& problem) {
-  const Options& options = decision.options;
+  const RunOptions& options = decision.options;
   const bool predicts = options.data.goal == study::Goal::kPredict;
   choose_form(problem, decision);
   if (predicts) {
@@ -342,7 +342,7 @@ Decision complete(Decision decision, const study::Problem& problem) {
 }
 
 void follow(const study::Tuning& advice, Decision& decision) {
-  const Options& options = decision.options;
+  const RunOptions& options = decision.options;
   train::TrainOptions& training = decision.training;
   const auto take = [&](const std::string& name, double value) {
     put(decision, {name, fmt::format("{:.4g}", value), By::kData, "the best of the forecast"});
@@ -361,8 +361,8 @@ void follow(const study::Tuning& advice, Decision& decision) {
   }
 }
 
-Options usual_options(study::Goal goal, Method method, Form form) {
-  Options usual;
+RunOptions usual_options(study::Goal goal, Method method, Form form) {
+  RunOptions usual;
   usual.data.goal = goal;
   if (goal == study::Goal::kFit) return usual;
   train::TrainOptions& training = usual.training;
@@ -383,13 +383,13 @@ Options usual_options(study::Goal goal, Method method, Form form) {
   return usual;
 }
 
-Options resolved(Options options) {
+RunOptions resolved(RunOptions options) {
   if (options.data.goal != study::Goal::kPredict) return options;
-  Options plain;
+  RunOptions plain;
   plain.data.goal = options.data.goal;
   Method& method = options.training.method;
   if (method == Method::kGuarded) method = Method::kPath;
-  const Options usual = usual_options(study::Goal::kPredict, method, options.training.form);
+  const RunOptions usual = usual_options(study::Goal::kPredict, method, options.training.form);
   for (const Setting& setting : all_settings()) {
     if (options.given.contains(setting.name) || setting.name == "method") continue;
     const auto value = setting.get(usual), before = setting.get(plain);
@@ -400,7 +400,7 @@ Options resolved(Options options) {
 }
 
 bool has_analysis(const Decision& decision) {
-  const Options& options = decision.options;
+  const RunOptions& options = decision.options;
   return options.data.goal == study::Goal::kFit && options.analysis && decision.no_analysis.empty();
 }
 
@@ -434,4 +434,4 @@ std::string to_json(const Decision& decision) {
   return nlohmann::ordered_json{{"choices", choices}, {"notes", decision.notes}}.dump(2);
 }
 
-}  // namespace cdt::run
+}  // namespace cdt::study

@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
-#include <cdt/run/decision.h>
-#include <cdt/run/settings.h>
+#include <cdt/study/decision.h>
+#include <cdt/study/settings.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <sstream>
 
-namespace cdt::run {
+namespace cdt::study {
 namespace {
 
 /// Applied in the order of the table, so that a decay finds its schedule.
-void apply_in_order(const Settings& settings, Options& options) {
+void apply_in_order(const Settings& settings, RunOptions& options) {
   for (const Setting& setting : all_settings()) {
     for (const SettingValue& each : settings) {
       if (each.name == setting.name) setting.set(options, each.values);
@@ -38,7 +38,7 @@ void require_allowed(const Setting& setting, const std::vector<std::string>& val
       if (std::isfinite(range.highest))
         wanted = c10::str("from ", range.lowest, " to ", range.highest);
       CDT_REQUIRE(inside && value <= range.highest, setting.name, ": expected a number ", wanted,
-                  ", but came ", item);
+                  ", got ", item);
     }
   }
 }
@@ -50,19 +50,19 @@ std::string show(const std::optional<std::vector<std::string>>& values) {
 
 }  // namespace
 
-bool is_decided(const Options& options, const std::string& name) {
+bool is_decided(const RunOptions& options, const std::string& name) {
   if (options.given.contains(name)) return true;
   // The goal's own choices decide nothing.
   const train::TrainOptions& training = options.training;
-  Options usual = name == "goal" ? Options()
-                                 : usual_options(options.data.goal.value_or(study::Goal::kFit),
-                                                 training.method, training.form);
+  RunOptions usual = name == "goal" ? RunOptions()
+                                    : usual_options(options.data.goal.value_or(study::Goal::kFit),
+                                                    training.method, training.form);
   usual.data.is_pictures = options.data.is_pictures;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
 }
 
-Settings decided_settings(const Options& options) {
+Settings decided_settings(const RunOptions& options) {
   Settings settings;
   for (const Setting& setting : all_settings()) {
     if (!is_decided(options, setting.name)) continue;
@@ -71,7 +71,7 @@ Settings decided_settings(const Options& options) {
   return settings;
 }
 
-Settings usual_settings(const Options& options) {
+Settings usual_settings(const RunOptions& options) {
   Settings settings;
   for (const Setting& setting : all_settings()) {
     if (!setting.listed || is_decided(options, setting.name)) continue;
@@ -86,7 +86,7 @@ Settings usual_settings(const Options& options) {
   return settings;
 }
 
-void require_fitting(const Options& options) {
+void require_fitting(const RunOptions& options) {
   const bool pictures = options.data.is_pictures;
   for (const Setting& setting : all_settings()) {
     const bool foreign =
@@ -101,7 +101,7 @@ void require_fitting(const Options& options) {
               "expect");
 }
 
-void apply(const Settings& settings, Options& options) {
+void apply(const Settings& settings, RunOptions& options) {
   for (const SettingValue& each : settings) {
     require_allowed(find_setting(each.name), each.values);
     options.given.insert(each.name);
@@ -109,9 +109,9 @@ void apply(const Settings& settings, Options& options) {
   apply_in_order(settings, options);
 }
 
-void require_same_run(const Options& now, const Settings& decided, const Settings& usual,
+void require_same_run(const RunOptions& now, const Settings& decided, const Settings& usual,
                       const std::string& where) {
-  Options saved;
+  RunOptions saved;
   saved.data.is_pictures = now.data.is_pictures;  // their usual scale is another
   for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
   // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
@@ -132,4 +132,4 @@ void require_same_run(const Options& now, const Settings& decided, const Setting
   }
 }
 
-}  // namespace cdt::run
+}  // namespace cdt::study

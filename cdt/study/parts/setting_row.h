@@ -4,7 +4,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
-#include <cdt/run/settings.h>
+#include <cdt/study/settings.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <limits>
 
-namespace cdt::run {
+namespace cdt::study::rows {
 
 using Values = std::vector<std::string>;
 
@@ -109,10 +109,10 @@ constexpr Setting::Kind kind_of() {
 
 template <class Field>
 Row number(const std::string& name, Field field) {
-  using T = std::decay_t<decltype(field(std::declval<Options&>()))>;
+  using T = std::decay_t<decltype(field(std::declval<RunOptions&>()))>;
   return {name, kind_of<T>(),
-          [field](const Options& o) { return Values{fmt::format("{}", field(o))}; },
-          [field, name](Options& o, const Values& values) {
+          [field](const RunOptions& o) { return Values{fmt::format("{}", field(o))}; },
+          [field, name](RunOptions& o, const Values& values) {
             field(o) = parse_number<T>(single(values, name), name);
           }};
 }
@@ -120,13 +120,13 @@ Row number(const std::string& name, Field field) {
 /// A number that is not there unless somebody chose it.
 template <class Field>
 Row optional_number(const std::string& name, Field field) {
-  using T = typename std::decay_t<decltype(field(std::declval<Options&>()))>::value_type;
+  using T = typename std::decay_t<decltype(field(std::declval<RunOptions&>()))>::value_type;
   return {name, kind_of<T>(),
-          [field](const Options& o) -> std::optional<Values> {
+          [field](const RunOptions& o) -> std::optional<Values> {
             if (!field(o)) return std::nullopt;
             return Values{fmt::format("{}", *field(o))};
           },
-          [field, name](Options& o, const Values& values) {
+          [field, name](RunOptions& o, const Values& values) {
             field(o) = parse_number<T>(single(values, name), name);
           }};
 }
@@ -134,18 +134,18 @@ Row optional_number(const std::string& name, Field field) {
 template <class Field>
 Row toggle(const std::string& name, Field field, bool on = true) {
   return {name, Setting::Kind::kSwitch,
-          [field, on](const Options& o) -> std::optional<Values> {
+          [field, on](const RunOptions& o) -> std::optional<Values> {
             if (field(o) != on) return std::nullopt;
             return Values{};
           },
-          [field, on](Options& o, const Values&) { field(o) = on; }};
+          [field, on](RunOptions& o, const Values&) { field(o) = on; }};
 }
 
 template <class Field, class Parse>
 Row named(const std::string& name, Field field, Parse parse) {
   return {name, Setting::Kind::kText,
-          [field](const Options& o) { return Values{to_string(field(o))}; },
-          [field, parse, name](Options& o, const Values& values) {
+          [field](const RunOptions& o) { return Values{to_string(field(o))}; },
+          [field, parse, name](RunOptions& o, const Values& values) {
             field(o) = parse(single(values, name));
           }};
 }
@@ -153,35 +153,35 @@ Row named(const std::string& name, Field field, Parse parse) {
 template <class Field>
 Row text(const std::string& name, Field field) {
   return {name, Setting::Kind::kText,
-          [field](const Options& o) -> std::optional<Values> {
+          [field](const RunOptions& o) -> std::optional<Values> {
             if (field(o).empty()) return std::nullopt;
             return Values{field(o)};
           },
-          [field, name](Options& o, const Values& values) { field(o) = single(values, name); }};
+          [field, name](RunOptions& o, const Values& values) { field(o) = single(values, name); }};
 }
 
 template <class Field>
 Row texts(const std::string& name, Field field) {
   return {name, Setting::Kind::kTexts,
-          [field](const Options& o) -> std::optional<Values> {
+          [field](const RunOptions& o) -> std::optional<Values> {
             if (field(o).empty()) return std::nullopt;
             return field(o);
           },
-          [field](Options& o, const Values& values) { field(o) = values; }};
+          [field](RunOptions& o, const Values& values) { field(o) = values; }};
 }
 
 template <class Field>
 Row numbers(const std::string& name, Field field) {
-  using T = typename std::decay_t<decltype(field(std::declval<Options&>()))>::value_type;
+  using T = typename std::decay_t<decltype(field(std::declval<RunOptions&>()))>::value_type;
   return {name,
           kind_of<T>() == Setting::Kind::kReal ? Setting::Kind::kReals : Setting::Kind::kWholes,
-          [field](const Options& o) -> std::optional<Values> {
+          [field](const RunOptions& o) -> std::optional<Values> {
             if (field(o).empty()) return std::nullopt;
             Values values;
             for (const T& each : field(o)) values.push_back(fmt::format("{}", each));
             return values;
           },
-          [field, name](Options& o, const Values& values) {
+          [field, name](RunOptions& o, const Values& values) {
             field(o).clear();
             for (const std::string& each : split_list(values)) {
               field(o).push_back(parse_number<T>(each, name));
@@ -192,16 +192,16 @@ Row numbers(const std::string& name, Field field) {
 /// A choice that the goal makes where nobody has: `chosen` says which, of constant options.
 template <class Field, class Parse, class Chosen>
 Row by_goal(const std::string& name, Field field, Parse parse, Chosen chosen) {
-  using T = std::decay_t<decltype(chosen(std::declval<const Options&>()))>;
+  using T = std::decay_t<decltype(chosen(std::declval<const RunOptions&>()))>;
   constexpr bool kNumber = std::is_arithmetic_v<T>;
   return {name, kNumber ? kind_of<T>() : Setting::Kind::kText,
-          [chosen](const Options& o) {
+          [chosen](const RunOptions& o) {
             if constexpr (kNumber)
               return Values{fmt::format("{}", chosen(o))};
             else
               return Values{to_string(chosen(o))};
           },
-          [field, parse, name](Options& o, const Values& values) {
+          [field, parse, name](RunOptions& o, const Values& values) {
             field(o) = parse(single(values, name));
           }};
 }
@@ -211,4 +211,4 @@ auto number_of(const std::string& name) {
   return [name](const std::string& text) { return parse_number<T>(text, name); };
 }
 
-}  // namespace cdt::run
+}  // namespace cdt::study::rows

@@ -1,9 +1,9 @@
 // The table of settings: its rows agree with themselves, and with docs/formats.md.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/run/decision.h>
-#include <cdt/run/parts/scope.h>
-#include <cdt/run/settings.h>
+#include <cdt/study/decision.h>
+#include <cdt/study/parts/scope.h>
+#include <cdt/study/settings.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,14 +12,14 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace cdt::run {
+namespace cdt::study {
 namespace {
 
 using Values = std::vector<std::string>;
 using Kind = Setting::Kind;
 
 TEST(Settings, GiveBackWhatTheyTook) {
-  Options options;
+  RunOptions options;
   options.data.file = "/tmp/a.csv";
   for (const Setting& setting : all_settings()) {
     SCOPED_TRACE(setting.name);
@@ -29,7 +29,7 @@ TEST(Settings, GiveBackWhatTheyTook) {
     if (usual) setting.set(options, *usual);
     EXPECT_EQ(setting.get(options), usual);
     for (const std::string& each : setting.choices) {
-      Options chosen;
+      RunOptions chosen;
       if (setting.name == "decimal" || setting.name == "dates") chosen = options;
       setting.set(chosen, {each});
       EXPECT_EQ(setting.get(chosen), Values{each});
@@ -43,19 +43,19 @@ TEST(Settings, RefuseNumbersOutOfTheirRange) {
     const Range& range = setting.range;
     if (setting.kind == Kind::kText || std::isinf(range.lowest)) continue;
     const double below = range.open ? range.lowest : range.lowest - 1;
-    Options options;
+    RunOptions options;
     EXPECT_THROW(apply({{setting.name, {fmt::format("{}", below)}}}, options), InvalidArgument);
     if (std::isinf(range.highest)) continue;
     EXPECT_THROW(apply({{setting.name, {fmt::format("{}", 2 * range.highest)}}}, options),
                  InvalidArgument);
     EXPECT_NO_THROW(apply({{setting.name, {fmt::format("{}", range.lowest)}}}, options));
   }
-  Options options;
+  RunOptions options;
   try {
     apply({{"clip", {"-1"}}}, options);
     ADD_FAILURE();
   } catch (const InvalidArgument& error) {
-    EXPECT_STREQ(error.what(), "clip: expected a number of 0 or more, but came -1");
+    EXPECT_STREQ(error.what(), "clip: expected a number of 0 or more, got -1");
   }
   EXPECT_THROW(apply({{"hidden", {"8", "0"}}}, options), InvalidArgument);
   EXPECT_THROW(apply({{"loss", {"probabilities"}}}, options), InvalidArgument);
@@ -84,9 +84,8 @@ std::string default_of(const Setting& setting) {
   const auto show = [](const std::optional<Values>& values) {
     return !values || values->empty() ? std::string() : fmt::format("{}", fmt::join(*values, ","));
   };
-  const auto fit = show(setting.get(usual_options(study::Goal::kFit, train::Method::kGuarded)));
-  const auto predict =
-      show(setting.get(usual_options(study::Goal::kPredict, train::Method::kPath)));
+  const auto fit = show(setting.get(usual_options(Goal::kFit, train::Method::kGuarded)));
+  const auto predict = show(setting.get(usual_options(Goal::kPredict, train::Method::kPath)));
   return fit == predict ? fit : fmt::format("{}; fit {}", predict.empty() ? "all" : predict, fit);
 }
 
@@ -94,18 +93,18 @@ std::string default_of(const Setting& setting) {
 std::string readers_of(const Setting& setting) {
   const Scope& scope = scope_of(setting.name);
   const size_t all = train::methods().size();
-  const auto show = [&](study::Goal goal) {
+  const auto show = [&](Goal goal) {
     const auto& methods = scope.of(goal);
     std::vector<std::string> names;
     for (const auto each : methods) names.push_back(train::to_string(each));
     const bool most = methods.size() >= all - 1;  // under predict guarded is the path
-    return study::to_string(goal) + (most ? "" : fmt::format(": {}", fmt::join(names, ", ")));
+    return to_string(goal) + (most ? "" : fmt::format(": {}", fmt::join(names, ", ")));
   };
   if (scope.fit.size() == all && scope.predict.size() >= all - 1)
     return scope.needs.empty() ? "" : "needs " + scope.needs;
   std::vector<std::string> parts;
-  if (!scope.predict.empty()) parts.push_back(show(study::Goal::kPredict));
-  if (!scope.fit.empty()) parts.push_back(show(study::Goal::kFit));
+  if (!scope.predict.empty()) parts.push_back(show(Goal::kPredict));
+  if (!scope.fit.empty()) parts.push_back(show(Goal::kFit));
   if (!scope.needs.empty()) parts.push_back("needs " + scope.needs);
   return fmt::format("{}", fmt::join(parts, "; "));
 }
@@ -126,4 +125,4 @@ TEST(Settings, AreThoseOfTheDocument) {
 }
 
 }  // namespace
-}  // namespace cdt::run
+}  // namespace cdt::study

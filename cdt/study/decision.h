@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/run/options.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/learn.h>
+#include <cdt/study/run_options.h>
 
-namespace cdt::run {
+namespace cdt::study {
 
 /// A setting, the value that holds, and who chose it.
 struct Choice {
@@ -35,7 +35,7 @@ Facts facts_of(const std::string& file);
 Facts facts_of(const data::Table& table, const study::DataOptions& data);
 
 struct Decision {
-  Options options;  ///< as run.json names them
+  RunOptions options;  ///< as run.json names them
   /// Those of `options` as they hold, with what follows from rows: samples a step, the plateau.
   train::TrainOptions training;
   std::optional<study::LearnOptions> learn;  ///< goal predict, once complete
@@ -45,7 +45,7 @@ struct Decision {
 };
 
 /// Goal, architecture, loss, and what follows from the goal.
-Decision decide(const Options& given, const Facts& facts);
+Decision decide(const RunOptions& given, const Facts& facts);
 
 /// Form, batch, members, when to stop, and whether there is a pre-flight, by rows and network. What
 /// decide() has chosen stays, but for patience, which goes with the form.
@@ -63,13 +63,13 @@ std::string to_text(const Decision& decision);
 /// The same as JSON, with the names of docs/formats.md.
 std::string to_json(const Decision& decision);
 
-/// Options with what is usual for a goal and, under predict, a method: a path and few small
+/// RunOptions with what is usual for a goal and, under predict, a method: a path and few small
 /// weights, or an optimizer's epochs with early stopping.
-Options usual_options(study::Goal goal, train::Method method,
-                      train::Form form = train::Form::kAuto);
+RunOptions usual_options(study::Goal goal, train::Method method,
+                         train::Form form = train::Form::kAuto);
 
 /// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
 /// way to predict. Without a goal as of fit.
-Options resolved(Options options);
+RunOptions resolved(RunOptions options);
 
-}  // namespace cdt::run
+}  // namespace cdt::study
