@@ -4,12 +4,12 @@
 #include <cdt/core/error.h>
 #include <cdt/core/text/format.h>
 #include <cdt/data/numpy/arrays.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/parts/large.h>
 #include <cdt/study/parts/pictures.h>
+#include <cdt/study/parts/scope.h>
 #include <fmt/format.h>
 
 #include "cli/study_options.h"
@@ -23,13 +23,11 @@ constexpr int64_t kManyRows = 2000;
 constexpr double kLongTrial = 20;
 
 struct AnalyzeCommand {
-  study::DataOptions data;
-  study::NetworkOptions network;
+  run::Options run;  ///< data and network
   KernelSource source;
   DesignOptions design;
   MachineOptions machine;
   OutputOptions output;
-  uint64_t seed = 1;
   int64_t trial_steps = 20;
   int64_t curvature_products = 0;
   bool forecast = false;
@@ -41,13 +39,13 @@ struct AnalyzeCommand {
 AnalyzeCommand with_arrays(AnalyzeCommand options) {
   if (!options.source.model.empty() || !options.source.kernel.empty()) return options;
   std::string& inputs = options.source.inputs;
-  CDT_REQUIRE(inputs.empty() || options.data.file.empty(),
+  CDT_REQUIRE(inputs.empty() || options.run.data.file.empty(),
               "FILE and --inputs exclude each other, unless there is a --model");
-  if (!inputs.empty()) options.data.file = std::exchange(inputs, "");
-  if (data::holds_arrays(options.data.file)) {
-    options.data.labels = std::exchange(options.design.labels, "");
+  if (!inputs.empty()) options.run.data.file = std::exchange(inputs, "");
+  if (data::holds_arrays(options.run.data.file)) {
+    options.run.data.labels = std::exchange(options.design.labels, "");
   } else {
-    CDT_REQUIRE(options.app->count("--inputs") == 0, "--inputs ", options.data.file,
+    CDT_REQUIRE(options.app->count("--inputs") == 0, "--inputs ", options.run.data.file,
                 ": expected an array of NumPy, a .npy or .npz file");
   }
   return options;
@@ -61,27 +59,26 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
               "--labels and --outputs go with --kernel; a CSV file has its --target");
   study::AnalysisOptions settings;
   settings.loss = options.design.loss;
-  study::DataOptions data = options.data;
+  study::DataOptions data = options.run.data;
   data.is_pictures = study::holds_pictures(data.file);
   CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
               "a CSV file needs --target, the columns to learn");
   show_reading(data.csv, options.output.quiet);
-  study::NetworkOptions network = options.network;
-  run::Options as_run;
+  study::NetworkOptions network = options.run.network;
+  run::Options as_run = options.run;
   as_run.data = data;
-  as_run.given = given_settings(*options.app);
   as_run.training.loss = options.design.loss;
   run::require_fitting(as_run);
   // What a configuration file says for other commands may stand.
-  if (options.output.config.empty()) run::require_read(as_run);
+  if (options.output.config.empty()) study::require_read(as_run);
   if (data.is_pictures && !as_run.given.contains("arch")) {
     network.choose(study::kUsualPictureNetwork);
-    if (as_run.given.contains("hidden")) network.hidden = options.network.hidden;
+    if (as_run.given.contains("hidden")) network.hidden = options.run.network.hidden;
   }
   data.pictures.progress = [show = progress("pictures", "decoded", options.output.quiet)](
                                int64_t done, int64_t total) { show(done, total, ""); };
   data.classes = settings.loss->classes();
-  study::Problem problem = study::load_problem(data, network, options.seed, device);
+  study::Problem problem = study::load_problem(data, network, options.run.training.seed, device);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(problem.table)) warn(text);
     if (data.is_pictures) {
@@ -108,7 +105,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
                             int64_t done, int64_t total) { show(done, total, ""); };
     const study::LargeFindings findings = study::analyze_large(problem, settings);
     options.output.text(fmt::format("{}: {} as training samples of a network {}\n",
-                                    options.data.file, count_of(rows, "row"),
+                                    options.run.data.file, count_of(rows, "row"),
                                     problem.model->describe()) +
                         study::to_text(findings));
     options.output.write_json(study::to_json(findings));
@@ -142,7 +139,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.progress = [show = progress("kernel", "blocks", options.output.quiet)](
                           int64_t done, int64_t total) { show(done, total, ""); };
   const std::string head =
-      fmt::format("{}: {}{} as training samples of a network {}\n", options.data.file,
+      fmt::format("{}: {}{} as training samples of a network {}\n", options.run.data.file,
                   count_of(static_cast<int64_t>(problem.split.train.size()),
                            data.is_pictures ? "picture" : "row"),
                   of_all, problem.model->describe());
@@ -188,7 +185,7 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
 int run_analyze(const AnalyzeCommand& command) {
   const torch::Device device = command.machine.apply();
   const AnalyzeCommand options = with_arrays(command);
-  if (options.data.file.empty()) {
+  if (options.run.data.file.empty()) {
     analyze_kernel(options, device);
   } else {
     analyze_table(options, device);
@@ -201,11 +198,9 @@ int run_analyze(const AnalyzeCommand& command) {
 std::function<int()> setup_analyze(CLI::App& app) {
   auto options = std::make_shared<AnalyzeCommand>();
   options->app = &app;
-  add_data_options(app, options->data, /*required=*/false);
-  add_network_options(app, options->network);
-  app.add_option("--seed", options->seed, "of rows, split and network")
-      ->check(non_negative())
-      ->capture_default_str();
+  add_data_options(app, options->run, /*required=*/false);
+  add_network_options(app, options->run);
+  add_setting(app, options->run, "seed")->description("of rows, split and network");
   const auto so_far = app.get_options();
   options->of_tables.assign(so_far.begin(), so_far.end());
   app.add_option("--trial-steps", options->trial_steps,

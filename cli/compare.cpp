@@ -1,6 +1,6 @@
 // cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
-#include <cdt/run/parts/scope.h>
+#include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,7 @@ namespace cdt::cli {
 namespace {
 
 struct CompareCommand {
+  run::Options run;  ///< data and network, for the plan
   experiment::Plan plan;
   SweepOptions sweep;
   std::vector<std::string> archs{"256x256"};
@@ -40,8 +41,14 @@ void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
 void choose_runs(CompareCommand& options) {
   const CLI::App& app = *options.app;
   experiment::Plan& plan = options.plan;
-  const bool rates_given = app.count("--methods") > 0 || app.count("--lrs") > 0;
-  if (rates_given && app.count("--goals") == 0) options.goals = {"fit"};
+  const bool methods_given = app.count("--methods") > 0;
+  if ((methods_given || app.count("--lrs") > 0) && app.count("--goals") == 0) {
+    options.goals = {"fit"};
+    complain(fmt::format(
+        "{} is for the goal fit, which alone is compared (--goals predict,fit adds networks for "
+        "new rows)",
+        methods_given ? "--methods" : "--lrs"));
+  }
   const auto among = [&](study::Goal goal) {
     return data::contains(options.goals, study::to_string(goal));
   };
@@ -67,12 +74,12 @@ void require_readers(const CompareCommand& options) {
   as_run.data = plan.data;
   as_run.training.schedule = plan.schedule;
   for (const std::string& name : given_settings(*options.app)) {
-    std::optional<run::Unread> unread;
+    std::optional<study::Unread> unread;
     bool read = false;
     const auto look = [&](study::Goal goal, train::Method method) {
       as_run.data.goal = goal;
       as_run.training.method = method;
-      const auto found = run::find_unread(as_run, {name});
+      const auto found = study::find_unread(as_run, {name});
       read = read || !found;
       if (found) unread = found;
     };
@@ -116,6 +123,8 @@ experiment::Architecture parse_architecture(const std::string& text) {
 
 int run_compare(CompareCommand& options) {
   experiment::Plan& plan = options.plan;
+  plan.data = options.run.data;
+  plan.network = options.run.network;
   CDT_REQUIRE(options.app->count("--sample-weights") == 0,
               "--sample-weights: a comparison takes all samples alike; cdt train has weights");
   if (plan.schedule.kind == train::Schedule::Kind::kStep && options.app->count("--decay") == 0) {
@@ -166,9 +175,10 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.methods = {"gd", "cdt", "guarded", "adam"};
   plan.seeds = 3;
   plan.steps = 300;
-  add_table_options(app, plan.data, /*required=*/true);
+  add_table_options(app, options->run, /*required=*/true);
+  app.get_option("--target")->description("columns to learn, with commas between");
   // Not in the help, but known: a file of options that cdt train shares may have it.
-  app.add_option("--sample-weights", plan.data.sample_weights)->group("");
+  add_setting(app, options->run, "sample-weights")->group("");
   app.add_option("--archs", options->archs,
                  "hidden layers, with an x between widths and commas between networks: "
                  "1500,500x500")
@@ -176,7 +186,7 @@ std::function<int()> setup_compare(CLI::App& app) {
       ->allow_extra_args(false)
       ->type_name("NxN")
       ->default_str("256x256");
-  add_network_options(app, plan.network, /*hidden_layers=*/false);
+  add_network_options(app, options->run, /*hidden_layers=*/false);
   app.add_option("--goals", options->goals,
                  "predict: networks for new rows as cdt train makes them, by a path (predict) and "
                  "by Adam (predict-adam), which learn from the training rows alone; fit: --methods "

@@ -30,7 +30,7 @@ struct MakeOptions {
 
 struct DescribeOptions {
   OutputOptions output;
-  study::DataOptions data;
+  run::Options run;
 };
 
 int make(const MakeOptions& options) {
@@ -46,15 +46,15 @@ int make(const MakeOptions& options) {
 }
 
 int describe(const DescribeOptions& options) {
-  require_file(options.data.file, options.data.labels);
-  study::DataOptions data = options.data;
+  require_file(options.run.data.file, options.run.data.labels);
+  study::DataOptions data = options.run.data;
   show_reading(data.csv, options.output.quiet);
   const data::Table table = study::read_table(data);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(table)) warn(text);
   }
-  std::vector<std::string> targets = options.data.targets;
-  if (targets.empty() && data::holds_arrays(options.data.file)) {
+  std::vector<std::string> targets = options.run.data.targets;
+  if (targets.empty() && data::holds_arrays(options.run.data.file)) {
     targets = data::label_columns(table);
   }
   const auto description = data::describe(table, targets);
@@ -145,10 +145,10 @@ std::function<int()> setup_make_pictures(CLI::App& app) {
 
 std::function<int()> setup_describe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
-  add_csv_options(app, options->data.file, options->data.csv);
-  add_array_options(app, options->data.file, options->data.labels);
-  add_columns(app, "--target", options->data.targets,
-              "columns to learn, with commas between: finds equal rows that differ in them");
+  add_csv_options(app, options->run);
+  add_array_options(app, options->run.data.file, options->run.data.labels);
+  add_setting(app, options->run, "target")
+      ->description("columns to learn, with commas between: finds equal rows that differ in them");
   options->output.add_to(app);
   app.footer(
       "Examples:\n  cdt data describe houses.csv --target price\n"

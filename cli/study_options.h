@@ -1,9 +1,8 @@
-/// Flags of the library's options, bound to their fields: what `train`, `analyze`, `compare` and
+/// Flags of the settings of runs, made from their table: what `train`, `analyze`, `compare` and
 /// `data` share.
 #pragma once
 
-#include <cdt/study/options.h>
-#include <cdt/train/options.h>
+#include <cdt/run/options.h>
 
 #include <set>
 
@@ -11,13 +10,13 @@
 
 namespace cdt::cli {
 
-/// A flag that takes names of columns as a line of CSV: area,"price, net".
-CLI::Option* add_columns(CLI::App& app, const std::string& flag, std::vector<std::string>& columns,
-                         const std::string& text);
+/// The flag of a setting (cdt/run/settings.h), as its row says: help, values, default. What is
+/// given goes to the options, and its name to `given`. They must outlive the command.
+CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string& name);
 
-/// FILE, --drop, --numeric, --text, --missing, --no-header, --delimiter: a CSV file and how to read
-/// it. `required`: whether the command can do without FILE.
-void add_csv_options(CLI::App& app, std::string& file, data::CsvOptions& csv, bool required = true);
+/// FILE, and how to read one: --drop, --numeric, --text, --missing, --no-header, --delimiter, …
+/// `required`: whether the command can do without FILE.
+void add_csv_options(CLI::App& app, run::Options& options, bool required = true);
 
 /// --inputs in place of FILE, and --labels: arrays of NumPy.
 void add_array_options(CLI::App& app, std::string& file, std::string& labels);
@@ -35,17 +34,14 @@ std::set<std::string> given_settings(const CLI::App& app);
 void require_target(const study::DataOptions& data);
 
 /// Those, --target, --rows, --train-fraction, --categories, --scale, …
-void add_table_options(CLI::App& app, study::DataOptions& data, bool required);
+void add_table_options(CLI::App& app, run::Options& options, bool required);
 
 /// Those, and what pictures and weights of samples need: --size, --sample-weights, …
-void add_data_options(CLI::App& app, study::DataOptions& data, bool required);
+void add_data_options(CLI::App& app, run::Options& options, bool required);
 
 /// --arch, --hidden, --activation, --parametrization, --sigma-w, --sigma-b, --width-factor,
 /// --dtype. `hidden_layers`: whether there are --arch and --hidden.
-void add_network_options(CLI::App& app, study::NetworkOptions& network, bool hidden_layers = true);
-
-/// --method, --lr, --loss, --p, --q, …; --output-weights goes to the data.
-void add_training_options(CLI::App& app, train::TrainOptions& training, study::DataOptions& data);
+void add_network_options(CLI::App& app, run::Options& options, bool hidden_layers = true);
 
 /// --memory, in MB.
 CLI::Option* add_memory(CLI::App& app, int64_t& bytes, const std::string& text);

@@ -23,17 +23,10 @@ struct TrainCommand {
   Workers workers;
   std::string out;
   std::string resume;
-  bool no_analysis = false;
+  bool explain = false;
+  bool dry_run = false;
   const CLI::App* app = nullptr;
 };
-
-/// The goal of this call: what was asked for, or the usual one of the data.
-study::Goal choose_goal(const TrainCommand& command) {
-  const CLI::App& app = *command.app;
-  if (app.count("--goal") > 0) return *command.run.data.goal;
-  const bool older = app.count("--resume") > 0;  // of before there were goals
-  return older || command.run.data.is_pictures ? study::Goal::kFit : study::Goal::kPredict;
-}
 
 /// The analysis names them, too: for runs without one.
 void warn_of_conflicts(const study::Problem& problem) {
@@ -68,12 +61,15 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
     if (stop) InterruptScope::acknowledge();
     return stop;
   };
+  auto analyzed = std::make_shared<bool>(false);
+  hooks.on_decision = [&command, analyzed](const study::Decision& decision) {
+    *analyzed = study::has_analysis(decision);
+    if (command.explain) command.output.text(study::to_text(decision));
+  };
   if (!output.quiet) {
-    hooks.on_problem = [&command](const study::Problem& problem) {
+    hooks.on_problem = [analyzed](const study::Problem& problem) {
       warn_of_data(problem);
-      const bool analyzed = command.run.data.goal == study::Goal::kFit && command.run.analysis &&
-                            study::reason_to_skip(problem, command.run.training).empty();
-      if (!analyzed) warn_of_conflicts(problem);
+      if (!*analyzed) warn_of_conflicts(problem);
       for (const std::string& note : problem.notes) complain(note);
     };
   }
@@ -126,7 +122,6 @@ int run_train(TrainCommand& command) {
   run::Options& options = command.run;
   options.device = command.machine.apply();
   kernel::allow_tf32(options.tf32);
-  options.analysis = !command.no_analysis;
   options.resume = command.app->count("--resume") > 0;
   options.folder = command.resume.empty() ? command.out : command.resume;
   options.given = given_settings(*command.app);
@@ -134,7 +129,8 @@ int run_train(TrainCommand& command) {
   show_reading(options.data.csv, command.output.quiet);
   options.data.is_pictures = study::holds_pictures(options.data.file);
   require_target(options.data);
-  options.data.goal = choose_goal(command);
+  // Folders of before there were goals are fits.
+  if (options.resume && !options.data.goal) options.data.goal = study::Goal::kFit;
   const std::filesystem::path json(command.output.json);
   CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
                   folder_exists(json.parent_path()),
@@ -145,6 +141,12 @@ int run_train(TrainCommand& command) {
               ": holds a run already; continue it with --resume, replace it with --overwrite, or "
               "choose another --out");
   std::optional<InterruptScope> interrupts;
+  if (command.dry_run) {
+    command.explain = true;
+    const study::Decision decision = run::explain(options, make_hooks(command, interrupts));
+    if (options.ranks->rank() == 0) command.output.write_json(study::to_json(decision));
+    return 0;
+  }
   const run::TrainedRun done = run::train(options, make_hooks(command, interrupts));
   const bool interrupted = done.result.outcome == train::Outcome::kInterrupted;
   if (options.ranks->rank() > 0) return interrupted ? kInterrupted : 0;
@@ -176,8 +178,8 @@ int run_train_by_workers(TrainCommand& command) {
 
 /// Where the goals differ, the help shows both: that of predict, which is the usual one, first.
 void show_defaults_by_goal(CLI::App& app) {
-  const run::Options predict = run::usual_options(study::Goal::kPredict, train::Method::kPath);
-  const run::Options fit = run::usual_options(study::Goal::kFit, train::Method::kGuarded);
+  const run::Options predict = study::usual_options(study::Goal::kPredict, train::Method::kPath);
+  const run::Options fit = study::usual_options(study::Goal::kFit, train::Method::kGuarded);
   for (const run::Setting& setting : run::all_settings()) {
     CLI::Option* option = app.get_option_no_throw("--" + setting.name);
     const auto usual = setting.get(predict), other = setting.get(fit);
@@ -192,47 +194,22 @@ std::function<int()> setup_train(CLI::App& app) {
   auto command = std::make_shared<TrainCommand>();
   command->app = &app;
   run::Options& options = command->run;
-  add_data_options(app, options.data, /*required=*/true);
+  add_data_options(app, options, /*required=*/true);
   add_array_options(app, options.data.file, options.data.labels);
-  add_network_options(app, options.network);
-  add_training_options(app, options.training, options.data);
-  app.add_option_function<std::string>(
-         "--goal",
-         [&options](const std::string& name) { options.data.goal = study::parse_goal(name); },
-         "what to train for: small errors on new rows, or on the training rows. Default: predict, "
-         "of pictures fit")
-      ->check(CLI::IsMember({"predict", "fit"}))
-      ->default_str("predict");
-  app.add_option_function<int64_t>(
-         "--ensemble", [&options](int64_t members) { options.ensemble = members; },
-         "predict: networks whose predictions are averaged. Default: 4 where that takes seconds, "
-         "else 3, 2 or 1")
-      ->check(CLI::Range(int64_t{1}, study::kMostMembers));
-  app.add_option("--folds", options.folds,
-                 "predict: parts of the rows, each held out in turn to choose the point of the "
-                 "path. Default: one a member, 4 at least; a single member holds out one part")
-      ->check(CLI::Range(int64_t{2}, study::kMostMembers));
-  app.add_flag_callback(
-      "--no-refit", [&options] { options.refit = false; },
-      "predict: keep the networks that chose the point, instead of training on all rows to it");
-  app.add_flag_callback(
-      "--no-intervals", [&options] { options.intervals = false; },
-      "predict: without what cdt predict --interval needs, a copy of the encoded training rows");
-  add_columns(app, "--class-weights", options.data.class_weights,
-              "predict: balanced, so that rare classes weigh as much as frequent ones, or "
-              "NAME=WEIGHT with commas between; others weigh 1")
-      ->type_name("WEIGHTS");
-  app.add_flag("--importance", options.importance,
-               "predict: say which columns matter, by exchanging their values among held-out rows");
-  app.add_flag(
-      "--tune", options.tune,
-      "take rate, p and stopping step from the forecast of the analysis, where they are not "
-      "given");
-  app.add_flag("--no-analysis", command->no_analysis, "train without the pre-flight report");
-  add_csv_safe(app, options.csv_safe);
-  app.add_flag("--tf32", options.tf32,
-               "on a GPU: training may round products to TF32, three digits and faster; kernels "
-               "never are");
+  add_network_options(app, options);
+  for (const run::Setting& setting : run::all_settings()) {
+    static const std::set<std::string> kOfMachine{"file", "device", "threads"};
+    const bool there = app.get_option_no_throw("--" + setting.name) != nullptr;
+    if (!there && !kOfMachine.contains(setting.name)) add_setting(app, options, setting.name);
+  }
+  app.get_option("--goal")->default_str("predict");
+  app.add_flag("--explain", command->explain,
+               "say what the run does and why, before it does: each setting that was given or "
+               "chosen, its value, and who chose it: user, goal, data or machine");
+  CLI::Option* dry_run =
+      app.add_flag("--dry-run", command->dry_run,
+                   "say that and stop: the data are read, nothing is trained or written; --json "
+                   "has it as JSON");
   app.add_option("--out", command->out, "folder of the run; default: run1, run2, …")
       ->type_name(kOutputFolder);
   app.add_flag("--overwrite", options.overwrite, "replace a run that --out holds already");
@@ -240,6 +217,7 @@ std::function<int()> setup_train(CLI::App& app) {
                  "continue an interrupted run, or a finished one with more --steps; its own "
                  "settings hold")
       ->expected(0, 1)
+      ->excludes(dry_run)
       ->type_name("[DIR]");
   command->machine.add_to(app);
   command->workers.add_to(app);
@@ -257,6 +235,7 @@ std::function<int()> setup_train(CLI::App& app) {
       "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"
       "  cdt train --resume run1 --steps 5000\n"
       "  cdt train diamonds.csv --target price --workers 2 --out run4\n"
+      "  cdt train houses.csv --target price --dry-run\n"
       "  cdt train --config experiment.toml --seed 2");
   return [command] { return run_train_by_workers(*command); };
 }

@@ -3,11 +3,9 @@
 #include <cdt/data/encode/identifiers.h>
 #include <cdt/data/rows/rows.h>
 #include <cdt/run/learn.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/parts/order.h>
-#include <cdt/study/parts/plan.h>
-#include <cdt/train/batches.h>
+#include <cdt/study/parts/scope.h>
 
 namespace cdt::run {
 namespace {
@@ -45,67 +43,26 @@ data::Table in_order(const data::Table& table, Options& options, std::vector<std
 
 }  // namespace
 
-std::string decide_loss(Options& options, const data::Table& table) {
-  if (is_decided(options, "loss") || table.pictures) return "";
-  const bool predicts = options.data.goal == study::Goal::kPredict;
-  const bool classes = predicts && study::is_class(table, options.data.targets);
-  if (classes) options.training.loss = loss::cross_entropy();
-  return study::note_on_target(table, options.data.targets, classes);
-}
-
-std::string decide_form(Options& options, const study::Problem& problem) {
-  train::TrainOptions& training = options.training;
-  if (training.method != train::Method::kPath || training.form != train::Form::kAuto ||
-      options.ranks->several()) {
-    return "";
-  }
-  const study::PlanSizes sizes = study::plan_sizes(problem, training);
-  const study::Plan plan = study::usual_plan(sizes, training, options.ensemble);
-  if (plan.form != train::Form::kBatch) return "";
-  const bool patient = is_decided(options, "patience");
-  training.form = train::Form::kBatch;
-  training.batch = study::batch_of_plan(sizes, training);
-  if (!patient) training.patience = study::kBatchPatience;
-  return c10::str(sizes.form.samples, " rows: it learns by batches of ",
-                  train::batch_rows(training.batch, sizes.form.samples, sizes.form.per_sample),
-                  ", which takes less time than one kernel (--form dual) and errs no more");
-}
-
-study::LearnOptions learn_options(const Options& options, const study::Problem& problem) {
-  study::LearnOptions wanted;
-  wanted.training = options.training;
-  wanted.network = options.network;
-  if (!is_decided(options, "activation")) {
-    wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
-  }
-  wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
-  wanted.folds = options.folds;
-  wanted.keep_threads = options.threads > 0;
-  wanted.refit = options.refit;
-  wanted.intervals = options.intervals && !options.training.loss->classes();
-  return wanted;
-}
-
 LearnedTable learn(const data::Table& table, const Options& given, const study::LearnHooks& hooks) {
   CDT_REQUIRE(given.data.goal != study::Goal::kFit,
               "learning a table is for the goal predict, but came fit");
   Options options = given;
-  options.data.goal = study::Goal::kPredict;
-  options = resolved(std::move(options));
-  require_read(options);
+  if (options.data.is_pictures) options.data.goal = study::Goal::kPredict;
+  study::require_read(study::decide(options, {.pictures = options.data.is_pictures}).options);
   LearnedTable found;
   const data::Table ordered = in_order(table, options, found.notes);
-  if (const std::string note = decide_loss(options, ordered); !note.empty()) {
-    found.notes.push_back(note);
-  }
-  options.data.classes = options.training.loss->classes();
+  study::Decision decision = study::decide(options, study::facts_of(ordered, options.data));
+  options = decision.options;
   const study::Problem problem = study::make_problem(ordered, options.data, options.network,
                                                      options.training.seed, options.device);
+  const auto told = static_cast<std::ptrdiff_t>(decision.notes.size());
+  decision = study::complete(std::move(decision), problem);
+  const auto first = decision.notes.begin();
+  found.notes.insert(found.notes.end(), first, first + told);
   found.notes.insert(found.notes.end(), problem.notes.begin(), problem.notes.end());
-  if (const std::string note = decide_form(options, problem); !note.empty()) {
-    found.notes.push_back(note);
-  }
-  const study::LearnOptions wanted = learn_options(options, problem);
+  found.notes.insert(found.notes.end(), first + told, decision.notes.end());
+  found.choices = decision.choices;
+  const study::LearnOptions& wanted = *decision.learn;
   study::Learned learned = study::Learner(problem, wanted).run(hooks);
   found.result = learned.result;
   found.members = wanted.refit ? wanted.members : 0;

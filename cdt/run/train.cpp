@@ -8,12 +8,12 @@
 #include <cdt/nn/engine.h>
 #include <cdt/nn/saved_model.h>
 #include <cdt/run/parts/claim.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/train.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/parts/order.h>
 #include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/rehearsal.h>
+#include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,9 +27,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Steps without a gain after which a guarded run ends.
-constexpr int64_t kPlateau = 15;
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -40,14 +37,6 @@ void call(const std::function<void(Arguments...)>& hook,
   if (hook) hook(arguments...);
 }
 
-/// Takes the advice where nobody has decided.
-void take_advice(const study::Tuning& advice, const Options& options,
-                 train::TrainOptions& training) {
-  if (!is_decided(options, "lr")) training.learning_rate = advice.learning_rate;
-  if (!is_decided(options, "p") && advice.p) training.p = *advice.p;
-  if (!is_decided(options, "steps")) training.steps = advice.steps;
-}
-
 /// Training and validation rows that repeat another.
 int64_t count_repeated(const study::Problem& problem) {
   const std::vector<int64_t>& rows = problem.different;
@@ -55,47 +44,38 @@ int64_t count_repeated(const study::Problem& problem) {
   return static_cast<int64_t>(rows.size()) - 1 - *std::max_element(rows.begin(), rows.end());
 }
 
-/// Looks at what the file is, and takes the usual goal, and a network for pictures, where nobody
-/// has chosen one.
-Options know_data(Options options) {
-  options.data.is_pictures = study::holds_pictures(options.data.file);
-  if (!options.data.goal) {
-    options.data.goal = options.data.is_pictures ? study::Goal::kFit : study::Goal::kPredict;
-  }
-  if (!options.data.is_pictures || is_decided(options, "arch")) return options;
-  const bool layers = is_decided(options, "hidden");
-  const std::vector<int64_t> channels = options.network.hidden;
-  options.network.choose(study::kUsualPictureNetwork);
-  if (layers) options.network.hidden = channels;
-  return options;
-}
-
 /// One call of run::train, stage by stage.
 class Session {
  public:
   Session(const Options& options, const Hooks& hooks)
-      : options_(resolved(know_data(options))),
+      : given_(options),
+        decision_(study::decide(options, study::facts_of(options.data.file))),
         hooks_(hooks),
         claim_(options_),
-        run_{claim_.folder(), {}, {}, options_.training, {}, {}} {
-    if (predicts() && !options_.ranks->several()) {
-      rehearsal_.emplace(options_.device, options_.training, options_.network);
-    }
+        run_{claim_.folder(), {}, {}, options_.training, {}, {}} {}
+
+  /// All that comes before the folder, and no more.
+  study::Decision explain() {
+    require_sound();
+    load();
+    std::optional<train::Trainer> trainer;
+    std::optional<study::Learner> learner;
+    make(trainer, learner);
+    call(hooks_.on_decision, decision_);
+    return std::move(decision_);
   }
 
   TrainedRun run() {
-    require_fitting(options_);
-    if (!options_.resume) require_read(options_);
+    require_sound();
+    if (predicts() && !options_.ranks->several()) {
+      rehearsal_.emplace(options_.device, options_.training, options_.network);
+    }
     const bool helps = options_.ranks->rank() > 0;
     if (!helps) claim_.lock_known_folder();
     load();
     std::optional<train::Trainer> trainer;
     std::optional<study::Learner> learner;
-    if (predicts()) {
-      make(learner);
-    } else {
-      make(trainer);  // refuses bad options
-    }
+    make(trainer, learner);
     bool anew = true;
     if (options_.resume) {
       // None yet: it was interrupted before its first step, and starts anew.
@@ -118,6 +98,7 @@ class Session {
       if (!anew && trainer) restore(*trainer);
     }
     if (helps) return help(learner, trainer);
+    call(hooks_.on_decision, decision_);
     try {
       claim_.take();
       run_.folder = claim_.folder();
@@ -139,6 +120,15 @@ class Session {
 
  private:
   bool predicts() const { return options_.data.goal == study::Goal::kPredict; }
+
+  void require_sound() const {
+    require_fitting(options_);
+    if (!options_.resume) study::require_read(options_);
+  }
+
+  void tell(size_t from = 0) const {
+    for (size_t i = from; i < decision_.notes.size(); ++i) call(hooks_.on_note, decision_.notes[i]);
+  }
 
   /// What ranks beside the first one do.
   TrainedRun help(std::optional<study::Learner>& learner, std::optional<train::Trainer>& trainer) {
@@ -176,42 +166,17 @@ class Session {
     study::DataOptions data = options_.data;
     data.pictures.progress = hooks_.on_pictures;
     data::Table table = study::read_table(data);
-    const std::string note = decide_loss(options_, table);
-    run_.training.loss = options_.training.loss;
-    if (!note.empty()) call(hooks_.on_note, note);
-    data.classes = run_.training.loss->classes();
+    decision_ = study::decide(given_, study::facts_of(table, data));
+    tell();
+    data.classes = options_.data.classes;
     run_.problem =
-        study::make_problem(table, data, options_.network, run_.training.seed, options_.device);
+        study::make_problem(table, data, options_.network, options_.training.seed, options_.device);
     run_.problem.table = std::move(table);
     const study::Problem& problem = run_.problem;
-    if (!data.is_pictures) options_.data.csv.delimiter = problem.table.delimiter;  // as found
-    if (const std::string note = decide_form(options_, problem); !note.empty()) {
-      run_.training = options_.training;
-      call(hooks_.on_note, note);
-    }
-    if (!predicts() && !is_decided(options_, "batch") && !options_.ranks->several()) {
-      choose_batch();
-    }
-    CDT_REQUIRE(options_.resume || predicts() || !is_decided(options_, "reshuffle") ||
-                    run_.training.batch > 0,
-                "reshuffle: it would do nothing here: every step takes all rows, and it needs "
-                "batches of them (--batch)");
-    if (ends_on_a_plateau()) {
-      const int64_t rows = problem.data.x.size(0), batch = run_.training.batch;
-      run_.training.plateau = kPlateau * (batch > 0 ? (rows + batch - 1) / batch : 1);
-    }
-    CDT_REQUIRE(!options_.tune || !predicts(),
-                "tune forecasts how well training rows are fitted; it belongs to the goal fit");
-    CDT_REQUIRE(!options_.tune || options_.analysis,
-                "tune chooses by the analysis, which is switched off");
-    CDT_REQUIRE(!options_.tune || run_.training.loss->quadratic(),
-                "tune forecasts quadratic losses only, not ", to_string(run_.training.loss));
-    CDT_REQUIRE(!options_.tune || train::traits_of(run_.training.method).follows_forecast,
-                "tune forecasts gradient descent and CDT, so it has no advice for ",
-                train::to_string(run_.training.method), "; it is for gd, cdt and guarded");
-    const std::string reason = study::reason_to_skip(problem, run_.training);
-    CDT_REQUIRE(!options_.tune || reason.empty(),
-                "tune needs the analysis of all samples at once: ", reason);
+    const size_t told = decision_.notes.size();
+    decision_ = study::complete(std::move(decision_), problem);
+    tell(told);
+    run_.training = decision_.training;
     RunRecord& record = run_.record;
     record.version = kVersion;
     record.revision = kRevision;
@@ -236,56 +201,28 @@ class Session {
     run_.problem.data.ranks = options_.ranks;
   }
 
-  /// Samples a step, or the form of steps from all of them.
-  void choose_batch() {
-    const study::Problem& problem = run_.problem;
-    train::TrainOptions& training = run_.training;
-    training.batch = study::usual_batch(problem, training);
-    if (training.form == train::Form::kBatch || study::kernel_fits(problem, training)) return;
-    const int64_t rows = problem.data.x.size(0);
-    if (training.form != train::Form::kAuto) {
-      call(hooks_.on_note,
-           fmt::format("form {}: each step is taken from all {} rows (--batch decides)",
-                       train::to_string(training.form), rows));
-      return;
-    }
-    const std::string words =
-        fmt::format("a kernel of {} rows would take long at each step; ", problem.data.y.numel());
-    if (study::takes_form(problem, training)) {
-      training.most_modes = 0;
-      call(hooks_.on_note,
-           words +
-               fmt::format("steps are taken from all {} rows, by a form (--batch decides)", rows));
-    } else {
-      call(hooks_.on_note,
-           words +
-               fmt::format("training by batches of {} samples (--batch decides)", training.batch));
-    }
-  }
-
-  /// A guarded run that finds its own rate takes steps as long as they can be: if some dozen of
-  /// them gain nothing, the rest is out of reach.
-  bool ends_on_a_plateau() const {
-    return !predicts() && !is_decided(options_, "plateau") &&
-           run_.training.method == train::Method::kGuarded && !run_.training.learning_rate &&
-           run_.training.loss->quadratic();
-  }
-
   void make(std::optional<train::Trainer>& trainer) const {
     const study::Problem& problem = run_.problem;
     trainer.emplace(problem.model, train::own_rows(problem.data), run_.training,
                     nn::make_engine(problem.model));
   }
 
-  void make(std::optional<study::Learner>& learner) const {
-    learner.emplace(run_.problem, learn_options(options_, run_.problem));
+  /// The one that the goal asks for; refuses bad options.
+  void make(std::optional<train::Trainer>& trainer, std::optional<study::Learner>& learner) const {
+    if (!predicts()) return make(trainer);
+    learner.emplace(run_.problem, *decision_.learn);
+  }
+
+  void take_advice(const study::Tuning& advice) {
+    study::follow(advice, decision_);
+    run_.training = decision_.training;
   }
 
   void compare_with_saved(bool anew) {
     const RunRecord saved = run_.folder.read_record();
     std::vector<std::string> own;  // of before they were refused
     for (const SettingValue& setting : saved.settings) own.push_back(setting.name);
-    require_read(options_, own);
+    study::require_read(options_, own);
     require_same_run(options_, saved.settings, saved.defaults, run_.folder.path().string());
     CDT_REQUIRE(saved.data.checksum == run_.problem.checksum, options_.data.file, ": the ",
                 options_.data.is_pictures ? "pictures have" : "file has",
@@ -307,7 +244,7 @@ class Session {
     CDT_REQUIRE(saved.tuned, run_.folder.path().string(),
                 ": cannot be resumed; it was tuned, and its run.json does not say to what");
     run_.record.tuned = saved.tuned;
-    take_advice(*saved.tuned, options_, run_.training);
+    take_advice(*saved.tuned);
   }
 
   template <class Resumable>
@@ -322,11 +259,8 @@ class Session {
   void analyze(std::optional<train::Trainer>& trainer) {
     call(hooks_.on_phase, Phase::kAnalysis);
     const auto began = Clock::now();
-    const std::string reason = options_.ranks->several()
-                                   ? "workers share the rows"
-                                   : study::reason_to_skip(run_.problem, run_.training);
-    if (!reason.empty()) {
-      call(hooks_.on_skipped, reason);
+    if (!decision_.no_analysis.empty()) {
+      call(hooks_.on_skipped, decision_.no_analysis);
       return;
     }
     study::AnalysisOptions wanted = study::analysis_of(run_.training);
@@ -336,7 +270,7 @@ class Session {
     study::Findings findings = study::analyze(run_.problem, wanted);
     if (options_.tune) {
       run_.record.tuned = study::best_tuning(findings, run_.training.method);
-      take_advice(*run_.record.tuned, options_, run_.training);
+      take_advice(*run_.record.tuned);
       make(trainer);
     }
     if (!findings.classes) trainer->adopt(findings.modes, findings.kernel_seconds);
@@ -408,7 +342,7 @@ class Session {
   /// What predicts, and what held-out rows say of it.
   std::vector<study::Expectation> judge(study::Learned& learned) {
     const study::Problem& problem = run_.problem;
-    const study::LearnOptions wanted = learn_options(options_, problem);
+    const study::LearnOptions& wanted = *decision_.learn;
     for (const std::string& each : study::cautions(problem, wanted, learned)) {
       call(hooks_.on_warning, each);
     }
@@ -502,7 +436,9 @@ class Session {
     report();
   }
 
-  Options options_;
+  const Options& given_;
+  study::Decision decision_;
+  Options& options_ = decision_.options;
   const Hooks& hooks_;
   const Clock::time_point start_ = Clock::now();
   Claim claim_;
@@ -512,6 +448,10 @@ class Session {
 };
 
 }  // namespace
+
+study::Decision explain(const Options& options, const Hooks& hooks) {
+  return Session(options, hooks).explain();
+}
 
 TrainedRun train(const Options& options, const Hooks& hooks) {
   return Session(options, hooks).run();

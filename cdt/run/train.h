@@ -14,6 +14,8 @@ enum class Phase { kLoading, kAnalysis, kTraining, kWriting };
 /// What a caller may want to see and decide while it runs; all may be empty.
 struct Hooks {
   std::function<void(Phase)> on_phase;
+  /// What the run will do, before anything is written; of tune without what the forecast finds.
+  std::function<void(const study::Decision&)> on_decision;
   /// The problem is there, and so is the folder.
   std::function<void(const study::Problem&)> on_problem;
   /// The pre-flight; not of a resumed run, which has it already.
@@ -56,5 +58,9 @@ struct TrainedRun {
 /// @throws IoError if the machine refuses to write, as on a full disk.
 /// @throws NumericalError if the kernel cannot be computed.
 TrainedRun train(const Options& options, const Hooks& hooks = {});
+
+/// What `train` would decide with these options: reads the data, trains and writes nothing.
+/// @throws as train does before it makes the folder.
+study::Decision explain(const Options& options, const Hooks& hooks = {});
 
 }  // namespace cdt::run

@@ -7,17 +7,11 @@
 #include <cdt/study/findings.h>
 #include <cdt/study/importance.h>
 #include <cdt/study/predictor.h>
+#include <cdt/study/settings.h>
 
 #include <map>
 
 namespace cdt::study {
-
-/// A name and its values as text. A switch that is on has none.
-struct SettingValue {
-  std::string name;
-  std::vector<std::string> values;
-};
-using Settings = std::vector<SettingValue>;
 
 /// How far the trained network's predictions lie from the targets.
 struct RunErrors {

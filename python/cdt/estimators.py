@@ -178,6 +178,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         self._columns = names
         self._of_frame = is_frame(X)
         self.notes_: List[str] = found["notes"]
+        self.choices_: List[Dict[str, str]] = found["choices"]
         self.n_iter_: int = found["points"]
         self.n_members_: int = found["members"]
         self.held_out_loss_ = np.asarray(found["held_out_loss"])
@@ -245,8 +246,8 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     Of arrays every column is a feature. Of frames, columns that name rows (a running number, text that differs in each row) are left out, as `notes_` says.
 
-    Afterwards: `expected_` (the error to expect on new rows, beside a linear model's and the mean's), `notes_`, `n_iter_` (the point), `held_out_loss_` (by
-    point), `n_members_`, `module_` and `encode` (plain PyTorch).
+    Afterwards: `expected_` (the error to expect on new rows, beside a linear model's and the mean's), `notes_`, `choices_` (each setting that was given
+    or chosen: its value, by whom and why), `n_iter_` (the point), `held_out_loss_` (by point), `n_members_`, `module_` and `encode` (plain PyTorch).
 
     >>> import numpy as np, cdt
     >>> rng = np.random.default_rng(0)

@@ -347,7 +347,6 @@ py::dict learn(const TablePtr& table,
   run::Settings named;
   for (const auto& [name, values] : settings) named.push_back({name, values});
   run::Options options;
-  options.data.goal = study::Goal::kPredict;
   run::apply(named, options);
   auto seen = std::make_shared<Progress>();
   const StopFlag stop = std::make_shared<std::atomic<bool>>(false);
@@ -369,6 +368,16 @@ py::dict learn(const TablePtr& table,
   py::dict found;
   found["model"] = std::make_shared<Trained>(std::move(learned->model));
   found["notes"] = learned->notes;
+  py::list choices;
+  for (const study::Choice& each : learned->choices) {
+    py::dict choice;
+    choice["setting"] = each.setting;
+    choice["value"] = each.value;
+    choice["by"] = to_string(each.by);
+    choice["why"] = each.why;
+    choices.append(choice);
+  }
+  found["choices"] = choices;
   found["members"] = learned->members;
   found["points"] = learned->result.best_step;
   found["seconds"] = learned->result.seconds;

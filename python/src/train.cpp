@@ -5,7 +5,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/record/autograd_scope.h>
-#include <cdt/run/parts/scope.h>
+#include <cdt/study/parts/scope.h>
 #include <cdt/train/trainer.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -174,13 +174,13 @@ void restore(Trainer& trainer, std::map<std::string, Tensor> tensors,
 /// needs ("" if it is another method), and the methods that read it.
 std::optional<std::tuple<std::string, std::string, std::vector<std::string>>> unread_of(
     const TrainOptions& training, const std::vector<std::string>& names) {
-  run::Options options;
+  study::RunOptions options;
   options.training = training;
-  const auto found = run::find_unread(options, names);
+  const auto found = study::find_unread(options, names);
   if (!found) return std::nullopt;
   std::vector<std::string> methods;
   for (const train::Method method : found->methods) methods.push_back(train::to_string(method));
-  const std::string needs = methods.empty() ? run::scope_of(found->name).needs : "";
+  const std::string needs = methods.empty() ? study::scope_of(found->name).needs : "";
   return std::make_tuple(found->name, needs, methods);
 }
 

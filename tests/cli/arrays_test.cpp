@@ -77,6 +77,9 @@ TEST_F(ArrayFiles, AreAnalyzedAndDescribed) {
   // Lines above have a header before them.
   EXPECT_EQ(arrays.out.substr(arrays.out.find("Numbers\n")),
             table.out.substr(table.out.find("Numbers\n")));
+  // Of its own trials, not of a training that would compute its kernel anew.
+  good(
+      "analyze table.csv --target y --hidden 8 --trial-steps 2 --curvature-products 8 --threads 1");
   EXPECT_THAT(good("data describe --inputs x.npy --labels y.npy").out,
               HasSubstr("60 rows × 4 columns"));
 }

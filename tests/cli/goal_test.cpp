@@ -71,6 +71,29 @@ class Goal : public test::Program {
   }
 };
 
+TEST_F(Goal, IsExplainedWithAllThatFollowsFromIt) {
+  const Result plan = train("--dry-run");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, testing::ContainsRegex("goal +predict +data +tables are learned"));
+  EXPECT_THAT(plan.out, testing::ContainsRegex("hidden +16,16 +user +given"));
+  EXPECT_THAT(plan.out, testing::ContainsRegex("method +path +goal +a path of falling decay"));
+  EXPECT_THAT(plan.out, testing::ContainsRegex("ensemble +4 +data"));
+  EXPECT_FALSE(exists("run1"));  // nothing was written
+  const json choices = json::parse(train("--dry-run --json -").out)["choices"];
+  EXPECT_EQ(choices[0]["setting"], "file");
+  EXPECT_EQ(choices[0]["by"], "user");
+  // The same, and then the training.
+  const Result run = train("--explain --ensemble 1 --steps 2 --out run");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, testing::ContainsRegex("ensemble +1 +user +given"));
+  EXPECT_THAT(run.out, HasSubstr("price: expect to be off by"));
+  EXPECT_TRUE(exists("run/run.json"));
+  // What training would refuse is refused.
+  const Result wrong = train("--dry-run --stop-loss 1e-3");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("give --goal fit, or leave it out"));
+}
+
 TEST_F(Goal, IsToPredictUnlessFittingIsAskedFor) {
   const Result result = train("--out run");
   ASSERT_EQ(result.code, 0) << result.err;

@@ -303,7 +303,9 @@ TEST_F(Sweeping, ComparesGoalsAndMethodsAtTheirOwnRates) {
   ASSERT_EQ(cdt(compare + "--steps 5 --lrs 0.1 --methods gd,cdt,adam").code, 0);
   EXPECT_EQ(methods(), (std::set<std::string>{"gd 0.1", "cdt 0.1", "adam 0.1"}));
   EXPECT_EQ(parse("mine/results.json")["timings"]["runs_made_now"], 1) << "adam at that rate";
-  ASSERT_EQ(cdt(compare + "--steps 5 --methods adam").code, 0);
+  const Result adam = cdt(compare + "--steps 5 --methods adam");
+  ASSERT_EQ(adam.code, 0);
+  EXPECT_THAT(adam.err, HasSubstr("--methods is for the goal fit, which alone is compared"));
   EXPECT_EQ(methods(), (std::set<std::string>{"adam own"}));
   ASSERT_EQ(cdt(compare + "--goals predict").code, 0);
   EXPECT_EQ(methods(), (std::set<std::string>{"predict", "predict-adam"}));

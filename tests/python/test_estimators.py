@@ -93,6 +93,8 @@ def test_deviations_of_logarithms():
     y = np.exp(3 * X[:, 0] + 0.2 * rng.normal(size=400))
     model = cdt.CDTRegressor(**SMALL).fit(X, y)
     assert any("logarithm" in note for note in model.notes_)
+    chosen = {choice["setting"]: (choice["value"], choice["by"]) for choice in model.choices_}
+    assert chosen["goal"] == ("predict", "data") and chosen["scale"] == ("standard", "goal") and chosen["hidden"][1] == "user"
     mean, std = model.predict(X, return_std=True)
     assert (mean > 0).all()
     # A log-normal's deviation is its mean times √(e^σ² − 1), wherever it is.
@@ -273,8 +275,8 @@ def test_class_weights():
     "parameters, words",
     [
         (dict(activation="sine"), "activation"),
-        (dict(hidden=(0,)), "1"),
-        (dict(ensemble=99), "an ensemble has 1 to 32 members, not 99"),
+        (dict(hidden=(0,)), "hidden: expected a number above 0"),
+        (dict(ensemble=99), "ensemble: expected a number from 1 to 32"),
         (dict(options={"quantile": 5}), "there is no setting 'quantile'"),
         (dict(options={"seed": 5}), "parameter of its own"),
         (dict(n_jobs=0), "n_jobs must be"),

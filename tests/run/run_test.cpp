@@ -388,7 +388,7 @@ TEST_F(Run, TheGoalsChoicesAreDefaults) {
   run::Options options;
   options.data.goal = study::Goal::kPredict;
   options.data.clip = 5;
-  options = run::resolved(options);  // as a run does first
+  options = study::resolved(options);  // as a run does first
   const run::Settings decided = run::decided_settings(options);
   EXPECT_EQ(value_of(decided, "goal"), (Values{"predict"}));
   EXPECT_EQ(value_of(decided, "clip"), (Values{"5"}));
@@ -402,7 +402,7 @@ TEST_F(Run, TheGoalsChoicesAreDefaults) {
   // Repeated from what was decided alone, and resumed beside both.
   run::Options again;
   run::apply(decided, again);
-  again = run::resolved(again);
+  again = study::resolved(again);
   for (const run::Setting& setting : run::all_settings())
     EXPECT_EQ(setting.get(again), setting.get(options)) << setting.name;
   run::require_same_run(options, decided, usual, "run1");

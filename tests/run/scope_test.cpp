@@ -1,9 +1,9 @@
 // Every setting, under every goal and method: another result, or a refusal that names it.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
-#include <cdt/run/parts/scope.h>
 #include <cdt/run/settings.h>
 #include <cdt/run/train.h>
+#include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <gmock/gmock.h>
 
@@ -200,13 +200,13 @@ TEST_F(Scopes, EachSettingIsReadOrRefused) {
       std::map<Named, std::optional<std::string>> bases;
       for (const auto& [name, trial] : trials()) {
         // What is about rows and networks does not know the method.
-        const bool about_data = run::scope_of(name).fit.size() == train::methods().size() &&
-                                run::scope_of(name).predict.size() >= train::methods().size() - 1;
+        const bool about_data = study::scope_of(name).fit.size() == train::methods().size() &&
+                                study::scope_of(name).predict.size() >= train::methods().size() - 1;
         if (about_data && method != "adam" && method != "path") continue;
         SCOPED_TRACE(goal + " " + method + " --" + name);
         Named base = base_of(goal, method);
         for (const auto& [other, values] : trial.with) {
-          const auto scope = run::scope_of(other).of(study::parse_goal(goal));
+          const auto scope = study::scope_of(other).of(study::parse_goal(goal));
           const bool fits = std::ranges::find(scope, train::parse_method(method)) != scope.end();
           if (fits) base[other] = values;
         }

@@ -1,6 +1,6 @@
 #include <cdt/experiment/parts/learn_case.h>
-#include <cdt/run/learn.h>
 #include <cdt/run/settings.h>
+#include <cdt/study/decision.h>
 #include <cdt/study/predictor.h>
 
 #include <algorithm>
@@ -77,19 +77,20 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
       options.given.insert(setting.name);
     }
   }
-  options = run::resolved(options);
+  study::Decision decision = study::decide(options, {});
+  options = decision.options;
   std::vector<int64_t> rows = compared.split.train;
   std::sort(rows.begin(), rows.end());  // as a file of these rows has them
   const study::Problem problem =
       study::make_problem(table, rows, options.data, options.network, what.seed, device);
-  run::decide_form(options, problem);
-  study::Learner learner(problem, run::learn_options(options, problem));
+  decision = study::complete(std::move(decision), problem);
+  study::Learner learner(problem, *decision.learn);
   study::LearnHooks hooks;
   hooks.stop_requested = stop;
   study::Learned learned = learner.run(hooks);
   const train::TrainResult& result = learned.result;
   if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
-  study::add_line(problem, options.training.loss, learned);
+  study::add_line(problem, decision.options.training.loss, learned);
   const study::Predictor predictor = study::calibrate(problem, learned);
   const auto of = [&](const std::vector<int64_t>& judged) {
     return judge(plan, compared.preprocess, predictor, problem.preprocess, table, judged);

@@ -59,7 +59,7 @@ struct FormChoice {
 /// alone; guarded steps of them take it, since a damping that is 10⁻⁵ of the norm wants too many.
 /// Matrices must fit the memory.
 /// kBatch is never chosen here: its steps promise nothing, and only whole epochs are judged. The
-/// goal predict may choose it before (run::decide_form).
+/// goal predict may choose it before (study::decide).
 /// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual or
 ///   kBatch and rows are shared by several ranks.
 FormChoice choose_form(Form wanted, const FormSizes& sizes);

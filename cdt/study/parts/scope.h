@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/run/options.h>
+#include <cdt/study/run_options.h>
 
 #include <functional>
 #include <string>
 #include <vector>
 
-namespace cdt::run {
+namespace cdt::study {
 
 /// For whom a setting is there. Given elsewhere it would do nothing, so it is refused.
 struct Scope {
@@ -17,7 +17,7 @@ struct Scope {
   std::vector<train::Method> predict;  ///< likewise; `guarded` is the path there
   /// What else it needs, in words ("schedule step"), and whether that is so; empty: nothing.
   std::string needs;
-  std::function<bool(const Options&)> met;
+  std::function<bool(const RunOptions&)> met;
 
   const std::vector<train::Method>& of(study::Goal goal) const {
     return goal == study::Goal::kFit ? fit : predict;
@@ -38,10 +38,10 @@ struct Unread {
 std::string to_text(const Unread& unread, study::Goal goal);
 
 /// The first setting of those in `names` that these options would not read.
-std::optional<Unread> find_unread(const Options& options, const std::vector<std::string>& names);
+std::optional<Unread> find_unread(const RunOptions& options, const std::vector<std::string>& names);
 
 /// @throws InvalidArgument, naming the setting and what reads it, if one is decided that the goal
 ///   or the method would not read. Those in `except` may stand: a saved run's own.
-void require_read(const Options& options, const std::vector<std::string>& except = {});
+void require_read(const RunOptions& options, const std::vector<std::string>& except = {});
 
-}  // namespace cdt::run
+}  // namespace cdt::study

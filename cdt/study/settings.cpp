@@ -1,22 +1,44 @@
 #include <cdt/core/error.h>
-#include <cdt/run/settings.h>
-#include <cdt/study/learn.h>
+#include <cdt/study/decision.h>
+#include <cdt/study/settings.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace cdt::run {
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+namespace cdt::study {
 namespace {
 
-// Of an optimizer under the goal predict: what early stopping needs to be a fair baseline.
-constexpr int64_t kMostEpochs = 500;
-constexpr int64_t kEpochPatience = 20;
-constexpr int64_t kOptimizerBatch = 32;
-
 /// Applied in the order of the table, so that a decay finds its schedule.
-void apply_in_order(const Settings& settings, Options& options) {
+void apply_in_order(const Settings& settings, RunOptions& options) {
   for (const Setting& setting : all_settings()) {
     for (const SettingValue& each : settings) {
       if (each.name == setting.name) setting.set(options, each.values);
+    }
+  }
+}
+
+/// @throws InvalidArgument, naming the setting, if a value is out of its range.
+void require_allowed(const Setting& setting, const std::vector<std::string>& values) {
+  const Range& range = setting.range;
+  for (const std::string& text : values) {
+    if (setting.refuses) {
+      const std::string why = setting.refuses(text);
+      CDT_REQUIRE(why.empty(), setting.name, ": ", why);
+    }
+    if (std::isinf(range.lowest) || setting.kind == Setting::Kind::kText) continue;
+    std::istringstream items(text);  // "16,16" is a list, too
+    for (std::string item; std::getline(items, item, ',');) {
+      const double value = std::strtod(item.c_str(), nullptr);  // of no number `set` says so
+      const bool inside = range.open ? value > range.lowest : value >= range.lowest;
+      std::string wanted = c10::str(range.open ? "above " : "of ", range.lowest);
+      if (!range.open) wanted += " or more";
+      if (std::isfinite(range.highest))
+        wanted = c10::str("from ", range.lowest, " to ", range.highest);
+      CDT_REQUIRE(inside && value <= range.highest, setting.name, ": expected a number ", wanted,
+                  ", got ", item);
     }
   }
 }
@@ -28,57 +50,19 @@ std::string show(const std::optional<std::vector<std::string>>& values) {
 
 }  // namespace
 
-Options usual_options(study::Goal goal, train::Method method, train::Form form) {
-  Options usual;
-  usual.data.goal = goal;
-  if (goal == study::Goal::kFit) return usual;
-  train::TrainOptions& training = usual.training;
-  training.stop_loss = 0;
-  const bool path = method == train::Method::kPath || method == train::Method::kGuarded;
-  training.method = train::Method::kPath;
-  training.steps = path ? study::kMostPoints : kMostEpochs;
-  training.patience = !path                         ? kEpochPatience
-                      : form == train::Form::kBatch ? study::kBatchPatience
-                                                    : study::kPathPatience;
-  if (path) {
-    usual.network.sigma_w = study::kPathSigma;
-    usual.network.sigma_b = 0;
-  } else {
-    training.batch = kOptimizerBatch;
-    training.reshuffle = true;
-  }
-  return usual;
-}
-
-Options resolved(Options options) {
-  if (options.data.goal != study::Goal::kPredict) return options;
-  Options plain;
-  plain.data.goal = options.data.goal;
-  train::Method& method = options.training.method;
-  if (method == train::Method::kGuarded) method = train::Method::kPath;
-  const Options usual = usual_options(study::Goal::kPredict, method, options.training.form);
-  for (const Setting& setting : all_settings()) {
-    if (options.given.contains(setting.name) || setting.name == "method") continue;
-    const auto value = setting.get(usual), before = setting.get(plain);
-    // What the data options choose by their goal stays undecided: classes have no scale.
-    if (value && value != before && setting.get(options) == before) setting.set(options, *value);
-  }
-  return options;
-}
-
-bool is_decided(const Options& options, const std::string& name) {
+bool is_decided(const RunOptions& options, const std::string& name) {
   if (options.given.contains(name)) return true;
   // The goal's own choices decide nothing.
   const train::TrainOptions& training = options.training;
-  Options usual = name == "goal" ? Options()
-                                 : usual_options(options.data.goal.value_or(study::Goal::kFit),
-                                                 training.method, training.form);
+  RunOptions usual = name == "goal" ? RunOptions()
+                                    : usual_options(options.data.goal.value_or(study::Goal::kFit),
+                                                    training.method, training.form);
   usual.data.is_pictures = options.data.is_pictures;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
 }
 
-Settings decided_settings(const Options& options) {
+Settings decided_settings(const RunOptions& options) {
   Settings settings;
   for (const Setting& setting : all_settings()) {
     if (!is_decided(options, setting.name)) continue;
@@ -87,7 +71,7 @@ Settings decided_settings(const Options& options) {
   return settings;
 }
 
-Settings usual_settings(const Options& options) {
+Settings usual_settings(const RunOptions& options) {
   Settings settings;
   for (const Setting& setting : all_settings()) {
     if (!setting.listed || is_decided(options, setting.name)) continue;
@@ -102,7 +86,7 @@ Settings usual_settings(const Options& options) {
   return settings;
 }
 
-void require_fitting(const Options& options) {
+void require_fitting(const RunOptions& options) {
   const bool pictures = options.data.is_pictures;
   for (const Setting& setting : all_settings()) {
     const bool foreign =
@@ -117,14 +101,17 @@ void require_fitting(const Options& options) {
               "expect");
 }
 
-void apply(const Settings& settings, Options& options) {
-  for (const SettingValue& each : settings) options.given.insert(find_setting(each.name).name);
+void apply(const Settings& settings, RunOptions& options) {
+  for (const SettingValue& each : settings) {
+    require_allowed(find_setting(each.name), each.values);
+    options.given.insert(each.name);
+  }
   apply_in_order(settings, options);
 }
 
-void require_same_run(const Options& now, const Settings& decided, const Settings& usual,
+void require_same_run(const RunOptions& now, const Settings& decided, const Settings& usual,
                       const std::string& where) {
-  Options saved;
+  RunOptions saved;
   saved.data.is_pictures = now.data.is_pictures;  // their usual scale is another
   for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
   // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
@@ -145,4 +132,4 @@ void require_same_run(const Options& now, const Settings& decided, const Setting
   }
 }
 
-}  // namespace cdt::run
+}  // namespace cdt::study

@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/data/table.h>
-#include <cdt/run/parts/scope.h>
-#include <cdt/run/settings.h>
+#include <cdt/study/parts/scope.h>
+#include <cdt/study/settings.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <map>
 
-namespace cdt::run {
+namespace cdt::study {
 namespace {
 
 using train::Method;
@@ -51,25 +51,27 @@ std::map<std::string, Scope> make_scopes() {
     scope.met = met;
     return scope;
   };
-  const auto one_kernel = [](const Options& o) { return o.training.form != train::Form::kBatch; };
+  const auto one_kernel = [](const RunOptions& o) {
+    return o.training.form != train::Form::kBatch;
+  };
 
   return {
       // Rows and columns
       {"train-fraction", needing(both(all), "no train-rows, which say the same",
-                                 [](const Options& o) { return o.data.train_rows == 0; })},
+                                 [](const RunOptions& o) { return o.data.train_rows == 0; })},
       {"test-fraction",
        needing(both(all), "goal fit or no train-rows, whose other rows are those of the test",
-               [](const Options& o) {
+               [](const RunOptions& o) {
                  return o.data.goal != study::Goal::kPredict || o.data.train_rows == 0;
                })},
       {"keep", needing(both(all), "goal predict, which leaves columns out, or the column of group",
-                       [](const Options& o) {
+                       [](const RunOptions& o) {
                          return o.data.goal == study::Goal::kPredict ||
                                 (!o.data.group.empty() &&
                                  data::contains(o.data.keep, o.data.group));
                        })},
       {"max-levels", needing(both(all), "categories onehot",
-                             [](const Options& o) {
+                             [](const RunOptions& o) {
                                return study::preprocess_options(o.data).encoding ==
                                       data::Encoding::kOneHot;
                              })},
@@ -80,19 +82,19 @@ std::map<std::string, Scope> make_scopes() {
       {"lr", both(rated)},
       {"schedule", both(rated)},
       {"decay", needing(both(rated), "schedule inverse, exponential or step",
-                        [](const Options& o) {
+                        [](const RunOptions& o) {
                           const Kind kind = o.training.schedule.kind;
                           return kind != Kind::kConstant && kind != Kind::kCosine;
                         })},
       {"decay-period",
        needing(both(rated), "schedule step",
-               [](const Options& o) { return o.training.schedule.kind == Kind::kStep; })},
+               [](const RunOptions& o) { return o.training.schedule.kind == Kind::kStep; })},
       {"p", needing(both(balanced), "another form than batch", one_kernel)},
       {"q", needing(both(balanced), "another form than batch", one_kernel)},
       {"shape", both(controlled)},
       {"relinearize", both(controlled)},
       {"curvature-products", needing(both(controlled), "relinearize kc",
-                                     [](const Options& o) {
+                                     [](const RunOptions& o) {
                                        return o.training.relinearize &&
                                               o.training.relinearize->kind ==
                                                   train::Relinearization::Kind::kKc;
@@ -101,11 +103,11 @@ std::map<std::string, Scope> make_scopes() {
       {"form", {{Method::kGuarded, Method::kPath}, {Method::kPath}, {}, {}}},
       {"weight-decay", both(rated)},
       {"smoothing", needing(both(all), "loss cross-entropy",
-                            [](const Options& o) { return o.training.loss->classes(); })},
+                            [](const RunOptions& o) { return o.training.loss->classes(); })},
       {"tune", fit(forecast)},
       // Batches and stopping
       {"batch", needing(both(all), "form batch, or another method than path",
-                        [](const Options& o) {
+                        [](const RunOptions& o) {
                           return o.training.method != Method::kPath ||
                                  o.training.form == train::Form::kBatch;
                         })},
@@ -117,7 +119,7 @@ std::map<std::string, Scope> make_scopes() {
       // Networks that predict
       {"ensemble", predict(all)},
       {"folds", needing(predict(all), "no time, whose latest rows are held out",
-                        [](const Options& o) { return o.data.time.empty(); })},
+                        [](const RunOptions& o) { return o.data.time.empty(); })},
       {"no-refit", predict(all)},
       {"importance", predict(all)},
       {"no-intervals", predict(all)},
@@ -138,7 +140,7 @@ bool contains(const Methods& methods, Method method) {
   return std::ranges::find(methods, method) != methods.end();
 }
 
-std::optional<Unread> unread_of(const std::string& name, const Options& options) {
+std::optional<Unread> unread_of(const std::string& name, const RunOptions& options) {
   const Scope& scope = scope_of(name);
   const study::Goal goal = options.data.goal.value_or(study::Goal::kFit);
   const Methods& readers = scope.of(goal);
@@ -179,14 +181,15 @@ std::string to_text(const Unread& unread, study::Goal goal) {
   return fmt::format("{}: {}{}", unread.name, unread.reason, advice);
 }
 
-std::optional<Unread> find_unread(const Options& options, const std::vector<std::string>& names) {
+std::optional<Unread> find_unread(const RunOptions& options,
+                                  const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (auto unread = unread_of(name, options)) return unread;
   }
   return std::nullopt;
 }
 
-void require_read(const Options& options, const std::vector<std::string>& except) {
+void require_read(const RunOptions& options, const std::vector<std::string>& except) {
   std::vector<std::string> decided;
   for (const Setting& setting : all_settings()) {
     const bool excepted = std::ranges::find(except, setting.name) != except.end();
@@ -200,4 +203,4 @@ void require_read(const Options& options, const std::vector<std::string>& except
   }
 }
 
-}  // namespace cdt::run
+}  // namespace cdt::study

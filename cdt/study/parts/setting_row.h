@@ -1,0 +1,214 @@
+/// Rows of the table of settings: a place in the options, how it is spelled, and what is said of
+/// it.
+#pragma once
+
+#include <cdt/core/error.h>
+#include <cdt/core/io/json.h>
+#include <cdt/study/settings.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace cdt::study::rows {
+
+using Values = std::vector<std::string>;
+
+inline const std::string& single(const Values& values, const std::string& name) {
+  CDT_REQUIRE(values.size() == 1, name, ": expected one value, but came ", values.size());
+  return values[0];
+}
+
+template <class T>
+T parse_number(const std::string& text, const std::string& name,
+               T highest = std::numeric_limits<T>::max()) {
+  using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
+                                  std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>>;
+  char* end = nullptr;
+  Wide value{};
+  errno = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    value = std::strtod(text.c_str(), &end);
+    if (std::abs(value) < 1) errno = 0;  // as near to zero as doubles come
+  } else if constexpr (std::is_unsigned_v<T>) {
+    value = std::strtoull(text.c_str(), &end, 0);
+    if (text.find('-') != std::string::npos) errno = ERANGE;
+  } else {
+    value = std::strtoll(text.c_str(), &end, 0);
+    if (value < std::numeric_limits<T>::min()) errno = ERANGE;
+  }
+  CDT_REQUIRE(!text.empty() && end == text.c_str() + text.size(), name,
+              ": expected a number, but came ", excerpt(text));
+  const bool fits = errno != ERANGE && (std::is_floating_point_v<T> || value <= Wide{highest});
+  CDT_REQUIRE(fits, name, ": expected a number within ", sizeof(T) * 8, " bits, but came ", text);
+  return static_cast<T>(value);
+}
+
+/// Lists of numbers may stand in one text with commas between, as defaults do. (Names of columns
+/// stand one by one: they may have commas of their own.)
+inline Values split_list(const Values& values) {
+  Values items;
+  for (const std::string& text : values) {
+    for (size_t first = 0; first <= text.size();) {
+      const size_t last = std::min(text.find(',', first), text.size());
+      items.push_back(text.substr(first, last - first));
+      first = last + 1;
+    }
+  }
+  return items;
+}
+
+/// A setting, and words to say more of it.
+class Row : public Setting {
+ public:
+  Row(std::string name, Kind kind, decltype(Setting::get) get, decltype(Setting::set) set) {
+    this->name = std::move(name);
+    this->kind = kind;
+    this->get = std::move(get);
+    this->set = std::move(set);
+  }
+  Row of_tables() const { return with(&Setting::about, About::kTables); }
+  Row of_pictures() const { return with(&Setting::about, About::kPictures); }
+  /// A resumed run may have another.
+  Row free() const { return with(&Setting::may_change, true); }
+  /// Its usual value would say nothing.
+  Row unlisted() const { return with(&Setting::listed, false); }
+  Row among(const std::vector<std::string>& names) const { return with(&Setting::choices, names); }
+  Row positive() const { return with(&Setting::range, Range{0, kInfinity, /*open=*/true}); }
+  Row non_negative() const { return with(&Setting::range, Range{0, kInfinity, false}); }
+  Row within(double lowest, double highest) const {
+    return with(&Setting::range, Range{lowest, highest, false});
+  }
+  /// `shown` stands for the value.
+  Row says(const std::string& text, const std::string& shown = "") const {
+    return with(&Setting::help, text).with(&Setting::placeholder, shown);
+  }
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  template <class T>
+  Row with(T Setting::*member, const T& value) const {
+    Row row = *this;
+    row.*member = value;
+    return row;
+  }
+};
+
+// Below, `field` gives the place in the options: a reference, of constant options too.
+
+template <class T>
+constexpr Setting::Kind kind_of() {
+  using Kind = Setting::Kind;
+  return std::is_floating_point_v<T> ? Kind::kReal
+         : std::is_unsigned_v<T>     ? Kind::kNatural
+                                     : Kind::kWhole;
+}
+
+template <class Field>
+Row number(const std::string& name, Field field) {
+  using T = std::decay_t<decltype(field(std::declval<RunOptions&>()))>;
+  return {name, kind_of<T>(),
+          [field](const RunOptions& o) { return Values{fmt::format("{}", field(o))}; },
+          [field, name](RunOptions& o, const Values& values) {
+            field(o) = parse_number<T>(single(values, name), name);
+          }};
+}
+
+/// A number that is not there unless somebody chose it.
+template <class Field>
+Row optional_number(const std::string& name, Field field) {
+  using T = typename std::decay_t<decltype(field(std::declval<RunOptions&>()))>::value_type;
+  return {name, kind_of<T>(),
+          [field](const RunOptions& o) -> std::optional<Values> {
+            if (!field(o)) return std::nullopt;
+            return Values{fmt::format("{}", *field(o))};
+          },
+          [field, name](RunOptions& o, const Values& values) {
+            field(o) = parse_number<T>(single(values, name), name);
+          }};
+}
+
+template <class Field>
+Row toggle(const std::string& name, Field field, bool on = true) {
+  return {name, Setting::Kind::kSwitch,
+          [field, on](const RunOptions& o) -> std::optional<Values> {
+            if (field(o) != on) return std::nullopt;
+            return Values{};
+          },
+          [field, on](RunOptions& o, const Values&) { field(o) = on; }};
+}
+
+template <class Field, class Parse>
+Row named(const std::string& name, Field field, Parse parse) {
+  return {name, Setting::Kind::kText,
+          [field](const RunOptions& o) { return Values{to_string(field(o))}; },
+          [field, parse, name](RunOptions& o, const Values& values) {
+            field(o) = parse(single(values, name));
+          }};
+}
+
+template <class Field>
+Row text(const std::string& name, Field field) {
+  return {name, Setting::Kind::kText,
+          [field](const RunOptions& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            return Values{field(o)};
+          },
+          [field, name](RunOptions& o, const Values& values) { field(o) = single(values, name); }};
+}
+
+template <class Field>
+Row texts(const std::string& name, Field field) {
+  return {name, Setting::Kind::kTexts,
+          [field](const RunOptions& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            return field(o);
+          },
+          [field](RunOptions& o, const Values& values) { field(o) = values; }};
+}
+
+template <class Field>
+Row numbers(const std::string& name, Field field) {
+  using T = typename std::decay_t<decltype(field(std::declval<RunOptions&>()))>::value_type;
+  return {name,
+          kind_of<T>() == Setting::Kind::kReal ? Setting::Kind::kReals : Setting::Kind::kWholes,
+          [field](const RunOptions& o) -> std::optional<Values> {
+            if (field(o).empty()) return std::nullopt;
+            Values values;
+            for (const T& each : field(o)) values.push_back(fmt::format("{}", each));
+            return values;
+          },
+          [field, name](RunOptions& o, const Values& values) {
+            field(o).clear();
+            for (const std::string& each : split_list(values)) {
+              field(o).push_back(parse_number<T>(each, name));
+            }
+          }};
+}
+
+/// A choice that the goal makes where nobody has: `chosen` says which, of constant options.
+template <class Field, class Parse, class Chosen>
+Row by_goal(const std::string& name, Field field, Parse parse, Chosen chosen) {
+  using T = std::decay_t<decltype(chosen(std::declval<const RunOptions&>()))>;
+  constexpr bool kNumber = std::is_arithmetic_v<T>;
+  return {name, kNumber ? kind_of<T>() : Setting::Kind::kText,
+          [chosen](const RunOptions& o) {
+            if constexpr (kNumber)
+              return Values{fmt::format("{}", chosen(o))};
+            else
+              return Values{to_string(chosen(o))};
+          },
+          [field, parse, name](RunOptions& o, const Values& values) {
+            field(o) = parse(single(values, name));
+          }};
+}
+
+template <class T>
+auto number_of(const std::string& name) {
+  return [name](const std::string& text) { return parse_number<T>(text, name); };
+}
+
+}  // namespace cdt::study::rows

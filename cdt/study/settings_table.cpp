@@ -1,0 +1,386 @@
+// The table of settings: where each lives in the options, how it is spelled, and what is said of
+// it.
+#include <cdt/nn/architectures.h>
+#include <cdt/study/learn.h>
+#include <cdt/study/parts/setting_row.h>
+#include <cdt/train/method.h>
+
+namespace cdt::study {
+namespace {
+
+using namespace rows;
+
+/// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
+template <class Field>
+Row file_setting(const std::string& name, Field field) {
+  return Row{
+      name, Setting::Kind::kText,
+      [field](const RunOptions& o) -> std::optional<Values> {
+        if (field(o).empty()) return std::nullopt;
+        return Values{std::filesystem::absolute(field(o)).lexically_normal().string()};
+      },
+      [field, name](RunOptions& o, const Values& values) { field(o) = single(values, name); }}
+      .free();
+}
+
+/// Columns of a type that the content does not decide.
+Row typed_columns(const std::string& name, data::ColumnType type) {
+  return {name, Setting::Kind::kTexts,
+          [type](const RunOptions& o) -> std::optional<Values> {
+            Values columns;
+            for (const auto& [column, wanted] : o.data.csv.types) {
+              if (wanted == type) columns.push_back(column);
+            }
+            if (columns.empty()) return std::nullopt;
+            return columns;
+          },
+          [type](RunOptions& o, const Values& values) {
+            for (const std::string& column : values) {
+              const auto [known, fresh] = o.data.csv.types.emplace(column, type);
+              CDT_REQUIRE(fresh || known->second == type, "expected column ",
+                          data::in_quotes(column), " in numeric or text, but came in both");
+            }
+          }};
+}
+
+Row missing_marks() {
+  return {"missing", Setting::Kind::kTexts,
+          [](const RunOptions& o) -> std::optional<Values> {
+            if (o.data.csv.missing_marks == data::CsvOptions().missing_marks) return std::nullopt;
+            return o.data.csv.missing_marks;
+          },
+          [](RunOptions& o, const Values& values) { o.data.csv.missing_marks = values; }};
+}
+
+Row delimiter() {
+  return {"delimiter", Setting::Kind::kText,
+          [](const RunOptions& o) {
+            const char c = o.data.csv.delimiter.value_or(',');
+            return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
+          },
+          [](RunOptions& o, const Values& values) {
+            const std::string& text = single(values, "delimiter");
+            const std::string between = text == "\\t" ? "\t" : text;
+            CDT_REQUIRE(between.size() == 1, "delimiter: expected one character, but came ",
+                        data::in_quotes(text));
+            o.data.csv.delimiter = between[0];
+          }};
+}
+
+/// Answers to what the values of a column leave open.
+Row decimal() {
+  return {"decimal", Setting::Kind::kText,
+          [](const RunOptions& o) -> std::optional<Values> {
+            if (o.data.csv.decimal == 0) return std::nullopt;
+            return Values{o.data.csv.decimal == ',' ? "comma" : "point"};
+          },
+          [](RunOptions& o, const Values& values) {
+            o.data.csv.decimal = data::parse_decimal(single(values, "decimal"));
+          }};
+}
+Row date_order() {
+  return {"dates", Setting::Kind::kText,
+          [](const RunOptions& o) -> std::optional<Values> {
+            if (!o.data.csv.dates) return std::nullopt;
+            return Values{to_string(*o.data.csv.dates)};
+          },
+          [](RunOptions& o, const Values& values) {
+            o.data.csv.dates = data::parse_date_order(single(values, "dates"));
+          }};
+}
+
+Row schedule() {
+  return {"schedule", Setting::Kind::kText,
+          [](const RunOptions& o) { return Values{to_string(o.training.schedule.kind)}; },
+          [](RunOptions& o, const Values& values) {
+            train::Schedule& schedule = o.training.schedule;
+            schedule.kind = train::parse_schedule(single(values, "schedule"));
+            if (schedule.kind == train::Schedule::Kind::kStep) schedule.decay = 0.5;
+          }};
+}
+
+/// Comes after the schedule, and alone it means `inverse`.
+Row decay() {
+  using Kind = train::Schedule::Kind;
+  return {"decay", Setting::Kind::kReal,
+          [](const RunOptions& o) -> std::optional<Values> {
+            const train::Schedule& schedule = o.training.schedule;
+            const double usual = schedule.kind == Kind::kStep ? 0.5 : 0.01;
+            if (schedule.kind == Kind::kConstant || schedule.decay == usual) return std::nullopt;
+            return Values{fmt::format("{}", schedule.decay)};
+          },
+          [](RunOptions& o, const Values& values) {
+            train::Schedule& schedule = o.training.schedule;
+            schedule.decay = parse_number<double>(single(values, "decay"), "decay");
+            if (!o.given.contains("schedule")) schedule.kind = Kind::kInverse;
+          }};
+}
+
+/// Under predict all rows are learned from unless it is told.
+Row train_fraction() {
+  return {"train-fraction", Setting::Kind::kReal,
+          [](const RunOptions& o) -> std::optional<Values> {
+            if (o.data.goal == study::Goal::kPredict && !o.data.train_fraction) return std::nullopt;
+            return Values{fmt::format("{}", study::train_fraction_of(o.data))};
+          },
+          [](RunOptions& o, const Values& values) {
+            o.data.train_fraction =
+                parse_number<double>(single(values, "train-fraction"), "train-fraction");
+          }};
+}
+
+/// What lowers it, and not for analysis alone.
+Row loss_setting() {
+  const auto field = [](auto& o) -> auto& { return o.training.loss; };
+  Row row = named("loss", field, loss::parse);
+  row.refuses = [](const std::string& name) {
+    try {
+      return loss::parse(name)->traits().trainable ? "" : name + " is for analysis alone";
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+  };
+  return row;
+}
+
+Row relinearize() {
+  return {"relinearize", Setting::Kind::kText,
+          [](const RunOptions& o) -> std::optional<Values> {
+            if (!o.training.relinearize) return std::nullopt;
+            return Values{to_string(*o.training.relinearize)};
+          },
+          [](RunOptions& o, const Values& values) {
+            o.training.relinearize = train::parse_relinearization(single(values, "relinearize"));
+          }};
+}
+
+Row memory() {
+  return {
+      "memory", Setting::Kind::kWhole,
+      [](const RunOptions& o) { return Values{fmt::format("{}", o.training.memory_bytes >> 20)}; },
+      [](RunOptions& o, const Values& values) {
+        constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 20;
+        o.training.memory_bytes = parse_number<int64_t>(single(values, "memory"), "memory", kMost)
+                                  << 20;
+      }};
+}
+
+Row dtype() {
+  return {"dtype", Setting::Kind::kText,
+          [](const RunOptions& o) { return Values{study::dtype_name(o.network.dtype)}; },
+          [](RunOptions& o, const Values& values) {
+            o.network.dtype = study::parse_dtype(single(values, "dtype"));
+          }};
+}
+
+Row device() {
+  return {"device", Setting::Kind::kText,
+          [](const RunOptions& o) { return Values{o.device.str()}; },
+          [](RunOptions& o, const Values& values) {
+            const std::string name = single(values, "device");
+            const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
+                                  name.find_first_not_of("0123456789", 5) == std::string::npos;
+            CDT_REQUIRE(name == "cpu" || name == "cuda" || numbered,
+                        "device: expected cpu, cuda or cuda:N, but came ", excerpt(name));
+            o.device = torch::Device(name);
+          }};
+}
+
+/// A folder that names none is a fit.
+Row goal() {
+  return {"goal", Setting::Kind::kText,
+          [](const RunOptions& o) {
+            return Values{study::to_string(o.data.goal.value_or(study::Goal::kFit))};
+          },
+          [](RunOptions& o, const Values& values) {
+            o.data.goal = study::parse_goal(single(values, "goal"));
+          }};
+}
+
+/// Comes before the hidden layers, which it clears.
+Row architecture() {
+  return {"arch", Setting::Kind::kText,
+          [](const RunOptions& o) { return Values{o.network.architecture}; },
+          [](RunOptions& o, const Values& values) { o.network.choose(single(values, "arch")); }};
+}
+
+Values architecture_names() {
+  Values names;
+  for (const nn::Architecture& each : nn::architectures()) names.push_back(each.name);
+  return names;
+}
+
+#define FIELD(place) \
+  [](auto& o) -> auto& { return o.place; }
+#define ENCODED(place) [](const RunOptions& o) { return study::preprocess_options(o.data).place; }
+
+// Before an analysis, or a run, goes on for ever.
+constexpr double kMostProducts = 1LL << 40;
+constexpr double kWidestNetwork = 1 << 30;
+constexpr double kLargestPicture = 4096;
+
+// A row a setting, in the order of run.json.
+// clang-format off
+std::vector<Setting> make_settings() {
+  const Values scalings{"minmax", "standard", "none"};
+  return {
+    // The file and its columns
+    file_setting("file", FIELD(data.file)).says("a CSV file, arrays of NumPy, or pictures"),
+    file_setting("labels", FIELD(data.labels)).of_tables().says("of arrays: their labels"),
+    texts("drop", FIELD(data.csv.drop)).of_tables().says("columns to leave out, with commas between; a name with a comma in double quotes", "COLUMN"),
+    typed_columns("numeric", data::ColumnType::kNumeric).of_tables().says("columns that must be numbers, whatever they look like", "COLUMN"),
+    typed_columns("text", data::ColumnType::kText).of_tables().says("columns that are text, even if they look like numbers", "COLUMN"),
+    missing_marks().of_tables().says("marks of missing values besides the empty cell, with commas between; default NA,?,nan", "MARK"),
+    toggle("no-header", FIELD(data.csv.header), /*on=*/false).of_tables().says("the first line is data; columns are column1, column2, ..."),
+    delimiter().of_tables().says("between fields; \\t for a tab. Default: a comma, or what the first line has instead: ; | or tabs", "CHAR"),
+    decimal().of_tables().among({"point", "comma"}).says("what stands before decimals where a column leaves it open (1,200): point or comma", "MARK"),
+    date_order().of_tables().among({"day-month", "month-day"})
+        .says("the order of dates that a column leaves open (1/2/2024): day-month or month-day", "ORDER"),
+    texts("target", FIELD(data.targets)).of_tables()
+        .says("columns to learn, with commas between; of pictures it is the class, of arrays all labels unless some are named", "COLUMN"),
+    goal().among({"predict", "fit"}).says("what to train for: small errors on new rows, or on the training rows. Default: predict, of pictures fit"),
+    by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target, [](const RunOptions& o) { return study::missing_target_of(o.data); })
+        .of_tables().among({"drop", "error"})
+        .says("a row without a target: leave it out, or refuse the file"),
+    optional_number("size", FIELD(data.pictures.size)).of_pictures().within(1, kLargestPicture)
+        .says("pictures: both sides in pixels. Default: 96, of IDX files as they are", "N"),
+    toggle("grey", FIELD(data.pictures.grey)).of_pictures().says("pictures: one channel of grey instead of three of colour"),
+    toggle("skip-bad", FIELD(data.pictures.skip_bad)).of_pictures()
+        .says("pictures: leave out files that are none, or damaged, instead of refusing them"),
+    text("cache", FIELD(data.pictures.cache)).of_pictures().free().says("pictures: a folder to keep decoded ones for the next time", "DIR"),
+    number("rows", FIELD(data.rows)).non_negative().says("rows to draw from the file without replacement; 0 takes all"),
+    train_fraction().within(0, 1)
+        .says("share of them to train on; the others validate. predict: share to learn from; the others are test rows; default: all"),
+    number("train-rows", FIELD(data.train_rows)).unlisted().positive().says("rows to train on, instead of the share"),
+    number("test-fraction", FIELD(data.test_fraction)).within(0, 1).says("share of the rows, drawn first, that is not looked at until the end"),
+    text("group", FIELD(data.group)).of_tables()
+        .says("column, no feature: rows that are equal in it, of one customer say, go to one side of the split", "COLUMN"),
+    text("time", FIELD(data.time)).of_tables().says("column of numbers or dates: the latest rows validate, and test", "COLUMN"),
+    by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding)).of_tables().among({"index", "onehot"})
+        .says("text as the index of its category, or one feature per category"),
+    by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"), ENCODED(max_levels)).of_tables().non_negative()
+        .says("categories of a column with features of their own, the most frequent ones; rare ones have one together. 0: all"),
+    by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number, ENCODED(missing_number)).of_tables().among({"zero", "median"})
+        .says("what stands for a missing number; missing text is a category of its own"),
+    by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category, ENCODED(unknown_category)).of_tables().among({"error", "missing"})
+        .says("a category in new data that the file did not have: refuse it, or take it as the rare ones that have a feature together, as missing "
+              "if there are none"),
+    by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"), ENCODED(quantiles)).of_tables().non_negative()
+        .says("numbers also piece by piece between so many of their quantiles, 3 or more; 0: not"),
+    by_goal("scale", FIELD(data.scaling), data::parse_scaling, ENCODED(scaling)).among(scalings)
+        .says("features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are"),
+    by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)).of_tables().non_negative()
+        .says("bends scaled features smoothly so that none is beyond ±C; 0: as they are", "C"),
+    by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling, ENCODED(target_scaling)).of_tables().among(scalings)
+        .says("targets, likewise; predictions come back in units of the file"),
+    by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform, ENCODED(target_transform))
+        .of_tables().among({"auto", "none", "log"})
+        .says("learn the logarithm of the targets: where they are above zero and skewed, never, always; predictions come back in units of the file"),
+    by_goal("fit", FIELD(data.fit), study::parse_fit, [](const RunOptions& o) { return study::fit_of(o.data); }).among({"train", "seen", "all"})
+        .says("fit the scaling on training rows, on those and validation rows, or on the whole file"),
+    texts("keep", FIELD(data.keep)).of_tables().says("columns to learn from, even if they look like identifiers or are constant", "COLUMN"),
+    text("sample-weights", FIELD(data.sample_weights)).of_tables()
+        .says("column with positive weights of the samples in the controller's Q, or in what a --form solves; no feature. With --goal "
+              "predict also in scales and validation, and 0 leaves a row out", "COLUMN"),
+    texts("class-weights", FIELD(data.class_weights)).of_tables()
+        .says("predict: balanced, so that rare classes weigh as much as frequent ones, or NAME=WEIGHT with commas between; others weigh "
+              "1", "WEIGHTS"),
+    // The network
+    architecture().among(architecture_names())
+        .says("the architecture: mlp, dense layers; for pictures cnn (their default), or alexnet and resnet18 as they were published"),
+    numbers("hidden", FIELD(network.hidden)).positive().says("widths of the hidden layers, with commas between; channels of a cnn (32,64)", "N"),
+    named("activation", FIELD(network.activation), nn::parse_activation).among({"relu", "tanh", "gelu", "softplus", "erf"}).says("between layers"),
+    named("parametrization", FIELD(network.parametrization), nn::parse_parametrization).among({"standard", "ntk", "improved"})
+        .says("how weights are drawn and scaled"),
+    number("sigma-w", FIELD(network.sigma_w)).non_negative().says("σ_w: weights are drawn with variance σ_w²/n"),
+    number("sigma-b", FIELD(network.sigma_b)).non_negative().says("σ_b: biases are drawn with variance σ_b²"),
+    number("width-factor", FIELD(network.width_factor)).within(1, kWidestNetwork).says("s: multiplies the hidden widths"),
+    dtype().among({"float32", "float64"}).says("the network's precision"),
+    // Steps and rates
+    named("method", FIELD(training.method), train::parse_method).among(train::method_names())
+        .says("guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched (gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to "
+              "compare with"),
+    loss_setting()
+        .says("mse, half-mse, sse; huber:δ, squares up to errors of δ (default 1, in spreads of the target) and a line beyond, for outliers; "
+              "quantile:q, below which a share q of targets lies; cross-entropy: the target is a class, text or whole numbers, and the default of "
+              "--goal predict for text and for two values; mae: without control only"),
+    optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
+        .says("of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),
+    optional_number("lr", FIELD(training.learning_rate)).positive().says("learning rate α; default: found from the kernel"),
+    schedule().among({"constant", "inverse", "exponential", "cosine", "step"})
+        .says("of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step"),
+    decay().non_negative().says("of the schedule; alone it means inverse. Default: 0.01, of step 0.5"),
+    number("decay-period", FIELD(training.schedule.period)).positive().says("steps between two decays of the schedule step"),
+    number("p", FIELD(training.p)).positive().says("weight on label augments, R = pI: smaller steers harder"),
+    number("q", FIELD(training.q)).positive().says("weight on errors, Q = qI"),
+    number("shape", FIELD(training.shape)).non_negative()
+        .says("spectral shaping: less q on modes with an eigenvalue below this share of the largest, where noise is learned; 0: none"),
+    numbers("output-weights", FIELD(data.output_weights)).positive()
+        .says("weights of the targets in the loss, by cdt in the controller's Q, with commas between"),
+    relinearize().says("when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: guard for guarded, never for cdt"),
+    number("curvature-products", FIELD(training.curvature_products)).unlisted().within(0, kMostProducts)
+        .says("of --relinearize kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most, for each kernel; 0: 400, or 60 of a large "
+              "network"),
+    named("form", FIELD(training.form), train::parse_form).among({"auto", "dual", "primal", "free", "sketch", "batch"})
+        .says("how a step is solved, of --goal predict and of guarded runs without a rate, for numbers and classes, with weights or without: by "
+              "the kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those steered by the kernel of some rows, or kernels "
+              "of batches with a momentum (--batch); auto counts operations and memory, and takes one of the first four, or batches to predict "
+              "numbers of many rows on a CPU; guarded runs on classes have a controller instead while rows are few"),
+    number("weight-decay", FIELD(training.weight_decay)).non_negative().says("adds ½·decay·‖θ‖² to the objective"),
+    number("batch", FIELD(training.batch)).unlisted().non_negative()
+        .says("samples a step; 0 takes all (default: all where a linearization takes seconds, else so many that it takes one; 500 residuals by "
+              "--form batch, all by the other forms, of which guarded runs on many classes, or with weights, take one)"),
+    toggle("reshuffle", FIELD(training.reshuffle)).says("new batches each epoch; otherwise they recur, and their controllers are kept"),
+    number("steps", FIELD(training.steps)).free().non_negative().says("at most so many"),
+    number("stop-loss", FIELD(training.stop_loss)).free().non_negative().says("stop at this training loss; 0: never"),
+    number("patience", FIELD(training.patience)).free().non_negative()
+        .says("stop after so many steps without a better validation loss, and keep the best weights; 0: off"),
+    number("plateau", FIELD(training.plateau)).free().non_negative().says("stop after so many steps without a training loss lower by 0.01 %; 0: off"),
+    number("max-seconds", FIELD(training.max_seconds)).free().non_negative().says("stop after this time; 0: no limit"),
+    number("validate-every", FIELD(training.validate_every)).positive().says("steps between validation losses"),
+    toggle("linearization-error", FIELD(training.linearization_error))
+        .says("record how far the network has left its local model (a Jacobian-vector product a step)"),
+    memory().free().within(0, kMostProducts).says("for the kernel's computation, in MB"),
+    number("checkpoint-seconds", FIELD(training.checkpoint_seconds)).non_negative().says("between checkpoints"),
+    number("seed", FIELD(training.seed)).non_negative().says("of rows, split, network and batches"),
+    // The run around them
+    toggle("tune", FIELD(tune)).says("take rate, p and stopping step from the forecast of the analysis, where they are not given"),
+    optional_number("ensemble", FIELD(ensemble)).of_tables().within(1, study::kMostMembers)
+        .says("predict: networks whose predictions are averaged. Default: 4 where that takes seconds, else 3, 2 or 1"),
+    number("folds", FIELD(folds)).of_tables().unlisted().within(2, study::kMostMembers)
+        .says("predict: parts of the rows, each held out in turn to choose the point of the path. Default: one a member, 4 at least; a single "
+              "member holds out one part"),
+    toggle("no-refit", FIELD(refit), /*on=*/false).of_tables()
+        .says("predict: keep the networks that chose the point, instead of training on all rows to it"),
+    toggle("importance", FIELD(importance)).of_tables().free()
+        .says("predict: say which columns matter, by exchanging their values among held-out rows"),
+    toggle("no-intervals", FIELD(intervals), /*on=*/false).of_tables()
+        .says("predict: without what cdt predict --interval needs, a copy of the encoded training rows"),
+    toggle("no-analysis", FIELD(analysis), /*on=*/false).free().says("train without the pre-flight report"),
+    toggle("csv-safe", FIELD(csv_safe)).free()
+        .says("names and classes that a spreadsheet would take for a formula get an apostrophe in front in the CSV files that are written"),
+    toggle("tf32", FIELD(tf32)).says("on a GPU: training may round products to TF32, three digits and faster; kernels never are"),
+    device().free().says("cpu or cuda"),
+    number("threads", FIELD(threads)).free().says("CPU threads; 0 takes all cores, and one for small batches of --form batch or of an optimizer"),
+  };
+}
+// clang-format on
+
+#undef ENCODED
+#undef FIELD
+
+}  // namespace
+
+const std::vector<Setting>& all_settings() {
+  static const std::vector<Setting> settings = make_settings();
+  return settings;
+}
+
+const Setting& find_setting(const std::string& name) {
+  for (const Setting& setting : all_settings()) {
+    if (setting.name == name) return setting;
+  }
+  throw InvalidArgument(c10::str("there is no setting '", name, "'"));
+}
+
+}  // namespace cdt::study
