@@ -100,7 +100,12 @@ CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string
   const std::string flag = "--" + name;
   const auto set = [&setting, &options](const std::vector<std::string>& values) {
     options.given.insert(setting.name);
-    setting.set(options, values);
+    try {
+      setting.set(options, values);
+    } catch (const InvalidArgument& error) {  // of the setting; here it is a flag
+      const std::string text = error.what();
+      throw InvalidArgument(text.starts_with(setting.name + ":") ? "--" + text : text);
+    }
   };
   CLI::Option* option = nullptr;
   switch (setting.kind) {

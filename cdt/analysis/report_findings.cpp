@@ -93,9 +93,12 @@ void describe_forecast(const ForecastFindings& f, Page& page) {
 void describe_numbers(const Findings& f, Page& page) {
   std::string& out = page.numbers;
   const GainMargin& g = f.gain_margin;
-  out += fmt::format(
-      "  label augments may be scaled by {:.3g} to {:.3g} (guaranteed: {:.3g} to {:.3g})\n",
-      g.lower, g.upper, g.guaranteed_lower, g.guaranteed_upper);
+  if (!std::isnan(g.lower)) {
+    out += fmt::format("  label augments may be scaled by {:.3g} to {:.3g}", g.lower, g.upper);
+    out += std::isnan(g.guaranteed_lower) ? "\n"
+                                          : fmt::format(" (guaranteed: {:.3g} to {:.3g})\n",
+                                                        g.guaranteed_lower, g.guaranteed_upper);
+  }
   out += fmt::format(
       "  under the mean absolute error outputs would keep jumping by up to {:.3g} near their "
       "labels\n",
@@ -123,11 +126,14 @@ void describe_rates(const std::vector<RateRow>& rates, Page& page) {
   out +=
       fmt::format("\nOther rates\n  {:>10} {:>8} {:>13} {:>11} {:>11} {:>10} {:>10}\n", "rate",
                   "stable", "αc_Lλ_max < 1", "radius GD", "radius CDT", "margin GD", "margin CDT");
+  const auto known = [](double value, int digits) {
+    return std::isnan(value) ? std::string("-") : fmt::format("{:.{}g}", value, digits);
+  };
   for (const RateRow& r : rates) {
     out +=
-        fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11.4g} {:>10.3g} {:>10.3g}\n",
+        fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11} {:>10.3g} {:>10}\n",
                     r.learning_rate, r.stable ? "yes" : "no", r.strictly_contracting ? "yes" : "no",
-                    r.radius_gd, r.radius_cdt, r.margin_gd, r.margin_cdt);
+                    r.radius_gd, known(r.radius_cdt, 4), r.margin_gd, known(r.margin_cdt, 3));
   }
 }
 
@@ -241,7 +247,7 @@ void add_findings(const Preflight& preflight, Json& json) {
                              {"stable", r.stable},
                              {"strictly_contracting", r.strictly_contracting},
                              {"radius_gd", r.radius_gd},
-                             {"radius_cdt", r.radius_cdt},
+                             {"radius_cdt", number_or_null(r.radius_cdt)},
                              {"margin_gd", number_or_null(r.margin_gd)},
                              {"margin_cdt", number_or_null(r.margin_cdt)}});
   }

@@ -42,4 +42,30 @@ std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_fa
   return rows;
 }
 
+std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
+                                const std::vector<double>& learning_rates,
+                                const std::optional<control::Law>& law) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<RateRow> rows;
+  for (const double rate : learning_rates) {
+    const auto stability = assess_stability(modes, rate * gradient_factor);
+    RateRow row{rate,
+                stability.stable,
+                stability.strictly_contracting,
+                stability.kappa,
+                kUnknown,
+                2 / (rate * gradient_factor * modes.upper_bound()),
+                kUnknown};
+    if (law) {
+      const auto plant = control::Plant::of_modes(
+          modes, {.gradient_factor = gradient_factor, .rate = rate});
+      const auto found = control::ModalController(plant, *law).certificate();
+      row.radius_cdt = found.radius.upper;
+      row.margin_cdt = found.kernel_margin.lower;
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
 }  // namespace cdt::analysis

@@ -1,9 +1,11 @@
 /// Robustness of the H₂ policy and the influence of the learning rate (the paper's remarks).
 #pragma once
 
+#include <cdt/control/controller.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 
+#include <optional>
 #include <vector>
 
 namespace cdt::analysis {
@@ -37,5 +39,9 @@ struct RateRow {
 std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
                                 const std::vector<double>& learning_rates,
                                 const control::SpectralWeights& weights = {});
+/// The same for another law; without one nothing is said of controlled descent (NaN).
+std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
+                                const std::vector<double>& learning_rates,
+                                const std::optional<control::Law>& law);
 
 }  // namespace cdt::analysis

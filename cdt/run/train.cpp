@@ -274,7 +274,7 @@ class Session {
       make(trainer);
     }
     if (!findings.classes) trainer->adopt(findings.modes, findings.kernel_seconds);
-    study::promise(findings, *trainer);
+    study::promise(findings, *trainer, run_.training);
     claim_.add(run_.record, [&](const RunFolder& staged, RunRecord& record) {
       if (!findings.classes) staged.write_spectrum(findings);
       record.analysis = study::to_json(findings);

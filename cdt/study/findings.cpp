@@ -209,10 +209,33 @@ std::string reason_to_skip(const Problem& problem, const train::TrainOptions& tr
   return "";
 }
 
-void promise(Findings& findings, train::Trainer& trainer) {
+/// What acts on each mode by itself, if something does.
+static std::optional<control::Law> law_of(const train::TrainOptions& training,
+                                          const control::Certificate& found,
+                                          const dynamics::Modes& modes) {
+  // A gain matrix, or modes of weighted errors, are others than the kernel's.
+  if (std::isnan(found.gain) || !found.spectrum.defined() ||
+      !torch::allclose(found.spectrum[0].cpu(), modes.values.cpu(), 1e-6)) {
+    return std::nullopt;
+  }
+  if (train::only_arrives(training)) {
+    return control::damped(control::damping_like(training.q, training.p));
+  }
+  if (training.shape == 0) return control::lqr(training.q, training.p);
+  return std::nullopt;
+}
+
+void promise(Findings& findings, train::Trainer& trainer, const train::TrainOptions& training) {
   const Tensor theta = std::exchange(findings.theta, {});
   const control::Certificate found = trainer.prepare(theta);
   analysis::promise(findings.preflight, found);
+  auto& rates = findings.preflight.findings.rates;
+  if (!found.empty() && !rates.empty()) {
+    std::vector<double> asked;
+    for (const analysis::RateRow& row : rates) asked.push_back(row.learning_rate);
+    const double factor = loss::gradient_factor(training.loss, findings.modes.size());
+    rates = analysis::rate_table(findings.modes, factor, asked, law_of(training, found, findings.modes));
+  }
   if (!found.empty() && std::isfinite(found.rate)) findings.preflight.learning_rate = found.rate;
 }
 

@@ -84,7 +84,7 @@ Findings analyze(const Problem& problem, const AnalysisOptions& options);
 
 /// Makes the controller of the first step, and takes what it promises for the findings' own; where
 /// the training has none, they say what the paper's would do.
-void promise(Findings& findings, train::Trainer& trainer);
+void promise(Findings& findings, train::Trainer& trainer, const train::TrainOptions& training);
 
 /// Why training with these options goes without an analysis, unless someone asks for it: batches, a
 /// kernel that takes longer than 15 s or more than the memory, a loss without curvature. Empty:

@@ -74,7 +74,7 @@ struct Everything {
     f("texts", texts);
     f("points", points);
     if (f.has("square")) {
-      f.each("square", square, [&](auto& row) { f.here(row, square.size()); });
+      f.each("square", square, [&](auto& row) { f.here(row, counts.size()); });
     }
     f("files", files);
     if (f.has("settings")) {
