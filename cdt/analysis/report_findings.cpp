@@ -131,9 +131,9 @@ void describe_rates(const std::vector<RateRow>& rates, Page& page) {
   };
   for (const RateRow& r : rates) {
     out +=
-        fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11} {:>10.3g} {:>10}\n",
-                    r.learning_rate, r.stable ? "yes" : "no", r.strictly_contracting ? "yes" : "no",
-                    r.radius_gd, known(r.radius_cdt, 4), r.margin_gd, known(r.margin_cdt, 3));
+        fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11} {:>10.3g} {:>10}\n", r.learning_rate,
+                    r.stable ? "yes" : "no", r.strictly_contracting ? "yes" : "no", r.radius_gd,
+                    known(r.radius_cdt, 4), r.margin_gd, known(r.margin_cdt, 3));
   }
 }
 

@@ -57,8 +57,8 @@ std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_fa
                 2 / (rate * gradient_factor * modes.upper_bound()),
                 kUnknown};
     if (law) {
-      const auto plant = control::Plant::of_modes(
-          modes, {.gradient_factor = gradient_factor, .rate = rate});
+      const auto plant =
+          control::Plant::of_modes(modes, {.gradient_factor = gradient_factor, .rate = rate});
       const auto found = control::ModalController(plant, *law).certificate();
       row.radius_cdt = found.radius.upper;
       row.margin_cdt = found.kernel_margin.lower;

@@ -72,7 +72,8 @@ Tensor probed(const Controller& controller, int64_t most) {
   const Tensor both = torch::ones_like(none);
   const Tensor once = controller.steer(both) - at_rest;
   const Tensor twice = controller.steer(2 * both) - at_rest;
-  if (!((twice - 2 * once).norm().item<double>() <= kLinear * once.norm().item<double>())) return {};
+  if (!((twice - 2 * once).norm().item<double>() <= kLinear * once.norm().item<double>()))
+    return {};
   Tensor G = torch::empty({n, n}, none.options());
   for (int64_t j = 0; j < n; ++j) {
     Tensor unit = none.clone();
@@ -199,7 +200,8 @@ Certificate ModalController::certificate(const Tensor& matrix) const {
     }
     const Tensor limit = (most / reachable(steering_) - decay) / (reachable(s_) - decay);
     double least = limit.min().item<double>();
-    if (tail_step_ > 0) least = std::min(least, (most / tail_steering_ - decay) / (tail_step_ - decay));
+    if (tail_step_ > 0)
+      least = std::min(least, (most / tail_steering_ - decay) / (tail_step_ - decay));
     return Known::exactly(std::max(least, 0.0));
   };
   found.kernel_margin = grows_until(2);
@@ -248,7 +250,8 @@ Certificate GainController::certificate(const Tensor& matrix) const {
   found.optimal = gain_.optimal;
   found.rate = plant_.rate();
   found.residual = gain_.residual;
-  found.digest = digest_of({torch::full({1}, plant_.step_scale(), torch::kFloat64), gain_.steering});
+  found.digest =
+      digest_of({torch::full({1}, plant_.step_scale(), torch::kFloat64), gain_.steering});
   if (plant_.size() <= (matrix.defined() ? kMostProbed : kMostUnasked)) {
     const Loop loop = loop_of(plant_, gain_.steering);
     if (matrix.defined()) found.spectrum = spectrum_of(plant_, loop);

@@ -40,9 +40,9 @@ class Controller {
   virtual double merit(const torch::Tensor& x) const;
   /// G [n, n], where `steer` is Gx whatever the step is.
   virtual torch::Tensor matrix() const { return {}; }
-  /// What it promises. M of the plant, where somebody has it, is what the residual of an equation is
-  /// measured with; without it the residual is not known. Default: of the linear part of `steer`, by
-  /// probing; it says so.
+  /// What it promises. M of the plant, where somebody has it, is what the residual of an equation
+  /// is measured with; without it the residual is not known. Default: of the linear part of
+  /// `steer`, by probing; it says so.
   virtual Certificate certificate(const torch::Tensor& matrix = {}) const;
   /// The same controller for another linearization, or rate.
   virtual std::unique_ptr<Controller> redesigned(const Plant& plant) const = 0;
@@ -95,8 +95,8 @@ class ModalController : public Controller {
   double tail_steering_ = 1;
 };
 
-/// Any gain: u = −K(x), v = Gx with G = I + K [n, n]. `steering` is G, and `cost` P [n, n] where the
-/// gain is the optimal one of a problem; undefined otherwise.
+/// Any gain: u = −K(x), v = Gx with G = I + K [n, n]. `steering` is G, and `cost` P [n, n] where
+/// the gain is the optimal one of a problem; undefined otherwise.
 class GainController : public Controller {
  public:
   struct Gain {

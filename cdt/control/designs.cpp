@@ -32,8 +32,9 @@ std::unique_ptr<Controller> make_lqr(const Plant& plant, const ControlProblem& p
   if (!problem.Q.defined() && !problem.R.defined()) {
     return std::make_unique<ModalController>(plant, lqr(problem.q, problem.p, problem.shape));
   }
-  CDT_REQUIRE(!problem.shape, "weights Q and R and spectral shaping exclude each other: weighted "
-                              "errors have no common eigenbasis with the kernel");
+  CDT_REQUIRE(!problem.shape,
+              "weights Q and R and spectral shaping exclude each other: weighted "
+              "errors have no common eigenbasis with the kernel");
   return std::make_unique<GainController>(
       plant, general_gain(plant, problem),
       [problem](const Plant& next) { return general_gain(next, problem); });

@@ -19,9 +19,7 @@ Law descent(double gain) {
 Law lqr(double q, double p, std::function<Tensor(const Tensor& s)> shape) {
   require_positive(q, "q");
   require_positive(p, "p");
-  const auto weight = [q, shape](const Tensor& s) {
-    return shaped_weight(q, shape, s, "q");
-  };
+  const auto weight = [q, shape](const Tensor& s) { return shaped_weight(q, shape, s, "q"); };
   const auto gains = [weight, p](const Tensor& s) {
     return mode_gains(s, weight(s), torch::full_like(s, p));
   };

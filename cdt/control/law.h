@@ -13,9 +13,9 @@ namespace cdt::control {
 
 /// Functions of steps s [m] ≥ 0, float64; of one mode what they say does not depend on the others.
 struct Law {
-  std::string name;                                                     ///< "lqr q=1 p=0.1"
-  std::string optimal;                                                  ///< Certificate::optimal
-  std::function<torch::Tensor(const torch::Tensor& s)> steering;        ///< g(s)
+  std::string name;                                               ///< "lqr q=1 p=0.1"
+  std::string optimal;                                            ///< Certificate::optimal
+  std::function<torch::Tensor(const torch::Tensor& s)> steering;  ///< g(s)
   /// 1 − s g(s), without cancellation. Empty: as it stands here.
   std::function<torch::Tensor(const torch::Tensor& s)> closed_loop{};
   /// g(s) − 1, without cancellation. Empty: as it stands here.
@@ -23,7 +23,7 @@ struct Law {
   /// s·P and the weight q on the state, of a law with an infinite-horizon cost ½xᵀPx.
   std::function<torch::Tensor(const torch::Tensor& s)> cost{};
   std::function<torch::Tensor(const torch::Tensor& s)> weight{};
-  double effort = 0;  ///< p, the weight on label augments of that cost
+  double effort = 0;                ///< p, the weight on label augments of that cost
   std::optional<double> damping{};  ///< ν with g = 1/(s + ν): a solve, no modes needed
 
   /// 1 − s g(s)

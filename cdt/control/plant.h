@@ -1,8 +1,8 @@
 /// One linearization, as a controller sees it: x⁺ = x − S(x − u), S = αc(M + (d/c)I).
 ///
 /// x are the errors in coordinates in which the loop is symmetric: e itself for quadratic losses,
-/// W^½e with weights, H^½(z − z_e) for classes; M is the kernel in them, α the rate, c the factor of
-/// the loss's gradient and d the weight decay.
+/// W^½e with weights, H^½(z − z_e) for classes; M is the kernel in them, α the rate, c the factor
+/// of the loss's gradient and d the weight decay.
 #pragma once
 
 #include <cdt/core/error.h>

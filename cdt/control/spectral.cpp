@@ -88,9 +88,10 @@ SpectralController design_spectral(const dynamics::Modes& modes, double step_sca
   if (!modes.complete()) {
     controller.tail_step = step_scale * modes.tail_bound;
     const Tensor step = torch::full({1}, controller.tail_step, controller.s.options());
-    controller.tail_steering = mode_gains(step, shaped_weight(weights.q, weights.shape_q, step, "q"),
-                                          shaped_weight(weights.rho, weights.shape_rho, step, "rho"))
-                                   .steering.item<double>();
+    controller.tail_steering =
+        mode_gains(step, shaped_weight(weights.q, weights.shape_q, step, "q"),
+                   shaped_weight(weights.rho, weights.shape_rho, step, "rho"))
+            .steering.item<double>();
   }
   return controller;
 }

@@ -95,9 +95,10 @@ SpectralController design_spectral(const torch::Tensor& theta, double step_scale
 /// them by 10⁸ units. Three matrix products; one n×n and some n×512 temporaries.
 double riccati_residual(const SpectralController& controller, const torch::Tensor& theta);
 /// The same of any law: w = s·P, 1 + k and q on steps s [m] = αc_Lλ + `decay_step`.
-double riccati_residual(const dynamics::Modes& modes, const torch::Tensor& s, const torch::Tensor& w,
-                        const torch::Tensor& steering, const torch::Tensor& q, double step_scale,
-                        double decay_step, const torch::Tensor& theta);
+double riccati_residual(const dynamics::Modes& modes, const torch::Tensor& s,
+                        const torch::Tensor& w, const torch::Tensor& steering,
+                        const torch::Tensor& q, double step_scale, double decay_step,
+                        const torch::Tensor& theta);
 
 /// weight·shape(s) for each mode. @throws InvalidArgument unless they are positive, one a mode.
 torch::Tensor shaped_weight(double weight,

@@ -92,10 +92,10 @@ void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const 
                  const control::SpectralController& usual, train::Trainer& trainer) {
   // Of the controller that will train; where none will, of the paper's.
   const control::Certificate acts = trainer.prepare();
-  const Tensor modes = acts.spectrum.defined()
-                           ? acts.spectrum
-                           : torch::stack({usual.modes.values, usual.s, usual.gains.gain,
-                                           usual.gains.closed_loop});
+  const Tensor modes =
+      acts.spectrum.defined()
+          ? acts.spectrum
+          : torch::stack({usual.modes.values, usual.s, usual.gains.gain, usual.gains.closed_loop});
   run.eigenvalues = to_vector(modes[0].flip(0));
   run.gain = to_vector(modes[2].flip(0));
   run.factor_gd = to_vector((1 - modes[1]).flip(0));

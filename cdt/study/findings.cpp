@@ -234,7 +234,8 @@ void promise(Findings& findings, train::Trainer& trainer, const train::TrainOpti
     std::vector<double> asked;
     for (const analysis::RateRow& row : rates) asked.push_back(row.learning_rate);
     const double factor = loss::gradient_factor(training.loss, findings.modes.size());
-    rates = analysis::rate_table(findings.modes, factor, asked, law_of(training, found, findings.modes));
+    rates = analysis::rate_table(findings.modes, factor, asked,
+                                 law_of(training, found, findings.modes));
   }
   if (!found.empty() && std::isfinite(found.rate)) findings.preflight.learning_rate = found.rate;
 }

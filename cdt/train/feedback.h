@@ -129,7 +129,8 @@ class ModalFeedback : public Feedback {
   }
   /// The plant at rate α: steps are α·factor times the eigenvalues, the ridge among them.
   control::Plant plant(double rate, double factor) const;
-  /// Θ of the outputs as the kernel of the state: of the state's own coordinates. Default: as it is.
+  /// Θ of the outputs as the kernel of the state: of the state's own coordinates. Default: as it
+  /// is.
   virtual torch::Tensor kernel_of_state(const torch::Tensor& theta) const { return theta; }
 
   dynamics::Modes modes_;

@@ -1,3 +1,4 @@
+#include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
@@ -5,7 +6,6 @@
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/train/data.h>
-#include <cdt/control/steering.h>
 #include <cdt/train/model_controller.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ void ModelController::refresh() {
               found.outputs.sizes(), ", the labels ", labels_.sizes());
   const Tensor outputs = found.outputs.to(torch::kFloat64);
   Made made = decompose_aside(found.theta, [theta = found.theta, outputs, labels = labels_,
-                                          network = found.network_dtype, options = options_] {
+                                            network = found.network_dtype, options = options_] {
     return design_at(theta, outputs, labels, network, options);
   });
   controller_ = std::move(made.controller);

@@ -40,7 +40,6 @@ struct ModelControllerOptions {
   static constexpr double kUsualDrift = 0.5;
 };
 
-
 class ModelController {
  public:
   /// Designs the first controller. `x` and `y` as in TrainData: all samples that the loop trains

@@ -209,7 +209,8 @@ void require_valid(const TrainOptions& options) {
     CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(),
                 "a controller steers quadratic losses and cross-entropy, not ",
                 to_string(options.loss));
-    CDT_REQUIRE(options.shape == 0, "shape belongs to the usual controller, not to one of your own");
+    CDT_REQUIRE(options.shape == 0,
+                "shape belongs to the usual controller, not to one of your own");
     CDT_REQUIRE(options.weight_decay == 0,
                 "weight decay goes with the usual controller alone: one of your own knows nothing "
                 "of it");

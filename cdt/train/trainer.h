@@ -60,8 +60,8 @@ class Trainer {
   StepResult step();
 
   /// Makes the linearization and the controller of the next step, and says what that one promises.
-  /// With the kernel Θ of all training samples at the present parameters, all that there is to know.
-  /// Empty: the method has no controller, or none before its first step.
+  /// With the kernel Θ of all training samples at the present parameters, all that there is to
+  /// know. Empty: the method has no controller, or none before its first step.
   /// @throws NumericalError as step.
   control::Certificate prepare(const torch::Tensor& theta = {});
 
@@ -130,9 +130,9 @@ class Trainer {
   int64_t step_ = 0;
   std::vector<StepRecord> history_;
   control::Certificate first_;  ///< of the controller that took the first step
-  bool look_ = true;    ///< the next step is one that is looked at
-  bool over_ = false;   ///< the last row is of the end, where no step was taken
-  StepRecord pending_;  ///< its counts, which the step that goes on from there takes over
+  bool look_ = true;            ///< the next step is one that is looked at
+  bool over_ = false;           ///< the last row is of the end, where no step was taken
+  StepRecord pending_;          ///< its counts, which the step that goes on from there takes over
   std::vector<torch::Tensor> best_;  ///< parameters with the lowest validation loss
   std::optional<Pass> next_;         ///< the pass that judged the last step
   std::vector<torch::Tensor> last_;  ///< parameters of the last step, if the end took others

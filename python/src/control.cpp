@@ -285,7 +285,8 @@ void bind_control(py::module_& module) {
         };
         py::dict fields;
         fields["controller"] = found.controller;
-        fields["makes_least"] = found.optimal.empty() ? py::none() : py::object(py::cast(found.optimal));
+        fields["makes_least"] =
+            found.optimal.empty() ? py::none() : py::object(py::cast(found.optimal));
         fields["closed_loop_radius"] = known(found.radius);
         fields["riccati_residual"] = given(found.residual);
         fields["kernel_margin"] = known(found.kernel_margin);

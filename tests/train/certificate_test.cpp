@@ -95,10 +95,10 @@ std::vector<ControllerCase> cases() {
         if (shape > 0 && (samples || outputs)) continue;
         for (const double decay : {0.0, 0.02}) {
           const auto add = [&](const std::string& name, Method method, std::optional<double> rate) {
-            all.push_back({fmt::format("{}{}{}{}{}", name, samples ? "Samples" : "",
-                                       outputs ? "Outputs" : "", shape > 0 ? "Shape" : "",
-                                       decay > 0 ? "Decay" : ""),
-                           method, rate, samples, outputs, shape, decay});
+            all.push_back(
+                {fmt::format("{}{}{}{}{}", name, samples ? "Samples" : "", outputs ? "Outputs" : "",
+                             shape > 0 ? "Shape" : "", decay > 0 ? "Decay" : ""),
+                 method, rate, samples, outputs, shape, decay});
           };
           // The paper's method shrinks parameters beside its step: that loop is another problem.
           if (decay == 0) add("Cdt", Method::kCdt, 0.5);
@@ -112,7 +112,13 @@ std::vector<ControllerCase> cases() {
   for (const Form form : {Form::kDual, Form::kPrimal}) {
     for (const bool samples : {false, true}) {
       all.push_back({fmt::format("Form{}{}", to_string(form), samples ? "Samples" : ""),
-                     Method::kGuarded, {}, samples, false, 0, 0, form});
+                     Method::kGuarded,
+                     {},
+                     samples,
+                     false,
+                     0,
+                     0,
+                     form});
     }
   }
   return all;

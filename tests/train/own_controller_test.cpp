@@ -133,8 +133,8 @@ TEST(OwnController, IsRefusedWhereItHasNoPlace) {
               testing::HasSubstr("gain"));
   EXPECT_THAT(refusal(with(Method::kCdt,
                            [](const Plant& plant) {
-                             return control::from_function(
-                                 plant, [](const Tensor& e) { return e.sum(); });
+                             return control::from_function(plant,
+                                                           [](const Tensor& e) { return e.sum(); });
                            })),
               testing::HasSubstr("must have shape"));
 }

@@ -41,7 +41,8 @@ RidgeOptions batch_options(const Setup& setup, bool checked) {
 control::Certificate of_batches() {
   control::Certificate found;
   found.controller =
-      "damped steps of one batch after another, with momentum: an epoch that raises the objective of "
+      "damped steps of one batch after another, with momentum: an epoch that raises the objective "
+      "of "
       "all rows is taken back, and nothing more is promised";
   return found;
 }

@@ -119,8 +119,7 @@ control::CrossEntropyPlant ClassFeedback::saved_curvature(const SavedState& stat
 control::CrossEntropyPlant ClassFeedback::saved_plant(const SavedState& state, const Tensor& labels,
                                                       double smoothing) {
   auto plant = saved_curvature(state, labels, smoothing);
-  plant.modes =
-      saved_modes(state, labels.size(0) * (labels.size(1) - 1), labels.device());
+  plant.modes = saved_modes(state, labels.size(0) * (labels.size(1) - 1), labels.device());
   return plant;
 }
 

@@ -111,7 +111,8 @@ double ControllerFeedback::distance(const Tensor& x) const { return x.norm().ite
 bool ControllerFeedback::settled(const Tensor& x, double rounding) const {
   const dynamics::Modes& modes = controller_->plant().modes();
   const double left = modes.reachable_vectors().t().mv(x).norm().item<double>();
-  return left <= rounding || left * left <= tol::kUnreachableError * torch::dot(x, x).item<double>();
+  return left <= rounding ||
+         left * left <= tol::kUnreachableError * torch::dot(x, x).item<double>();
 }
 
 void ControllerFeedback::took(const Tensor& x) {

@@ -66,9 +66,9 @@ class FormFeedback : public Feedback {
   mutable std::unique_ptr<RidgeForm> form_;
   mutable bool used_ = false;  ///< parameters may have been written to since
   mutable bool complete_ = true;
-  double largest_ = 0;           ///< eigenvalue of the kernel of residuals, or about
-  mutable double damping_ = 0;   ///< μ of the last step
-  mutable RidgeStep last_;       ///< which was this one
+  double largest_ = 0;          ///< eigenvalue of the kernel of residuals, or about
+  mutable double damping_ = 0;  ///< μ of the last step
+  mutable RidgeStep last_;      ///< which was this one
 };
 
 }  // namespace cdt::train

@@ -97,9 +97,8 @@ std::shared_ptr<Feedback> Linearizer::own(int64_t step, const Tensor& values, co
   Tensor matrix;
   int64_t size = labels.numel();
   if (classes) {
-    coordinates.classes =
-        saved ? ClassFeedback::saved_curvature(*saved, labels, smoothing)
-              : control::cross_entropy_plant_at(values, labels, smoothing);
+    coordinates.classes = saved ? ClassFeedback::saved_curvature(*saved, labels, smoothing)
+                                : control::cross_entropy_plant_at(values, labels, smoothing);
     size = labels.size(0) * (labels.size(1) - 1);
   } else {
     coordinates.labels = labels.reshape({-1});
@@ -115,9 +114,9 @@ std::shared_ptr<Feedback> Linearizer::own(int64_t step, const Tensor& values, co
   const auto* before = old == plans_.end() || saved
                            ? nullptr
                            : dynamic_cast<const ControllerFeedback*>(old->second.feedback.get());
-  return std::make_shared<ControllerFeedback>(
-      std::move(coordinates), matrix, tol::rank_of_computed(size, setup_->model.dtype()), factor,
-      options.controller, before);
+  return std::make_shared<ControllerFeedback>(std::move(coordinates), matrix,
+                                              tol::rank_of_computed(size, setup_->model.dtype()),
+                                              factor, options.controller, before);
 }
 
 /// Of Θ.

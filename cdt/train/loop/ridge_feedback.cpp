@@ -51,9 +51,8 @@ double RidgeFeedback::largest() const {
 
 const Tensor& RidgeFeedback::eigenvalues() const {
   if (!eigenvalues_.defined()) {
-    eigenvalues_ = decompose_aside(kernel_, [kernel = kernel_] {
-      return torch::linalg_eigvalsh(kernel).clamp_min(0);
-    });
+    eigenvalues_ = decompose_aside(
+        kernel_, [kernel = kernel_] { return torch::linalg_eigvalsh(kernel).clamp_min(0); });
   }
   return eigenvalues_;
 }
@@ -81,8 +80,8 @@ control::Certificate RidgeFeedback::certificate(const Tensor& theta) const {
   const Tensor u = solve(x);
   found.residual = (kernel_.mv(u).add_(u, damping_) - x).norm().item<double>() /
                    std::max(x.norm().item<double>(), std::numeric_limits<double>::min());
-  found.digest = control::digest_of(
-      {torch::tensor({rate_, damping_}, torch::kFloat64), kernel_.diagonal()});
+  found.digest =
+      control::digest_of({torch::tensor({rate_, damping_}, torch::kFloat64), kernel_.diagonal()});
   return found;
 }
 

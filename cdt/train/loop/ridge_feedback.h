@@ -69,11 +69,11 @@ class RidgeFeedback : public Feedback {
   Options options_;
   double gradient_factor_;  ///< c_L
   double rate_ = 0;
-  double damping_ = 0;    ///< μ
-  torch::Tensor factor_;  ///< of Θ + μI, lower
+  double damping_ = 0;                 ///< μ
+  torch::Tensor factor_;               ///< of Θ + μI, lower
   mutable torch::Tensor eigenvalues_;  ///< undefined: nobody has asked
-  mutable double largest_ = -1;       ///< λ_max; −1: nobody has asked
-  mutable torch::Tensor last_error_;  ///< of the last proposal; its solve is what a residual is of
+  mutable double largest_ = -1;        ///< λ_max; −1: nobody has asked
+  mutable torch::Tensor last_error_;   ///< of the last proposal; its solve is what a residual is of
 };
 
 }  // namespace cdt::train

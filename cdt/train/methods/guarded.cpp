@@ -102,7 +102,7 @@ class Guarded : public StepMethod {
   Linearizer linearizer_;
   int64_t rejected_ = 0;
   double damping_ = 1;         ///< the trainer's, which keeps it
-  int64_t last_ = -1;  ///< the batch of the last step
+  int64_t last_ = -1;          ///< the batch of the last step
   std::vector<Tensor> saved_;  ///< θ before a step that is judged
 };
 

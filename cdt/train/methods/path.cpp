@@ -4,7 +4,6 @@
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/methods/batch_momentum.h>
 #include <cdt/train/methods/path.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -245,7 +244,8 @@ void DecayPath::certify(RidgeForm& ridge, const RidgeStep& step) {
   certificate_.controller =
       "damped, by " + ridge.solver() + ", pulled towards the network as it was drawn";
   certificate_.optimal = fmt::format(
-      "|e|^2 + tau|theta - theta_0|^2 + mu|step|^2 after one step, tau={:.6g}, mu={:.6g}", tau_, mu_);
+      "|e|^2 + tau|theta - theta_0|^2 + mu|step|^2 after one step, tau={:.6g}, mu={:.6g}", tau_,
+      mu_);
   certificate_.residual = ridge.residual(step, tau_, mu_);
   certificate_.digest =
       control::digest_of({torch::tensor({tau_, mu_, mean_eigenvalue_}, torch::kFloat64)});
