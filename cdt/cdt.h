@@ -14,11 +14,15 @@
 #include <cdt/analysis/stability.h>
 #include <cdt/analysis/validity.h>
 #include <cdt/control/augmented_view.h>
+#include <cdt/control/certificate.h>
+#include <cdt/control/controller.h>
 #include <cdt/control/cross_entropy.h>
 #include <cdt/control/detectability.h>
 #include <cdt/control/finite_horizon.h>
 #include <cdt/control/forecast.h>
 #include <cdt/control/general.h>
+#include <cdt/control/law.h>
+#include <cdt/control/plant.h>
 #include <cdt/control/riccati.h>
 #include <cdt/control/spectral.h>
 #include <cdt/control/steering.h>
