@@ -210,6 +210,24 @@ TEST(CertificateOf, APathHoldsItsLoopBetweenBounds) {
   }
 }
 
+/// The Gram matrix of the parameters has other sizes than the kernel, and the same loop.
+TEST(CertificateOf, TheParametersFormIsOfTheKernelsLoop) {
+  for (const int64_t samples : {6, 900}) {  // more parameters than rows, and fewer
+    const TrainData data = test::smooth_data(samples, 1, 7);
+    const auto ntk = kernel::empirical_ntk(kernel::Model(test::small_network(4, 1, 9)), data.x);
+    std::vector<control::Certificate> found;
+    for (const Form form : {Form::kDual, Form::kPrimal}) {
+      TrainOptions options;
+      options.form = form;
+      Trainer trainer(kernel::Model(test::small_network(4, 1, 9)), data, options);
+      found.push_back(trainer.prepare(ntk.theta));
+      ASSERT_EQ(found.back().spectrum.size(1), samples);
+    }
+    EXPECT_NEAR(found[0].radius.value, found[1].radius.value, 1e-6);
+    EXPECT_NEAR(found[0].kernel_margin.value, found[1].kernel_margin.value, 1e-8);
+  }
+}
+
 TEST(CertificateOf, ClassesIsThatOfTheLoopInLogits) {
   const TrainData data = test::class_data(6, 3, 5);
   for (const std::optional<double> rate : {std::optional<double>(2.0), std::optional<double>()}) {

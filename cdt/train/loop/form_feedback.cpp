@@ -53,7 +53,14 @@ control::Certificate FormFeedback::certificate(const Tensor& theta) const {
   if (matrix.defined()) largest = Known::exactly(largest_);
   control::Certificate found = control::damped_certificate(mu, largest, {});
   if (matrix.defined() && theta.defined()) {
-    const Tensor all = torch::linalg_eigvalsh(matrix.to(torch::kFloat64)).clamp_min(0);
+    // As many as there are residuals: those of A and K are the same beside zeros.
+    const int64_t n = form_->residuals().numel();
+    Tensor all = torch::linalg_eigvalsh(matrix.to(torch::kFloat64)).clamp_min(0);
+    if (const int64_t own = all.numel(); own < n) {
+      all = torch::cat({torch::zeros({n - own}, all.options()), all});
+    } else {
+      all = all.narrow(0, own - n, n);
+    }
     const double least = tol::rank_of_computed(matrix.size(0), torch::kFloat32) * largest_;
     found = control::damped_certificate(mu, all, (all <= least).sum().item<int64_t>(),
                                         rate_ * square_factor_);
