@@ -39,6 +39,9 @@ control::Certificate Trainer::prepare(const torch::Tensor& theta) {
   Pass pass = next_ && next_->batch == setup_->batches.id(step_) ? std::move(*next_)
                                                                  : setup_->forward(step_);
   method_->prepare(step_, pass, pending_);
+  left_.outputs = pass.values;  // a model that others change before the step is seen
+  left_.batch = pass.batch;
+  remember_parameters();
   next_ = std::move(pass);
   return method_->certificate(theta);
 }

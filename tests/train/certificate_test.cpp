@@ -273,6 +273,24 @@ TEST(CertificateOf, BatchesIsOfTheFirstBatch) {
   EXPECT_FALSE(trainer.controller().radius.bounded());
 }
 
+TEST(CertificateOf, AModelThatMovesAfterItIsSeen) {
+  const TrainData data = test::smooth_data(12, 1, 7);
+  auto net = test::small_network(4, 1, 9);
+  auto moved = test::small_network(4, 1, 10);
+  Trainer prepared(kernel::Model(net), data, {});
+  const std::string before = prepared.prepare().digest;
+  const torch::NoGradGuard no_graph;
+  for (size_t i = 0; i < net->parameters().size(); ++i) {
+    net->parameters()[i].copy_(moved->parameters()[i]);
+  }
+  const StepResult found = prepared.step();
+  Trainer fresh(kernel::Model(moved), data, {});
+  const StepResult expected = fresh.step();
+  EXPECT_EQ(found.record.train_loss, expected.record.train_loss);
+  EXPECT_EQ(prepared.controller().digest, fresh.controller().digest);
+  EXPECT_NE(prepared.controller().digest, before);
+}
+
 TEST(CertificateOf, ARunIsKeptByItsCheckpoint) {
   const TrainData data = test::smooth_data(12, 1, 7);
   TrainOptions options;
