@@ -69,14 +69,19 @@ void describe_descent(const Preflight& p, Page& page) {
   }
   page.verdict("controlled descent", p.radius_cdt <= 1 ? "STABLE" : "UNSTABLE",
                fmt::format("the slowest mode takes {} to lose 90 %", steps_to_tenth(p.radius_cdt)));
+  const std::string damps = fastest > 1 ? " and damps the modes that the rate overdrives" : "";
+  page.meaning.push_back(
+      std::isnan(p.gain_slow_modes)
+          ? fmt::format("The controller steers errors by their weights{}.", damps)
+          : fmt::format(
+                "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.",
+                p.rho / p.q, 1 + p.gain_slow_modes, damps));
   page.meaning.push_back(fmt::format(
-      "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.", p.rho / p.q,
-      1 + p.gain_slow_modes, fastest > 1 ? " and damps the modes that the rate overdrives" : ""));
-  page.meaning.push_back(fmt::format(
-      "Training moves the kernel. The loop keeps its stability until the kernel has grown "
-      "{:.3g}-fold under CDT, {:.3g}-fold under "
-      "gradient descent{}.",
-      p.margins.cdt, p.margins.gd, p.margins.gd < 1 ? " (below 1: unstable already)" : ""));
+      "Training moves the kernel. The loop keeps its stability until the kernel has grown {}"
+      "{:.3g}-fold under gradient descent{}.{}",
+      std::isnan(p.margins.cdt) ? "" : fmt::format("{:.3g}-fold under CDT, ", p.margins.cdt),
+      p.margins.gd, p.margins.gd < 1 ? " (below 1: unstable already)" : "",
+      std::isnan(p.margins.cdt) ? " Under CDT it is not known." : ""));
   if (!s.exponential) {
     page.advice.push_back(fmt::format(
         "For plain gradient descent stay below {:.3g}; below {:.3g} nothing oscillates.", p.lr_max,

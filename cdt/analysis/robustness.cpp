@@ -16,16 +16,10 @@ GainMargin gain_margin(const control::SpectralController& controller) {
   const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
   const Tensor s = reachable(controller.s);
   const Tensor k = reachable(controller.gains.gain);
-  // δk > −1 and δk < (2 − s)/s; dividing by k turns both where k < 0, and k = 0 bounds nothing.
-  const Tensor slow = -1 / k;
-  const Tensor fast = (2 - s) / (s * k);
-  const Tensor none = torch::full_like(k, kInfinity);
-  const Tensor lower = torch::where(k > 0, slow, torch::where(k < 0, fast, -none));
-  const Tensor upper = torch::where(k > 0, fast, torch::where(k < 0, slow, none));
+  const control::Known exact = control::augment_interval(s, k);
   const Tensor rho = reachable(controller.rho);
   const Tensor a = torch::sqrt(rho / (rho + s * reachable(controller.gains.w))).min();
-  return {lower.max().item<double>(), upper.min().item<double>(), 1 / (1 + a.item<double>()),
-          1 / (1 - a.item<double>())};
+  return {exact.lower, exact.upper, 1 / (1 + a.item<double>()), 1 / (1 - a.item<double>())};
 }
 
 std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,

@@ -39,11 +39,11 @@ struct Certificate {
   /// nobody has computed it.
   double residual = std::numeric_limits<double>::quiet_NaN();
   Known radius;  ///< max |closed loop| on reachable modes: what a step leaves of the slowest error
-  Known kernel_margin;      ///< stable while the kernel grows by less than this factor
-  Known overshoot_margin;   ///< no error changes its sign while it grows by less than this
-  Known guaranteed_margin;  ///< the part of it that Riccati's equation promises of any such gain
+  Known kernel_margin;     ///< stable while the kernel grows by less than this factor
+  Known overshoot_margin;  ///< no error changes its sign while it grows by less than this
   Known gain_margin;  ///< [lower, upper]: stable while label augments are scaled by a factor within
-  std::string digest;  ///< of the numbers that it steers with
+  Known guaranteed_margin;  ///< of which Riccati's equation promises so much of any such gain
+  std::string digest;       ///< of the numbers that it steers with
   /// Of each mode, ascending: eigenvalue, step s, gain g(s) − 1 and what is left of it, [4, m]. Of
   /// a gain matrix, whose loop has other modes than the kernel: no gain (NaN), and its own factors
   /// by size, descending. Undefined unless it was asked for, and known.

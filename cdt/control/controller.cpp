@@ -115,6 +115,7 @@ Certificate Controller::certificate(const Tensor& matrix) const {
   const Tensor G = probed(*this, matrix.defined() ? kMostProbed : kMostUnasked);
   if (!G.defined()) {
     found.controller = "a controller that is not linear, or of too many errors to probe";
+    found.digest = digest_of({steer(torch::ones({plant_.size()}, plant_.matrix().options()))});
     return found;
   }
   const Loop loop = loop_of(plant_, G);

@@ -23,7 +23,7 @@ namespace cdt::control {
 struct Observation {
   Observation(torch::Tensor errors, int64_t at = 0) : x(std::move(errors)), step(at) {}
   torch::Tensor x;  ///< [n], float64, in the plant's coordinates
-  int64_t step;     ///< of the run
+  int64_t step;     ///< how many it has taken before
 };
 
 class Controller {

@@ -86,6 +86,8 @@ class Feedback {
   virtual int64_t bytes() const = 0;
   /// All that the linearization found; options, labels and the rate are the caller's to give again.
   virtual void save(SavedState& state) const = 0;
+  /// What it has beside the linearization and the design, of one that was made and designed so.
+  virtual void restore(const SavedState&) {}
 };
 
 /// Feedback in an eigenbasis: the state is m [m], a step that is seeded with `seed_of(u)` takes it

@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 namespace fs = std::filesystem;
 using Values = std::vector<std::string>;
@@ -67,6 +68,7 @@ TEST_F(Run, EveryPlaceSaysWhatTheControllerPromisesThatActs) {
                                {"guarded-weights", train::Method::kGuarded, {}, 0, 0, true},
                                {"guarded-rate", train::Method::kGuarded, 0.5},
                                {"guarded-decay", train::Method::kGuarded, 0.5, 0, 0.01},
+                               {"guarded-both", train::Method::kGuarded, 0.5, 0, 0.01, true},
                                {"cdt", train::Method::kCdt, 0.5},
                                {"cdt-shape", train::Method::kCdt, 0.5, 0.1},
                                {"cdt-weights", train::Method::kCdt, 0.5, 0, 0, true}};
@@ -105,6 +107,7 @@ TEST_F(Run, EveryPlaceSaysWhatTheControllerPromisesThatActs) {
     }
     EXPECT_NEAR(radius, examined["radius_cdt"].get<double>(), 1e-12);
     EXPECT_THAT(read_file(folder.report()), HasSubstr(acted.digest));
+    EXPECT_THAT(record["analysis_text"].get<std::string>(), Not(HasSubstr(" nan")));
   }
   // A guarded step at a rate is that of cdt; the others are controllers of their own.
   EXPECT_EQ(digests.size(), all.size() - 1);

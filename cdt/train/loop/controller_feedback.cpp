@@ -54,22 +54,21 @@ ControllerFeedback::ControllerFeedback(Coordinates coordinates, Tensor matrix,
       gradient_factor_(gradient_factor),
       make_(std::move(make)) {
   if (before == nullptr || !before->controller_) return;
-  design(before->rate_);
-  controller_ = before->controller_->redesigned(controller_->plant());
-  CDT_REQUIRE(controller_ != nullptr, "a controller's redesigned() returned nothing");
+  rate_ = before->rate_;
+  controller_ = before->controller_->redesigned(plant());
   taken_ = before->taken_;
 }
 
 void ControllerFeedback::design(double rate) {
   rate_ = rate;
-  if (controller_) {
-    controller_ = controller_->redesigned(controller_->plant().at(rate));
-  } else {
-    const auto plant = control::Plant::of_kernel(
-        matrix_, rank_tolerance_, {.gradient_factor = gradient_factor_, .rate = rate});
-    controller_ = make_(plant);
-  }
+  controller_ =
+      controller_ ? controller_->redesigned(controller_->plant().at(rate)) : make_(plant());
   CDT_REQUIRE(controller_ != nullptr, "the controller that training was given is none");
+}
+
+control::Plant ControllerFeedback::plant() const {
+  return control::Plant::of_kernel(matrix_, rank_tolerance_,
+                                   {.gradient_factor = gradient_factor_, .rate = rate_});
 }
 
 double ControllerFeedback::unit_rate() const {

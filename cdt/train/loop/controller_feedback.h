@@ -54,9 +54,10 @@ class ControllerFeedback : public Feedback {
   void save(SavedState& state) const override;
   /// M of a saved state, and the curvature of its classes.
   static torch::Tensor saved_matrix(const SavedState& state, int64_t n, torch::Device device);
-  void restore(const SavedState& state);
+  void restore(const SavedState& state) override;
 
  private:
+  control::Plant plant() const;
   control::Observation at(const torch::Tensor& x) const { return {x, taken_}; }
 
   Coordinates coordinates_;

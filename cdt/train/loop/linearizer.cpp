@@ -392,7 +392,7 @@ Plan Linearizer::saved_plan(const SavedState& saved) const {
   plan.stale = saved.flag("stale");
   plan.last_used = saved.count("last_used");
   plan.feedback->design(plan.guard.rate);
-  if (auto* own = dynamic_cast<ControllerFeedback*>(plan.feedback.get())) own->restore(saved);
+  plan.feedback->restore(saved);
   if (watches()) {
     const Tensor labels = setup_->labels(plan.step);
     plan.local = std::make_shared<kernel::LocalModel>(
