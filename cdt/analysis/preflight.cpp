@@ -78,7 +78,8 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   result.conflicts = trace_unreachable(theta, modes, result.outputs, labels);
   result.findings.mae_radius = mae_radius(theta, options.learning_rate);
   result.findings.gain_margin = gain_margin(controller);
-  result.findings.rates = rate_table(modes, factor, rates_around(options.learning_rate), weights);
+  result.findings.rates = rate_table(modes, factor, rates_around(options.learning_rate),
+                                     control::lqr(options.q, options.rho));
   if (labels && outputs) {
     const torch::Tensor error = *outputs - *labels;
     const double scale = factor * (*result.label_norm + outputs->norm().item<double>());

@@ -24,20 +24,6 @@ GainMargin gain_margin(const control::SpectralController& controller) {
 
 std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
                                 const std::vector<double>& learning_rates,
-                                const control::SpectralWeights& weights) {
-  std::vector<RateRow> rows;
-  for (const double rate : learning_rates) {
-    const auto stability = assess_stability(modes, rate * gradient_factor);
-    const auto controller = control::design_spectral(modes, rate * gradient_factor, weights);
-    const auto margins = kernel_margins(controller);
-    rows.push_back({rate, stability.stable, stability.strictly_contracting, stability.kappa,
-                    controller.closed_loop_radius(), margins.gd, margins.cdt});
-  }
-  return rows;
-}
-
-std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
-                                const std::vector<double>& learning_rates,
                                 const std::optional<control::Law>& law) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::vector<RateRow> rows;

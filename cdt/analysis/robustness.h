@@ -34,14 +34,11 @@ struct RateRow {
   double margin_cdt = 0;
 };
 
-/// One row per rate, for a loss with gradient c_L·e. O(n) each: the spectrum is only scaled.
-/// @throws InvalidArgument if a rate, c_L or a weight is not positive.
+/// One row per rate, for a loss with gradient c_L·e; radius and margin of controlled descent are
+/// those of the law, without one NaN. O(n) each: the spectrum is only scaled.
+/// @throws InvalidArgument if a rate or c_L is not positive.
 std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
                                 const std::vector<double>& learning_rates,
-                                const control::SpectralWeights& weights = {});
-/// The same for another law; without one nothing is said of controlled descent (NaN).
-std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,
-                                const std::vector<double>& learning_rates,
-                                const std::optional<control::Law>& law);
+                                const std::optional<control::Law>& law = control::lqr(1, 0.1));
 
 }  // namespace cdt::analysis

@@ -191,7 +191,11 @@ Certificate ModalController::certificate(const Tensor& matrix) const {
   } else {
     found.radius = Known::exactly(radius);
   }
-  if (modes.rank == 0) return found;
+  if (modes.rank == 0) {  // nothing moves, whatever the kernel is multiplied by
+    found.kernel_margin = found.overshoot_margin =
+        Known::exactly(std::numeric_limits<double>::infinity());
+    return found;
+  }
   // s grows with the kernel but for the decay's share of it.
   const double decay = plant_.decay_step();
   const auto grows_until = [&](double most) {
