@@ -122,7 +122,7 @@ class Sources:
         if function:
             return None if self.has_word(*function.groups()) else f"cdt/{function[1]}/ has no such name"
         path = re.fullmatch(r"[\w./{},-]+", name)
-        if not path or name.startswith("torch/") or "NAME" in name or "MODULE" in name or MADE.search(name):
+        if not path or name.startswith("torch/") or re.search("NAME|MODULE|COMMAND", name) or MADE.search(name):
             return None
         is_file = "/" in name and pathlib.PurePath(name.replace(".{h,cpp}", ".h")).suffix in SUFFIXES
         if is_file or (name.endswith("/") and "/" in name):
