@@ -87,7 +87,7 @@ std::string error_table(const run::TrainedRun& run) {
   table.add("", names);
   const bool classes = run.problem.preprocess.has_classes();
   const bool weighted = run.problem.data.sample_weights.defined();
-  table.add(to_string(run.training.loss) + (classes ? "" : " of scaled targets") +
+  table.add(to_string(run.decision.training.loss) + (classes ? "" : " of scaled targets") +
                 (weighted ? ", weighted" : ""),
             losses);
   std::string confusion;
@@ -124,7 +124,7 @@ std::string fit_head(const run::TrainedRun& run) {
   return fmt::format("\n{} ({} parameters), {} by {}{}: {} in {:.2f} s\n{}\n",
                      problem.model->describe(), problem.model->parameter_count(),
                      count_of(static_cast<int64_t>(problem.split.train.size()), "sample"),
-                     train::to_string(run.training.method),
+                     train::to_string(run.decision.training.method),
                      std::isnan(rate) ? "" : fmt::format(", learning rate {:.4g}", rate),
                      count_of(result.steps, "step"), result.seconds, result.in_words());
 }
@@ -140,8 +140,8 @@ std::string prediction_head(const run::TrainedRun& run) {
       fmt::format("\n{} of {}{} ({} parameters), {} by {}: point {} of {} in {:.2f} s\n",
                   count_of(found.members - (line ? 1 : 0), "network"), problem.model->describe(),
                   line ? " and a line" : "", problem.model->parameter_count(),
-                  count_of(rows, "row"), train::to_string(run.training.method), found.points,
-                  result.history.size() - 1, result.seconds);
+                  count_of(rows, "row"), train::to_string(run.decision.training.method),
+                  found.points, result.history.size() - 1, result.seconds);
   for (size_t t = 0; t < found.expected.size(); ++t) {
     text += study::to_text(found.expected[t]) + "\n";
     if (!run.record.errors || t >= run.record.errors->train.size()) continue;
@@ -154,7 +154,7 @@ std::string prediction_head(const run::TrainedRun& run) {
     text += fmt::format(
         "  Each row counts the same in that. Below, {} is weighted as training was, and before "
         "calibration\n",
-        to_string(run.training.loss));
+        to_string(run.decision.training.loss));
   }
   if (!problem.conflicts.empty()) {
     text += fmt::format(

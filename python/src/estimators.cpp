@@ -9,8 +9,8 @@
 #include <cdt/data/csv/column_builder.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/run/folder.h>
-#include <cdt/run/learn.h>
 #include <cdt/run/settings.h>
+#include <cdt/study/pipeline.h>
 #include <pybind11/numpy.h>
 
 #include <mutex>
@@ -350,15 +350,15 @@ py::dict learn(const TablePtr& table,
   run::apply(named, options);
   auto seen = std::make_shared<Progress>();
   const StopFlag stop = std::make_shared<std::atomic<bool>>(false);
-  auto learned = std::make_shared<run::LearnedTable>();
+  auto learned = std::make_shared<study::Run>();
   const auto work = [=] {
-    study::LearnHooks hooks;
+    study::Hooks hooks;
     hooks.stop_requested = [stop] { return stop->load(); };
     hooks.on_point = [seen](study::LearnStage stage, const train::StepRecord& row, int64_t of) {
       const std::lock_guard lock(seen->mutex);
       seen->points.push_back({stage == study::LearnStage::kRefit, row.step, of, row.val_loss});
     };
-    *learned = run::learn(*table, options, hooks);
+    *learned = study::learn(*table, options, hooks);
   };
   run_interruptibly(stop, threads, work, [&] {
     for (const Progress::Point& each : seen->take()) {
@@ -366,10 +366,10 @@ py::dict learn(const TablePtr& table,
     }
   });
   py::dict found;
-  found["model"] = std::make_shared<Trained>(std::move(learned->model));
+  found["model"] = std::make_shared<Trained>(learned->model());
   found["notes"] = learned->notes;
   py::list choices;
-  for (const study::Choice& each : learned->choices) {
+  for (const study::Choice& each : learned->decision.choices) {
     py::dict choice;
     choice["setting"] = each.setting;
     choice["value"] = each.value;
@@ -378,11 +378,13 @@ py::dict learn(const TablePtr& table,
     choices.append(choice);
   }
   found["choices"] = choices;
-  found["members"] = learned->members;
+  const study::LearnOptions& wanted = *learned->decision.learn;
+  found["members"] = wanted.refit ? wanted.members : 0;  // trained on all rows
   found["points"] = learned->result.best_step;
   found["seconds"] = learned->result.seconds;
   py::list expected;
-  for (const study::Expectation& each : learned->expected) expected.append(expectation_of(each));
+  for (const study::Expectation& each : learned->record.prediction->expected)
+    expected.append(expectation_of(each));
   found["expected"] = expected;
   py::list curve;  // of held-out rows, by point
   for (const train::StepRecord& row : learned->result.history) curve.append(row.val_loss);

@@ -173,9 +173,9 @@ TEST_F(Run, PredictsUnlessToldOtherwise) {
   ASSERT_TRUE(done.record.prediction);
   EXPECT_EQ(done.record.prediction->expected.size(), 1U);
   const auto table = data::read_csv(options.data.file);
-  EXPECT_EQ(run::learn(table, options).expected.size(), 1U);
+  EXPECT_EQ(study::learn(table, options).record.prediction->expected.size(), 1U);
   options.data.goal = study::Goal::kFit;
-  EXPECT_THAT([&] { run::learn(table, options); },
+  EXPECT_THAT([&] { study::learn(table, options); },
               ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, but came fit")));
   options.ensemble.reset();  // not of a fit
   options.overwrite = true;
@@ -498,9 +498,9 @@ TEST_F(Tuning, TrainsAsTheForecastAdvises) {
   const study::Tuning advice = study::best_tuning(*found, train::Method::kCdt);
   ASSERT_TRUE(advice.p);
   EXPECT_EQ(done.record.tuned->learning_rate, advice.learning_rate);
-  EXPECT_EQ(done.training.learning_rate, advice.learning_rate);
-  EXPECT_EQ(done.training.p, *advice.p);
-  EXPECT_EQ(done.training.steps, advice.steps);
+  EXPECT_EQ(done.decision.training.learning_rate, advice.learning_rate);
+  EXPECT_EQ(done.decision.training.p, *advice.p);
+  EXPECT_EQ(done.decision.training.steps, advice.steps);
   EXPECT_EQ(done.result.learning_rate, advice.learning_rate);
   EXPECT_EQ(run::RunFolder(options_.folder).read_record().tuned->steps, advice.steps);
   EXPECT_TRUE(fs::exists(folder_ / "run/spectrum.csv"));
@@ -520,19 +520,19 @@ TEST_F(Tuning, LeavesAloneWhatIsDecided) {
   options_.training.steps = 1000;
   options_.given = {"steps"};
   const run::TrainedRun done = run::train(options_, stopping_after(2));
-  EXPECT_EQ(done.training.p, 3);
-  EXPECT_EQ(done.training.steps, 1000);
-  EXPECT_EQ(done.training.learning_rate, done.record.tuned->learning_rate);
+  EXPECT_EQ(done.decision.training.p, 3);
+  EXPECT_EQ(done.decision.training.steps, 1000);
+  EXPECT_EQ(done.decision.training.learning_rate, done.record.tuned->learning_rate);
 }
 
 TEST_F(Tuning, AStoppedRunKeepsItsAdvice) {
   options_.training.method = train::Method::kGd;  // takes many steps
   const run::TrainedRun whole = run::train(in("whole"));
-  ASSERT_GT(whole.training.steps, 3);
+  ASSERT_GT(whole.decision.training.steps, 3);
   run::train(options_, stopping_after(3));
   options_.resume = true;
   const run::TrainedRun again = run::train(options_);
-  EXPECT_EQ(again.training.learning_rate, whole.training.learning_rate);
+  EXPECT_EQ(again.decision.training.learning_rate, whole.decision.training.learning_rate);
   EXPECT_EQ(again.result.steps, whole.result.steps);
   EXPECT_EQ(bytes("run/model.safetensors"), bytes("whole/model.safetensors"));
   EXPECT_EQ(again.record.analysis, whole.record.analysis);
