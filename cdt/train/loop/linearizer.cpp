@@ -2,6 +2,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/bounds.h>
 #include <cdt/kernel/curvature.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/products.h>
 #include <cdt/train/loop/class_feedback.h>
@@ -183,7 +184,8 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   }
   // An engine with a way of its own to the kernel knows what its outputs are; forms without one do
   // not.
-  Tensor theta = setup_->engine->kernel(pass.x);
+  const kernel::LinearizationPtr own = setup_->engine->linearization(pass.x);
+  Tensor theta = own ? own->kernel() : Tensor();
   if (solves() && theta.defined() && choice_.form != Form::kDual) {
     choice_.form = Form::kDual;
     choice_.why = "the engine of the steps has its own way to the kernel";

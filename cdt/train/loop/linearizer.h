@@ -4,7 +4,7 @@
 
 #include <cdt/analysis/validity.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/forms/form_choice.h>
 #include <cdt/train/history.h>
