@@ -42,7 +42,7 @@ struct FormProblem {
         model(net),
         data(loss->classes() ? class_data(samples, outputs, seed)
                              : smooth_data(samples, outputs, seed)),
-        problem{model, data.x, {}, {}} {
+        problem{kernel::linearize(model, data.x), {}, {}} {
     Tensor weights;
     if (weighted) {
       weights = torch::linspace(0.2, 3, samples, kDouble).repeat_interleave(outputs);
