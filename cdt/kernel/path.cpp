@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/kernel/path.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/parameter_scope.h>

@@ -89,6 +89,40 @@ def test_linearization():
     assert local.error() == pytest.approx((model(x).detach().reshape(-1) - start - J @ flat).norm().item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [1, 5])  # by factors, and by the graph
+def test_linearization_is_the_jacobian(outputs):
+    torch.manual_seed(outputs)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 7), torch.nn.Tanh(), torch.nn.Linear(7, outputs)).double()
+    x = torch.randn(6, 3, dtype=torch.float64)
+    J, start = jacobian(model, x), model(x).detach().reshape(-1)
+    local = cdt.linearize(model, x)
+    n, P = J.shape
+    U, V, S = torch.randn(P, 2).double(), torch.randn(n, 2).double(), torch.randn(6, outputs, 2).double()
+    rows = torch.block_diag(*S).t() @ J
+    for moved in (False, True):
+        if moved:  # it stays where it was made
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter += 0.3 * torch.randn_like(parameter)
+        before = [p.detach().clone() for p in model.parameters()]
+        assert torch.equal(local.outputs, start)
+        assert relative_error(local.push_forward(U), J @ U) < 1e-11
+        assert relative_error(local.push_forward(U[:, 0]), J @ U[:, 0]) < 1e-11
+        shaped = [part.reshape(p.shape) for p, part in zip(model.parameters(), U[:, 0].split([p.numel() for p in model.parameters()]))]
+        assert relative_error(local.push_forward(shaped), J @ U[:, 0]) < 1e-11
+        assert relative_error(local.pull_back(V), J.t() @ V) < 1e-11
+        assert relative_error(local.pull_back(V[:, 1]), J.t() @ V[:, 1]) < 1e-11
+        assert torch.allclose((V * local.push_forward(U)).sum(), (U * local.pull_back(V)).sum(), rtol=1e-10)
+        assert relative_error(local.kernel(), J @ J.t()) < 1e-11
+        assert relative_error(local.gram(), J.t() @ J) < 1e-11
+        assert relative_error(local.gram(S), rows.t() @ rows) < 1e-11
+        assert local.trace() == pytest.approx(J.square().sum().item(), rel=1e-11)
+        assert all(torch.equal(p, mine) for p, mine in zip(model.parameters(), before))
+    for wrong in (lambda: local.push_forward(U[:3]), lambda: local.pull_back(V[:3]), lambda: local.gram(S[:2])):
+        with pytest.raises(ValueError):
+            wrong()
+
+
 def test_gain_is_that_of_scalar_problems():
     """K of the loop e⁺ = (I − S)e + S y_u for Q = qI, R = pI: each eigenvector is a scalar problem, whose Riccati equation is a quadratic one."""
     model, x, y = problem()
