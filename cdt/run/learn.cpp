@@ -45,7 +45,7 @@ data::Table in_order(const data::Table& table, Options& options, std::vector<std
 
 LearnedTable learn(const data::Table& table, const Options& given, const study::LearnHooks& hooks) {
   CDT_REQUIRE(given.data.goal != study::Goal::kFit,
-              "learning a table is for the goal predict, but came fit");
+              "learning a table is for the goal predict, got fit");
   Options options = given;
   if (options.data.is_pictures) options.data.goal = study::Goal::kPredict;
   study::require_read(study::decide(options, {.pictures = options.data.is_pictures}).options);

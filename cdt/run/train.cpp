@@ -88,11 +88,10 @@ class Session {
         restore(*learner);
         const auto last = learner->ended_at();
         if (last && run_.training.steps > earlier_limit_) {
-          call(
-              hooks_.on_note,
-              fmt::format("errors on held-out rows had stopped falling at point {}: a higher limit "
-                          "changes nothing",
-                          *last));
+          call(hooks_.on_note,
+               fmt::format("held-out errors had stopped falling at point {}: a higher limit "
+                           "changes nothing",
+                           *last));
         }
       }
       if (!anew && trainer) restore(*trainer);

@@ -11,7 +11,7 @@ _BLOCK = 256
 
 
 def jacobian_rows(memory: int) -> Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]:
-    """A function from residuals, with their graph, and parameters to J [n, P], within so many bytes."""
+    """A function from residuals, with their graph, and parameters to J [n, P], within `memory` bytes."""
 
     def rows(residuals: torch.Tensor, parameters: Sequence[torch.Tensor]) -> torch.Tensor:
         size, count = residuals.numel(), sum(p.numel() for p in parameters)

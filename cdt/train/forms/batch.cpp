@@ -70,7 +70,7 @@ const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const
     phi_ = sum(c, jacobian.pull_back(u, batch.model.dtype()));
     return phi_;
   }
-  throw NumericalError("the kernel of a batch has no factor however strong the damping");
+  throw NumericalError("the kernel of a batch has no Cholesky factor, whatever the damping");
 }
 
 void BatchMomentum::take(const RidgeProblem& batch, double decay, const BatchRates& rates,
