@@ -19,7 +19,7 @@ bool is_finite(const Tensor& values) { return torch::isfinite(values).all().item
 TrainingPath record_path(const Model& model, const Tensor& x, double learning_rate,
                          const std::function<Tensor(const Tensor& outputs)>& seed,
                          const PathOptions& options) {
-  CDT_REQUIRE(options.steps >= 1, "a path needs at least one step, not ", options.steps);
+  CDT_REQUIRE(options.steps >= 1, "a path needs at least one step, got ", options.steps);
   require_positive(learning_rate, "learning_rate");
   TrainingPath path;
   bool finite = true;

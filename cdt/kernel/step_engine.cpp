@@ -28,7 +28,7 @@ class GraphPass : public StepPass {
   std::vector<Tensor> gradients(const Tensor& seed) override {
     CDT_REQUIRE(!used_, "a pass is good for one step; take another forward pass");
     CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
-                outputs_.sizes(), ", not ", seed.sizes());
+                outputs_.sizes(), ", got ", seed.sizes());
     used_ = true;
     require_trainable(model_);
     auto found = torch::autograd::grad({outputs_}, model_.parameters(),

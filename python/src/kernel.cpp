@@ -21,8 +21,8 @@ using torch::Tensor;
 namespace {
 
 torch::ScalarType dtype_of(const py::object& dtype) {
-  CDT_REQUIRE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype, but a ",
-              Py_TYPE(dtype.ptr())->tp_name, " came");
+  CDT_REQUIRE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype, got a ",
+              Py_TYPE(dtype.ptr())->tp_name);
   return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
 }
 

@@ -152,7 +152,7 @@ class PythonLoss : public loss::Loss {
     const auto each = found.cast<Tensor>();
     CDT_REQUIRE(each.dim() == 1 && each.size(0) == targets.size(0), "the loss ", name_,
                 " must return a value for each of the ", targets.size(0), " samples, shape [",
-                targets.size(0), "], not ", each.sizes());
+                targets.size(0), "], got ", each.sizes());
     return each;
   }
 

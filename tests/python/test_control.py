@@ -235,7 +235,7 @@ def test_the_rate_can_be_scheduled():
     controller.lr = 0.1
     assert controller.refreshes == 1 and controller.drift is None
     assert torch.equal(controller.gain, cdt.Controller(model, x, y, lr=0.1).gain)
-    with pytest.raises(ValueError, match="lr must be a number above 0, but came -1"):
+    with pytest.raises(ValueError, match="lr must be a number above 0, got -1"):
         controller.lr = -1
 
 
@@ -298,18 +298,18 @@ def test_report_of_a_trained_model_does_not_promise():
 
 def test_wrong_settings_are_named():
     model, x, y = problem()
-    with pytest.raises(ValueError, match="refresh_above must be 0 or more, or None, but came -1"):
+    with pytest.raises(ValueError, match="refresh_above must be 0 or more, or None, got -1"):
         cdt.Controller(model, x, y, lr=0.1, refresh_above=-1)
-    with pytest.raises(ValueError, match='such as "mse".*but a MSELoss came'):
+    with pytest.raises(ValueError, match='such as "mse".*got a MSELoss'):
         cdt.Controller(model, x, y, lr=0.1, loss=nn.MSELoss())
     for lr in (0, -0.1, "0.1", None, [0.1], float("nan")):
-        with pytest.raises(ValueError, match="lr must be a number above 0, but came " + re.escape(repr(lr))):
+        with pytest.raises(ValueError, match="lr must be a number above 0, got " + re.escape(repr(lr))):
             cdt.Controller(model, x, y, lr=lr)
-    with pytest.raises(ValueError, match="p must be a number above 0, but came -1"):
+    with pytest.raises(ValueError, match="p must be a number above 0, got -1"):
         cdt.analyze(model, x, y, p=-1)
-    with pytest.raises(ValueError, match="loss must be one of mse, .*but came 'mae'"):
+    with pytest.raises(ValueError, match="loss must be one of mse, .*got 'mae'"):
         cdt.Controller(model, x, y, lr=0.1, loss="mae")
-    with pytest.raises(ValueError, match="array of all samples, but a DataLoader came; batch_size="):
+    with pytest.raises(ValueError, match="array of all samples, got a DataLoader; batch_size="):
         cdt.fit(model, torch.utils.data.DataLoader(x), y)
     with pytest.raises(ValueError, match=r"class numbers must have shape \[.*\], not \[.*, 1\]"):
         cdt.Controller(model, x, torch.zeros(len(x), 1, dtype=torch.int64), lr=0.1, loss="cross-entropy")
@@ -429,9 +429,9 @@ def test_cross_entropy():
 def test_wrong_shapes_are_named():
     model, x, y = problem()
     controller = cdt.Controller(model, x, y, lr=0.1)
-    with pytest.raises(ValueError, match="outputs on all of x, 24 numbers, but 22 came.*mini-batches"):
+    with pytest.raises(ValueError, match="outputs on all of x, 24 numbers, got 22.*mini-batches"):
         controller.augment(model(x[:11]))
-    with pytest.raises(ValueError, match="a ndarray came"):
+    with pytest.raises(ValueError, match="got a ndarray"):
         controller.augment(model(x).detach().numpy())
     with pytest.raises(ValueError, match="labels must have shape"):
         cdt.Controller(model, x, y[:5], lr=0.1)

@@ -378,11 +378,11 @@ def test_unknown_settings_are_named():
     model, x, y = problem()
     with pytest.raises(TypeError, match="unknown setting 'learning_rate'"):
         cdt.fit(model, x, y, learning_rate=1)
-    with pytest.raises(ValueError, match="steps must be a whole number .*, but came 'many'"):
+    with pytest.raises(ValueError, match="steps must be a whole number .*, got 'many'"):
         cdt.fit(model, x, y, steps="many")
     with pytest.raises(ValueError, match="method"):
         cdt.fit(model, x, y, method="newton")
-    with pytest.raises(ValueError, match='expected a name, such as "mse".*but a MSELoss came'):
+    with pytest.raises(ValueError, match='expected a name, such as "mse".*got a MSELoss'):
         cdt.fit(model, x, y, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="goal must be"):
         cdt.fit(model, x, y, goal="win")

@@ -71,7 +71,7 @@ const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay,
     phi_ = sum(c, jacobian.pull_back(u, dtype));
     return phi_;
   }
-  throw NumericalError("the kernel of a batch has no factor however strong the damping");
+  throw NumericalError("the kernel of a batch has no Cholesky factor, whatever the damping");
 }
 
 void BatchMomentum::take(const kernel::Model& model, const RidgeProblem& batch, double decay,
