@@ -20,7 +20,6 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
-primary_domain = None
 highlight_language = "none"
 
 autodoc_member_order = "bysource"
