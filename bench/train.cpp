@@ -32,7 +32,7 @@ nn::Mlp network(size_t architecture, uint64_t seed, int64_t inputs) {
   return nn::Mlp(options, seed);
 }
 
-/// 358 training rows as DESIGN section 9 has them, or random ones of the same shape.
+/// 358 training rows of the paper's experiment, or random ones of the same shape.
 train::TrainData samples(const std::string& file, uint64_t seed) {
   train::TrainData data;
   if (file.empty()) {

@@ -22,7 +22,7 @@ void Workers::add_to(CLI::App& app) {
   app.add_option("--workers", count_,
                  "processes on this machine that share the rows of a large table, each with its "
                  "part of the cores; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the "
-                 "environment join several machines (docs/scale.md)")
+                 "environment join several machines (docs/how-to/large-tables.md)")
       ->check(CLI::Range(int64_t{1}, kMostWorkers))
       ->capture_default_str();
   app.add_option("--worker-timeout", timeout_,

@@ -1,5 +1,6 @@
 // The paper's theory on one network: the full pre-flight report with a trial of training and a
-// forecast, then classification under cross entropy. docs/theory.md quotes its output.
+// forecast, then classification under cross entropy. docs/explanation/mathematics.md quotes its
+// output.
 #include <cdt/analysis/report.h>
 #include <cdt/control/cross_entropy.h>
 #include <cdt/core/tolerance.h>

@@ -1,4 +1,4 @@
-/// The pre-flight analysis in words, and as JSON with stable names (DESIGN section 5).
+/// The pre-flight analysis in words, and as JSON with stable names (docs/formats.md).
 #pragma once
 
 #include <cdt/analysis/preflight.h>

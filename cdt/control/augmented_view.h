@@ -2,7 +2,8 @@
 /// that we solve.
 ///
 /// Its dynamics has an uncontrollable eigenvalue at 1, so no general solver accepts it; the
-/// matrices below are the exact translation of the solution in e = ŷ − y (DESIGN section 2).
+/// matrices below are the exact translation of the solution in e = ŷ − y
+/// (docs/explanation/mathematics.md).
 #pragma once
 
 #include <cdt/control/riccati.h>

@@ -1,7 +1,7 @@
 /// The controller for weights that commute with the kernel, Q = q(Θ) and R = ρ(Θ): closed form,
 /// mode by mode.
 ///
-/// With s = α c_L λ for each eigenvalue λ of Θ (DESIGN section 2):
+/// With s = α c_L λ for each eigenvalue λ of Θ (docs/explanation/mathematics.md):
 ///   β = ρ(2 − s) − q s,   w = (−β + √(β² + 4qρ)) / 2      (s times P's eigenvalue; no division by
 ///   s) k(s) = (1 − s) w / (ρ + s w),   1 + k(s) = (ρ + w) / (ρ + s w),   closed loop ρ(1 − s) / (ρ
 ///   + s w).

@@ -26,7 +26,7 @@ struct NtkOptions {
 
   /// Gram products accumulate in this dtype, whatever the network's, and Θ has it. In float64
   /// rounding of a float32 network moves singular values of J, not of Θ, so null directions stay
-  /// visible (DESIGN section 2, Reachability).
+  /// visible (docs/explanation/mathematics.md).
   torch::ScalarType accumulate = torch::kFloat64;
 
   /// Of the random weights in the self-check.

@@ -53,7 +53,7 @@ struct ClassFindings {
 struct Findings {
   /// Of Θ; under the cross entropy of H^½ΘH^½, which counts the C − 1 coordinates of each sample
   /// that the softmax sees, scaled by the mean Hessian H of the smoothed loss from here to its
-  /// equilibrium (docs/theory.md, appendix D).
+  /// equilibrium (docs/explanation/mathematics.md).
   dynamics::Modes modes;
   /// Θ, which the controller that will train is held against; undefined once it was.
   torch::Tensor theta;

@@ -1,4 +1,5 @@
-/// Processes that train one network together, each on rows of its own (docs/scale.md).
+/// Processes that train one network together, each on rows of its own
+/// (docs/explanation/devices.md).
 ///
 /// All ranks hold the same parameters and take the same way: whatever decides is a sum over the
 /// rows of all, or follows from parameters, so that it has the same bits everywhere. Only such sums

@@ -89,7 +89,7 @@ class Sweeping : public test::Program {
   }
 };
 
-/// Every row of results.json has the names of DESIGN section 5, with their types.
+/// Every row of results.json has the names of docs/formats.md, with their types.
 void expect_row_schema(const json& row) {
   for (const char* name : {"architecture", "method"}) EXPECT_TRUE(row.at(name).is_string()) << row;
   for (const char* name : {"reachable", "strictly_contracting"}) {

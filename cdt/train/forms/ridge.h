@@ -8,7 +8,7 @@
 ///   (A + (τ + μ)I) δ = −(JᵀS e + τ d),                     A = JᵀSSᵀJ       (parameters)
 ///
 /// kDual factorizes K, kPrimal A, kFree takes conjugate gradients on A, kSketch the same with the K
-/// of some rows as a preconditioner (docs/scale.md).
+/// of some rows as a preconditioner (docs/explanation/guard.md).
 #pragma once
 
 #include <cdt/core/error.h>

@@ -1,5 +1,5 @@
 /// The guard of guarded CDT: what to do with a step, given how much of the promised descent came
-/// (DESIGN section 2).
+/// (docs/explanation/guard.md).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 /// The decay path: from the linear model at the start to interpolation, one linearization a point
-/// (docs/design.md section 2). What picks a point on it learns to predict.
+/// (docs/explanation/guard.md). What picks a point on it learns to predict.
 ///
 /// Point k lowers F_k = ‖e‖² + τ_k‖θ − θ₀‖² (of the cross entropy Σ loss + ½τ_k‖θ − θ₀‖²) by one
 /// guarded step from the point before, and τ falls by a factor after each. The recorded objective
