@@ -2,6 +2,8 @@
 import os
 import re
 
+from pygments.lexers.special import TextLexer
+
 project = "cdt"
 author = "the authors of cdt"
 copyright = "the authors of cdt, Apache 2.0"
@@ -69,4 +71,5 @@ def _escape(text):
 
 
 def setup(app):
+    app.add_lexer("banned", TextLexer)  # a list in docs/style.md
     app.connect("autodoc-process-docstring", docstring_to_rst)

@@ -101,8 +101,18 @@ def _shown(member):
     return member.get("kind") in DIRECTIVES and member.get("prot") != "private" and not _text(member, "name").startswith(("@", "~"))
 
 
-def pages(xml, headers, folder, about):
-    """Writes a page for each module into `folder`; `headers` are paths cdt/MODULE/NAME.h, `about` says what a module is for."""
+def _opening(path):
+    """The comment that a header opens with, which says what the file is about."""
+    lines = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("///"):
+            break
+        lines.append(line[3:].strip())
+    return "\n".join(lines).split("\n\n") if lines else []
+
+
+def pages(xml, root, headers, folder, about):
+    """Writes a page for each module into `folder`; `headers` are paths cdt/MODULE/NAME.h below `root`, `about` says what a module is for."""
     types, entries = {}, {}
     for path in pathlib.Path(xml).glob("*.xml"):
         for compound in ElementTree.parse(path).getroot().findall("compounddef"):
@@ -126,6 +136,7 @@ def pages(xml, headers, folder, about):
         for header in headers:
             if header.split("/")[1] == module and header in by_header:
                 text += [header.rpartition("/")[2], "-" * 40, "", f"``#include <{header}>``", ""]
+                text += [line for part in _opening(root / header) for line in (_escape(" ".join(part.split())), "")]
                 text += [line for _, entry in sorted(by_header[header], key=lambda entry: entry[0]) for line in entry]
         (folder / f"{module}.rst").write_text("\n".join(text) + "\n")
 

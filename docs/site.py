@@ -26,7 +26,6 @@ GENERATE_LATEX = NO
 GENERATE_XML = YES
 XML_PROGRAMLISTING = NO
 EXTRACT_ALL = YES
-JAVADOC_AUTOBRIEF = YES
 HAVE_DOT = NO
 QUIET = YES
 WARN_AS_ERROR = FAIL_ON_WARNINGS
@@ -114,7 +113,7 @@ def reference(out, folder):
     """The public headers, by Doxygen, as a page for each module."""
     (out / "Doxyfile").write_text(DOXYFILE.format(out=out, root=ROOT, headers=" ".join(str(path) for path in [*public_headers(), ROOT / "cdt" / "cdt.h"])))
     subprocess.run(["doxygen", str(out / "Doxyfile")], check=True)
-    pages(out / "xml", [str(path.relative_to(ROOT)) for path in public_headers()], folder, MODULES)
+    pages(out / "xml", ROOT, [str(path.relative_to(ROOT)) for path in public_headers()], folder, MODULES)
 
 
 def gallery(program, work, pages):
@@ -131,6 +130,23 @@ def gallery(program, work, pages):
         shutil.copy(work / name / "report.html", pages / f"{name}.html")
 
 
+def mend_furo(static):
+    """Debian 12's furo has its script in two modules, which a page from a folder may not load, its style sheet names a place on a server, and the rule is gone
+    by which the system's dark mode is followed. Other versions have none of that, and are left alone."""
+    script, style = static / "scripts" / "furo.js", static / "styles" / "furo.css"
+    text = script.read_text()
+    if text.startswith("import Gumshoe"):
+        script.write_text((static / "scripts" / "gumshoe-patched.js").read_text() + text.partition("\n")[2])
+    text = style.read_text()
+    shared = pathlib.Path("/usr/share/javascript/normalize.css/normalize.css")
+    if "@import url(/javascript/normalize.css" in text and shared.exists():
+        text = re.sub(r"@import url\(/javascript/[^)]*\);", lambda _: shared.read_text(), text, count=1)
+    dark = re.search(r'body\[data-theme="dark"\] (\{[^}]*\})', text)
+    if dark and "prefers-color-scheme" not in text:
+        text += f'@media not print {{ @media (prefers-color-scheme: dark) {{ body:not([data-theme="light"]) {dark[1]} }} }}\n'
+    style.write_text(text)
+
+
 def main(build, out):
     source, site, program = out / "source", out / "site", build / "cdt"
     assemble(source, out)
@@ -143,6 +159,7 @@ def main(build, out):
     environment = {**os.environ, "CDT_VERSION": cdt.__version__}
     shutil.rmtree(site, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto", "-d", out / "doctrees", source, site], check=True, env=environment)
+    mend_furo(site / "_static")
     print(f"{site / 'index.html'}")
 
 
