@@ -153,7 +153,7 @@ class OfModel final : public Linearization {
   Tensor in_dtype(const Tensor& v) const {
     CDT_REQUIRE(v.defined(), "expected a vector");
     CDT_REQUIRE(v.scalar_type() == model_.dtype() || v.scalar_type() == torch::kFloat64,
-                "a vector must be ", model_.dtype(), " or float64, not ", v.scalar_type());
+                "expected a vector of ", model_.dtype(), " or float64, got ", v.scalar_type());
     return v.to(model_.dtype());
   }
   Tensor unit_blocks() const {
@@ -235,10 +235,10 @@ class OfRows final : public Linearization {
  private:
   void require(const Tensor& V, int64_t length, const char* name) const {
     CDT_REQUIRE(V.defined() && (V.dim() == 1 || V.dim() == 2) && V.size(0) == length, name,
-                " must be a vector [", length, "] or a block of vectors [", length, ", k], not ",
+                ": expected a vector [", length, "] or a block of vectors [", length, ", k], got ",
                 V.defined() ? V.sizes() : torch::IntArrayRef());
-    CDT_REQUIRE(V.scalar_type() == dtype_ || V.scalar_type() == torch::kFloat64, name, " must be ",
-                dtype_, " or float64, not ", V.scalar_type());
+    CDT_REQUIRE(V.scalar_type() == dtype_ || V.scalar_type() == torch::kFloat64, name,
+                ": expected ", dtype_, " or float64, got ", V.scalar_type());
   }
 
   /// [n, P], float64

@@ -3,7 +3,6 @@
 import inspect
 import os
 import pathlib
-import re
 import subprocess
 
 import numpy as np
@@ -236,23 +235,3 @@ def test_wrong_frames_and_folders(folder, frame, tmp_path):
         file.write(b"xyz")
     with pytest.raises(ValueError, match="is damaged"):
         cdt.load(tmp_path / "copy")
-
-
-def test_the_documentation_runs(folder, pictures, picture_run, tmp_path, monkeypatch, capsys):
-    """The Python of docs/estimators.md, in its order, in one namespace."""
-    monkeypatch.chdir(tmp_path)
-    os.symlink(folder / "houses.csv", "houses.csv")
-    os.symlink(folder / "numbers", "run1")
-    os.symlink(pictures / "shapes", "shapes")
-    os.symlink(picture_run("squares"), "run2")
-    text = (pathlib.Path(os.environ["CDT_SOURCE"]) / "docs" / "estimators.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    assert len(blocks) == 3
-    names = {}
-    for block in blocks:
-        try:
-            exec(compile("\n" * text[: text.index(block)].count("\n") + block, "docs/estimators.md", "exec"), names)
-        except Exception as error:
-            _skip_without_onnx(error)
-    assert "expected RMS error on new rows" in capsys.readouterr().out
-    assert os.path.getsize("model.pt") > 1000 and os.path.getsize("model.onnx") > 1000

@@ -1,4 +1,4 @@
-// The table of settings: its rows agree with themselves, and with docs/formats.md.
+// The table of settings: its rows agree with themselves, and with docs/reference/settings.md.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/study/decision.h>
@@ -134,8 +134,8 @@ TEST(Settings, AreThoseOfTheDocument) {
                          default_of(setting), readers_of(setting), help);
   }
   if (const char* file = std::getenv("CDT_WRITE_SETTINGS")) write_file_atomically(file, {table});
-  EXPECT_NE(read_file(CDT_FORMATS).find(table), std::string::npos)
-      << "docs/formats.md, Settings of a run, has another table than the settings";
+  EXPECT_NE(read_file(CDT_SETTINGS).find(table), std::string::npos)
+      << "docs/reference/settings.md has another table than the settings";
 }
 
 }  // namespace
