@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a program of the C++ in Markdown files: docs_cpp.py OUT.cpp FILE.md ...
 
-Each section (a heading of level one or two) with ```cpp blocks is a function that main calls, in order; the blocks of a
-section share its scope. Lines of #include go to the top. What readers need not see, such as the data that an example
+Each section (a heading of level one or two; of a tutorial the whole page) with ```cpp blocks is a function that main
+calls, in order; the blocks of a section share its scope. Lines of #include go to the top. What readers need not see, such as the data that an example
 talks about, stands in a comment: <!--cpp ... -->.
 """
 import pathlib
@@ -14,6 +14,7 @@ OPEN = {"```cpp": "```", "<!--cpp": "-->"}
 def sections(path):
     """(line, title, code) of each section with code; code is a list of (line, text)."""
     title, code, end, start = "", [], None, 1
+    headings = ("# ",) if path.parent.name == "tutorials" else ("# ", "## ")
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if end:
             if line.strip() == end:
@@ -22,7 +23,7 @@ def sections(path):
                 code.append((number, line))
         elif line.strip() in OPEN:
             end = OPEN[line.strip()]
-        elif line.startswith(("# ", "## ")):
+        elif line.startswith(headings):
             if code:
                 yield start, title, code
             title, code, start = line.lstrip("# "), [], number

@@ -100,7 +100,7 @@ class Session {
     const auto last = pipeline_.ended_at();
     if (last && run_.decision.training.steps > options_of(saved).training.steps) {
       pipeline_.note(
-          fmt::format("errors on held-out rows had stopped falling at point {}: a higher limit "
+          fmt::format("held-out errors had stopped falling at point {}: a higher limit "
                       "changes nothing",
                       *last));
     }

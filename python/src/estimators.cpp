@@ -30,13 +30,13 @@ constexpr int64_t kFewRows = 4096;
 template <class Array>
 auto values_of(const Array& array, const std::string& name, size_t rows) {
   CDT_REQUIRE(array.ndim() == 1 && static_cast<size_t>(array.size()) == rows, "column ",
-              data::in_quotes(name), ": expected ", rows, " values, but came ", array.size());
+              data::in_quotes(name), ": expected ", rows, " values, got ", array.size());
   return std::vector(array.data(), array.data() + array.size());
 }
 
 /// Columns come one by one, all of `rows` rows.
 std::shared_ptr<data::Table> make_table(const std::string& source, int64_t rows) {
-  CDT_REQUIRE(rows >= 0, "expected 0 rows or more, but came ", rows);
+  CDT_REQUIRE(rows >= 0, "expected 0 rows or more, got ", rows);
   auto table = std::make_shared<data::Table>();
   table->source = source;
   table->lines.resize(static_cast<size_t>(rows));
@@ -46,7 +46,7 @@ std::shared_ptr<data::Table> make_table(const std::string& source, int64_t rows)
 
 void add_column(data::Table& table, data::Column column) {
   CDT_REQUIRE(table.find(column.name) == nullptr, table.source,
-              ": expected names that differ, but came ", data::in_quotes(column.name), " twice");
+              ": expected names that differ, got ", data::in_quotes(column.name), " twice");
   table.columns.push_back(std::move(column));
 }
 
@@ -117,7 +117,7 @@ std::shared_ptr<Trained> from_bytes(const py::bytes& bytes) {
   if (const auto seal = content.metadata.extract(kChecksum); !seal.empty()) {
     const std::string came = checksum(dump_safetensors(content, source));
     CDT_REQUIRE(came == seal.mapped(), source, " is damaged: expected the checksum ", seal.mapped(),
-                ", but came ", came);
+                ", got ", came);
   }
   return std::make_shared<Trained>(study::parse_trained_model(content, source));
 }

@@ -176,7 +176,7 @@ TEST_F(Run, PredictsUnlessToldOtherwise) {
   EXPECT_EQ(study::learn(table, options).record.prediction->expected.size(), 1U);
   options.data.goal = study::Goal::kFit;
   EXPECT_THAT([&] { study::learn(table, options); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, but came fit")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, got fit")));
   options.ensemble.reset();  // not of a fit
   options.overwrite = true;
   EXPECT_FALSE(run::train(options).record.prediction);
@@ -222,22 +222,22 @@ TEST_F(Run, DamagedRecordsAreRefused) {
   };
   refuse("{", "is not JSON");
   refuse(R"({"format": "cdt-run-9"})", "expected the format \"cdt-run-1\"");
-  refuse(R"({"format": "cdt-run-1"})", "settings: expected an object, but there is none");
+  refuse(R"({"format": "cdt-run-1"})", "settings: expected an object, got nothing");
   const auto damaged = [&](const std::string& fields, const std::string& message) {
     refuse(R"({"format": "cdt-run-1", "settings": {}, )" + fields + "}", "x/run.json: " + message);
   };
   damaged(R"("result": {"outcome": "steps", "steps": "x"})",
-          "result.steps: expected a whole number, 0 or above, but came \"x\"");
+          "result.steps: expected a whole number, 0 or above, got \"x\"");
   damaged(R"("result": {"outcome": "elsewhere"})", "result.outcome: ");
   damaged(R"("seed": -1)", "seed: expected a whole number");
-  damaged(R"("data": [1])", "data: expected an object, but came [1]");
+  damaged(R"("data": [1])", "data: expected an object, got [1]");
   damaged(R"("machine": {"threads": 1e10})", "machine.threads: expected a whole number");
   damaged(R"("errors": {"train": {"kind": {"accuracy": 1, "classes": ["a", "b"],
               "confusion": [[1, 2], [3]]}}})",
-          "errors.train.kind.confusion[1]: expected a list of 2 whole numbers, but came [3]");
+          "errors.train.kind.confusion[1]: expected a list of 2 whole numbers, got [3]");
   damaged(R"("analysis": )" + std::string(100'000, '['), "");
   refuse(R"({"format": "cdt-run-1", "settings": {"hidden": [1, 2]}})",
-         "settings.hidden[0]: expected text, but came 1");
+         "settings.hidden[0]: expected text, got 1");
   EXPECT_THAT([&] { run::RunFolder(folder_.path()).read_record(); },
               ThrowsMessage<InvalidArgument>(HasSubstr("it has no run.json")));
 }

@@ -1,4 +1,4 @@
-// The table of settings: its rows agree with themselves, and with docs/formats.md.
+// The table of settings: its rows agree with themselves, and with docs/reference/settings.md.
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/study/decision.h>
@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 namespace cdt::study {
 namespace {
@@ -59,6 +60,19 @@ TEST(Settings, RefuseNumbersOutOfTheirRange) {
   }
   EXPECT_THROW(apply({{"hidden", {"8", "0"}}}, options), InvalidArgument);
   EXPECT_THROW(apply({{"loss", {"probabilities"}}}, options), InvalidArgument);
+}
+
+TEST(Settings, AboutTwelveAreInTheShortHelp) {
+  std::set<Setting::Group> groups;
+  int64_t first = 0;
+  for (const Setting& setting : all_settings()) {
+    if (!setting.shown_first) continue;
+    groups.insert(setting.group);
+    ++first;
+  }
+  EXPECT_GE(first, 10);
+  EXPECT_LE(first, 14);
+  EXPECT_EQ(groups.size(), 5U);  // what a run writes is no setting of it
 }
 
 std::string values_of(const Setting& setting) {
@@ -120,8 +134,8 @@ TEST(Settings, AreThoseOfTheDocument) {
                          default_of(setting), readers_of(setting), help);
   }
   if (const char* file = std::getenv("CDT_WRITE_SETTINGS")) write_file_atomically(file, {table});
-  EXPECT_NE(read_file(CDT_FORMATS).find(table), std::string::npos)
-      << "docs/formats.md, Settings of a run, has another table than the settings";
+  EXPECT_NE(read_file(CDT_SETTINGS).find(table), std::string::npos)
+      << "docs/reference/settings.md has another table than the settings";
 }
 
 }  // namespace
