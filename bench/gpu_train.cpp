@@ -159,9 +159,9 @@ int main_of(const std::vector<std::string>& arguments) {
   for (size_t i = 0; i < arguments.size(); i += 2) {
     const auto flag = flags.find(arguments[i]);
     if (flag == flags.end() || i + 1 == arguments.size()) {
-      std::cerr << "cdt_bench_gpu: expected --device, --data, --steps or --pictures with a value, "
-                   "but came "
-                << arguments[i] << "\n";
+      std::cerr
+          << "cdt_bench_gpu: expected --device, --data, --steps or --pictures with a value, got "
+          << arguments[i] << "\n";
       return 2;
     }
     flag->second(arguments[i + 1]);

@@ -69,8 +69,7 @@ Problem problem_of(const std::string& name) {
     return {cdt::nn::ResNet18(cdt::nn::resnet18_options({3, 96, 96}, 2), 1),
             torch::randn({77, 3, 96, 96})};
   }
-  throw std::invalid_argument("expected mlp3, mlp1, wide, cnn, alexnet or resnet18, but came " +
-                              name);
+  throw std::invalid_argument("expected mlp3, mlp1, wide, cnn, alexnet or resnet18, got " + name);
 }
 
 void wait_for(const torch::Device& device) {

@@ -53,6 +53,7 @@
 #include <cdt/kernel/factors.h>
 #include <cdt/kernel/gram.h>
 #include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>

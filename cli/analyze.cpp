@@ -12,6 +12,7 @@
 #include <cdt/study/parts/scope.h>
 #include <fmt/format.h>
 
+#include "cli/help.h"
 #include "cli/study_options.h"
 
 namespace cdt::cli {
@@ -158,7 +159,7 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   for (const CLI::Option* option : options.of_tables) {
     // What a configuration file says for other commands may stand.
     CDT_REQUIRE(option->count() == 0 || !options.output.config.empty(), option->get_name(),
-                " is for a CSV file, and there is none beside --kernel or --model");
+                " is for a CSV file; it does not go with --kernel or --model");
   }
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
@@ -228,14 +229,12 @@ std::function<int()> setup_analyze(CLI::App& app) {
   options->design.add_to(app, /*rate_required=*/false);
   options->machine.add_to(app);
   options->output.add_to(app);
-  app.footer(
-      "Examples:\n"
-      "  cdt analyze houses.csv --target price --hidden 500,500 --forecast\n"
-      "  cdt analyze pets --arch alexnet --size 96 --rows 77 --lr 0.01\n"
-      "  cdt analyze --inputs x.npy --labels y.npy\n"
-      "  cdt analyze --kernel theta.npy --labels y.npy --outputs y0.npy --lr 0.1 --json "
-      "report.json\n"
-      "  cdt analyze --model model.safetensors --inputs x.npy --labels y.npy --lr 0.1");
+  add_help(app, {{OptionGroup::kData, "cdt analyze --kernel theta.npy --labels y.npy --lr 0.1"},
+                 {OptionGroup::kModel, "cdt analyze h.csv --target price --hidden 500,500"},
+                 {OptionGroup::kTraining, "cdt analyze pets --arch alexnet --rows 77 --lr 0.01"},
+                 {OptionGroup::kControl, "cdt analyze h.csv --target price --forecast"},
+                 {OptionGroup::kOutput, "cdt analyze h.csv --target price --json report.json"},
+                 {OptionGroup::kMachine, "cdt analyze h.csv --target price --threads 4"}});
   return [options] { return run_analyze(*options); };
 }
 

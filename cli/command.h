@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/suggest.h"
+
 namespace cdt::cli {
 
 /// Exit codes beyond 0, done.
@@ -29,6 +31,7 @@ struct Command {
 
 std::function<int()> setup_analyze(CLI::App& app);
 std::function<int()> setup_compare(CLI::App& app);
+std::function<int()> setup_completion(CLI::App& app);
 std::function<int()> setup_data(CLI::App& app);
 std::function<int()> setup_design(CLI::App& app);
 std::function<int()> setup_info(CLI::App& app);
@@ -69,7 +72,7 @@ CLI::Option* add_named(CLI::App& app, const std::string& flag, T& field, Parse p
   return app
       .add_option_function<std::string>(
           flag, [&field, parse](const std::string& name) { field = parse(name); }, text)
-      ->check(CLI::IsMember(names))
+      ->check(among(names))
       ->default_str(to_string(field));
 }
 
@@ -200,8 +203,8 @@ class InterruptScope {
   static void acknowledge();
 };
 
-/// A total that nobody knows: no share, no time left.
-inline constexpr int64_t kNoEnd = -1;
+/// The total of work that may end earlier: no share, and the time left at most.
+constexpr int64_t at_most(int64_t total) { return -total; }
 /// A progress line on a terminal (rate and time left), plain lines elsewhere; nothing for work
 /// below a second. Called with what is done, the total, and a word on how it goes.
 using Progress = std::function<void(int64_t, int64_t, const std::string&)>;

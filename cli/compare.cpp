@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "cli/help.h"
 #include "cli/study_options.h"
 #include "cli/sweep.h"
 
@@ -112,8 +113,7 @@ experiment::Architecture parse_architecture(const std::string& text) {
     const bool number = !width.empty() && width.size() < 9 &&
                         width.find_first_not_of("0123456789") == std::string::npos;
     CDT_REQUIRE(number && std::stol(width) > 0,
-                "--archs: expected widths of hidden layers with an x between, as 500x500, but "
-                "came '",
+                "--archs: expected widths of hidden layers with an x between, as 500x500, got '",
                 text, "'");
     architecture.hidden.push_back(std::stol(width));
     first = last + 1;
@@ -144,8 +144,8 @@ int run_compare(CompareCommand& options) {
   for (const CLI::Option* option : options.app->get_options()) {
     if (option->get_lnames().empty()) continue;
     const std::string& name = option->get_lnames().front();
-    static const std::set<std::string> kNoSettings{"help", "jobs",  "together", "out",
-                                                   "json", "quiet", "config",   "csv-safe"};
+    static const std::set<std::string> kNoSettings{"help", "help-all", "jobs",   "together", "out",
+                                                   "json", "quiet",    "config", "csv-safe"};
     if (kNoSettings.contains(name)) continue;
     const bool given = option->count() > 0;
     std::string value =
@@ -193,7 +193,7 @@ std::function<int()> setup_compare(CLI::App& app) {
                  "at --lrs. Default: both, or fit alone if --methods or --lrs is given")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"predict", "fit"}))
+      ->check(among({"predict", "fit"}))
       ->type_name("GOAL")
       ->default_str("predict,fit");
   add_sweep_axes(app, plan);
@@ -220,15 +220,17 @@ std::function<int()> setup_compare(CLI::App& app) {
       ->capture_default_str();
   add_memory(app, plan.memory_bytes, "for each kernel's computation, in MB");
   options->sweep.add_to(app, "compare");
+  add_help(app, {{OptionGroup::kData, "cdt compare houses.csv --target price --out cmp"},
+                 {OptionGroup::kModel, "cdt compare h.csv --target price --archs 256x256,1000"},
+                 {OptionGroup::kTraining, "cdt compare h.csv --target price --lrs 1,0.1 --seeds 5"},
+                 {OptionGroup::kControl, "cdt compare h.csv --target price --goals fit --p 0.01"},
+                 {OptionGroup::kOutput, "cdt compare h.csv --target price --json results.json"},
+                 {OptionGroup::kMachine, "cdt compare h.csv --target price --device cuda"}});
   app.footer(
       "guarded also runs once at the rate that it finds itself. adam and lbfgs run at their usual "
       "rates, 0.001 and 1, unless --methods and --lrs are both given.\n"
       "Runs that --out holds already are not repeated: a killed sweep continues, and more --lrs, "
-      "--methods or --seeds may be added later.\n\n"
-      "Examples:\n"
-      "  cdt compare houses.csv --target price --out cmp\n"
-      "  cdt compare houses.csv --target district --goals predict --seeds 5\n"
-      "  cdt compare houses.csv --target price --archs 256x256,1000 --lrs 10,1,0.1 --out rates");
+      "--methods or --seeds may be added later.");
   return [options] { return run_compare(*options); };
 }
 

@@ -15,7 +15,7 @@ namespace {
 using Settings = std::map<std::string, nlohmann::ordered_json>;
 
 /// Options that are no settings.
-constexpr std::array kOfOneCall{"config", "resume", "help"};
+constexpr std::array kOfOneCall{"config", "resume", "help", "help-all"};
 
 /// A value as the command line would spell it.
 std::string spell_option(const nlohmann::ordered_json& value, const std::string& where) {
@@ -27,7 +27,7 @@ std::string spell_option(const nlohmann::ordered_json& value, const std::string&
   }
   if (value.is_number()) return value.dump();
   throw InvalidArgument(
-      c10::str(where, ": expected a value or a list of values, but came ", excerpt(value)));
+      c10::str(where, ": expected a value or a list of values, got ", excerpt(value)));
 }
 
 /// The same of a list: a line of CSV. An option that takes one value gets it as it is.
@@ -106,12 +106,12 @@ Settings read_run(const std::filesystem::path& path) {
 std::string to_argument(const CLI::App& command, const std::string& name,
                         const nlohmann::ordered_json& value, const std::string& source) {
   const CLI::Option* option = find_option(command, name);
-  CDT_REQUIRE(option != nullptr, source, ": there is no setting '", name, "'; cdt ",
-              command.get_name(), " --help lists them");
+  CDT_REQUIRE(option != nullptr, source, ": there is no setting '", name, "'",
+              option_hint(command, name), "; cdt ", command.get_name(), " --help lists them");
   const std::string text = spell_option(value, *option, source);
   if (option->get_items_expected_max() == 0) {
     CDT_REQUIRE(text == "true" || text == "false", source, ": ", name,
-                " must be true or false, not ", value.dump());
+                " must be true or false, got ", value.dump());
     return text == "true" ? "--" + name : "";
   }
   CDT_REQUIRE(!text.empty() || value.is_array(), source, ": ", name, " has no value");

@@ -102,11 +102,13 @@ int make_pictures(const MakePicturesOptions& options) {
   // By this process alone: nothing is written through what has the name already.
   if (::mkdir(staged.c_str(), 0777) != 0) throw_file_error("create", staged, errno);
   for (const std::string& name : made.classes) make_own_folder(staged / name);
+  const auto show = progress("pictures", "written", options.output.quiet);
   const int digits = static_cast<int>(std::to_string(options.rows).size());
   for (size_t i = 0; i < made.pictures.size(); ++i) {
     const std::string& name = made.classes[static_cast<size_t>(made.labels[i])];
     write_file_atomically(staged / name / fmt::format("{:0{}}.png", i + 1, digits),
                           {image::encode_png(made.pictures[i])});
+    show(static_cast<int64_t>(i) + 1, options.rows, "");
   }
   std::error_code failed;
   fs::rename(staged, folder, failed);

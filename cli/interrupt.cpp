@@ -1,5 +1,5 @@
 // Ctrl-C, SIGTERM or a terminal that goes away end the program. Where there is something to save
-// they ask first, once; a question that nobody answers in time, because a kernel or an
+// they ask first, once; a question that no process answers in time, because a kernel or an
 // eigendecomposition takes longer, ends it, too.
 #include <sys/time.h>
 #include <unistd.h>

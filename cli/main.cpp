@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/help.h"
+#include "cli/suggest.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -30,17 +32,19 @@ namespace {
 constexpr std::array kCommands{
     Command{"analyze", "stability, reachability and margins before training", setup_analyze},
     Command{"compare", "methods × learning rates × seeds on a CSV file", setup_compare},
+    Command{"completion", "completion of commands and options for bash, zsh or fish",
+            setup_completion},
     Command{"data", "makes data sets, or describes a CSV file", setup_data},
-    Command{"design", "kernel → feedback gain, with its certificate", setup_design},
+    Command{"design", "the feedback gain of a kernel, with its certificate", setup_design},
     Command{"info", "versions, BLAS, threads, devices and their speed", setup_info},
     Command{"kernel", "the neural tangent kernel of a saved model as .npy", setup_kernel},
-    Command{"predict", "a trained run and a CSV file, or pictures → predictions", setup_predict},
-    Command{"report", "run folders, or a sweep → one HTML page with figures", setup_report},
+    Command{"predict", "predictions of a trained run for a CSV file, arrays or pictures",
+            setup_predict},
+    Command{"report", "one HTML page with figures, of runs or of a sweep", setup_report},
     Command{"reproduce", "the paper's tables and figures beside the published values",
             setup_reproduce},
-    Command{"train", "a CSV file, or pictures → a trained network, plainly or controlled",
-            setup_train},
-    Command{"verify", "is a run or a sweep as it was written?", setup_verify},
+    Command{"train", "trains a network on a CSV file, arrays or pictures", setup_train},
+    Command{"verify", "checks that a run or a sweep is as it was written", setup_verify},
 };
 
 /// OpenMP's threads spin for a millisecond while they wait for each other. On a machine that others
@@ -90,14 +94,52 @@ std::vector<const CLI::App*> chosen_commands(const CLI::App& app) {
   return commands;
 }
 
+/// "cdt train --help lists the options"
+std::string where_help_is(const CLI::App& app) {
+  std::string text;
+  for (const CLI::App* command : chosen_commands(app)) text += command->get_name() + " ";
+  return text + "--help lists the " + (text == "cdt " ? "commands" : "options");
+}
+
 /// What no option takes, in the order of the command line; CLI11's own words have it backwards.
 std::string unexpected(const CLI::App& app) {
-  std::string text = "not expected:";
-  for (const std::string& argument : app.remaining(/*recurse=*/true)) text += " " + argument;
-  text += "\n";
-  for (const CLI::App* command : chosen_commands(app)) text += command->get_name() + " ";
-  return text + "--help lists the options";
+  std::string text = "not expected:", hint;
+  for (const std::string& argument : app.remaining(/*recurse=*/true)) {
+    text += " " + argument;
+    if (!hint.empty() || !argument.starts_with("-")) continue;
+    const size_t name = argument.find_first_not_of('-');
+    if (name == std::string::npos) continue;
+    hint =
+        option_hint(*chosen_commands(app).back(), argument.substr(name, argument.find('=') - name));
+  }
+  return text + hint + "\n" + where_help_is(app);
 }
+
+/// The complaint about a command that there is not; "" if those named exist.
+std::string unknown_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* parent = &app;
+  std::string path = "cdt";
+  for (const std::string& name : arguments) {
+    const auto children = parent->get_subcommands([](const CLI::App*) { return true; });
+    if (children.empty() || name.starts_with("-")) return "";
+    const auto found = std::ranges::find(children, name, &CLI::App::get_name);
+    if (found == children.end()) {
+      return c10::str("there is no command '", path == "cdt" ? "" : path.substr(4) + " ", name, "'",
+                      command_hint(*parent, name), "\n", path, " --help lists them");
+    }
+    parent = *found;
+    path += " " + name;
+  }
+  return "";
+}
+
+constexpr const char* kTour =
+    "Controlled Descent Training: expected a command. A tour:\n"
+    "  cdt data make houses.csv                    a table to try: houses and prices\n"
+    "  cdt train houses.csv --target price         learn it; the run is kept in run1\n"
+    "  cdt predict run1 houses.csv --out p.csv     predict new rows\n"
+    "  cdt analyze houses.csv --target price       will training be stable?\n"
+    "  cdt --help                                  all commands\n";
 
 /// LibTorch's "… you tried to allocate 40000000000 bytes. …" for people.
 std::string memory_words(const std::string& text) {
@@ -122,23 +164,26 @@ int main(int argc, char** argv) {
       "cdt"};
   app.set_version_flag("--version", std::string("cdt ") + kVersion);
   app.require_subcommand(1);
+  std::function<int()> chosen;
+  for (const Command& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    add_help(*sub);
+    sub->callback([&chosen, action = command.setup(*sub)] { chosen = action; });
+  }
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted.\n\n"
       "Example:\n"
       "  cdt train houses.csv --target price --out run1\n"
       "  cdt predict run1 new.csv --out prices.csv\n"
       "  cdt COMMAND --help");
-  std::function<int()> chosen;
-  for (const Command& command : kCommands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    sub->callback([&chosen, action = command.setup(*sub)] { chosen = action; });
-  }
   check_whole_numbers(app);
-  const auto named = [&](const Command& command) {
-    return std::string_view(command.name) == argv[1];
-  };
-  if (argc > 1 && argv[1][0] != '-' && std::none_of(kCommands.begin(), kCommands.end(), named)) {
-    complain(c10::str("there is no command '", argv[1], "'; cdt --help lists them"));
+  if (argc < 2) {
+    std::cerr << kTour;
+    return kWrongUsage;
+  }
+  const std::string unknown = unknown_command(app, {argv + 1, argv + argc});
+  if (!unknown.empty()) {
+    complain(unknown);
     return kWrongUsage;
   }
   try {
@@ -154,7 +199,7 @@ int main(int argc, char** argv) {
     std::ostringstream help, complaint;
     const int code = app.exit(error, help, complaint);
     std::cout << help.str();
-    std::cerr << printable(complaint.str());
+    if (code != 0) complain(error.what() + ("\n" + where_help_is(app)));
     return written(code == 0 ? 0 : kWrongUsage);
   } catch (const InvalidArgument& error) {
     complain(error.what());

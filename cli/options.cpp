@@ -31,8 +31,7 @@ CLI::Validator number_check(const std::string& expected, bool (*accepts)(double)
             double value = 0;
             const bool good =
                 CLI::detail::lexical_cast(text, value) && std::isfinite(value) && accepts(value);
-            return good ? std::string()
-                        : c10::str("expected ", expected, ", but came '", text, "'");
+            return good ? std::string() : c10::str("expected ", expected, ", got '", text, "'");
           },
           "", ""};
 }
@@ -49,8 +48,8 @@ CLI::Validator thread_count() {
             const bool good = CLI::detail::lexical_cast(text, count) && count >= 0 && count <= most;
             return good ? std::string()
                         : c10::str("expected 0 to ", most, " threads, ", kThreadsPerCore,
-                                   " for each of the machine's cores (", core_count(),
-                                   "), but came '", text, "'");
+                                   " for each of the machine's cores (", core_count(), "), got '",
+                                   text, "'");
           },
           "", ""};
 }
@@ -67,7 +66,7 @@ CLI::Validator whole_number(bool negative) {
             const bool good = errno == 0 && (negative || text.find('-') == std::string::npos);
             return good ? std::string()
                         : c10::str("expected a whole number from ", negative ? "−2⁶³" : "0", " to ",
-                                   negative ? "2⁶³" : "2⁶⁴", " − 1, but came '", text, "'");
+                                   negative ? "2⁶³" : "2⁶⁴", " − 1, got '", text, "'");
           },
           "", ""};
 }
@@ -134,7 +133,7 @@ void check_whole_numbers(CLI::App& app) {
 
 void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--device", device, "cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(among({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option(
          "--threads", threads,
@@ -325,7 +324,7 @@ analysis::PreflightOptions DesignOptions::load(const LoadedKernel& kernel) const
     CDT_REQUIRE(values.numel() == n, path, ": the kernel has ", n, " rows, this has ",
                 values.numel(), " entries (shape ", values.sizes(), ")");
     if (values.dim() != 1) {
-      CDT_REQUIRE(values.dim() == 2, path, ": must have shape [n] or [r, n_L], not ",
+      CDT_REQUIRE(values.dim() == 2, path, ": must have shape [n] or [r, n_L], got ",
                   values.sizes());
       CDT_REQUIRE(width != 0 || values.size(0) > 1 || n == 1, path, ": shape ", values.sizes(),
                   " could be one sample or one row of many; say which with --outputs-per-sample");

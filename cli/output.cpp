@@ -2,11 +2,14 @@
 #include <cdt/core/error.h>
 #include <cdt/core/file.h>
 #include <cdt/core/text/text.h>
+#include <cdt/core/text/wrap.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -39,14 +42,18 @@ void print(const std::string& text) {
 
 void OutputOptions::text(const std::string& text) const {
   if (quiet || json == "-") return;
+  const std::string shown = isatty(STDOUT_FILENO) == 1 ? wrap(printable(text), 2) : printable(text);
   if (kept) {
-    std::cout << printable(text) << std::flush;  // main looks at it in the end
+    std::cout << shown << std::flush;  // main looks at it in the end
   } else {
-    print(printable(text));
+    print(shown);
   }
 }
 
-void complain(const std::string& text) { std::cerr << "cdt: " + printable(text) + "\n"; }
+void complain(const std::string& text) {
+  const std::string shown = "cdt: " + printable(text);
+  std::cerr << (isatty(STDERR_FILENO) == 1 ? wrap(shown, 2) : shown) + "\n";
+}
 void warn(const std::string& text) { complain("warning: " + text); }
 
 void OutputOptions::write_json(const std::string& json_text) const {
@@ -66,34 +73,28 @@ Progress progress(const std::string& what, const std::string& unit, bool quiet) 
   return [=](int64_t done, int64_t total, const std::string& detail) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const double interval = terminal ? 0.2 : 10.0;
-    if (total == kNoEnd) {
-      if (seconds < 1 || seconds - *last < interval) return;
-      *last = seconds;
-      const std::string line = fmt::format("{}: {}  {:.1f} {}/s", what, printable(detail),
-                                           static_cast<double>(done) / seconds, unit);
-      std::fputs((terminal ? "\r" + line + "\033[K" : line + "\n").c_str(), stderr);
-      return;
-    }
+    const bool may_end = total < 0;
     const bool finished = done == total;
     if (seconds < 1 || (!finished && seconds - *last < interval) || (finished && *last == 0))
       return;
     *last = seconds;
-    const double share = static_cast<double>(done) / static_cast<double>(total);
-    const std::string left =
-        done > 0 ? fmt::format("  {:.0f} s left", seconds * (1 - share) / share) : "";
-    const std::string line = fmt::format("{} {:3.0f} %  {}{:.1f} {}/s{}", what, 100 * share,
-                                         detail.empty() ? "" : printable(detail) + "  ",
-                                         static_cast<double>(done) / seconds, unit, left);
-    if (terminal) {
-      constexpr int kWidth = 30;
-      const int filled = static_cast<int>(share * kWidth);
-      std::fputs(fmt::format("\r[{}{}] {}\033[K{}", std::string(filled, '#'),
-                             std::string(kWidth - filled, '.'), line, finished ? "\n" : "")
-                     .c_str(),
-                 stderr);
-    } else {
-      std::fputs((line + "\n").c_str(), stderr);
+    const double share = static_cast<double>(done) / std::abs(static_cast<double>(total));
+    std::string line = what + (may_end ? ": " : fmt::format(" {:3.0f} %  ", 100 * share));
+    if (!detail.empty()) line += printable(detail) + "  ";
+    line += fmt::format("{:.1f} {}/s", static_cast<double>(done) / seconds, unit);
+    if (done > 0 && !finished) {
+      line += fmt::format("  {}{:.0f} s left", may_end ? "≤ " : "", seconds * (1 - share) / share);
     }
+    // A bar in what is left of the line.
+    const size_t room = kColumns - std::min(kColumns, printed_width(line) + 4);
+    if (terminal && !may_end && room > 4) {
+      const size_t width = std::min<size_t>(30, room);
+      const auto filled = static_cast<size_t>(share * static_cast<double>(width));
+      line = fmt::format("[{}{}] {}", std::string(filled, '#'), std::string(width - filled, '.'),
+                         line);
+    }
+    std::fputs((terminal ? "\r" + line + "\033[K" + (finished ? "\n" : "") : line + "\n").c_str(),
+               stderr);
   };
 }
 

@@ -37,12 +37,11 @@ struct PredictCommand {
 std::string error_line(const std::string& name,
                        const std::variant<study::NumberErrors, study::ClassErrors>& value) {
   if (const auto* of = std::get_if<study::ClassErrors>(&value)) {
-    return fmt::format("  {} is in the file: {:.2f} % of the rows are right\n", name,
-                       100 * of->accuracy);
+    return fmt::format("  accuracy of {} in the file: {:.2f} %\n", name, 100 * of->accuracy);
   }
   const auto& of = std::get<study::NumberErrors>(value);
-  return fmt::format("  {} is in the file: off by {:.6g} RMS, {:.6g} on average{}\n", name, of.rmse,
-                     of.mae, of.r2 ? fmt::format(", R² = {:.4f}", *of.r2) : "");
+  return fmt::format("  errors of {} in the file: RMS {:.6g}, mean absolute {:.6g}{}\n", name,
+                     of.rmse, of.mae, of.r2 ? fmt::format(", R² = {:.4f}", *of.r2) : "");
 }
 
 /// What was found in all parts of the file.
@@ -113,7 +112,7 @@ Found predict_pictures(const PredictCommand& options, const run::TrainedModel& t
     lines.for_spreadsheets = options.csv_safe;
     write(run::to_csv(trained, predicted, lines));
     found.add(predicted, {});
-    show(first + kPart, all.rows(), "");
+    show(std::min(first + kPart, all.rows()), all.rows(), "");
   }
   CDT_REQUIRE(found.rows > 0, options.file, ": none of ", found.skipped, " files is a picture");
   return found;
@@ -131,7 +130,8 @@ Found predict_arrays(const PredictCommand& options, const run::TrainedModel& tra
   const run::RunFolder folder(options.run);
   const int64_t columns = folder.read_record().data.columns;
   CDT_REQUIRE(columns == 0 || all.inputs == columns, options.file, ": expected inputs [rows, ",
-              columns, "], as the run was trained on, but came ", all.inputs, " columns");
+              columns, "], as the run was trained on, got ", all.inputs, " columns");
+  const auto show = progress("rows", "predicted", options.output.quiet);
   Found found;
   for (int64_t first = 0; first < all.rows(); first += kPart) {
     std::vector<int64_t> rows(static_cast<size_t>(std::min(kPart, all.rows() - first)));
@@ -144,6 +144,7 @@ Found predict_arrays(const PredictCommand& options, const run::TrainedModel& tra
     lines.for_spreadsheets = options.csv_safe;
     write(run::to_csv(trained, part, lines));
     found.add(part, unknown);
+    show(std::min(first + kPart, all.rows()), all.rows(), "");
   }
   return found;
 }
@@ -155,6 +156,7 @@ Found predict_rows(const PredictCommand& options, const run::TrainedModel& train
   CDT_REQUIRE(!options.skip_bad, "--skip-bad is for pictures; the run was trained on a table");
   if (data::holds_arrays(options.file)) return predict_arrays(options, trained, write);
   data::CsvOptions csv = trained.preprocess.csv_options();
+  show_reading(csv, options.output.quiet);
   if (!options.id.empty() && !data::contains(csv.keep, options.id)) {
     csv.keep.push_back(options.id);
     csv.types[options.id] = data::ColumnType::kText;  // as it is written
@@ -252,11 +254,11 @@ std::function<int()> setup_predict(CLI::App& app) {
          [options](const std::string& what) { options->refuse_unknown = what == "refuse"; },
          "what training did not know, and values that are missing where none was: warn, with "
          "their number by column, or refuse the file")
-      ->check(CLI::IsMember({"warn", "refuse"}))
+      ->check(among({"warn", "refuse"}))
       ->type_name("WHAT")
       ->default_str("warn");
   app.add_flag("--skip-bad", options->skip_bad,
-               "pictures: leave out files that are none, or damaged, instead of refusing them");
+               "pictures: skip damaged files and other files instead of refusing them");
   add_csv_safe(app, options->csv_safe);
   options->machine.add_to(app);
   options->output.add_to(app);

@@ -66,8 +66,8 @@ void override_axes(experiment::Plan& plan, const ReproduceCommand& options) {
 
 /// The experiments that are built in.
 JsonValue built_in(const std::string& name) {
-  CDT_REQUIRE(name == "ames" || name == "pets", "expected an experiment, ames or pets, but came '",
-              name, "'");
+  CDT_REQUIRE(name == "ames" || name == "pets", "expected an experiment, ames or pets, got '", name,
+              "'");
   const bool ames = name == "ames";
   return parse_built_in(ames ? kAmesExperiment : kPetsExperiment, "experiments/" + name + ".toml");
 }

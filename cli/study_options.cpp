@@ -2,6 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/data/numpy/arrays.h>
+#include <cdt/loss/loss.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
@@ -88,6 +89,12 @@ const std::vector<std::string> kPictures{"size", "grey", "skip-bad", "cache", "s
 const std::vector<std::string> kNetwork{"activation", "parametrization", "sigma-w",
                                         "sigma-b",    "width-factor",    "dtype"};
 
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const loss::Entry& entry : loss::losses()) names.push_back(entry.name);
+  return names;
+}
+
 void add_settings(CLI::App& app, run::Options& options, const std::vector<std::string>& names) {
   for (const std::string& name : names) add_setting(app, options, name);
 }
@@ -132,8 +139,14 @@ CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string
       break;
   }
   if (!setting.placeholder.empty()) option->type_name(setting.placeholder);
-  if (!setting.choices.empty()) option->check(CLI::IsMember(setting.choices));
-  if (setting.refuses) option->check(CLI::Validator(setting.refuses, "LOSS"));
+  if (!setting.choices.empty()) option->check(among(setting.choices));
+  if (setting.refuses) {
+    const auto check = [&setting](const std::string& text) {
+      const std::string why = setting.refuses(text);
+      return why.empty() ? why : why + value_hint(text.substr(0, text.find(':')), loss_names());
+    };
+    option->check(CLI::Validator(check, "LOSS"));
+  }
   const auto usual = setting.get(options);
   if (setting.listed && usual) option->default_str(fmt::format("{}", fmt::join(*usual, ",")));
   return option;
@@ -167,7 +180,7 @@ void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
 void require_file(const std::string& file, const std::string& labels) {
   CDT_REQUIRE(!file.empty(), "FILE is required, or arrays (--inputs)");
   CDT_REQUIRE(labels.empty() || data::holds_arrays(file),
-              "--labels goes with inputs in an array of NumPy (--inputs); ", file, " is none");
+              "--labels goes with inputs in an array of NumPy (--inputs), got ", file);
 }
 
 void show_reading(data::CsvOptions& csv, bool quiet) {
@@ -202,8 +215,8 @@ void add_table_options(CLI::App& app, run::Options& options, bool required) {
 void add_data_options(CLI::App& app, run::Options& options, bool required) {
   add_table_options(app, options, required);
   app.get_option("FILE")->description(
-      "a CSV file; arrays of NumPy, as --inputs; or pictures: a folder with a folder a class, or "
-      "an IDX file (…images-idx3…) with its labels beside it");
+      "a CSV file, NumPy arrays (.npy, .npz), or pictures: a folder with one folder for each "
+      "class, or an IDX file with its labels beside it");
   add_settings(app, options, kPictures);
 }
 

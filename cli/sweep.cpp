@@ -24,7 +24,7 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
       ->capture_default_str()
       ->type_name(kOutputFolder);
   app.add_option("--device", machine.device, "cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(among({"cpu", "cuda"}))
       ->capture_default_str();
   add_csv_safe(app, csv_safe);
   output.kept = true;
@@ -45,7 +45,7 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
                  "stable rate), cdt, guarded, momentum, adam, lbfgs")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(methods))
+      ->check(among(methods))
       ->type_name("METHOD");
   app.add_option("--seeds", plan.seeds, "initializations, each with its own split: 1 to N")
       ->check(positive())

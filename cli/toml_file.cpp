@@ -107,9 +107,8 @@ class Scanner {
         ++parts_;
         break;
       case '-':
-        require(
-            !value_ || is_apart() || text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E',
-            "text, a number, true or false, a list or a table, but came what looks like a date");
+        require(!value_ || is_apart() || text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E',
+                "text, a number, true or false, a list or a table, got what looks like a date");
         break;
       case '=':
         require(!value_, "one = to a value");
@@ -160,7 +159,7 @@ ordered_json to_json(const toml::node& node, const std::string& source, const st
   }
   const auto* table = node.as_table();
   CDT_REQUIRE(table != nullptr, source, ": ", key,
-              ": expected text, a number, true or false, a list or a table, but came a date or a "
+              ": expected text, a number, true or false, a list or a table, got a date or a "
               "time");
   ordered_json object = ordered_json::object();
   auto& members = object.get_ref<ordered_json::object_t&>();
@@ -175,7 +174,7 @@ ordered_json to_json(const toml::node& node, const std::string& source, const st
 
 JsonValue parse_toml(std::string_view text, const std::string& source) {
   CDT_REQUIRE(text.size() <= kLongest, source, ": expected TOML of at most ", kLongest,
-              " bytes, but came ", text.size());
+              " bytes, got ", text.size());
   Scanner(text, source).require_parsable();
   try {
     return {to_json(toml::parse(text, source), source, ""), source};

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/help.h"
 #include "cli/study_options.h"
 #include "cli/train_summary.h"
 #include "cli/workers.h"
@@ -94,11 +95,10 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
       last.train_loss = row.train_loss;
     }
     if (!std::isnan(row.val_loss)) last.val_loss = row.val_loss;
-    std::string text =
-        fmt::format("step {} of at most {}, loss {:.3e}", row.step, steps, last.train_loss);
-    if (last.step != row.step) text += fmt::format(" at step {}", last.step);
-    if (!std::isnan(last.val_loss)) text += fmt::format(", validation {:.3e}", last.val_loss);
-    show(row.step, kNoEnd, text);
+    std::string text = fmt::format("step {} of {}, loss {:.2e}", row.step, steps, last.train_loss);
+    if (last.step != row.step) text += fmt::format(" at {}", last.step);
+    if (!std::isnan(last.val_loss)) text += fmt::format(", val {:.2e}", last.val_loss);
+    show(row.step, at_most(steps), text);
   };
   hooks.on_point = [show = Progress(), shown = std::optional<study::LearnStage>(), &output](
                        study::LearnStage stage, const train::StepRecord& row,
@@ -224,19 +224,14 @@ std::function<int()> setup_train(CLI::App& app) {
   command->output.kept = true;
   command->output.add_to(app);
   show_defaults_by_goal(app);
-  app.footer(
-      "Examples:\n"
-      "  cdt train houses.csv --target price --out run1\n"
-      "  cdt train houses.csv --target price --goal fit --stop-loss 1e-6\n"
-      "  cdt train houses.csv --target price --goal fit --method gd --lr 0.1 --steps 2000 "
-      "--patience 50\n"
-      "  cdt train houses.csv --target district --loss cross-entropy --patience 20\n"
-      "  cdt train --inputs x.npy --labels y.npy --out run3\n"
-      "  cdt train pets --arch alexnet --size 96 --rows 256 --train-fraction 0.3 --out run2\n"
-      "  cdt train --resume run1 --steps 5000\n"
-      "  cdt train diamonds.csv --target price --workers 2 --out run4\n"
-      "  cdt train houses.csv --target price --dry-run\n"
-      "  cdt train --config experiment.toml --seed 2");
+  add_help(app, {{OptionGroup::kData, "cdt train houses.csv --target price"},
+                 {OptionGroup::kModel, "cdt train pets --arch alexnet --size 96"},
+                 {OptionGroup::kTraining,
+                  "cdt train houses.csv --target price --goal fit --method gd --lr 0.1"},
+                 {OptionGroup::kControl,
+                  "cdt train houses.csv --target price --goal fit --method cdt --p 0.01"},
+                 {OptionGroup::kOutput, "cdt train --resume run1 --steps 5000"},
+                 {OptionGroup::kMachine, "cdt train houses.csv --target price --device cuda"}});
   return [command] { return run_train_by_workers(*command); };
 }
 

@@ -3,6 +3,7 @@
 #include <cdt/core/file.h>
 #include <cdt/core/text/format.h>
 #include <cdt/core/text/text.h>
+#include <cdt/core/text/wrap.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,13 +44,6 @@ class SummaryTable {
   }
 
  private:
-  /// Letters, not bytes.
-  static size_t printed_width(const std::string& text) {
-    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-      return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    }));
-  }
-
   size_t width_ = 24;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines_;
 };
@@ -60,7 +54,10 @@ std::string confusion_text(const study::ClassErrors& shown, const std::string& r
   if (shown.classes.size() > kMostShown) return "";
   std::string text =
       fmt::format("\n  {} rows, by class (down) and prediction (across):\n  {:16}", rows, "");
-  const auto cell = [](const std::string& word) { return fmt::format("{:>10.9}", word); };
+  const size_t width = std::min<size_t>(10, (kColumns - 18) / shown.classes.size());
+  const auto cell = [width](const std::string& word) {
+    return fmt::format("{:>{}.{}}", word, width, width - 1);
+  };
   for (const std::string& column : shown.classes) text += cell(printable_name(column));
   for (size_t i = 0; i < shown.classes.size(); ++i) {
     text += fmt::format("\n  {:16.15}", printable_name(shown.classes[i]));
@@ -87,7 +84,7 @@ std::string error_table(const run::TrainedRun& run) {
   table.add("", names);
   const bool classes = run.problem.preprocess.has_classes();
   const bool weighted = run.problem.data.sample_weights.defined();
-  table.add(to_string(run.training.loss) + (classes ? "" : " of scaled targets") +
+  table.add(to_string(run.decision.training.loss) + (classes ? "" : " of scaled targets") +
                 (weighted ? ", weighted" : ""),
             losses);
   std::string confusion;
@@ -117,31 +114,45 @@ std::string error_table(const run::TrainedRun& run) {
   return "\n" + table.text() + confusion;
 }
 
+/// How it ended; the table of errors follows.
 std::string fit_head(const run::TrainedRun& run) {
-  const study::Problem& problem = run.problem;
-  const train::TrainResult& result = run.result;
-  const double rate = result.learning_rate;  // a path has none
-  return fmt::format("\n{} ({} parameters), {} by {}{}: {} in {:.2f} s\n{}\n",
-                     problem.model->describe(), problem.model->parameter_count(),
-                     count_of(static_cast<int64_t>(problem.split.train.size()), "sample"),
-                     train::to_string(run.training.method),
-                     std::isnan(rate) ? "" : fmt::format(", learning rate {:.4g}", rate),
-                     count_of(result.steps, "step"), result.seconds, result.in_words());
+  return "\n" + wrap(run.result.in_words(), 0) + "\n";
 }
 
-std::string prediction_head(const run::TrainedRun& run) {
-  const study::Problem& problem = run.problem;
+std::string network_of(const study::Problem& problem) {
+  return fmt::format("{} ({} parameters)", problem.model->describe(),
+                     problem.model->parameter_count());
+}
+
+/// What was trained, on what and how long.
+std::string fit_facts(const run::TrainedRun& run) {
   const train::TrainResult& result = run.result;
+  const double rate = result.learning_rate;  // a path has none
+  return fmt::format("\n{}, {} by {}{}\n{} in {:.2f} s\n", network_of(run.problem),
+                     count_of(static_cast<int64_t>(run.problem.split.train.size()), "sample"),
+                     train::to_string(run.decision.training.method),
+                     std::isnan(rate) ? "" : fmt::format(", learning rate {:.4g}", rate),
+                     count_of(result.steps, "step"), result.seconds);
+}
+
+std::string prediction_facts(const run::TrainedRun& run) {
+  const study::Problem& problem = run.problem;
   const run::RunPrediction& found = *run.record.prediction;
   const auto rows =
       static_cast<int64_t>(problem.split.train.size() + problem.split.validation.size());
   const bool line = std::ranges::any_of(found.targets, [](const auto& t) { return t.line > 0; });
-  std::string text =
-      fmt::format("\n{} of {}{} ({} parameters), {} by {}: point {} of {} in {:.2f} s\n",
-                  count_of(found.members - (line ? 1 : 0), "network"), problem.model->describe(),
-                  line ? " and a line" : "", problem.model->parameter_count(),
-                  count_of(rows, "row"), train::to_string(run.training.method), found.points,
-                  result.history.size() - 1, result.seconds);
+  return fmt::format("\n{} of {}{}, {} by {}\npoint {} of {} in {:.2f} s\n",
+                     count_of(found.members - (line ? 1 : 0), "network"), network_of(problem),
+                     line ? " and a linear model" : "", count_of(rows, "row"),
+                     train::to_string(run.decision.training.method), found.points,
+                     run.result.history.size() - 1, run.result.seconds);
+}
+
+/// What to expect of new rows.
+std::string prediction_head(const run::TrainedRun& run) {
+  const study::Problem& problem = run.problem;
+  const run::RunPrediction& found = *run.record.prediction;
+  std::string text = "\n";
   for (size_t t = 0; t < found.expected.size(); ++t) {
     text += study::to_text(found.expected[t]) + "\n";
     if (!run.record.errors || t >= run.record.errors->train.size()) continue;
@@ -152,19 +163,19 @@ std::string prediction_head(const run::TrainedRun& run) {
   }
   if (problem.data.sample_weights.defined() && !found.expected.empty()) {
     text += fmt::format(
-        "  Each row counts the same in that. Below, {} is weighted as training was, and before "
-        "calibration\n",
-        to_string(run.training.loss));
+        "  Each row counts the same here. Below, {} is weighted as in training, and\n"
+        "  before calibration\n",
+        to_string(run.decision.training.loss));
   }
   if (!problem.conflicts.empty()) {
     text += fmt::format(
-        "  {} of rows are equal in every feature and differ in the target: no model can tell them "
-        "apart (cdt data describe lists them)\n",
+        "  {} of rows are equal in every feature and differ in the target\n"
+        "  (cdt data describe lists them)\n",
         count_of(static_cast<int64_t>(problem.conflicts.size()), "group"));
   }
   if (found.importance.empty()) return text;
   constexpr size_t kShown = 10;
-  text += "\nWhich columns matter: by how much held-out errors grow when a column is shuffled\n";
+  text += "\nImportance: growth of held-out errors when a column is shuffled\n";
   for (size_t i = 0; i < std::min(kShown, found.importance.size()); ++i) {
     const study::Importance& each = found.importance[i];
     text += fmt::format("  {:>8.1f} %  {}\n", 100 * each.increase, printable_name(each.column));
@@ -178,17 +189,20 @@ std::string prediction_head(const run::TrainedRun& run) {
 }  // namespace
 
 std::string summarize(const run::TrainedRun& run) {
-  std::string text = run.record.prediction ? prediction_head(run) : fit_head(run);
+  const bool predicts = run.record.prediction.has_value();
+  std::string text = predicts ? prediction_head(run) : fit_head(run);
+  const std::string folder = run.folder.path().string();
   if (run.result.outcome == train::Outcome::kInterrupted) {
-    text += fmt::format("cdt train --resume {} continues.\n", run.folder.path().string());
+    text += fmt::format("cdt train --resume {} continues.\n", folder);
   }
+  if (run.record.errors) text += error_table(run);
+  text += predicts ? prediction_facts(run) : fit_facts(run);
   if (!run.record.errors) return text;
-  text += error_table(run);
   return text + fmt::format(
-                    "\n{0}: model.safetensors, preprocess.json, history.csv, "
-                    "predictions.csv, run.json{2}\nNext: cdt predict {0} {1} --out "
-                    "predictions.csv\n",
-                    run.folder.path().string(), run.problem.table.pictures ? "PICTURES" : "NEW.csv",
+                    "\n{0}: model.safetensors, preprocess.json, history.csv,\n"
+                    "  predictions.csv, run.json{2}\n"
+                    "Next: cdt predict {0} {1} --out predictions.csv\n",
+                    folder, run.problem.table.pictures ? "PICTURES" : "NEW.csv",
                     path_exists(run.folder.report()) ? ", report.html" : "");
 }
 

@@ -19,7 +19,7 @@ double lyapunov_lr_max(const Tensor& theta, const Tensor& gradient, const Tensor
   require_kernel(theta);
   for (const auto& [values, name] : {std::pair{gradient, "gradient"}, {error, "error"}}) {
     require_shape(values, {theta.size(0)}, name);
-    CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+    CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, got ",
                 values.scalar_type());
     require_finite(values, name);
   }

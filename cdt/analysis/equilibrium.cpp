@@ -45,7 +45,7 @@ Equilibrium classify_equilibrium(const dynamics::Modes& modes, const Tensor& gra
   dynamics::require_complete(modes, "an equilibrium");
   const int64_t n = modes.size();
   require_shape(gradient, {n}, "gradient");
-  CDT_REQUIRE(gradient.scalar_type() == torch::kFloat64, "gradient must be float64, not ",
+  CDT_REQUIRE(gradient.scalar_type() == torch::kFloat64, "gradient must be float64, got ",
               gradient.scalar_type());
   require_finite(gradient, "gradient");
   require_non_negative(learning_rate, "learning_rate");

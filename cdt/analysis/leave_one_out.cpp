@@ -18,9 +18,9 @@ LeaveOneOut leave_one_out(const dynamics::Modes& modes, const Tensor& labels,
                           const Tensor& outputs) {
   dynamics::require_complete(modes, "leaving one out");
   const int64_t n = modes.size();
-  CDT_REQUIRE(n >= 2, "leaving one out needs two rows, not ", n);
+  CDT_REQUIRE(n >= 2, "leaving one out needs two rows, got ", n);
   CDT_REQUIRE(labels.numel() == n && outputs.numel() == n, "leaving one out needs ", n,
-              " labels and outputs, not ", labels.numel(), " and ", outputs.numel());
+              " labels and outputs, got ", labels.numel(), " and ", outputs.numel());
   LeaveOneOut best;
   const Tensor around =
       (labels - labels.mean()) * (static_cast<double>(n) / static_cast<double>(n - 1));

@@ -15,7 +15,7 @@ int64_t outputs_per_sample(const PreflightOptions& options, int64_t n) {
     if (!*values || (*values)->dim() != 2) continue;
     const int64_t found = (*values)->size(1);
     CDT_REQUIRE(width == 0 || width == found, name, " of shape ", (*values)->sizes(), " have ",
-                found, " outputs a sample, not ", width);
+                found, " outputs a sample, got ", width);
     width = found;
   }
   const auto& inputs = options.inputs;
@@ -34,7 +34,7 @@ std::optional<torch::Tensor> as_vector(const std::optional<torch::Tensor>& value
   if (!values) return std::nullopt;
   require_floating(*values, name);
   CDT_REQUIRE(values->dim() <= 2 && values->numel() == n, name, " must be [r, n_L] or [n], ", n,
-              " numbers, not of shape ", values->sizes());
+              " numbers, got shape ", values->sizes());
   require_finite(*values, name);
   return values->detach().to(torch::kFloat64).reshape({-1});
 }

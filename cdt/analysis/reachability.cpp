@@ -23,7 +23,7 @@ constexpr int64_t kMostSteps = 100000;
 void require_error(const dynamics::Modes& modes, const Tensor& error) {
   dynamics::require_complete(modes, "what labels can do");
   require_shape(error, {modes.size()}, "error");
-  CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, not ",
+  CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, got ",
               error.scalar_type());
   require_finite(error, "error");
 }
@@ -223,7 +223,7 @@ LabelSequence reach_labels(const dynamics::Modes& modes, double step_scale, cons
                            int64_t steps) {
   require_error(modes, error);
   require_positive(step_scale, "step_scale");
-  CDT_REQUIRE(steps >= 1 && steps <= kMostSteps, "steps must be from 1 to ", kMostSteps, ", not ",
+  CDT_REQUIRE(steps >= 1 && steps <= kMostSteps, "steps must be from 1 to ", kMostSteps, ", got ",
               steps);
   LabelSequence sequence;
   sequence.unreachable_error = assess_stabilizability(modes, error).stuck_error;

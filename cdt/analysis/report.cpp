@@ -244,7 +244,7 @@ std::string to_text(const Preflight& p, const SampleOrigin& origin) {
                        *p.riccati_residual);
   }
   out += to_text(p.controller);
-  return out + page.numbers;
+  return wrap(out + page.numbers, 4);
 }
 
 std::string to_json(const Preflight& p) {

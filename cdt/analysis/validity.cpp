@@ -14,7 +14,7 @@ using torch::Tensor;
 void require_rows(const Tensor& values, c10::IntArrayRef shape, std::string_view name) {
   require_floating(values, name);
   require_shape(values, shape, name);
-  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, got ",
               values.scalar_type());
 }
 

@@ -66,7 +66,7 @@ AugmentedView augmented_view(const Tensor& S, const Tensor& K, const Tensor& P, 
     require_shape(matrix, {n, n}, name);
   }
   require_shape(y, {n}, "y");
-  CDT_REQUIRE(y.scalar_type() == torch::kFloat64, "y must be float64, not ", y.scalar_type());
+  CDT_REQUIRE(y.scalar_type() == torch::kFloat64, "y must be float64, got ", y.scalar_type());
   require_finite(y, "y");
   const Tensor labels = y.unsqueeze(1);
   const auto options = S.options();

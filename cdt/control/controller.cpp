@@ -234,7 +234,7 @@ std::unique_ptr<Controller> ModalController::redesigned(const Plant& plant) cons
 GainController::GainController(Plant plant, Gain gain, std::function<Gain(const Plant&)> again)
     : Controller(std::move(plant)), gain_(std::move(gain)), again_(std::move(again)) {
   require_shape(gain_.steering, {plant_.size(), plant_.size()}, "the gain");
-  CDT_REQUIRE(gain_.steering.scalar_type() == torch::kFloat64, "the gain must be float64, not ",
+  CDT_REQUIRE(gain_.steering.scalar_type() == torch::kFloat64, "the gain must be float64, got ",
               gain_.steering.scalar_type());
   require_finite(gain_.steering, "the gain");
 }

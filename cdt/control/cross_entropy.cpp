@@ -69,7 +69,7 @@ Tensor in_logits(const CrossEntropyPlant& plant, const Tensor& coordinates) {
 void require_smoothing(double smoothing) {
   CDT_REQUIRE(
       smoothing > 0 && smoothing < 1,
-      "smoothing must be above 0 (hard labels have no finite equilibrium) and below 1, not ",
+      "smoothing must be above 0 (hard labels have no finite equilibrium) and below 1, got ",
       smoothing);
 }
 
@@ -78,7 +78,7 @@ CrossEntropyPlant at_labels(const Tensor& labels, double smoothing,
                             const torch::TensorOptions& options) {
   require_floating(labels, "labels");
   CDT_REQUIRE(labels.dim() == 2 && labels.size(0) > 0 && labels.size(1) >= 2,
-              "labels must be [samples, classes] with two classes or more, not of shape ",
+              "labels must be [samples, classes] with two classes or more, got shape ",
               labels.sizes());
   require_distributions(labels, "labels");
   require_smoothing(smoothing);

@@ -14,9 +14,9 @@ FiniteHorizon solve_finite_horizon(const Tensor& A, const Tensor& B, const Tenso
   require_square(A, "A");
   const int64_t n = A.size(0);
   require_shape(B, {n, -1}, "B");
-  CDT_REQUIRE(B.scalar_type() == torch::kFloat64, "B must be float64, not ", B.scalar_type());
+  CDT_REQUIRE(B.scalar_type() == torch::kFloat64, "B must be float64, got ", B.scalar_type());
   require_finite(B, "B");
-  CDT_REQUIRE(horizon >= 1, "the horizon must be at least one step, not ", horizon);
+  CDT_REQUIRE(horizon >= 1, "the horizon must be at least one step, got ", horizon);
   const Tensor state = require_state_weight(Q, n);
   const Tensor input = require_input_weight(R, B.size(1));
   FiniteHorizon result;
@@ -38,7 +38,7 @@ FiniteHorizon solve_finite_horizon(const Tensor& A, const Tensor& B, const Tenso
 ModeGains receding_mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho,
                               int64_t horizon) {
   mode_gains(s, q, rho);  // its checks
-  CDT_REQUIRE(horizon >= 1, "the horizon must be at least one step, not ", horizon);
+  CDT_REQUIRE(horizon >= 1, "the horizon must be at least one step, got ", horizon);
   Tensor w = s * q;
   for (int64_t k = 1; k < horizon; ++k) {
     w = s * q + (1 - s).square() * (w * (rho / (rho + s * w)));

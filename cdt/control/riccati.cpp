@@ -18,7 +18,7 @@ constexpr int kSquarings = 52;
 
 Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
   require_floating(W, name);
-  CDT_REQUIRE(W.scalar_type() == torch::kFloat64, name, " must be float64, not ", W.scalar_type());
+  CDT_REQUIRE(W.scalar_type() == torch::kFloat64, name, " must be float64, got ", W.scalar_type());
   require_finite(W, name);
   if (W.dim() == 1) {
     require_shape(W, {n}, name);
@@ -107,7 +107,7 @@ RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q,
   require_square(A, "A");
   const int64_t n = A.size(0);
   require_shape(B, {n, -1}, "B");
-  CDT_REQUIRE(B.scalar_type() == torch::kFloat64, "B must be float64, not ", B.scalar_type());
+  CDT_REQUIRE(B.scalar_type() == torch::kFloat64, "B must be float64, got ", B.scalar_type());
   require_finite(B, "B");
   const Tensor state = require_state_weight(Q, n);
   const Tensor input = require_input_weight(R, B.size(1));
@@ -133,7 +133,7 @@ RiccatiSolution solve_riccati(const Tensor& A, const Tensor& B, const Tensor& Q,
 double RiccatiSolution::optimal_cost(const Tensor& x) const {
   require_floating(x, "x");
   require_shape(x, {P.size(0)}, "x");
-  CDT_REQUIRE(x.scalar_type() == torch::kFloat64, "x must be float64, not ", x.scalar_type());
+  CDT_REQUIRE(x.scalar_type() == torch::kFloat64, "x must be float64, got ", x.scalar_type());
   require_finite(x, "x");
   if (!equilibrium.defined()) return 0.5 * torch::dot(x, P.mv(x)).item<double>();
   const int64_t n = equilibrium.size(0);

@@ -19,7 +19,7 @@ constexpr double kLargestStep = tol::kLargestEntry;
 
 void require_weights(const Tensor& weights, const Tensor& s, std::string_view name) {
   require_shape(weights, s.sizes(), name);
-  CDT_REQUIRE(weights.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+  CDT_REQUIRE(weights.scalar_type() == torch::kFloat64, name, " must be float64, got ",
               weights.scalar_type());
   require_finite(weights, name);
   const double lowest = weights.numel() > 0 ? weights.min().item<double>() : 1.0;
@@ -47,7 +47,7 @@ void require_steps(double step_scale, const dynamics::Modes& modes) {
 
 ModeGains mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho) {
   require_floating(s, "s");
-  CDT_REQUIRE(s.scalar_type() == torch::kFloat64, "s must be float64, not ", s.scalar_type());
+  CDT_REQUIRE(s.scalar_type() == torch::kFloat64, "s must be float64, got ", s.scalar_type());
   require_finite(s, "s");
   const double lowest = s.numel() > 0 ? s.min().item<double>() : 0.0;
   CDT_REQUIRE(lowest >= 0, "s must not be negative; its smallest value is ", lowest);

@@ -11,7 +11,7 @@ namespace cdt::control {
 inline void require_error(const torch::Tensor& error, int64_t n) {
   require_floating(error, "error");
   require_shape(error, {n}, "error");
-  CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, not ",
+  CDT_REQUIRE(error.scalar_type() == torch::kFloat64, "error must be float64, got ",
               error.scalar_type());
   require_finite(error, "error");
 }

@@ -35,9 +35,9 @@ double entry(torch::Tensor tensor, const std::vector<int64_t>& index) {
 
 /// Tensors on the meta device have no entries to check.
 void require_dense(const torch::Tensor& tensor, std::string_view name) {
-  CDT_REQUIRE(tensor.defined(), name, " must be a dense tensor, but is undefined");
+  CDT_REQUIRE(tensor.defined(), name, " must be a dense tensor, got an undefined one");
   CDT_REQUIRE(tensor.layout() == torch::kStrided && !tensor.is_meta(), name,
-              " must be a dense tensor, but has layout ", tensor.layout(), " on ", tensor.device());
+              " must be a dense tensor, got layout ", tensor.layout(), " on ", tensor.device());
 }
 
 std::string pattern(c10::IntArrayRef shape) {
@@ -51,7 +51,7 @@ std::string pattern(c10::IntArrayRef shape) {
 void require_floating(const torch::Tensor& tensor, std::string_view name) {
   require_dense(tensor, name);
   CDT_REQUIRE(at::isFloatingType(tensor.scalar_type()), name,
-              " must be a floating-point tensor, but has dtype ", tensor.scalar_type());
+              " must be a floating-point tensor, got dtype ", tensor.scalar_type());
 }
 
 void require_finite(const torch::Tensor& tensor, std::string_view name) {
@@ -70,20 +70,20 @@ void require_finite(const torch::Tensor& tensor, std::string_view name) {
 }
 
 void require_shape(const torch::Tensor& tensor, c10::IntArrayRef shape, std::string_view name) {
-  CDT_REQUIRE(tensor.defined(), name, " must have shape ", pattern(shape), ", but is undefined");
+  CDT_REQUIRE(tensor.defined(), name, " must have shape ", pattern(shape),
+              ", got an undefined one");
   bool matches = tensor.dim() == static_cast<int64_t>(shape.size());
   for (size_t d = 0; matches && d < shape.size(); ++d) {
     matches = shape[d] == -1 || shape[d] == tensor.sizes()[d];
   }
-  CDT_REQUIRE(matches, name, " must have shape ", pattern(shape), ", but has shape ",
-              tensor.sizes());
+  CDT_REQUIRE(matches, name, " must have shape ", pattern(shape), ", got shape ", tensor.sizes());
 }
 
 void require_square(const torch::Tensor& tensor, std::string_view name) {
   require_dense(tensor, name);
   CDT_REQUIRE(tensor.dim() == 2 && tensor.size(0) == tensor.size(1) && tensor.size(0) > 0, name,
-              " must be a non-empty square matrix, but has shape ", tensor.sizes());
-  CDT_REQUIRE(tensor.scalar_type() == torch::kFloat64, name, " must be float64, but has dtype ",
+              " must be a non-empty square matrix, got shape ", tensor.sizes());
+  CDT_REQUIRE(tensor.scalar_type() == torch::kFloat64, name, " must be float64, got dtype ",
               tensor.scalar_type());
   require_finite(tensor, name);
 }
@@ -124,13 +124,13 @@ void require_distributions(const torch::Tensor& tensor, std::string_view name) {
 }
 
 void require_positive(double value, std::string_view name) {
-  CDT_REQUIRE(std::isfinite(value) && value > 0, name,
-              " must be a finite number above zero, but is ", number(value));
+  CDT_REQUIRE(std::isfinite(value) && value > 0, name, " must be a finite number above zero, got ",
+              number(value));
 }
 
 void require_non_negative(double value, std::string_view name) {
   CDT_REQUIRE(std::isfinite(value) && value >= 0, name,
-              " must be a finite number, zero or above, but is ", number(value));
+              " must be a finite number, zero or above, got ", number(value));
 }
 
 }  // namespace cdt

@@ -36,7 +36,7 @@ bool is_callers_mistake(int code) {
 
 [[noreturn]] void throw_on_folder(std::string_view action, const fs::path& path) {
   throw InvalidArgument(
-      c10::str("cannot ", action, " ", path.string(), ": expected a file, but it is a folder"));
+      c10::str("cannot ", action, " ", path.string(), ": expected a file, got a folder"));
 }
 
 /// Repeats a system call for as long as signals interrupt it.
@@ -211,7 +211,7 @@ struct stat open_regular(Descriptor& file, const fs::path& path) {
   }
   if (S_ISDIR(status.st_mode)) throw_on_folder("read", path);
   CDT_REQUIRE(S_ISREG(status.st_mode), "cannot read ", path.string(),
-              ": expected a regular file, but it is a pipe or a device");
+              ": expected a regular file, got a pipe or a device");
   return status;
 }
 
@@ -220,7 +220,7 @@ std::string read_open(const Descriptor& file, const struct stat& status, const f
                       size_t longest) {
   const auto require_short = [&](size_t size) {
     CDT_REQUIRE(size <= longest, path.string(), ": expected a file of at most ", longest,
-                " bytes, but it is larger");
+                " bytes, got a larger one");
   };
   require_short(static_cast<size_t>(status.st_size));
 
@@ -279,7 +279,7 @@ void require_file_name(std::string_view name, std::string_view what) {
   CDT_REQUIRE(!name.empty() && name.size() <= kLongest && name.front() != '.' &&
                   std::none_of(name.begin(), name.end(), odd),
               what, ": expected a name for a file, of 1 to ", kLongest,
-              " bytes, without a slash, a control character or a dot in front, but came ",
+              " bytes, without a slash, a control character or a dot in front, got ",
               excerpt(std::string(name)));
 }
 
@@ -298,8 +298,8 @@ std::string checksum_of_file(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& pieces) {
-  CDT_REQUIRE(path.has_filename(), "expected the name of a file to write, but came \"",
-              path.string(), "\"");
+  CDT_REQUIRE(path.has_filename(), "expected the name of a file to write, got \"", path.string(),
+              "\"");
   // Even where the shell redirected stdout to a file: what is printed later must follow, not
   // vanish with the replaced file.
   if (path == "/dev/stdout" || path == "/dev/stderr") {
@@ -346,9 +346,9 @@ void make_own_folder(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return make_folders(path);
   CDT_REQUIRE(!S_ISLNK(status.st_mode), path.string(),
-              ": expected a folder, but it is a link, which nothing is written through; put the "
+              ": expected a folder, got a link, which nothing is written through; put the "
               "folder itself there");
-  CDT_REQUIRE(S_ISDIR(status.st_mode), path.string(), ": expected a folder, but it is a file");
+  CDT_REQUIRE(S_ISDIR(status.st_mode), path.string(), ": expected a folder, got a file");
 }
 
 bool path_exists(const fs::path& path) {
@@ -370,7 +370,7 @@ void make_folders(const fs::path& path) {
   // Somebody else may have made it meanwhile.
   const int code = errno;
   CDT_REQUIRE(code != EEXIST || folder_exists(path), path.string(),
-              ": expected a folder, but it is a file");
+              ": expected a folder, got a file");
   if (code != EEXIST) throw_file_error("create", path, code);
 }
 

@@ -47,7 +47,7 @@ std::string start_of(std::string_view bytes) {
                             ", return_inverse=True)[1]")
                  : c10::str("; convert it in numpy: ", array, ".astype('<f8')");
   throw InvalidArgument(c10::str(file, ": expected float32 or float64, little endian ",
-                                 "('<f4' or '<f8'), but came ", came, advice));
+                                 "('<f4' or '<f8'), got ", came, advice));
 }
 
 /// Those of a file's dtypes that are numbers of LibTorch too.
@@ -92,7 +92,7 @@ class HeaderParser {
       } else {
         throw InvalidArgument(c10::str(file_,
                                        ": expected the keys 'descr', 'fortran_order' and 'shape' "
-                                       "in the header, but came ",
+                                       "in the header, got ",
                                        start_of(key)));
       }
       if (!accept(",")) {
@@ -110,7 +110,7 @@ class HeaderParser {
 
  private:
   [[noreturn]] void fail(std::string_view expected) const {
-    throw InvalidArgument(c10::str(file_, ": expected ", expected, " in the .npy header, but came ",
+    throw InvalidArgument(c10::str(file_, ": expected ", expected, " in the .npy header, got ",
                                    rest_.empty() ? "its end" : start_of(rest_)));
   }
 
@@ -122,7 +122,7 @@ class HeaderParser {
   template <typename T>
   void set(std::optional<T>& slot, std::string_view key, T (HeaderParser::*read)()) {
     CDT_REQUIRE(!slot, file_, ": expected the key '", key,
-                "' once in the .npy header, but it came twice");
+                "' once in the .npy header, got it twice");
     slot = (this->*read)();
   }
 
@@ -214,7 +214,7 @@ std::string_view take_header(std::string_view& rest, const std::string& file) {
   const int major = static_cast<unsigned char>(rest[0]);
   const int minor = static_cast<unsigned char>(rest[1]);
   CDT_REQUIRE(major >= 1 && major <= 3 && minor == 0, file,
-              ": expected .npy version 1.0, 2.0 or 3.0, but came ", major, ".", minor);
+              ": expected .npy version 1.0, 2.0 or 3.0, got ", major, ".", minor);
   rest.remove_prefix(2);
   const size_t width = major == 1 ? 2 : 4;
   CDT_REQUIRE(rest.size() >= width, file, ": expected the length of the header in ", width,
@@ -234,7 +234,7 @@ NpyLayout read_layout(std::string_view bytes, const std::string& file, bool floa
   layout.offset = bytes.size() - data.size();
   const auto needed = static_cast<size_t>(byte_count(layout.dtype, layout.shape, file + ": "));
   CDT_REQUIRE(data.size() == needed, file, ": expected ", needed, " bytes of data for shape ",
-              c10::IntArrayRef(layout.shape), " of ", layout.dtype, ", but came ", data.size());
+              c10::IntArrayRef(layout.shape), " of ", layout.dtype, ", got ", data.size());
   return layout;
 }
 
@@ -273,13 +273,12 @@ torch::Tensor parse_npy(std::string_view bytes, const std::string& file) {
 
 void save_npy(const std::filesystem::path& path, const torch::Tensor& tensor) {
   const std::string file = path.string();
-  CDT_REQUIRE(tensor.defined(), file, ": expected a tensor to save, but it is undefined");
+  CDT_REQUIRE(tensor.defined(), file, ": expected a tensor to save, got an undefined one");
   CDT_REQUIRE(tensor.layout() == torch::kStrided && !tensor.is_meta(), file,
-              ": expected a dense tensor to save, but it has layout ", tensor.layout(), " on ",
+              ": expected a dense tensor to save, got layout ", tensor.layout(), " on ",
               tensor.device());
   CDT_REQUIRE(tensor.scalar_type() == torch::kFloat32 || tensor.scalar_type() == torch::kFloat64,
-              file, ": expected a float32 or float64 tensor to save, but it is ",
-              tensor.scalar_type());
+              file, ": expected a float32 or float64 tensor to save, got ", tensor.scalar_type());
 
   std::string text =
       c10::str("{'descr': '", tensor.scalar_type() == torch::kFloat32 ? "<f4" : "<f8",

@@ -101,7 +101,7 @@ Record read_record(const std::string& name, const JsonValue& value, const std::s
   const std::string where = c10::str(file, ": tensor ", excerpt(name), ": ");
   CDT_REQUIRE(value.raw().is_object() && value.raw().size() == 3 && value["dtype"].exists() &&
                   value["shape"].exists() && value["data_offsets"].exists(),
-              where, "expected a record of dtype, shape and data_offsets, but came ",
+              where, "expected a record of dtype, shape and data_offsets, got ",
               excerpt(value.raw()));
   Record record{name, {}, {}, 0, 0};
 
@@ -110,8 +110,8 @@ Record read_record(const std::string& name, const JsonValue& value, const std::s
   const auto known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& candidate) {
     return dtype.is_string() && dtype.get_ref<const std::string&>() == candidate.name;
   });
-  CDT_REQUIRE(known != kDtypes.end(), where, "expected a dtype among ", dtype_names(),
-              ", but came ", excerpt(dtype));
+  CDT_REQUIRE(known != kDtypes.end(), where, "expected a dtype among ", dtype_names(), ", got ",
+              excerpt(dtype));
   record.dtype = known->type;
 
   record.shape = value["shape"].counts();
@@ -121,7 +121,7 @@ Record read_record(const std::string& name, const JsonValue& value, const std::s
   const int64_t needed = byte_count(record.dtype, record.shape, where);
   CDT_REQUIRE(record.end - record.begin == needed, where, "expected data_offsets that span ",
               needed, " bytes for shape ", c10::IntArrayRef(record.shape), " of ", known->name,
-              ", but came ", excerpt(value["data_offsets"].raw()));
+              ", got ", excerpt(value["data_offsets"].raw()));
   return record;
 }
 
@@ -142,7 +142,7 @@ void require_tiling(std::vector<Record> records, int64_t data_size, const std::s
                 " bytes of data, but it ends at ", covered);
   }
   CDT_REQUIRE(covered == data_size, file, ": expected ", covered,
-              " bytes of data, as the tensors need, but came ", data_size);
+              " bytes of data, as the tensors need, got ", data_size);
 }
 
 torch::Tensor read_tensor(const Record& record, std::string_view data, const std::string& file) {
@@ -216,15 +216,15 @@ auto with_parts(const SafeTensors& content, const std::string& file, Function ta
   for (const auto& [name, tensor] : content.tensors) {
     const std::string where = c10::str(file, ": tensor ", excerpt(name), ": ");
     CDT_REQUIRE(name != kMetadata, where, "expected another name, because this one is reserved");
-    CDT_REQUIRE(tensor.defined(), where, "expected a tensor to save, but it is undefined");
+    CDT_REQUIRE(tensor.defined(), where, "expected a tensor to save, got an undefined one");
     CDT_REQUIRE(tensor.layout() == torch::kStrided && !tensor.is_meta(), where,
-                "expected a dense tensor to save, but it has layout ", tensor.layout(), " on ",
+                "expected a dense tensor to save, got layout ", tensor.layout(), " on ",
                 tensor.device());
     const auto dtype =
         std::find_if(kDtypes.begin(), kDtypes.end(),
                      [type = tensor.scalar_type()](const Dtype& d) { return d.type == type; });
-    CDT_REQUIRE(dtype != kDtypes.end(), where, "expected a dtype among ", dtype_names(),
-                ", but it is ", tensor.scalar_type());
+    CDT_REQUIRE(dtype != kDtypes.end(), where, "expected a dtype among ", dtype_names(), ", got ",
+                tensor.scalar_type());
     pieces.push_back(
         {name, dtype->name, tensor.detach().to(torch::kCPU).resolve_neg().contiguous()});
   }

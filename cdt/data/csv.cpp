@@ -29,7 +29,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 void require_delimiter(char delimiter) {
   CDT_REQUIRE(static_cast<unsigned char>(delimiter) < 0x80 && delimiter != ' ' &&
                   std::strchr("\"\r\n", delimiter) == nullptr,
-              "expected a delimiter such as , or ; but came ", in_quotes({&delimiter, 1}));
+              "expected a delimiter such as , or ; got ", in_quotes({&delimiter, 1}));
 }
 
 /// Takes bytes piece by piece and makes a table of them.
@@ -104,7 +104,7 @@ class Reader {
           status == CsvRows::Status::kIncomplete || status == CsvRows::Status::kOpenQuote;
       CDT_REQUIRE((open ? text.size() : next) - place <= kLongestCsvRow, source_, ":", line_,
                   ": expected rows of at most ", kLongestCsvRow >> 20,
-                  " MiB, but the one that begins here is longer; is a quote not closed?");
+                  " MiB, got a longer one that begins here; is a quote not closed?");
       if (status == CsvRows::Status::kIncomplete) break;
       if (status != CsvRows::Status::kRow && status != CsvRows::Status::kBlank) {
         refuse(status, text.substr(place, next - place));
@@ -114,7 +114,7 @@ class Reader {
       place = next;
     }
     CDT_REQUIRE(nul == bytes.size(), source_, ":", line_ + lines_in(text.substr(place)),
-                ": expected text, but came a NUL byte; is this UTF-16 or a binary file?");
+                ": expected text, got a NUL byte; is this UTF-16 or a binary file?");
     return place;
   }
 
@@ -140,7 +140,7 @@ class Reader {
                 CsvRows::kMostFields, " fields in a row, but there are more");
     throw InvalidArgument(
         c10::str(place,
-                 ": expected quotes only around a field, and doubled inside it, but came a single "
+                 ": expected quotes only around a field, and doubled inside it, got a single "
                  "one (or an earlier quote is not closed)"));
   }
 
@@ -156,7 +156,7 @@ class Reader {
       }
     }
     CDT_REQUIRE(cells.size() == builders_.size(), source_, ":", line, ": expected ",
-                builders_.size(), " fields, as in the first line, but came ", cells.size(),
+                builders_.size(), " fields, as in the first line, got ", cells.size(),
                 delimiter_hint());
     for (size_t i = 0; i < cells.size(); ++i) {
       if (builders_[i]) builders_[i]->add(cells[i].text(scratch_), line_);
@@ -399,7 +399,7 @@ std::vector<std::string> csv_list(std::string_view line, const std::string& sour
   const CsvRows::Status status = rows.next(line, /*last=*/true, place);
   const bool whole = status == CsvRows::Status::kRow || status == CsvRows::Status::kBlank;
   CDT_REQUIRE(whole && place == line.size(), source, ": expected names with commas between, one ",
-              "that has a comma or a quote in double quotes (its own doubled), but came ",
+              "that has a comma or a quote in double quotes (its own doubled), got ",
               in_quotes(line));
   std::string scratch;
   for (const CsvCell& cell : rows.cells()) {

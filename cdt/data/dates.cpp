@@ -324,7 +324,7 @@ bool is_cyclic(DatePart part) { return part == DatePart::kMonth || part == DateP
 
 std::vector<std::string> categories_of(DatePart part) {
   if (part == DatePart::kWeekday) return {"1", "2", "3", "4", "5", "6", "7"};
-  CDT_REQUIRE(part == DatePart::kMonth, "expected a part of a date that is a category, but came ",
+  CDT_REQUIRE(part == DatePart::kMonth, "expected a part of a date that is a category, got ",
               to_string(part));
   return {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12"};
 }

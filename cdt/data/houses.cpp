@@ -26,7 +26,7 @@ constexpr std::array kGarages{Kind{"attached", 12000}, Kind{"built-in", 15000},
 }  // namespace
 
 std::string make_houses(int64_t rows, uint64_t seed) {
-  CDT_REQUIRE(rows >= 1, "expected one row or more, but came ", rows);
+  CDT_REQUIRE(rows >= 1, "expected one row or more, got ", rows);
   std::mt19937_64 generator(seed);
   const auto uniform = [&](int64_t low, int64_t high) {
     return low + static_cast<int64_t>(draw_below(static_cast<uint64_t>(high - low + 1), generator));

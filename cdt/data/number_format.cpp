@@ -326,7 +326,7 @@ std::optional<std::string> surroundings(std::string_view text) {
 }
 
 char parse_decimal(std::string_view name) {
-  CDT_REQUIRE(name == "point" || name == "comma", "decimal must be point or comma, not '", name,
+  CDT_REQUIRE(name == "point" || name == "comma", "decimal must be point or comma, got '", name,
               "'");
   return name == "comma" ? ',' : '.';
 }

@@ -20,8 +20,8 @@ Scale channel_scale(const torch::Tensor& channel, Scaling scaling) {
 
 TensorPictures::TensorPictures(torch::Tensor x) : x_(std::move(x)) {
   CDT_REQUIRE(x_.dim() == 4 && x_.scalar_type() == torch::kFloat32 && x_.numel() > 0,
-              "expected pictures [r, channels, height, width] in float32, but came ", x_.sizes(),
-              " ", x_.scalar_type());
+              "expected pictures [r, channels, height, width] in float32, got ", x_.sizes(), " ",
+              x_.scalar_type());
   require_finite(x_, "pictures");
 }
 
@@ -31,10 +31,10 @@ torch::Tensor TensorPictures::load(const std::vector<int64_t>& rows) const {
 
 torch::Tensor transform_pictures(const PictureFeatures& features, const Table& table,
                                  const std::vector<int64_t>& rows) {
-  CDT_REQUIRE(table.pictures != nullptr, table.source, ": expected pictures, but came a table");
+  CDT_REQUIRE(table.pictures != nullptr, table.source, ": expected pictures, got a table");
   const auto shape = table.pictures->shape();
   CDT_REQUIRE(shape == features.shape, table.source, ": expected pictures of the shape ",
-              c10::IntArrayRef(features.shape), ", but came ", c10::IntArrayRef(shape));
+              c10::IntArrayRef(features.shape), ", got ", c10::IntArrayRef(shape));
   torch::Tensor x = table.pictures->load(rows);
   for (int64_t c = 0; c < x.size(1); ++c) {
     const Scale& scale = features.scales[static_cast<size_t>(c)];
@@ -45,7 +45,7 @@ torch::Tensor transform_pictures(const PictureFeatures& features, const Table& t
 
 Preprocess fit_pictures(const Table& table, const std::vector<int64_t>& rows,
                         const std::string& target, bool squares, Scaling scaling, bool flat) {
-  CDT_REQUIRE(table.pictures != nullptr, table.source, ": expected pictures, but came a table");
+  CDT_REQUIRE(table.pictures != nullptr, table.source, ": expected pictures, got a table");
   Preprocess out;
   out.csv.delimiter = table.delimiter;
   out.targets.push_back(fit_classes(table, target, rows));

@@ -29,41 +29,39 @@ std::vector<int64_t> all_rows(const Table& table) {
 void require_rows(const Table& table, const std::vector<int64_t>& rows) {
   for (const int64_t row : rows) {
     CDT_REQUIRE(row >= 0 && row < table.rows(), table.source, ": expected rows from 0 to ",
-                table.rows() - 1, ", but came ", row);
+                table.rows() - 1, ", got ", row);
   }
 }
 
 void require_names(const Table& table, const PreprocessOptions& options) {
-  CDT_REQUIRE(!options.targets.empty(), table.source,
-              ": expected one target or more, but came none");
+  CDT_REQUIRE(!options.targets.empty(), table.source, ": expected one target or more, got none");
   for (const std::string& name : options.targets) {
     table.at(name);
     CDT_REQUIRE(std::count(options.targets.begin(), options.targets.end(), name) == 1,
-                "expected different targets, but came ", in_quotes(name), " twice");
+                "expected different targets, got ", in_quotes(name), " twice");
     CDT_REQUIRE(!contains(options.drop, name), "expected ", in_quotes(name),
-                " to be either a target or dropped, but came both");
+                " to be either a target or dropped, got both");
   }
   for (const std::string& name : options.drop) table.at(name);
   for (const std::string& name : options.keep) {
     table.at(name);
     CDT_REQUIRE(!contains(options.targets, name) && !contains(options.drop, name), "expected ",
-                in_quotes(name), " to be a feature to keep, but it is ",
+                in_quotes(name), " to be a feature to keep, got ",
                 contains(options.drop, name) ? "no feature" : "a target");
   }
   CDT_REQUIRE(!options.classes || options.targets.size() == 1, table.source,
-              ": expected a single target to learn as classes, but came ",
-              list_names(options.targets));
+              ": expected a single target to learn as classes, got ", list_names(options.targets));
 }
 
 void require_ranges(const PreprocessOptions& options) {
   CDT_REQUIRE(options.quantiles == 0 || (options.quantiles >= 3 && options.quantiles <= kMostKnots),
-              "quantiles: expected 0, or 3 to ", kMostKnots, ", but came ", options.quantiles);
+              "quantiles: expected 0, or 3 to ", kMostKnots, ", got ", options.quantiles);
   CDT_REQUIRE(options.quantile_weight >= 0 && std::isfinite(options.quantile_weight),
-              "the weight of quantiles: expected 0 or above, but came ", options.quantile_weight);
-  CDT_REQUIRE(options.clip >= 0 && std::isfinite(options.clip),
-              "clip: expected 0 or above, but came ", options.clip);
+              "the weight of quantiles: expected 0 or above, got ", options.quantile_weight);
+  CDT_REQUIRE(options.clip >= 0 && std::isfinite(options.clip), "clip: expected 0 or above, got ",
+              options.clip);
   CDT_REQUIRE(options.max_levels >= 0 && options.rare_rows >= 0,
-              "categories of their own: expected 0 or more of them, and of rows, but came ",
+              "categories of their own: expected 0 or more of them, and of rows, got ",
               options.max_levels, " and ", options.rare_rows);
 }
 
@@ -71,16 +69,16 @@ void require_ranges(const PreprocessOptions& options) {
 FitRows rows_to_fit(const Table& table, const std::vector<int64_t>& rows,
                     const std::vector<double>& weights) {
   CDT_REQUIRE(weights.empty() || weights.size() == rows.size(), "expected a weight for each of ",
-              rows.size(), " rows, but came ", weights.size());
+              rows.size(), " rows, got ", weights.size());
   std::vector<std::pair<int64_t, double>> pairs;
   pairs.reserve(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     const double weight = weights.empty() ? 1 : weights[i];
     CDT_REQUIRE(weight >= 0 && std::isfinite(weight),
-                "expected weights that are finite and 0 or above, but came ", weight);
+                "expected weights that are finite and 0 or above, got ", weight);
     if (weight > 0) pairs.emplace_back(rows[i], weight);
   }
-  CDT_REQUIRE(!pairs.empty(), table.source, ": expected rows to fit on, but came none",
+  CDT_REQUIRE(!pairs.empty(), table.source, ": expected rows to fit on, got none",
               rows.empty() ? "" : " with a weight above zero");
   std::sort(pairs.begin(), pairs.end());
   FitRows fit;
@@ -110,7 +108,7 @@ bool choose_log(const Table& table, const std::string& name, const std::vector<d
   for (size_t i = 0; i < values.size(); ++i) {
     CDT_REQUIRE(values[i] > 0, table.source, ":", table.lines[static_cast<size_t>(fit.rows[i])],
                 ": expected the target ", in_quotes(name),
-                " above zero, since its logarithm is to be learned, but came ", values[i]);
+                " above zero, since its logarithm is to be learned, got ", values[i]);
   }
   return true;
 }
@@ -123,7 +121,7 @@ TargetColumn fit_target(const Table& table, const std::string& name, const FitRo
   const bool constant = std::all_of(values.begin(), values.end(),
                                     [&](double value) { return value == values.front(); });
   CDT_REQUIRE(!constant || options.constant_target || options.target_scaling == Scaling::kNone,
-              table.source, ": expected the target ", in_quotes(name), " to vary, but it is ",
+              table.source, ": expected the target ", in_quotes(name), " to vary, got ",
               values.front(), " in all ", values.size(), " rows fitted on");
   const Column& column = table.at(name);
   target.format = column.format;
@@ -292,7 +290,7 @@ torch::Tensor Preprocess::transform_targets(const Table& table,
     for (const TargetColumn& target : targets) {
       CDT_REQUIRE(!target.log || *value > 0, table.source, ":",
                   table.lines[static_cast<size_t>(row)], ": expected the target ",
-                  in_quotes(target.name), " above zero, since its logarithm is learned, but came ",
+                  in_quotes(target.name), " above zero, since its logarithm is learned, got ",
                   *value);
       const double learned = target.log ? std::log(*value) : *value;
       *value++ = (learned - target.scale.offset) / target.scale.scale;
@@ -342,7 +340,7 @@ Preprocess fit_preprocess(const Table& table, const std::vector<int64_t>& rows,
     fit_column(table, column, fit, options, out);
   }
   CDT_REQUIRE(!out.features.empty(), table.source,
-              ": expected columns besides targets and dropped ones, but there are none",
+              ": expected columns besides targets and dropped ones, got none",
               out.notes.empty() ? "" : " that say something; " + out.notes.back());
   return out;
 }

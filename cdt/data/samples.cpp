@@ -17,8 +17,8 @@ std::vector<int64_t> first_rows(int64_t count) {
 
 Batch Samples::batch(const std::vector<int64_t>& rows) const {
   for (const int64_t row : rows) {
-    CDT_REQUIRE(row >= 0 && row < count(), "expected samples from 0 to ", count() - 1,
-                ", but came ", row);
+    CDT_REQUIRE(row >= 0 && row < count(), "expected samples from 0 to ", count() - 1, ", got ",
+                row);
   }
   return make(rows);
 }
@@ -28,10 +28,10 @@ Batch Samples::all() const { return make(first_rows(count())); }
 TensorSamples::TensorSamples(torch::Tensor x, torch::Tensor y)
     : x_(std::move(x)), y_(std::move(y)) {
   CDT_REQUIRE(x_.defined() && x_.dim() >= 1 && x_.size(0) > 0,
-              "expected features [r, …] of one sample or more, but came ",
+              "expected features [r, …] of one sample or more, got ",
               x_.defined() ? c10::str("shape ", x_.sizes()) : "none");
   CDT_REQUIRE(!y_.defined() || (y_.dim() == 2 && y_.size(0) == x_.size(0)), "expected labels [",
-              x_.size(0), ", n_L], a row for each sample, but came shape ", y_.sizes());
+              x_.size(0), ", n_L], a row for each sample, got shape ", y_.sizes());
 }
 
 Batch TensorSamples::make(const std::vector<int64_t>& rows) const {
@@ -45,7 +45,7 @@ TableSamples::TableSamples(const Table& table, Preprocess preprocess, std::vecto
     : table_(table), preprocess_(std::move(preprocess)), rows_(std::move(rows)), labels_(labels) {
   for (const int64_t row : rows_) {
     CDT_REQUIRE(row >= 0 && row < table.rows(), table.source, ": expected rows from 0 to ",
-                table.rows() - 1, ", but came ", row);
+                table.rows() - 1, ", got ", row);
   }
 }
 

@@ -22,7 +22,7 @@ uint64_t draw_below(uint64_t bound, std::mt19937_64& generator) {
 
 std::vector<int64_t> sample_rows(int64_t rows, int64_t count, uint64_t seed) {
   CDT_REQUIRE(count >= 0 && count <= rows, "expected to draw at most ", rows,
-              " rows, which is all there are, but came ", count);
+              " rows, which is all there are, got ", count);
   std::mt19937_64 generator(seed);
   std::vector<int64_t> order(static_cast<size_t>(rows));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -121,9 +121,9 @@ Split split_blocks(const SplitRules& rules, const std::vector<int64_t>& drawn, u
 Split split_rows(const SplitRules& rules, uint64_t seed) {
   const auto available = static_cast<int64_t>(rules.rows.size());
   CDT_REQUIRE(rules.test >= 0 && rules.test < rules.count, "expected fewer test rows than ",
-              rules.count, ", but came ", rules.test);
+              rules.count, ", got ", rules.test);
   CDT_REQUIRE(rules.train >= 1 && rules.train <= rules.count - rules.test, "expected 1 to ",
-              rules.count - rules.test, " training rows out of that many, but came ", rules.train);
+              rules.count - rules.test, " training rows out of that many, got ", rules.train);
   std::vector<int64_t> drawn = sample_rows(available, rules.count, seed);
   for (int64_t& row : drawn) row = rules.rows[static_cast<size_t>(row)];
   if (!rules.blocks.empty()) return split_blocks(rules, drawn, seed);

@@ -1,10 +1,10 @@
 #include "cdt/data/table.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "cdt/core/error.h"
+#include "cdt/core/text/nearest.h"
 #include "cdt/core/text/text.h"
 
 namespace cdt::data {
@@ -16,30 +16,6 @@ bool has_number_with_comma(std::string_view text) {
   const size_t comma = text.find(',');
   return comma != std::string_view::npos && comma > 0 && comma + 1 < text.size() &&
          text.find_first_not_of("0123456789,.") == std::string_view::npos;
-}
-
-std::string lower(std::string_view text) {
-  std::string found(text);
-  for (char& c : found) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  return found;
-}
-
-/// Letters to add, drop or exchange, up to a length beyond which nobody mistypes.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  constexpr size_t kLongest = 64;
-  a = a.substr(0, kLongest);
-  b = b.substr(0, kLongest);
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t corner = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t exchanged = corner + (a[i] == b[j] ? 0 : 1);
-      corner = row[j + 1];
-      row[j + 1] = std::min({exchanged, corner + 1, row[j] + 1});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -77,6 +53,8 @@ void refuse_column(const std::string& source, std::string_view name,
     hint = c10::str("; fields end at ", in_quotes({&delimiter, 1}), ": is the delimiter another?");
   } else if (has(",")) {
     hint = "; in a list, a name that has a comma stands in double quotes";
+  } else if (const std::string meant = nearest_name(names, name); !meant.empty()) {
+    hint = c10::str("; did you mean ", in_quotes(meant), "?");
   }
   throw InvalidArgument(c10::str(source, ": expected a column ", in_quotes(name),
                                  ", but the columns are ", list_nearest(names, name), hint));
@@ -94,7 +72,7 @@ void require_numeric(const Table& table, const Column& column, std::string_view 
               advice);
   throw InvalidArgument(
       c10::str(table.source, ":", why->line, ": expected ", role, " ", in_quotes(column.name),
-               " to be numeric, but came ", in_quotes(why->text),
+               " to be numeric, got ", in_quotes(why->text),
                why->others > 1
                    ? c10::str(" (", why->others, " cells are no numbers, ", why->numbers, " are)")
                    : "",
@@ -115,8 +93,8 @@ std::vector<std::string> warnings_of(const Table& table) {
     if (!comma && why->numbers < 2 * why->others) continue;
     warnings.push_back(
         c10::str(table.source, ":", why->line, ": column ", in_quotes(column.name),
-                 " is text, because here came ", in_quotes(why->text),
-                 "; cells that are no numbers: ", why->others, ", that are: ", why->numbers,
+                 " is text, because of the cell ", in_quotes(why->text),
+                 "; numbers: ", why->numbers, ", other cells: ", why->others,
                  comma ? " (write 2.5 and 1000 for numbers, not 2,5 or 1,000)" : ""));
   }
   return warnings;

@@ -34,7 +34,7 @@ double global_bound(double gamma, double kappa, int64_t steps, double initial_di
                     double lagrange) {
   require_non_negative(gamma, "gamma");
   require_non_negative(kappa, "kappa");
-  CDT_REQUIRE(steps >= 0, "steps must be zero or more, not ", steps);
+  CDT_REQUIRE(steps >= 0, "steps must be zero or more, got ", steps);
   require_non_negative(initial_distance, "initial_distance");
   require_non_negative(lagrange, "lagrange");
   return gamma * std::pow(kappa, static_cast<double>(steps)) * initial_distance + lagrange;

@@ -19,7 +19,7 @@ constexpr int64_t kBlock = int64_t{1} << 20;
 void require_vector(const Tensor& values, int64_t n, std::string_view name) {
   require_floating(values, name);
   require_shape(values, {n}, name);
-  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, got ",
               values.scalar_type());
   require_finite(values, name);
 }
@@ -98,7 +98,7 @@ ModalProblem modal_problem(const Modes& modes, const Tensor& error, const Tensor
   require_shape(cross_kernel, {-1, problem.size}, "cross_kernel");
   const int64_t m = cross_kernel.size(0);
   CDT_REQUIRE(m > 0, "cross_kernel has no rows: there is nothing to validate on");
-  CDT_REQUIRE(cross_kernel.scalar_type() == torch::kFloat64, "cross_kernel must be float64, not ",
+  CDT_REQUIRE(cross_kernel.scalar_type() == torch::kFloat64, "cross_kernel must be float64, got ",
               cross_kernel.scalar_type());
   require_finite(cross_kernel, "cross_kernel");
   require_vector(validation_error, m, "validation_error");
@@ -121,7 +121,7 @@ Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
   const int64_t rank = problem.values.size(0);
   require_floating(contraction, "contraction");
   require_shape(contraction, {-1, rank}, "contraction");
-  CDT_REQUIRE(contraction.scalar_type() == torch::kFloat64, "contraction must be float64, not ",
+  CDT_REQUIRE(contraction.scalar_type() == torch::kFloat64, "contraction must be float64, got ",
               contraction.scalar_type());
   require_finite(contraction, "contraction");
   CDT_REQUIRE(contraction.numel() == 0 || contraction.min().item<double>() >= 0,
@@ -168,8 +168,8 @@ Curves predict_curves(const ModalProblem& problem, const Tensor& contraction,
 }
 
 std::vector<int64_t> log_spaced_steps(int64_t count, int64_t last) {
-  CDT_REQUIRE(count >= 2, "count must be at least 2, not ", count);
-  CDT_REQUIRE(last >= 1, "the last step must be at least 1, not ", last);
+  CDT_REQUIRE(count >= 2, "count must be at least 2, got ", count);
+  CDT_REQUIRE(last >= 1, "the last step must be at least 1, got ", last);
   std::vector<int64_t> steps;
   for (int64_t i = 0; i < std::min(count, last); ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(count - 1);

@@ -38,7 +38,7 @@ class Basis {
     const Tensor result = product_(X);
     require_shape(result, {n_, X.size(1)}, "the product with a block");
     CDT_REQUIRE(result.scalar_type() == torch::kFloat64,
-                "the product with a block must be float64, not ", result.scalar_type());
+                "the product with a block must be float64, got ", result.scalar_type());
     require_finite(result, "the product with a block");
     CDT_REQUIRE(result.abs().max().item<double>() <= tol::kLargestEntry,
                 "the product with a block must have no entry beyond ", tol::kLargestEntry,
@@ -118,7 +118,7 @@ double bound_of_tail(const LanczosOptions& options, const Tensor& values, double
     const double slack = rounding * *options.trace;
     CDT_REQUIRE(left >= -slack,
                 "the trace must be no less than the sum of the leading eigenvalues, ",
-                values.sum().item<double>(), ", but came ", *options.trace);
+                values.sum().item<double>(), ", got ", *options.trace);
     bound = std::max(left, 0.0) + slack;
   }
   if (options.squared_norm) {
@@ -126,7 +126,7 @@ double bound_of_tail(const LanczosOptions& options, const Tensor& values, double
     const double left = *options.squared_norm - known;
     const double slack = rounding * *options.squared_norm;
     CDT_REQUIRE(left >= -slack, "‖Θ‖_F² must be no less than what the leading modes have of it, ",
-                known, ", but came ", *options.squared_norm);
+                known, ", got ", *options.squared_norm);
     bound = std::min(bound, std::sqrt(std::max(left, 0.0) + slack));
   }
   return bound;
@@ -135,7 +135,7 @@ double bound_of_tail(const LanczosOptions& options, const Tensor& values, double
 }  // namespace
 
 LeadingModes leading_modes(const KernelProduct& product, int64_t n, const LanczosOptions& options) {
-  CDT_REQUIRE(n >= 1, "a kernel has at least one row, not ", n);
+  CDT_REQUIRE(n >= 1, "a kernel has at least one row, got ", n);
   CDT_REQUIRE(
       options.modes >= 1 && options.block >= 1 && options.basis >= 0 && options.max_restarts >= 0,
       "modes and block must be positive, basis and max_restarts not negative");

@@ -13,8 +13,8 @@ using torch::Tensor;
 void require_matrix(const Tensor& values, std::string_view name) {
   require_floating(values, name);
   CDT_REQUIRE(values.dim() == 2 && values.numel() > 0, name,
-              " must be [samples, outputs], not of shape ", values.sizes());
-  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, not ",
+              " must be [samples, outputs], got shape ", values.sizes());
+  CDT_REQUIRE(values.scalar_type() == torch::kFloat64, name, " must be float64, got ",
               values.scalar_type());
   require_finite(values, name);
 }

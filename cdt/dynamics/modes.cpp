@@ -10,7 +10,7 @@ Modes decompose(const torch::Tensor& theta, double rank_tolerance, torch::Scalar
   require_kernel(theta);
   require_symmetric(theta, "kernel", tol::symmetry(precision));
   require_non_negative(rank_tolerance, "rank_tolerance");
-  CDT_REQUIRE(rank_tolerance < 1, "rank_tolerance must be below 1, not ", rank_tolerance);
+  CDT_REQUIRE(rank_tolerance < 1, "rank_tolerance must be below 1, got ", rank_tolerance);
   Modes modes;
   const torch::Tensor matrix = theta.detach();
   std::tie(modes.values, modes.vectors) =

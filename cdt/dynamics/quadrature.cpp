@@ -31,7 +31,7 @@ class SideBySide {
       Tensor w = product_(q);
       require_shape(w, {q.size(0), q.size(1)}, "the product with a block");
       CDT_REQUIRE(w.scalar_type() == torch::kFloat64,
-                  "the product with a block must be float64, not ", w.scalar_type());
+                  "the product with a block must be float64, got ", w.scalar_type());
       require_finite(w, "the product with a block");
       diagonals.push_back((q * w).sum(0));
       w = without(without(w));  // twice is enough
@@ -81,13 +81,13 @@ SpectralQuadrature stochastic_quadrature(const KernelProduct& product, int64_t n
                                          const Modes* modes, const QuadratureOptions& options,
                                          torch::Device device) {
   CDT_REQUIRE(n >= 1 && options.probes >= 1 && options.steps >= 1,
-              "a quadrature needs rows, probes and steps, not ", n, ", ", options.probes, " and ",
+              "a quadrature needs rows, probes and steps, got ", n, ", ", options.probes, " and ",
               options.steps);
   SpectralQuadrature found;
   found.n = n;
   Tensor V;
   if (modes != nullptr) {
-    CDT_REQUIRE(modes->size() == n, "modes of ", n, " rows were expected, not of ", modes->size());
+    CDT_REQUIRE(modes->size() == n, "expected modes of ", n, " rows, got ", modes->size());
     V = modes->vectors;
     found.known = modes->values;
     if (modes->complete()) return found;

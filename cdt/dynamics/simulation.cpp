@@ -15,7 +15,7 @@ Trajectory run(const Tensor& S, const Tensor& initial_error, int64_t steps,
   const int64_t n = S.size(0);
   require_shape(initial_error, {n}, "initial_error");
   require_finite(initial_error, "initial_error");
-  CDT_REQUIRE(steps >= 0, "steps must be zero or more, not ", steps);
+  CDT_REQUIRE(steps >= 0, "steps must be zero or more, got ", steps);
   Trajectory trajectory{torch::empty({steps + 1, n}, S.options()),
                         torch::zeros({steps, n}, S.options())};
   trajectory.errors[0].copy_(initial_error);

@@ -19,8 +19,7 @@ template <class T>
 void require_distinct(const std::vector<T>& values, const char* what) {
   std::set<T> seen;
   for (const T& value : values) {
-    CDT_REQUIRE(seen.insert(value).second, what, ": expected each one once, but came ", value,
-                " twice");
+    CDT_REQUIRE(seen.insert(value).second, what, ": expected each one once, got ", value, " twice");
   }
 }
 
@@ -98,7 +97,7 @@ void require_sound(const Plan& plan) {
   CDT_REQUIRE(!plan.architectures.empty() && plan.seeds > 0 &&
                   (!rated || (!plan.methods.empty() && !plan.lrs.empty())),
               "a sweep needs at least one architecture, learning rate, method and seed");
-  CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, not ", plan.steps);
+  CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, got ", plan.steps);
   require_countable(plan);
   for (const double lr : plan.lrs) require_positive(lr, "a learning rate");
   for (const std::string& method : plan.methods) {

@@ -191,8 +191,7 @@ report::SweepRecord read_results(const fs::path& folder) {
     const auto expected = checksums.find(figures.filename());
     const std::string came = cdt::checksum(text);
     CDT_REQUIRE(expected == checksums.end() || expected->second == came, figures.string(),
-                ": is damaged, or of another sweep: expected the checksum of results.json, but "
-                "came ",
+                ": is damaged, or of another sweep: expected the checksum of results.json, got ",
                 came);
     record.figures = report::parse_figures(text, figures.string());
   }

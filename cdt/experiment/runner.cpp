@@ -134,7 +134,7 @@ Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::pat
                 " of the folder ", folder.string(),
                 ", which the sweep writes; choose another folder, or copy the file");
   }
-  CDT_REQUIRE(options.together >= 0, "runs together must be 1 or more, not ", options.together);
+  CDT_REQUIRE(options.together >= 0, "runs together must be 1 or more, got ", options.together);
   const study::Problem like = study::make_problem(
       table, data_of(plan), network_of(plan, plan.architectures.front().name), 1, options.device);
   CDT_REQUIRE(like.data.x_val.defined(),

@@ -158,7 +158,7 @@ ImageFolder list_unlabelled(const fs::path& path) {
 
 LoadedImages load_images(const ImageFolder& folder, const std::vector<int64_t>& rows,
                          const LoadOptions& options) {
-  CDT_REQUIRE(!rows.empty(), folder.path.string(), ": expected rows to load, but there are none");
+  CDT_REQUIRE(!rows.empty(), folder.path.string(), ": expected rows to load, got none");
   for (const int64_t row : rows) {
     CDT_REQUIRE(row >= 0 && row < static_cast<int64_t>(folder.files.size()), folder.path.string(),
                 " has ", folder.files.size(), " pictures, none of the number ", row);

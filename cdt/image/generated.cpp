@@ -56,8 +56,8 @@ class Painter {
 }  // namespace
 
 GeneratedPictures make_pictures(int64_t count, uint64_t seed, int64_t side) {
-  CDT_REQUIRE(count >= 1 && count <= 1'000'000, "expected 1 to 1000000 pictures, but came ", count);
-  CDT_REQUIRE(side >= 8 && side <= 4096, "expected sides from 8 to 4096 pixels, but came ", side);
+  CDT_REQUIRE(count >= 1 && count <= 1'000'000, "expected 1 to 1000000 pictures, got ", count);
+  CDT_REQUIRE(side >= 8 && side <= 4096, "expected sides from 8 to 4096 pixels, got ", side);
   GeneratedPictures made;
   Painter painter(seed);
   for (int64_t i = 0; i < count; ++i) {

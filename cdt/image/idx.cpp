@@ -32,14 +32,14 @@ std::vector<int64_t> read_shape(const Bytes& bytes, const std::string& source) {
   };
   const bool whole = read_word();
   CDT_REQUIRE(word[0] != 0x1f || word[1] != 0x8b, source,
-              ": expected an IDX file, but came one gzipped twice");
+              ": expected an IDX file, got one gzipped twice");
   CDT_REQUIRE(whole && word[0] == 0 && word[1] == 0, source,
               ": expected an IDX file, which begins with two zero bytes");
   const int kind = word[2], dimensions = word[3];
-  CDT_REQUIRE(kind == kUnsignedBytes, source, ": expected an IDX file of unsigned bytes (8), but ",
-              "came the kind ", kind);
+  CDT_REQUIRE(kind == kUnsignedBytes, source, ": expected an IDX file of unsigned bytes (8), got ",
+              "kind ", kind);
   CDT_REQUIRE(dimensions >= 1 && dimensions <= kMostDimensions, source,
-              ": expected 1 to 8 dimensions, but came ", dimensions);
+              ": expected 1 to 8 dimensions, got ", dimensions);
   std::vector<int64_t> shape;
   uint64_t count = 1;
   for (int d = 0; d < dimensions; ++d) {
@@ -59,8 +59,8 @@ std::vector<int64_t> read_shape(const Bytes& bytes, const std::string& source) {
 struct File {
   explicit File(const std::filesystem::path& path) : name(path.string()) {
     std::error_code none;
-    CDT_REQUIRE(std::filesystem::is_regular_file(path, none), name, ": expected an IDX file, but ",
-                path_exists(path) ? "it is none" : "there is none");
+    CDT_REQUIRE(std::filesystem::is_regular_file(path, none), name, ": expected an IDX file, ",
+                path_exists(path) ? "got none" : "but it does not exist");
     stream.open(path, std::ios::binary);
     if (!stream) throw_file_error("read", name, errno != 0 ? errno : EIO);
   }
@@ -149,7 +149,7 @@ void IdxReader::rewind() {
 
 void IdxReader::read(char* to, size_t count) {
   CDT_REQUIRE(count <= size_ - place_, source_, ": expected to read at most ", size_ - place_,
-              " values, but came ", count);
+              " values, got ", count);
   const size_t got = bytes_(to, count);
   place_ += got;
   require_size(got == count, size_, place_, source_);

@@ -14,7 +14,7 @@ Picture blank(int64_t width, int64_t height, int64_t channels, const std::string
 }
 
 Picture decode(std::string_view bytes, const std::string& source, int64_t channels) {
-  CDT_REQUIRE(channels == 1 || channels == 3, "a picture has 1 or 3 channels, not ", channels);
+  CDT_REQUIRE(channels == 1 || channels == 3, "a picture has 1 or 3 channels, got ", channels);
   CDT_REQUIRE(!bytes.empty(), source, ": expected a picture, but the file is empty");
   if (is_jpeg(bytes)) return decode_jpeg(bytes, source, channels);
   CDT_REQUIRE(is_png(bytes), source, ": expected a JPEG or PNG file, but it begins like neither");

@@ -31,7 +31,7 @@ std::string encode_png(const Picture& picture) {
   const auto bytes = static_cast<size_t>(picture.width * picture.height * picture.channels);
   CDT_REQUIRE(bytes > 0 && picture.pixels.size() == bytes &&
                   (picture.channels == 1 || picture.channels == 3),
-              "expected a picture of 1 or 3 channels with ", bytes, " bytes, but came ",
+              "expected a picture of 1 or 3 channels with ", bytes, " bytes, got ",
               picture.channels, " and ", picture.pixels.size());
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

@@ -180,9 +180,9 @@ Curvature search(const Model& model, const Tensor& x, const Tensor& direction, i
 }
 
 void require_valid(const CurvatureOptions& options) {
-  CDT_REQUIRE(options.products >= 0, "products must be 0 (the usual number) or more, not ",
+  CDT_REQUIRE(options.products >= 0, "products must be 0 (the usual number) or more, got ",
               options.products);
-  CDT_REQUIRE(options.starts >= 1, "starts must be at least 1, not ", options.starts);
+  CDT_REQUIRE(options.starts >= 1, "starts must be at least 1, got ", options.starts);
   require_positive(options.tolerance, "tolerance");
 }
 
@@ -203,10 +203,10 @@ Curvature hessian_norm(const Model& model, const Tensor& x, const CurvatureOptio
 Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Tensor& displacement,
                                   const CurvatureOptions& options) {
   require_valid(options);
-  CDT_REQUIRE(options.points >= 2, "points must be at least 2, not ", options.points);
+  CDT_REQUIRE(options.points >= 2, "points must be at least 2, got ", options.points);
   const int64_t products = products_of(options, model, x);
   CDT_REQUIRE(products >= options.points, "products must be at least the ", options.points,
-              " points, not ", products);
+              " points, got ", products);
   require_shape(displacement, {model.parameter_count()}, "displacement");
   require_finite(displacement, "displacement");
   const double length = displacement.norm().item<double>();

@@ -19,10 +19,10 @@ FactoredJacobian::FactoredJacobian(Model model, Tensor x, const NtkOptions& opti
 
 void FactoredJacobian::require_vector(const Tensor& v, int64_t length) const {
   CDT_REQUIRE(v.defined() && v.dim() == 1 && v.size(0) == length, "expected a vector [", length,
-              "], not ", v.defined() ? v.sizes() : torch::IntArrayRef());
+              "], got ", v.defined() ? v.sizes() : torch::IntArrayRef());
   CDT_REQUIRE((v.scalar_type() == model_.dtype() || v.scalar_type() == torch::kFloat64) &&
                   v.device() == model_.device(),
-              "a vector must be ", model_.dtype(), " or float64 on ", model_.device(), ", not ",
+              "a vector must be ", model_.dtype(), " or float64 on ", model_.device(), ", got ",
               v.scalar_type(), " on ", v.device());
 }
 

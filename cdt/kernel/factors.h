@@ -8,6 +8,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/factor_group.h>
 #include <cdt/kernel/model.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/kernel/pending_checks.h>
 
 #include <algorithm>
@@ -17,14 +18,6 @@
 #include <vector>
 
 namespace cdt::kernel {
-
-/// How the Jacobian of each parameter was found.
-enum class Coverage { kRule, kJacobian, kUnused };
-
-struct ParameterCoverage {
-  Coverage coverage = Coverage::kUnused;
-  std::string reason;  ///< why no rule applies, where none does
-};
 
 /// The factors of one block of b samples and c outputs, and what the self-check needs.
 struct Factors {

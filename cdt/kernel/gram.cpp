@@ -71,7 +71,7 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
   CDT_REQUIRE(
       S.defined() && S.dim() == 3 && S.size(0) == samples && S.scalar_type() == torch::kFloat64,
       "S must have a float64 block for each of ", samples, " samples, [", samples,
-      ", outputs, k], not ", S.defined() ? S.sizes() : torch::IntArrayRef());
+      ", outputs, k], got ", S.defined() ? S.sizes() : torch::IntArrayRef());
   const int64_t P = model.parameter_count();
   std::vector<int64_t> offsets{0};
   for (const Tensor& p : model.parameters()) offsets.push_back(offsets.back() + p.numel());
@@ -79,7 +79,7 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
     BlockPlan plan = source.plan(x, samples, 1);
     const int64_t width = source.width();
     CDT_REQUIRE(S.size(1) == width, "S must have ", width,
-                " rows a sample, as many as outputs, not ", S.size(1));
+                " rows a sample, as many as outputs, got ", S.size(1));
     // All outputs of a sample together: S mixes them.
     plan.samples = std::max<int64_t>(1, plan.samples * plan.outputs / width);
     plan.outputs = width;

@@ -24,7 +24,7 @@ Model::Model(Forward forward, const std::vector<Tensor>& parameters)
     CDT_REQUIRE(p.is_leaf(), "parameter ", i,
                 " is computed from other tensors; pass the leaves that training moves");
     CDT_REQUIRE(p.scalar_type() == torch::kFloat32 || p.scalar_type() == torch::kFloat64,
-                "parameter ", i, " must be float32 or float64, not ", p.scalar_type());
+                "parameter ", i, " must be float32 or float64, got ", p.scalar_type());
     if (!parameters_.empty()) {
       CDT_REQUIRE(p.scalar_type() == dtype() && p.device() == device(), "parameter ", i, " is ",
                   p.scalar_type(), " on ", p.device(), ", the ones before it are ", dtype(), " on ",
@@ -138,10 +138,9 @@ Tensor evaluate(const Model& model, const Tensor& x, PendingChecks& checks) {
 
 void require_trainable(const Model& model) {
   for (const Tensor& p : model.parameters()) {
-    CDT_REQUIRE(
-        p.requires_grad(), "a parameter of shape ", p.sizes(),
-        " was frozen (requires_grad is off) after the model had been taken with it; whoever "
-        "holds the model, a controller or an optimizer, has to be made anew");
+    CDT_REQUIRE(p.requires_grad(), "a parameter of shape ", p.sizes(),
+                " was frozen (requires_grad is off) after the model was taken with it; make the "
+                "controller or optimizer of the model anew");
   }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/kernel/factors.h>
 #include <cdt/kernel/model.h>
 
 #include <functional>
@@ -10,6 +9,14 @@
 #include <vector>
 
 namespace cdt::kernel {
+
+/// How the Jacobian of each parameter was found.
+enum class Coverage { kRule, kJacobian, kUnused };
+
+struct ParameterCoverage {
+  Coverage coverage = Coverage::kUnused;
+  std::string reason;  ///< why no rule applies, where none does
+};
 
 struct NtkOptions {
   /// kAuto uses a layer rule wherever one applies and rows of the Jacobian for the rest; kJacobian

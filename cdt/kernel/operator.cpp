@@ -203,11 +203,11 @@ namespace {
 /// A vector [length] or a block of them, in the network's dtype or float64.
 void require_vectors(const Tensor& V, const char* name, int64_t length, const Model& model) {
   CDT_REQUIRE(V.defined() && (V.dim() == 1 || V.dim() == 2) && V.size(0) == length, name,
-              " must be a vector [", length, "] or a block of vectors [", length, ", k], not ",
+              " must be a vector [", length, "] or a block of vectors [", length, ", k], got ",
               V.defined() ? V.sizes() : torch::IntArrayRef());
   CDT_REQUIRE((V.scalar_type() == model.dtype() || V.scalar_type() == torch::kFloat64) &&
                   V.device() == model.device(),
-              name, " must be ", model.dtype(), " or float64 on ", model.device(), ", not ",
+              name, " must be ", model.dtype(), " or float64 on ", model.device(), ", got ",
               V.scalar_type(), " on ", V.device());
   require_finite(V, name);
 }

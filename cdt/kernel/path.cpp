@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/kernel/path.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/parameter_scope.h>
@@ -19,7 +19,7 @@ bool is_finite(const Tensor& values) { return torch::isfinite(values).all().item
 TrainingPath record_path(const Model& model, const Tensor& x, double learning_rate,
                          const std::function<Tensor(const Tensor& outputs)>& seed,
                          const PathOptions& options) {
-  CDT_REQUIRE(options.steps >= 1, "a path needs at least one step, not ", options.steps);
+  CDT_REQUIRE(options.steps >= 1, "a path needs at least one step, got ", options.steps);
   require_positive(learning_rate, "learning_rate");
   TrainingPath path;
   bool finite = true;

@@ -19,9 +19,9 @@ void require_vector(const Model& model, const Tensor& v, int64_t length, std::st
   require_floating(v, name);
   require_shape(v, {length}, name);
   CDT_REQUIRE(v.scalar_type() == model.dtype(), name, " must have the model's dtype ",
-              model.dtype(), ", not ", v.scalar_type());
+              model.dtype(), ", got ", v.scalar_type());
   CDT_REQUIRE(v.device() == model.device(), name, " must be on the model's device ", model.device(),
-              ", not ", v.device());
+              ", got ", v.device());
   require_finite(v, name);
 }
 

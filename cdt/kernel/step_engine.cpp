@@ -1,6 +1,10 @@
 #include <cdt/core/error.h>
+#include <cdt/kernel/factor/backward.h>
+#include <cdt/kernel/factor/batched_rows.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/kernel/pending_checks.h>
 #include <cdt/kernel/product/blocks.h>
+#include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/recorder.h>
 #include <cdt/kernel/step_engine.h>
 
@@ -24,7 +28,7 @@ class GraphPass : public StepPass {
   std::vector<Tensor> gradients(const Tensor& seed) override {
     CDT_REQUIRE(!used_, "a pass is good for one step; take another forward pass");
     CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
-                outputs_.sizes(), ", not ", seed.sizes());
+                outputs_.sizes(), ", got ", seed.sizes());
     used_ = true;
     require_trainable(model_);
     auto found = torch::autograd::grad({outputs_}, model_.parameters(),
@@ -115,6 +119,20 @@ void GraphEngine::check(const Tensor& x) {
 Tensor GraphEngine::evaluate(const Tensor& x) {
   const torch::NoGradGuard no_graph;
   return in_blocks(x, [this](const Tensor& some) { return model_.forward(some); });
+}
+
+LinearizationPtr ResidualEngine::linearization(const Tensor& x) {
+  const KernelScope scope;
+  const Tensor residuals = model_.forward(x);
+  return from_rows(  // a function may return more digits than its parameters have
+      residuals.detach().to(model_.dtype()).reshape({x.size(0), -1}),
+      [residuals, parameters = model_.parameters(), bytes = memory_bytes_] {
+        return batched_rows(residuals, parameters, bytes);
+      },
+      [residuals, model = model_](const Tensor& v) {
+        const Tensor seed = v.view(residuals.sizes()).to(residuals.scalar_type());
+        return flatten(model, gradients_at(model.parameters(), residuals, seed, Graph::kKept));
+      });
 }
 
 }  // namespace cdt::kernel

@@ -10,6 +10,9 @@
 
 namespace cdt::kernel {
 
+class Linearization;
+using LinearizationPtr = std::shared_ptr<const Linearization>;
+
 /// A forward pass on some samples, and the one thing that follows it: a descent, or gradients.
 class StepPass {
  public:
@@ -46,11 +49,11 @@ class StepEngine {
   virtual std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) = 0;
   /// The outputs alone: nothing is kept for a step.
   virtual torch::Tensor evaluate(const torch::Tensor& x) = 0;
-  /// Θ [n, n] of the outputs on x, float64, where the engine has a way of its own to it; undefined:
-  /// empirical_ntk finds it.
-  virtual torch::Tensor kernel(const torch::Tensor& x) {
+  /// Of the outputs on x at the present parameters, where the engine has a way of its own to J and
+  /// its kernel; null: linearize() finds them.
+  virtual LinearizationPtr linearization(const torch::Tensor& x) {
     (void)x;
-    return {};
+    return nullptr;
   }
   /// Looks at a pass on one or two of the samples, for methods that take the model for a function
   /// of its parameters and inputs.
@@ -89,6 +92,23 @@ class GraphEngine : public StepEngine {
  private:
   Model model_;
   bool repeatable_;
+};
+
+/// Of residuals that belong to no samples, as the outputs of one: a physics-informed loss. Rows of
+/// their Jacobian come from backward passes for many vectors at once, within so many bytes.
+class ResidualEngine : public GraphEngine {
+ public:
+  ResidualEngine(const Model& model, int64_t memory_bytes)
+      : GraphEngine(model), model_(model), memory_bytes_(memory_bytes) {}
+
+  /// Whoever calls the function looks at it: one pass more would draw other points.
+  void check(const torch::Tensor&) override {}
+  /// By from_rows. @throws InvalidArgument, later, if the rows do not fit the memory.
+  LinearizationPtr linearization(const torch::Tensor& x) override;
+
+ private:
+  Model model_;
+  int64_t memory_bytes_;
 };
 
 }  // namespace cdt::kernel

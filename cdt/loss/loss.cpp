@@ -108,12 +108,12 @@ Tensor smoothed_targets(const Tensor& targets, double smoothing) {
 std::string to_string(const LossPtr& loss) { return loss->name(); }
 
 void require_quadratic(const Loss& loss, std::string_view who) {
-  CDT_REQUIRE(loss.quadratic(), who, " needs a quadratic loss (sse, half-mse or mse), not ",
+  CDT_REQUIRE(loss.quadratic(), who, " needs a quadratic loss (sse, half-mse or mse), got ",
               loss.name());
 }
 
 double gradient_factor(const LossPtr& loss, int64_t n) {
-  CDT_REQUIRE(n >= 1, "a loss needs at least one output, not ", n);
+  CDT_REQUIRE(n >= 1, "a loss needs at least one output, got ", n);
   require_quadratic(*loss, "the gradient's factor c_L");
   return loss->scale(n, 1);
 }

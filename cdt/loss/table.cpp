@@ -10,8 +10,8 @@ namespace {
 /// Of a loss that takes no argument.
 auto plain(LossPtr (*make)()) {
   return [make](std::string_view argument) {
-    CDT_REQUIRE(argument.empty(), "the loss ", make()->name(),
-                " takes no number, but came ':", argument, "'");
+    CDT_REQUIRE(argument.empty(), "the loss ", make()->name(), " takes no number, got ':", argument,
+                "'");
     return make();
   };
 }
@@ -41,7 +41,7 @@ LossPtr find(std::string_view name, const std::vector<Entry>& table) {
     if (entry.name == name.substr(0, colon)) return entry.make(argument);
     known += (known.empty() ? "" : ", ") + entry.name;
   }
-  throw InvalidArgument(c10::str("loss must be one of ", known, ", not '", name, "'"));
+  throw InvalidArgument(c10::str("loss must be one of ", known, ", got '", name, "'"));
 }
 
 LossPtr parse(std::string_view name) { return find(name, losses()); }
@@ -56,7 +56,7 @@ double number_of(std::string_view argument, double usual) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   CDT_REQUIRE(end == text.c_str() + text.size(),
-              "expected a number behind the colon of a loss, but came '", argument, "'");
+              "expected a number behind the colon of a loss, got '", argument, "'");
   return value;
 }
 

@@ -21,7 +21,7 @@ const Architecture& find_architecture(const Architectures& table, std::string_vi
     if (architecture.name == name) return architecture;
     known += c10::str(known.empty() ? "" : " or ", architecture.name);
   }
-  throw InvalidArgument(c10::str("the architecture must be ", known, ", not '", name, "'"));
+  throw InvalidArgument(c10::str("the architecture must be ", known, ", got '", name, "'"));
 }
 
 Network make_network(const NetworkOptions& options, uint64_t seed, torch::ScalarType dtype,

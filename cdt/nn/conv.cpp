@@ -8,7 +8,7 @@ namespace {
 using torch::Tensor;
 
 void require_at_least(int64_t least, int64_t value, std::string_view name) {
-  CDT_REQUIRE(value >= least, name, " must be ", least, " or more, not ", value);
+  CDT_REQUIRE(value >= least, name, " must be ", least, " or more, got ", value);
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ DescentPass::DescentPass(const Mlp& model, const Tensor& x)
 void DescentPass::descend(const Tensor& seed, double rate, double shrink) {
   CDT_REQUIRE(!inputs_.empty(), "a pass descends once; take another forward pass");
   CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
-              outputs_.sizes(), ", not ", seed.sizes());
+              outputs_.sizes(), ", got ", seed.sizes());
   const torch::NoGradGuard no_graph;
   const auto dtype = outputs_.scalar_type();
   const double keep = kernel::rate_in(dtype, 1 - shrink);

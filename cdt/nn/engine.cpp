@@ -84,7 +84,7 @@ class ConvNetEngine : public kernel::StepEngine {
 }  // namespace
 
 std::unique_ptr<kernel::StepEngine> make_engine(const Network& network) {
-  CDT_REQUIRE(network, "expected a network to make an engine for, but came none");
+  CDT_REQUIRE(network, "expected a network to make an engine for, got none");
   if (const auto mlp = network.as<MlpImpl>()) return std::make_unique<MlpEngine>(Mlp(mlp));
   if (const auto net = network.as<ConvNetImpl>()) {
     return std::make_unique<ConvNetEngine>(ConvNet(net));

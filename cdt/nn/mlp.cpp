@@ -19,7 +19,7 @@ constexpr int64_t kWidest = std::numeric_limits<int32_t>::max();
 /// @throws InvalidArgument if a number is out of its range, or there is no memory for such layers.
 std::vector<int64_t> widths_of(const MlpOptions& options, torch::ScalarType dtype) {
   const auto require_width = [](int64_t width, std::string_view name) {
-    CDT_REQUIRE(width >= 1 && width <= kWidest, name, " must be from 1 to ", kWidest, ", not ",
+    CDT_REQUIRE(width >= 1 && width <= kWidest, name, " must be from 1 to ", kWidest, ", got ",
                 width);
   };
   require_width(options.inputs, "inputs");

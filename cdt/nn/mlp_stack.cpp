@@ -49,7 +49,7 @@ class StackedPass : public kernel::StepPass {
   void move(const Tensor& seed, const Tensor& keep) override {
     CDT_REQUIRE(!inputs_.empty(), "a pass moves the parameters once; take another forward pass");
     CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
-                outputs_.sizes(), ", not ", seed.sizes());
+                outputs_.sizes(), ", got ", seed.sizes());
     const torch::NoGradGuard no_graph;
     Tensor gradient = seed.to(outputs_.scalar_type());
     for (size_t i = network_.layers.size(); i-- > 0;) {

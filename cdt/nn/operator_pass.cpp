@@ -68,7 +68,7 @@ OperatorPass::OperatorPass(const Mlp& model, const Tensor& x) : model_(model) {
 void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
   CDT_REQUIRE(!inputs_.empty(), "a pass moves the parameters once; take another forward pass");
   CDT_REQUIRE(seed.sizes() == outputs_.sizes(), "the seed must have the outputs' shape ",
-              outputs_.sizes(), ", not ", seed.sizes());
+              outputs_.sizes(), ", got ", seed.sizes());
   const torch::NoGradGuard no_graph;
   Tensor gradient = seed.to(outputs_.scalar_type());
   std::vector<Tensor> in_use;

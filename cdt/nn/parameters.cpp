@@ -32,9 +32,9 @@ void copy_tensors(const NamedTensors& from, const NamedTensors& to) {
     CDT_REQUIRE(found != from.end(), "expected a tensor ", name, ", but there are ",
                 names_of(from));
     CDT_REQUIRE(found->second.sizes() == tensor.sizes(), "expected ", name, " of shape ",
-                tensor.sizes(), ", but came ", found->second.sizes());
+                tensor.sizes(), ", got ", found->second.sizes());
     CDT_REQUIRE(found->second.scalar_type() == tensor.scalar_type(), "expected ", name, " in ",
-                tensor.scalar_type(), ", but came ", found->second.scalar_type());
+                tensor.scalar_type(), ", got ", found->second.scalar_type());
   }
   for (const auto& [name, tensor] : from) {
     CDT_REQUIRE(to.count(name) > 0, "expected no tensor ", name, ": those of the module are ",

@@ -24,10 +24,10 @@ std::string to_string(Parametrization parametrization) {
 
 LayerScaling layer_scaling(Parametrization parametrization, const FanIn& fan_in, double sigma_w,
                            double sigma_b) {
-  CDT_REQUIRE(fan_in.width >= 1, "a layer's input width must be 1 or more, not ", fan_in.width);
-  CDT_REQUIRE(fan_in.positions >= 1, "a kernel must have 1 or more positions, not ",
+  CDT_REQUIRE(fan_in.width >= 1, "a layer's input width must be 1 or more, got ", fan_in.width);
+  CDT_REQUIRE(fan_in.positions >= 1, "a kernel must have 1 or more positions, got ",
               fan_in.positions);
-  CDT_REQUIRE(fan_in.factor >= 1, "width factor must be 1 or more, not ", fan_in.factor);
+  CDT_REQUIRE(fan_in.factor >= 1, "width factor must be 1 or more, got ", fan_in.factor);
   require_non_negative(sigma_w, "sigma_w");
   require_non_negative(sigma_b, "sigma_b");
   const double base = static_cast<double>(fan_in.width) * static_cast<double>(fan_in.positions);
@@ -48,7 +48,7 @@ LayerScaling layer_scaling(Parametrization parametrization, const FanIn& fan_in,
 torch::Tensor draw_normal(c10::IntArrayRef shape, double std, const at::Generator& generator,
                           torch::ScalarType dtype) {
   CDT_REQUIRE(generator.defined() && generator.device().is_cpu(),
-              "parameters must be drawn with a CPU generator, not ",
+              "parameters must be drawn with a CPU generator, got ",
               generator.defined() ? generator.device().str() : "an undefined one");
   return torch::randn(shape, generator, torch::kFloat64).mul_(std).to(dtype);
 }

@@ -56,7 +56,7 @@ constexpr size_t kLongPage = 100'000;  // numbers
 void require_sound(const Figure& figure) {
   const auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '-'; };
   CDT_REQUIRE(!figure.id.empty() && std::all_of(figure.id.begin(), figure.id.end(), allowed),
-              "the id of a figure must be letters, digits and hyphens, not '", figure.id, "'");
+              "the id of a figure must be letters, digits and hyphens, got '", figure.id, "'");
   for (const Series& series : figure.series) {
     const size_t size = series.x.size();
     const bool banded = !series.low.empty() || !series.high.empty();
@@ -64,7 +64,7 @@ void require_sound(const Figure& figure) {
                 size, " x and ", series.y.size(), " y");
     CDT_REQUIRE(!banded || (series.low.size() == size && series.high.size() == size), "figure ",
                 figure.id, ", series '", series.name, "': a band needs ", size,
-                " values on each side, but came ", series.low.size(), " and ", series.high.size());
+                " values on each side, got ", series.low.size(), " and ", series.high.size());
   }
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 void require_sound(const Record& run) {
   const auto require = [&](size_t size, size_t expected, const std::string& what) {
-    CDT_REQUIRE(size == expected, "run ", run.name, ": ", what, " has ", size, " entries, not ",
-                expected);
+    CDT_REQUIRE(size == expected, "run ", run.name, ": ", what, ": expected ", expected,
+                " entries, got ", size);
   };
   const study::Spectrum& modes = run.spectrum;
   for (const auto* column : {&modes.step, &modes.gain, &modes.factor_gd, &modes.factor_cdt}) {

@@ -146,7 +146,7 @@ void RunFolder::require_intact(const RunRecord& record, const fs::path& file) co
   const std::string found = checksum_of_file(file);
   CDT_REQUIRE(found == known->second, file.string(),
               ": is damaged, or of another run: expected the checksum ", known->second,
-              " of run.json, but came ", found);
+              " of run.json, got ", found);
 }
 
 void RunFolder::write_history(const std::vector<train::StepRecord>& rows) const {

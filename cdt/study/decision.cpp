@@ -1,4 +1,5 @@
 #include <cdt/core/text/names.h>
+#include <cdt/core/text/wrap.h>
 #include <cdt/study/decision.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/parts/pictures.h>
@@ -269,7 +270,7 @@ void require_tunable(const Decision& decision, const std::string& no_analysis) {
   CDT_REQUIRE(options.data.goal != study::Goal::kPredict,
               "tune forecasts how well training rows are fitted; it belongs to the goal fit");
   CDT_REQUIRE(options.analysis, "tune chooses by the analysis, which is switched off");
-  CDT_REQUIRE(training.loss->quadratic(), "tune forecasts quadratic losses only, not ",
+  CDT_REQUIRE(training.loss->quadratic(), "tune forecasts quadratic losses only, got ",
               to_string(training.loss));
   CDT_REQUIRE(train::traits_of(training.method).follows_forecast,
               "tune forecasts gradient descent and CDT, so it has no advice for ",
@@ -414,13 +415,14 @@ std::string to_text(const Decision& decision) {
   std::string text =
       fmt::format("{:{}}  {:{}}  {:7}  {}\n", "setting", name, "value", value, "by", "why");
   for (const Choice& each : decision.choices) {
-    text += fmt::format("{:{}}  {:{}}  {:7}  {}\n", each.setting, name, each.value, value,
-                        to_string(each.by), each.why);
+    text += wrap(fmt::format("{:{}}  {:{}}  {:7}  {}\n", each.setting, name, each.value, value,
+                             to_string(each.by), each.why),
+                 name + value + 13);
   }
   if (!decision.no_analysis.empty()) {
     text += fmt::format("No pre-flight: {}.\n", decision.no_analysis);
   }
-  return text + "Other settings have their usual values (cdt train --help).\n";
+  return text + "Other settings have their defaults (cdt train --help-all).\n";
 }
 
 std::string to_json(const Decision& decision) {

@@ -1,26 +1,21 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
+#include <cdt/core/machine/speed.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/path.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/parts/cost.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 
 namespace cdt::study {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using torch::Tensor;
 
 /// What an analysis may take that nobody has asked for.
 constexpr double kSecondsUnasked = 15;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 analysis::ForecastFindings predict_training(const kernel::Model& model,
                                             const train::TrainData& data,

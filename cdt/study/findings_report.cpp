@@ -70,16 +70,17 @@ std::string class_text(const Findings& findings) {
   text += class_verdicts(found);
   append_section(text, "What it means", class_meaning(found, classes));
   append_section(text, "What to do", class_advice(classes, findings.source));
-  return text +
-         fmt::format(
-             "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
-             "  κ of gradient descent {}   radius under CDT {}\n"
-             "  largest stable rate {:.6g}   largest without oscillation {:.6g}   safe in "
-             "every state {:.6g}\n  kernel: {}\n",
-             found.lambda_max, found.lambda_min, found.reachability.rank, found.n,
-             radius_text(found.stability.kappa), radius_text(found.radius_cdt), found.lr_max,
-             found.lr_monotone, classes.safe_rate, findings.kernel) +
-         analysis::to_text(found.controller);
+  return wrap(
+      text +
+          fmt::format("\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
+                      "  κ of gradient descent {}   radius under CDT {}\n"
+                      "  largest stable rate {:.6g}   largest without oscillation {:.6g}   safe in "
+                      "every state {:.6g}\n  kernel: {}\n",
+                      found.lambda_max, found.lambda_min, found.reachability.rank, found.n,
+                      radius_text(found.stability.kappa), radius_text(found.radius_cdt),
+                      found.lr_max, found.lr_monotone, classes.safe_rate, findings.kernel) +
+          analysis::to_text(found.controller),
+      4);
 }
 
 ordered_json class_json(const analysis::Preflight& found, const ClassFindings& classes) {

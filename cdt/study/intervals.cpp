@@ -176,7 +176,7 @@ Tensor sorted_by_row(const Tensor& values, const std::vector<int64_t>& different
 }
 
 double half_width(const Tensor& residuals, double coverage) {
-  CDT_REQUIRE(coverage > 0 && coverage < 1, "an interval covers a share between 0 and 1, not ",
+  CDT_REQUIRE(coverage > 0 && coverage < 1, "an interval covers a share between 0 and 1, got ",
               coverage);
   const auto h = static_cast<double>(residuals.size(0));
   const auto rank = static_cast<int64_t>(std::ceil((h + 1) * coverage));

@@ -87,12 +87,12 @@ Learner::State::State(const Problem& problem_, LearnOptions options_)
 void Learner::State::check() const {
   const int64_t r = data.x.size(0);
   CDT_REQUIRE(options.members >= 1 && options.members <= kMostMembers, "an ensemble has 1 to ",
-              kMostMembers, " members, not ", options.members);
+              kMostMembers, " members, got ", options.members);
   CDT_REQUIRE(options.folds >= 0 && options.folds != 1 && options.folds <= kMostMembers,
-              "folds must be 2 to ", kMostMembers, ", not ", options.folds);
-  CDT_REQUIRE(options.training.steps >= 0, "points must be 0 or more, not ",
+              "folds must be 2 to ", kMostMembers, ", got ", options.folds);
+  CDT_REQUIRE(options.training.steps >= 0, "points must be 0 or more, got ",
               options.training.steps);
-  CDT_REQUIRE(folds() == 0 || r >= 2, "there must be two rows to hold one out, not ", r);
+  CDT_REQUIRE(folds() == 0 || r >= 2, "there must be two rows to hold one out, got ", r);
   CDT_REQUIRE(folds() != 1, "there must be two different rows, or groups of them, to hold one out");
   CDT_REQUIRE(folds() > 0 || problem.data.x_val.defined(),
               "no row was left to validate with: a train fraction below 1, or folds, choose when "

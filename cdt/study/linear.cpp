@@ -286,10 +286,10 @@ std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned&
     shares.push_back(share);
     if (share == 0) continue;
     words += fmt::format("{}{}: {}", words.empty() ? "" : "; ", printable_name(target.name),
-                         share == 1 ? "a line errs less than the networks on rows held out, and "
-                                      "predicts instead of them"
-                                    : fmt::format("rows held out give a line {:.0f} % of the say, "
-                                                  "beside the networks",
+                         share == 1 ? "a linear model has the lower held-out error, and predicts "
+                                      "instead of the networks"
+                                    : fmt::format("held-out rows give a linear model a weight of "
+                                                  "{:.0f} % beside the networks",
                                                   100 * share));
   }
   if (words.empty()) return "";

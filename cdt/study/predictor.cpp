@@ -370,18 +370,18 @@ std::string verdict_of(const Expectation& e) {
   if (!std::isfinite(error.value)) return "";
   const bool certain = is_certain(e.simple_lead, different_rows(e), error, simple);
   if (error.value >= simple || (!certain && error.value >= kLittleBetter * simple)) {
-    return fmt::format(
-        "That is no better than {}: these columns say little about it, or rows are too few", name);
+    return fmt::format("No better than {}: the columns say little about it, or rows are too few",
+                       name);
   }
   if (!certain) {
     const int64_t rows = different_rows(e);
-    return fmt::format("That is better than {}, but {} {} too few to be certain of it", name,
+    return fmt::format("Better than {}, but {} {} too few to be certain", name,
                        count_of(rows, "row"), rows == 1 ? "is" : "are");
   }
   if (classes || std::isnan(e.linear_rmse)) return "";
   if (error.value >= kAsGood * e.linear_rmse &&
       !is_certain(e.linear_lead, different_rows(e), error, e.linear_rmse)) {
-    return "A linear model may do as well: the networks have found little beyond it";
+    return "A linear model may do as well: the networks found little beyond it";
   }
   return "";
 }
@@ -394,15 +394,11 @@ std::string what_limits(const Expectation& e, double fitted) {
   }
   if (kSame * fitted > e.rmse.value) return "";  // by chance: held-out rows are few
   if (fitted < kSame * e.rmse.value) {
-    return fmt::format(
-        "What limits it: the number of rows. On those it has learned it is off by {}; more rows "
-        "like these would help",
-        plain(fitted));
+    return fmt::format("Error on training rows: {}. More rows like these would help",
+                       plain(fitted));
   }
-  return fmt::format(
-      "What limits it: noise, or what no column says. On the rows it has learned it is off by "
-      "{}, hardly less; more rows like these would help little",
-      plain(fitted));
+  return fmt::format("Error on training rows: {}, hardly less: noise or missing columns limit it",
+                     plain(fitted));
 }
 
 std::string to_text(const Expectation& e) {
@@ -411,27 +407,27 @@ std::string to_text(const Expectation& e) {
   std::string text;
   if (classes) {
     text = fmt::format(
-        "{}: expect {:.1f} ± {:.1f} % of new rows to be wrong, log loss {}; always saying the most "
-        "frequent class: {:.1f} %",
+        "{}: expected error on new rows {:.1f} ± {:.1f} %, log loss {}\n"
+        "  always the most frequent class: {:.1f} %",
         name, 100 * e.wrong.value, 100 * e.wrong.error, with_error(e.log_loss),
         100 * e.majority_wrong);
     if (e.wrong.value == 0) {
-      text += fmt::format("\n  None of {} was wrong, so up to {:.2g} % of new ones may be",
+      text += fmt::format("\n  None of {} was wrong, so up to {:.2g} % of new rows may be",
                           count_of(different_rows(e), "row"),
                           100 * share_at_most(0, different_rows(e)));
     }
   } else {
-    text = fmt::format("{}: expect to be off by {} (RMS) on new rows", name, with_error(e.rmse));
+    text = fmt::format("{}: expected RMS error on new rows {}", name, with_error(e.rmse));
     if (!std::isnan(e.r2)) text += fmt::format(", R² {:.3f}", e.r2);
-    if (!std::isnan(e.linear_rmse)) text += "; a linear model: " + plain(e.linear_rmse);
-    text += "; the mean: " + plain(e.mean_rmse);
+    text += std::isnan(e.linear_rmse)
+                ? "\n  the mean: "
+                : "\n  a linear model: " + plain(e.linear_rmse) + "; the mean: ";
+    text += plain(e.mean_rmse);
   }
   if (const std::string verdict = verdict_of(e); !verdict.empty()) text += "\n  " + verdict;
   if (e.decisive > 0) {
-    text += fmt::format(
-        "\n  {} of {} {} half of its squares: the ± is rough, and errors are "
-        "mostly smaller",
-        e.decisive, count_of(different_rows(e), "row"), e.decisive == 1 ? "makes" : "make");
+    text += fmt::format("\n  {} of {} {} half of the squared error: the ± is rough", e.decisive,
+                        count_of(different_rows(e), "row"), e.decisive == 1 ? "makes" : "make");
   }
   if (e.later) text += "\n  " + to_text(*e.later, classes);
   return text;
@@ -443,7 +439,7 @@ std::vector<std::string> cautions(const Problem& problem, const LearnOptions& op
   const int64_t rows = all_rows(problem).x.size(0);
   if (rows < kWarnBelow) {
     found.push_back(fmt::format(
-        "{} are few: errors on new rows, their ± and intervals are rough (expected {} or more)",
+        "{} are few: expected errors, their ± and intervals are rough (need {} or more)",
         count_of(rows, "row"), kWarnBelow));
   }
   for (const PickedPoint& each : learned.left_out) {
@@ -460,7 +456,7 @@ std::vector<std::string> cautions(const Problem& problem, const LearnOptions& op
                                [&](const PickedPoint& each) { return each.point >= limit; });
   if (at_the_end) {
     found.push_back(fmt::format(
-        "errors on held-out rows were still falling at the limit of {}: --steps {} goes on",
+        "held-out errors were still falling at the limit of {}: try --steps {}",
         count_of(limit, options.training.method == train::Method::kPath ? "point" : "epoch"),
         2 * limit));
   }
@@ -474,8 +470,8 @@ std::string to_text(const LaterRows& later, bool classes) {
           : fmt::format("off by {}{}", with_error(later.error),
                         std::isnan(later.r2) ? "" : fmt::format(" (R² {:.3f})", later.r2));
   return fmt::format(
-      "Rows have an order, by {}. That is for rows in between; on the last {} of them, by those "
-      "before, it is {} (--time splits by a column)",
+      "Rows have an order, by {}. The estimate is for rows in between.\n"
+      "  On the last {} rows, from earlier ones: {} (--time splits by a column)",
       later.by, later.rows, error);
 }
 

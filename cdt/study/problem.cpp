@@ -140,7 +140,7 @@ DataOptions options_for(const data::Table& table, DataOptions options) {
     const bool arrays = !options.labels.empty() || data::holds_arrays(options.file);
     if (arrays && options.targets.empty()) options.targets = data::label_columns(table);
     CDT_REQUIRE(!options.targets.empty(), table.source, ": expected a target to learn",
-                arrays ? ", but came inputs without labels" : "");
+                arrays ? ", got inputs without labels" : "");
     return options;
   }
   CDT_REQUIRE(options.goal != Goal::kPredict,

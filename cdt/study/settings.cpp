@@ -88,15 +88,17 @@ Settings usual_settings(const RunOptions& options) {
 
 void require_fitting(const RunOptions& options) {
   const bool pictures = options.data.is_pictures;
+  const std::string& named = options.data.file;
+  const std::string file = named.empty() ? "the table" : named;
   for (const Setting& setting : all_settings()) {
     const bool foreign =
         setting.about == (pictures ? Setting::About::kTables : Setting::About::kPictures);
     CDT_REQUIRE(!foreign || !is_decided(options, setting.name) || !setting.get(options),
-                setting.name, pictures ? " is for tables, and " : " is for pictures, and ",
-                options.data.file, pictures ? " holds pictures" : " is a table");
+                setting.name, pictures ? " is for tables, and " : " is for pictures, and ", file,
+                pictures ? " holds pictures" : " is a table");
   }
   CDT_REQUIRE(!pictures || options.data.goal != study::Goal::kPredict,
-              "the goal predict is for tables, and ", options.data.file,
+              "the goal predict is for tables, and ", file,
               " holds pictures: with the goal fit some pictures train and the others say what to "
               "expect");
 }

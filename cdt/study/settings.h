@@ -48,6 +48,9 @@ struct Setting {
   bool listed = true;  ///< among the defaults of run.json and in help, where nobody has decided it
   /// What it is about: columns of tables, pictures, or neither.
   enum class About { kAny, kTables, kPictures } about = About::kAny;
+  /// Where help lists it, and whether the short help (`--help`, not `--help-all`) does.
+  enum class Group { kData, kModel, kTraining, kControl, kOutput, kMachine } group = Group::kData;
+  bool shown_first = false;
 };
 
 /// All of them, in the order in which run.json lists them.

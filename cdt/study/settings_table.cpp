@@ -38,7 +38,7 @@ Row typed_columns(const std::string& name, data::ColumnType type) {
             for (const std::string& column : values) {
               const auto [known, fresh] = o.data.csv.types.emplace(column, type);
               CDT_REQUIRE(fresh || known->second == type, "expected column ",
-                          data::in_quotes(column), " in numeric or text, but came in both");
+                          data::in_quotes(column), " in numeric or text, got in both");
             }
           }};
 }
@@ -61,7 +61,7 @@ Row delimiter() {
           [](RunOptions& o, const Values& values) {
             const std::string& text = single(values, "delimiter");
             const std::string between = text == "\\t" ? "\t" : text;
-            CDT_REQUIRE(between.size() == 1, "delimiter: expected one character, but came ",
+            CDT_REQUIRE(between.size() == 1, "delimiter: expected one character, got ",
                         data::in_quotes(text));
             o.data.csv.delimiter = between[0];
           }};
@@ -181,7 +181,7 @@ Row device() {
             const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
                                   name.find_first_not_of("0123456789", 5) == std::string::npos;
             CDT_REQUIRE(name == "cpu" || name == "cuda" || numbered,
-                        "device: expected cpu, cuda or cuda:N, but came ", excerpt(name));
+                        "device: expected cpu, cuda or cuda:N, got ", excerpt(name));
             o.device = torch::Device(name);
           }};
 }
@@ -223,72 +223,80 @@ constexpr double kLargestPicture = 4096;
 // clang-format off
 std::vector<Setting> make_settings() {
   const Values scalings{"minmax", "standard", "none"};
-  return {
-    // The file and its columns
-    file_setting("file", FIELD(data.file)).says("a CSV file, arrays of NumPy, or pictures"),
+  std::vector<Setting> settings;
+  const auto add = [&settings](Setting::Group group, const std::vector<Row>& rows) {
+    for (const Row& row : rows) settings.push_back(row.in(group));
+  };
+  using Group = Setting::Group;
+  add(Group::kData, {
+    file_setting("file", FIELD(data.file)).says("a CSV file, NumPy arrays, or pictures").first(),
     file_setting("labels", FIELD(data.labels)).of_tables().says("of arrays: their labels"),
-    texts("drop", FIELD(data.csv.drop)).of_tables().says("columns to leave out, with commas between; a name with a comma in double quotes", "COLUMN"),
-    typed_columns("numeric", data::ColumnType::kNumeric).of_tables().says("columns that must be numbers, whatever they look like", "COLUMN"),
-    typed_columns("text", data::ColumnType::kText).of_tables().says("columns that are text, even if they look like numbers", "COLUMN"),
-    missing_marks().of_tables().says("marks of missing values besides the empty cell, with commas between; default NA,?,nan", "MARK"),
-    toggle("no-header", FIELD(data.csv.header), /*on=*/false).of_tables().says("the first line is data; columns are column1, column2, ..."),
-    delimiter().of_tables().says("between fields; \\t for a tab. Default: a comma, or what the first line has instead: ; | or tabs", "CHAR"),
-    decimal().of_tables().among({"point", "comma"}).says("what stands before decimals where a column leaves it open (1,200): point or comma", "MARK"),
+    texts("drop", FIELD(data.csv.drop)).of_tables().says("columns to leave out, separated by commas; quote a name that has a comma", "COLUMN"),
+    typed_columns("numeric", data::ColumnType::kNumeric).of_tables().says("columns that must be numbers", "COLUMN"),
+    typed_columns("text", data::ColumnType::kText).of_tables().says("columns to read as text, even if they look like numbers", "COLUMN"),
+    missing_marks().of_tables().says("marks of missing values besides the empty cell. Default: NA,?,nan", "MARK"),
+    toggle("no-header", FIELD(data.csv.header), /*on=*/false).of_tables().says("the first line is data; columns are named column1, column2, ..."),
+    delimiter().of_tables().says("field separator; \\t for a tab. Default: found in the first line", "CHAR"),
+    decimal().of_tables().among({"point", "comma"}).says("decimal mark of numbers like 1,200, which may be read both ways", "MARK"),
     date_order().of_tables().among({"day-month", "month-day"})
-        .says("the order of dates that a column leaves open (1/2/2024): day-month or month-day", "ORDER"),
-    texts("target", FIELD(data.targets)).of_tables()
-        .says("columns to learn, with commas between; of pictures it is the class, of arrays all labels unless some are named", "COLUMN"),
-    goal().among({"predict", "fit"}).says("what to train for: small errors on new rows, or on the training rows. Default: predict, of pictures fit"),
+        .says("order of dates like 1/2/2024, which may be read both ways", "ORDER"),
+    texts("target", FIELD(data.targets)).of_tables().first()
+        .says("columns to learn, separated by commas. Pictures: the class. Arrays: all labels, by default", "COLUMN"),
+  });
+  add(Group::kTraining, {
+    goal().among({"predict", "fit"}).first().says("predict: small errors on new rows. fit: small errors on the training rows. Default: predict, of pictures fit"),
+  });
+  add(Group::kData, {
     by_goal("missing-target", FIELD(data.missing_target), study::parse_missing_target, [](const RunOptions& o) { return study::missing_target_of(o.data); })
         .of_tables().among({"drop", "error"})
         .says("a row without a target: leave it out, or refuse the file"),
     optional_number("size", FIELD(data.pictures.size)).of_pictures().within(1, kLargestPicture)
-        .says("pictures: both sides in pixels. Default: 96, of IDX files as they are", "N"),
-    toggle("grey", FIELD(data.pictures.grey)).of_pictures().says("pictures: one channel of grey instead of three of colour"),
+        .says("pictures: width and height in pixels. Default: 96; IDX files keep theirs", "N"),
+    toggle("grey", FIELD(data.pictures.grey)).of_pictures().says("pictures: one grey channel instead of three colours"),
     toggle("skip-bad", FIELD(data.pictures.skip_bad)).of_pictures()
-        .says("pictures: leave out files that are none, or damaged, instead of refusing them"),
-    text("cache", FIELD(data.pictures.cache)).of_pictures().free().says("pictures: a folder to keep decoded ones for the next time", "DIR"),
+        .says("pictures: skip damaged files and other files instead of refusing them"),
+    text("cache", FIELD(data.pictures.cache)).of_pictures().free().says("pictures: a folder that keeps decoded pictures for the next run", "DIR"),
     number("rows", FIELD(data.rows)).non_negative().says("rows to draw from the file without replacement; 0 takes all"),
     train_fraction().within(0, 1)
-        .says("share of them to train on; the others validate. predict: share to learn from; the others are test rows; default: all"),
-    number("train-rows", FIELD(data.train_rows)).unlisted().positive().says("rows to train on, instead of the share"),
-    number("test-fraction", FIELD(data.test_fraction)).within(0, 1).says("share of the rows, drawn first, that is not looked at until the end"),
+        .says("share of the rows to train on; the others validate (fit) or test (predict). Default of predict: all"),
+    number("train-rows", FIELD(data.train_rows)).unlisted().positive().says("number of rows to train on, instead of the share"),
+    number("test-fraction", FIELD(data.test_fraction)).within(0, 1).says("share of the rows held out as a test set, drawn first"),
     text("group", FIELD(data.group)).of_tables()
-        .says("column, no feature: rows that are equal in it, of one customer say, go to one side of the split", "COLUMN"),
+        .says("column of groups, not a feature: rows of one group stay on one side of each split", "COLUMN"),
     text("time", FIELD(data.time)).of_tables().says("column of numbers or dates: the latest rows validate, and test", "COLUMN"),
     by_goal("categories", FIELD(data.encoding), data::parse_encoding, ENCODED(encoding)).of_tables().among({"index", "onehot"})
-        .says("text as the index of its category, or one feature per category"),
+        .says("text as the index of its category, or as one feature for each category"),
     by_goal("max-levels", FIELD(data.max_levels), number_of<int64_t>("max-levels"), ENCODED(max_levels)).of_tables().non_negative()
-        .says("categories of a column with features of their own, the most frequent ones; rare ones have one together. 0: all"),
+        .says("most one-hot features of a column, for its most frequent categories; the remaining categories share one feature. 0: no limit"),
     by_goal("missing-numbers", FIELD(data.missing_number), data::parse_missing_number, ENCODED(missing_number)).of_tables().among({"zero", "median"})
-        .says("what stands for a missing number; missing text is a category of its own"),
+        .says("value that replaces a missing number; missing text is a category of its own"),
     by_goal("unknown", FIELD(data.unknown_category), data::parse_unknown_category, ENCODED(unknown_category)).of_tables().among({"error", "missing"})
-        .says("a category in new data that the file did not have: refuse it, or take it as the rare ones that have a feature together, as missing "
-              "if there are none"),
+        .says("a category that training has not seen: refuse it, or treat it as a rare category (as missing if there is no feature for rare ones)"),
     by_goal("quantiles", FIELD(data.quantiles), number_of<int64_t>("quantiles"), ENCODED(quantiles)).of_tables().non_negative()
-        .says("numbers also piece by piece between so many of their quantiles, 3 or more; 0: not"),
+        .says("adds piecewise linear features of each number, with knots at N quantiles, 3 or more; 0: off"),
     by_goal("scale", FIELD(data.scaling), data::parse_scaling, ENCODED(scaling)).among(scalings)
-        .says("features: range 1 and mean 0, standard deviation 1 and mean 0, or as they are"),
+        .says("features: minmax, range 1 and mean 0; standard, deviation 1 and mean 0; none"),
     by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)).of_tables().non_negative()
-        .says("bends scaled features smoothly so that none is beyond ±C; 0: as they are", "C"),
+        .says("squashes scaled features smoothly into ±C; 0: off", "C"),
     by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling, ENCODED(target_scaling)).of_tables().among(scalings)
         .says("targets, likewise; predictions come back in units of the file"),
     by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform, ENCODED(target_transform))
         .of_tables().among({"auto", "none", "log"})
-        .says("learn the logarithm of the targets: where they are above zero and skewed, never, always; predictions come back in units of the file"),
+        .says("learn the logarithm of the targets: auto, if they are positive and skewed; none; log, always. Predictions come back in units of the file"),
     by_goal("fit", FIELD(data.fit), study::parse_fit, [](const RunOptions& o) { return study::fit_of(o.data); }).among({"train", "seen", "all"})
-        .says("fit the scaling on training rows, on those and validation rows, or on the whole file"),
+        .says("rows that fit the scaling: training rows, training and validation rows, or the whole file"),
     texts("keep", FIELD(data.keep)).of_tables().says("columns to learn from, even if they look like identifiers or are constant", "COLUMN"),
     text("sample-weights", FIELD(data.sample_weights)).of_tables()
-        .says("column with positive weights of the samples in the controller's Q, or in what a --form solves; no feature. With --goal "
-              "predict also in scales and validation, and 0 leaves a row out", "COLUMN"),
+        .says("column of positive sample weights, not a feature: in the controller's Q, or in the objective of a --form. With --goal predict "
+              "also in scales and validation; 0 leaves a row out", "COLUMN"),
     texts("class-weights", FIELD(data.class_weights)).of_tables()
-        .says("predict: balanced, so that rare classes weigh as much as frequent ones, or NAME=WEIGHT with commas between; others weigh "
+        .says("predict: balanced (rare classes weigh as much as frequent ones), or NAME=WEIGHT separated by commas; other classes weigh "
               "1", "WEIGHTS"),
-    // The network
-    architecture().among(architecture_names())
-        .says("the architecture: mlp, dense layers; for pictures cnn (their default), or alexnet and resnet18 as they were published"),
-    numbers("hidden", FIELD(network.hidden)).positive().says("widths of the hidden layers, with commas between; channels of a cnn (32,64)", "N"),
+  });
+  add(Group::kModel, {
+    architecture().among(architecture_names()).first()
+        .says("mlp: dense layers. Pictures: cnn (default), or alexnet and resnet18 as published"),
+    numbers("hidden", FIELD(network.hidden)).positive().first().says("widths of the hidden layers, separated by commas; channels of a cnn (32,64)", "N"),
     named("activation", FIELD(network.activation), nn::parse_activation).among({"relu", "tanh", "gelu", "softplus", "erf"}).says("between layers"),
     named("parametrization", FIELD(network.parametrization), nn::parse_parametrization).among({"standard", "ntk", "improved"})
         .says("how weights are drawn and scaled"),
@@ -296,73 +304,88 @@ std::vector<Setting> make_settings() {
     number("sigma-b", FIELD(network.sigma_b)).non_negative().says("σ_b: biases are drawn with variance σ_b²"),
     number("width-factor", FIELD(network.width_factor)).within(1, kWidestNetwork).says("s: multiplies the hidden widths"),
     dtype().among({"float32", "float64"}).says("the network's precision"),
-    // Steps and rates
-    named("method", FIELD(training.method), train::parse_method).among(train::method_names())
-        .says("guarded: every step is checked, no rate needed; cdt: the paper's; gd, gd-matched (gd at lr·√(1 + q/p)), momentum, adam, lbfgs: to "
-              "compare with"),
-    loss_setting()
-        .says("mse, half-mse, sse; huber:δ, squares up to errors of δ (default 1, in spreads of the target) and a line beyond, for outliers; "
-              "quantile:q, below which a share q of targets lies; cross-entropy: the target is a class, text or whole numbers, and the default of "
-              "--goal predict for text and for two values; mae: without control only"),
+  });
+  add(Group::kTraining, {
+    named("method", FIELD(training.method), train::parse_method).among(train::method_names()).first()
+        .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
+              "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
+    loss_setting().first()
+        .says("mse, half-mse, sse; huber:δ for outliers (δ in spreads of the target, default 1); quantile:q; cross-entropy: the target is a class, "
+              "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
     optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
-        .says("of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),
-    optional_number("lr", FIELD(training.learning_rate)).positive().says("learning rate α; default: found from the kernel"),
+        .says("label smoothing: trains on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),
+    optional_number("lr", FIELD(training.learning_rate)).positive().first().says("learning rate α. Default: found from the kernel"),
     schedule().among({"constant", "inverse", "exponential", "cosine", "step"})
-        .says("of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step"),
-    decay().non_negative().says("of the schedule; alone it means inverse. Default: 0.01, of step 0.5"),
-    number("decay-period", FIELD(training.schedule.period)).positive().says("steps between two decays of the schedule step"),
-    number("p", FIELD(training.p)).positive().says("weight on label augments, R = pI: smaller steers harder"),
+        .says("learning rate schedule; inverse is α/(1 + decay·k)"),
+    decay().non_negative().says("decay rate of the schedule. Implies --schedule inverse if no schedule is given. Default: 0.01, of step 0.5"),
+    number("decay-period", FIELD(training.schedule.period)).positive().says("schedule step: steps between two decays"),
+  });
+  add(Group::kControl, {
+    number("p", FIELD(training.p)).positive().first().says("weight on label augments, R = pI: smaller steers harder"),
     number("q", FIELD(training.q)).positive().says("weight on errors, Q = qI"),
     number("shape", FIELD(training.shape)).non_negative()
-        .says("spectral shaping: less q on modes with an eigenvalue below this share of the largest, where noise is learned; 0: none"),
+        .says("spectral shaping: lowers q on modes with an eigenvalue below this share of the largest, where noise is learned; 0: off"),
     numbers("output-weights", FIELD(data.output_weights)).positive()
-        .says("weights of the targets in the loss, by cdt in the controller's Q, with commas between"),
-    relinearize().says("when to compute the kernel anew: never, every:N, kc, error:TOL or guard. Default: guard for guarded, never for cdt"),
+        .says("weights of the targets in the loss (cdt: in the controller's Q), separated by commas"),
+    relinearize().says("when to recompute the kernel: never, every:N, kc, error:TOL or guard. Default: guard for guarded, never for cdt"),
     number("curvature-products", FIELD(training.curvature_products)).unlisted().within(0, kMostProducts)
-        .says("of --relinearize kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most, for each kernel; 0: 400, or 60 of a large "
+        .says("--relinearize kc: most products with second derivatives for the norm of ∂²ŷ/∂θ², for each kernel; 0: 400, or 60 of a large "
               "network"),
     named("form", FIELD(training.form), train::parse_form).among({"auto", "dual", "primal", "free", "sketch", "batch"})
-        .says("how a step is solved, of --goal predict and of guarded runs without a rate, for numbers and classes, with weights or without: by "
-              "the kernel of all rows, the Gram matrix of the parameters, conjugate gradients, those steered by the kernel of some rows, or kernels "
-              "of batches with a momentum (--batch); auto counts operations and memory, and takes one of the first four, or batches to predict "
-              "numbers of many rows on a CPU; guarded runs on classes have a controller instead while rows are few"),
+        .says("solver of a step, for --goal predict and for guarded runs without --lr. dual: kernel of all rows; primal: Gram matrix of the "
+              "parameters; free: conjugate gradients; sketch: conjugate gradients with a kernel of some rows; batch: kernels of batches with "
+              "momentum (--batch). auto chooses by operations and memory; guarded runs on classes have a controller while rows are few"),
+  });
+  add(Group::kTraining, {
     number("weight-decay", FIELD(training.weight_decay)).non_negative().says("adds ½·decay·‖θ‖² to the objective"),
     number("batch", FIELD(training.batch)).unlisted().non_negative()
-        .says("samples a step; 0 takes all (default: all where a linearization takes seconds, else so many that it takes one; 500 residuals by "
-              "--form batch, all by the other forms, of which guarded runs on many classes, or with weights, take one)"),
-    toggle("reshuffle", FIELD(training.reshuffle)).says("new batches each epoch; otherwise they recur, and their controllers are kept"),
-    number("steps", FIELD(training.steps)).free().non_negative().says("at most so many"),
-    number("stop-loss", FIELD(training.stop_loss)).free().non_negative().says("stop at this training loss; 0: never"),
+        .says("samples of a step; 0 takes all. Default: all where a linearization takes seconds, else as many as fit into one second; "
+              "500 residuals by --form batch; all by the other forms"),
+    toggle("reshuffle", FIELD(training.reshuffle)).says("draws new batches each epoch; by default batches recur and their controllers are kept"),
+    number("steps", FIELD(training.steps)).free().non_negative().first().says("most training steps"),
+    number("stop-loss", FIELD(training.stop_loss)).free().non_negative().says("stops at this training loss; 0: never"),
     number("patience", FIELD(training.patience)).free().non_negative()
-        .says("stop after so many steps without a better validation loss, and keep the best weights; 0: off"),
-    number("plateau", FIELD(training.plateau)).free().non_negative().says("stop after so many steps without a training loss lower by 0.01 %; 0: off"),
-    number("max-seconds", FIELD(training.max_seconds)).free().non_negative().says("stop after this time; 0: no limit"),
+        .says("stops after N steps without a better validation loss, and keeps the best weights; 0: off"),
+    number("plateau", FIELD(training.plateau)).free().non_negative().says("stops after N steps without a training loss lower by 0.01 %; 0: off"),
+    number("max-seconds", FIELD(training.max_seconds)).free().non_negative().says("stops after this time; 0: no limit"),
     number("validate-every", FIELD(training.validate_every)).positive().says("steps between validation losses"),
+  });
+  add(Group::kOutput, {
     toggle("linearization-error", FIELD(training.linearization_error))
-        .says("record how far the network has left its local model (a Jacobian-vector product a step)"),
-    memory().free().within(0, kMostProducts).says("for the kernel's computation, in MB"),
-    number("checkpoint-seconds", FIELD(training.checkpoint_seconds)).non_negative().says("between checkpoints"),
-    number("seed", FIELD(training.seed)).non_negative().says("of rows, split, network and batches"),
-    // The run around them
-    toggle("tune", FIELD(tune)).says("take rate, p and stopping step from the forecast of the analysis, where they are not given"),
+        .says("records the distance between the network and its local model (a Jacobian-vector product a step)"),
+  });
+  add(Group::kMachine, {
+    memory().free().within(0, kMostProducts).says("memory for the kernel's computation, in MB"),
+  });
+  add(Group::kOutput, {
+    number("checkpoint-seconds", FIELD(training.checkpoint_seconds)).non_negative().says("seconds between checkpoints"),
+  });
+  add(Group::kTraining, {
+    number("seed", FIELD(training.seed)).non_negative().first().says("seed of rows, split, network and batches"),
+    toggle("tune", FIELD(tune)).says("takes the learning rate, p and the number of steps from the forecast of the analysis, unless given"),
     optional_number("ensemble", FIELD(ensemble)).of_tables().within(1, study::kMostMembers)
         .says("predict: networks whose predictions are averaged. Default: 4 where that takes seconds, else 3, 2 or 1"),
     number("folds", FIELD(folds)).of_tables().unlisted().within(2, study::kMostMembers)
-        .says("predict: parts of the rows, each held out in turn to choose the point of the path. Default: one a member, 4 at least; a single "
+        .says("predict: folds of cross-validation that choose the point of the path. Default: one for each member, at least 4; a single "
               "member holds out one part"),
     toggle("no-refit", FIELD(refit), /*on=*/false).of_tables()
-        .says("predict: keep the networks that chose the point, instead of training on all rows to it"),
+        .says("predict: keeps the networks of cross-validation instead of training on all rows"),
+  });
+  add(Group::kOutput, {
     toggle("importance", FIELD(importance)).of_tables().free()
-        .says("predict: say which columns matter, by exchanging their values among held-out rows"),
+        .says("predict: reports permutation importance of the columns, on held-out rows"),
     toggle("no-intervals", FIELD(intervals), /*on=*/false).of_tables()
-        .says("predict: without what cdt predict --interval needs, a copy of the encoded training rows"),
-    toggle("no-analysis", FIELD(analysis), /*on=*/false).free().says("train without the pre-flight report"),
+        .says("predict: saves no copy of the encoded training rows, which cdt predict --interval needs"),
+    toggle("no-analysis", FIELD(analysis), /*on=*/false).free().says("trains without the pre-flight report"),
     toggle("csv-safe", FIELD(csv_safe)).free()
-        .says("names and classes that a spreadsheet would take for a formula get an apostrophe in front in the CSV files that are written"),
+        .says("written CSV files: puts an apostrophe before names and classes that a spreadsheet would take for a formula"),
+  });
+  add(Group::kMachine, {
     toggle("tf32", FIELD(tf32)).says("on a GPU: training may round products to TF32, three digits and faster; kernels never are"),
-    device().free().says("cpu or cuda"),
-    number("threads", FIELD(threads)).free().says("CPU threads; 0 takes all cores, and one for small batches of --form batch or of an optimizer"),
-  };
+    device().free().first().says("cpu or cuda"),
+    number("threads", FIELD(threads)).free().says("CPU threads; 0: all cores, or one for small batches of --form batch or of an optimizer"),
+  });
+  return settings;
 }
 // clang-format on
 

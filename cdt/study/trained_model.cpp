@@ -106,8 +106,8 @@ Intervals parse_intervals(const SafeTensors& content, int64_t features, int64_t 
   found.new_median = content.metadata.contains("new_median") ? number("new_median") : found.median;
   CDT_REQUIRE(found.tau > 0 && found.median > 0 && found.new_median > 0 && found.share >= 0 &&
                   found.share <= 1,
-              where, ": expected tau and median above zero and a share up to 1, but came ",
-              found.tau, ", ", found.median, " and ", found.share);
+              where, ": expected tau and median above zero and a share up to 1, got ", found.tau,
+              ", ", found.median, " and ", found.share);
   return found;
 }
 

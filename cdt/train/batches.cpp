@@ -14,8 +14,8 @@ Batches::Batches(int64_t samples, int64_t size, bool reshuffle, uint64_t seed)
       per_epoch_(0),
       reshuffle_(reshuffle),
       seed_(seed) {
-  CDT_REQUIRE(samples >= 1, "there must be training samples, not ", samples);
-  CDT_REQUIRE(size >= 0, "batch must be 0 (all samples) or more, not ", size);
+  CDT_REQUIRE(samples >= 1, "there must be training samples, got ", samples);
+  CDT_REQUIRE(size >= 0, "batch must be 0 (all samples) or more, got ", size);
   per_epoch_ = (samples_ + size_ - 1) / size_;
 }
 

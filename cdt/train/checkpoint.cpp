@@ -94,8 +94,8 @@ void Trainer::restore(const SafeTensors& content) {
   const std::string method = text["method"].text();
   SavedState state = from_json(text);
   const Method own = setup_->options.method;
-  CDT_REQUIRE(method == to_string(own), "the checkpoint is of method ", method, ", not ",
-              to_string(own));
+  CDT_REQUIRE(method == to_string(own), "the checkpoint must be of method ", to_string(own),
+              ", got ", method);
   // Those of before have none.
   if (const auto saved = content.metadata.find("fingerprint"); saved != content.metadata.end()) {
     if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);

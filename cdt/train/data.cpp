@@ -34,18 +34,18 @@ Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model
   const int64_t outputs = kernel::outputs_per_sample(model, x);
   if (!loss->classes()) {
     CDT_REQUIRE(outputs == 1, which, " labels must have shape [", x.size(0), ", ", outputs,
-                "], a column for each of the model's outputs, not ", y.sizes());
+                "], a column for each of the model's outputs, got ", y.sizes());
     return y.unsqueeze(1);
   }
   CDT_REQUIRE(!y.is_floating_point(), which, " labels of shape ", y.sizes(),
               " must be class numbers of a whole dtype, y.to(int64), or distributions [", x.size(0),
-              ", classes], not ", y.scalar_type());
+              ", classes], got ", y.scalar_type());
   CDT_REQUIRE(outputs >= 2,
               "cross-entropy needs two classes or more, an output for each; there is ", outputs);
   const int64_t first = y.min().item<int64_t>();
   const int64_t last = y.max().item<int64_t>();
   CDT_REQUIRE(first >= 0 && last < outputs, which, " labels must be class numbers from 0 to ",
-              outputs - 1, ", as many as the model has outputs, not ", first < 0 ? first : last);
+              outputs - 1, ", as many as the model has outputs, got ", first < 0 ? first : last);
   return torch::one_hot(y.to(torch::kInt64), outputs);
 }
 
@@ -56,14 +56,14 @@ Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, con
   CDT_REQUIRE(y.device() == model.device(), which, " samples must lie on the model's device, ",
               model.device());
   CDT_REQUIRE(y.is_floating_point() || loss->classes(), name,
-              " must be floating-point numbers, y.to(float64), not ", y.scalar_type(),
-              ": class numbers are for cross-entropy, not ", to_string(loss));
+              " must be floating-point numbers, y.to(float64), got ", y.scalar_type(),
+              ": class numbers need cross-entropy, the loss is ", to_string(loss));
   if (y.dim() == 1 && y.size(0) == x.size(0)) y = with_columns(y, x, model, loss, which);
   CDT_REQUIRE(y.is_floating_point() || y.dim() != 2 || y.size(1) != 1, name,
-              " that are class numbers must have shape [", x.size(0), "], not ", y.sizes());
+              " that are class numbers must have shape [", x.size(0), "], got ", y.sizes());
   CDT_REQUIRE(y.dim() == 2 && y.size(0) == x.size(0), name, " must have shape [", x.size(0),
-              ", outputs], not ", y.sizes());
-  CDT_REQUIRE(y.size(1) >= 1, name, " must have a column for each output, one at least, not shape ",
+              ", outputs], got ", y.sizes());
+  CDT_REQUIRE(y.size(1) >= 1, name, " must have a column for each output, one at least, got shape ",
               y.sizes());
   y = y.to(torch::kFloat64);
   require_finite(y, name);
@@ -116,10 +116,10 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
     data.x_val = prepare_inputs(data.x_val, model);
     data.y_val = prepare_labels(data.y_val, data.x_val, model, options.loss, "validation");
     CDT_REQUIRE(data.y_val.size(1) == data.y.size(1), "validation labels must have ",
-                data.y.size(1), " outputs a sample, not ", data.y_val.size(1));
+                data.y.size(1), " outputs a sample, got ", data.y_val.size(1));
   }
   CDT_REQUIRE(options.patience == 0 || data.x_val.defined(),
-              "patience needs validation samples, and there are none");
+              "patience needs validation samples, got none");
   if (options.loss->classes()) {
     CDT_REQUIRE(data.y.size(1) >= 2,
                 "cross-entropy needs two classes or more, a column of labels for each; there is ",

@@ -46,7 +46,7 @@ dynamics::Modes ModalFeedback::saved_modes(const SavedState& state, int64_t n,
   modes.rank = state.count("rank");
   modes.rank_tolerance = state.non_negative("rank_tolerance");
   modes.smallest = state.number("smallest");
-  CDT_REQUIRE(modes.rank <= n, "the checkpoint's rank must be at most ", n, ", not ", modes.rank);
+  CDT_REQUIRE(modes.rank <= n, "the checkpoint's rank must be at most ", n, ", got ", modes.rank);
   CDT_REQUIRE(modes.values.diff().ge(0).all().item<bool>() &&
                   modes.values.narrow(0, 0, modes.nullity()).eq(0).all().item<bool>() &&
                   modes.reachable_values().gt(0).all().item<bool>(),

@@ -33,7 +33,7 @@ double number(const std::string& text) {
   if (text.empty()) return kUnknown;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  CDT_REQUIRE(*end == '\0', "history: expected a number, but came '", text, "'");
+  CDT_REQUIRE(*end == '\0', "history: expected a number, got '", text, "'");
   return value;
 }
 
@@ -41,7 +41,7 @@ int64_t whole(const std::string& text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   CDT_REQUIRE(error == std::errc() && end == text.data() + text.size() && value >= 0,
-              "history: expected a whole number, but came '", text, "'");
+              "history: expected a whole number, got '", text, "'");
   return value;
 }
 
@@ -64,16 +64,15 @@ std::vector<StepRecord> parse_history(const std::string& text) {
   std::string line;
   std::getline(lines, line);
   const auto* known = std::ranges::find(kColumns, line, header_of);
-  CDT_REQUIRE(known != kColumns.end(), "history: expected the header '", kHeader, "', but came '",
-              line, "'");
+  CDT_REQUIRE(known != kColumns.end(), "history: expected the header '", kHeader, "', got '", line,
+              "'");
   const size_t columns = *known;
   std::vector<StepRecord> history;
   while (std::getline(lines, line)) {
     std::vector<std::string> cells;
     std::istringstream row(line + ",");
     for (std::string text; std::getline(row, text, ',');) cells.push_back(text);
-    CDT_REQUIRE(cells.size() == columns, "history: expected ", columns, " cells, but came '", line,
-                "'");
+    CDT_REQUIRE(cells.size() == columns, "history: expected ", columns, " cells, got '", line, "'");
     StepRecord record;
     record.step = whole(cells[0]);
     record.learning_rate = number(cells[1]);

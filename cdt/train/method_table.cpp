@@ -86,7 +86,7 @@ Method parse_method(std::string_view name) {
     if (entry.name == name) return entry.method;
     known += c10::str(known.empty() ? "" : ", ", entry.name);
   }
-  throw InvalidArgument(c10::str("method must be one of ", known, ", not '", name, "'"));
+  throw InvalidArgument(c10::str("method must be one of ", known, ", got '", name, "'"));
 }
 
 std::vector<std::string> method_names() {

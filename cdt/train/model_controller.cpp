@@ -66,7 +66,7 @@ Made design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
   const double tolerance = tol::rank_of_computed(n, network);
   if (options.controller) {
     auto own = options.controller(control::Plant::of_kernel(theta, tolerance, loop));
-    CDT_REQUIRE(own != nullptr, "the controller that was given is none");
+    CDT_REQUIRE(own != nullptr, "expected a controller, got a null pointer");
     return {std::move(own), {}};
   }
   const auto plant = control::Plant::of_modes(dynamics::decompose(theta, tolerance), loop);
@@ -132,8 +132,8 @@ Tensor ModelController::outputs_of(const Tensor& y_hat) const {
               "; a model may return torch.view_as_real(outputs)");
   require_floating(y_hat, "y_hat");
   CDT_REQUIRE(y_hat.numel() == labels_.numel(), "augment takes the model's outputs on all of x, ",
-              labels_.numel(), " numbers, but ", y_hat.numel(),
-              " came: the controller acts on all samples at once; for mini-batches take guarded "
+              labels_.numel(), " numbers, got ", y_hat.numel(),
+              ": the controller acts on all samples at once; for mini-batches use guarded "
               "training");
   CDT_REQUIRE(y_hat.dim() == 0 || y_hat.size(0) == labels_.size(0),
               "augment takes the model's outputs on all of x, of shape ", labels_.sizes(),
@@ -142,11 +142,11 @@ Tensor ModelController::outputs_of(const Tensor& y_hat) const {
   if (torch::isfinite(outputs).all().item<bool>()) return outputs;
   const bool renewed = std::isfinite(refresh_above());
   throw NumericalError(c10::str(
-      "the model's outputs are no longer finite: the loop has diverged at lr=",
-      options_.learning_rate, " after ", refreshes_, " refreshes. ",
+      "the model's outputs are not finite: the loop diverged at lr=", options_.learning_rate,
+      " after ", refreshes_, " refreshes. ",
       renewed ? is_it_so() + " If it is, take a smaller lr"
-              : "Training has moved the kernel away from the one that the controller was designed "
-                "for: refresh_above=0.5 designs it anew in time"));
+              : "Training has moved the kernel: refresh_above=0.5 redesigns the "
+                "controller in time"));
 }
 
 std::optional<double> ModelController::drift() const {
@@ -170,7 +170,7 @@ void ModelController::renew_if_off() {
   if (off) refresh();
   if (in_a_row_ == kSuspect) {
     warning_ = c10::str("each of the last ", kSuspect,
-                        " steps went elsewhere than the controller had expected. ", is_it_so());
+                        " steps differed from what the controller expected. ", is_it_so());
   }
 }
 

@@ -63,18 +63,18 @@ Relinearization parse_relinearization(std::string_view text) {
     char* end = nullptr;
     const double value = std::strtod(digits.c_str(), &end);
     CDT_REQUIRE(!digits.empty() && *end == '\0' && value > 0 && std::isfinite(value),
-                "relinearize: expected a positive number after the colon, but came '", text, "'");
+                "relinearize: expected a positive number after the colon, got '", text, "'");
     return value;
   };
   if (text.starts_with("every:")) {
     const double period = number(text.substr(6));
     CDT_REQUIRE(period == std::floor(period) && period < 1e15,
-                "relinearize: expected a whole number of steps, but came '", text, "'");
+                "relinearize: expected a whole number of steps, got '", text, "'");
     return {Kind::kEvery, static_cast<int64_t>(period)};
   }
   if (text.starts_with("error:")) return {Kind::kError, 0, number(text.substr(6))};
   throw InvalidArgument(
-      c10::str("relinearize must be never, every:N, kc, error:TOL or guard, not '", text, "'"));
+      c10::str("relinearize must be never, every:N, kc, error:TOL or guard, got '", text, "'"));
 }
 
 std::string to_string(const Relinearization& policy) {
@@ -121,7 +121,7 @@ void require_loss(const TrainOptions& options) {
   const bool needs_rate = traits_of(options.method).by_curvature;
   CDT_REQUIRE(!controlled || options.loss->quadratic() || options.loss->classes() ||
                   only_arrives(options) || options.method == Method::kPath,
-              to_string(options.method), " steers quadratic losses and cross-entropy, not ",
+              to_string(options.method), " steers quadratic losses and cross-entropy, got ",
               to_string(options.loss),
               ": guarded lowers it without lr, weight decay, shape and relinearize");
   const double bound = options.loss->traits().curvature_bound;
@@ -136,7 +136,7 @@ void require_loss(const TrainOptions& options) {
     return;
   }
   const double smoothing = smoothing_of(options);
-  CDT_REQUIRE(smoothing >= 0 && smoothing < 1, "smoothing must be 0 or more and below 1, not ",
+  CDT_REQUIRE(smoothing >= 0 && smoothing < 1, "smoothing must be 0 or more and below 1, got ",
               smoothing);
   if (!controlled) return;
   CDT_REQUIRE(smoothing > 0, to_string(options.method),
@@ -159,7 +159,7 @@ void require_path(const TrainOptions& options) {
   if (options.method != Method::kPath) return;
   require_positive(options.path.start, "the path's start");
   require_positive(options.path.factor, "the path's factor");
-  CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, not ",
+  CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, got ",
               options.path.factor);
   CDT_REQUIRE(options.loss->traits().has_curvature(), "a path needs a loss with curvature, and ",
               to_string(options.loss), " has no curvature");
@@ -167,7 +167,7 @@ void require_path(const TrainOptions& options) {
               "a path takes all samples at once, not batches of ", options.batch,
               ", but by the form batch");
   CDT_REQUIRE(options.weight_decay == 0,
-              "a path has a decay of its own, towards the start; weight decay must be 0, not ",
+              "a path has a decay of its own, towards the start; weight decay must be 0, got ",
               options.weight_decay);
   CDT_REQUIRE(!options.learning_rate, "a path has no learning rate");
 }
@@ -186,19 +186,19 @@ void require_valid(const TrainOptions& options) {
   CDT_REQUIRE(options.schedule.kind != Schedule::Kind::kStep ||
                   (options.schedule.decay > 0 && options.schedule.decay <= 1),
               "the schedule 'step' multiplies the rate by decay, which must be above 0 and at most "
-              "1, not ",
+              "1, got ",
               options.schedule.decay);
-  CDT_REQUIRE(options.schedule.period >= 1, "the schedule's period must be 1 or more, not ",
+  CDT_REQUIRE(options.schedule.period >= 1, "the schedule's period must be 1 or more, got ",
               options.schedule.period);
-  CDT_REQUIRE(options.steps >= 0, "steps must be 0 or more, not ", options.steps);
-  CDT_REQUIRE(options.batch >= 0, "batch must be 0 (all samples) or more, not ", options.batch);
-  CDT_REQUIRE(options.patience >= 0, "patience must be 0 or more, not ", options.patience);
-  CDT_REQUIRE(options.plateau >= 0, "plateau must be 0 or more, not ", options.plateau);
-  CDT_REQUIRE(options.validate_every >= 1, "validate every must be 1 or more, not ",
+  CDT_REQUIRE(options.steps >= 0, "steps must be 0 or more, got ", options.steps);
+  CDT_REQUIRE(options.batch >= 0, "batch must be 0 (all samples) or more, got ", options.batch);
+  CDT_REQUIRE(options.patience >= 0, "patience must be 0 or more, got ", options.patience);
+  CDT_REQUIRE(options.plateau >= 0, "plateau must be 0 or more, got ", options.plateau);
+  CDT_REQUIRE(options.validate_every >= 1, "validate every must be 1 or more, got ",
               options.validate_every);
-  CDT_REQUIRE(options.curvature_products >= 0, "curvature products must be 0 or more, not ",
+  CDT_REQUIRE(options.curvature_products >= 0, "curvature products must be 0 or more, got ",
               options.curvature_products);
-  CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, not ", options.memory_bytes);
+  CDT_REQUIRE(options.memory_bytes > 0, "memory must be positive, got ", options.memory_bytes);
   require_loss(options);
   require_path(options);
   require_form(options);
@@ -207,7 +207,7 @@ void require_valid(const TrainOptions& options) {
     CDT_REQUIRE(controlled, "a controller belongs to cdt and guarded; ", to_string(options.method),
                 " has none");
     CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(),
-                "a controller steers quadratic losses and cross-entropy, not ",
+                "a controller steers quadratic losses and cross-entropy, got ",
                 to_string(options.loss));
     CDT_REQUIRE(options.shape == 0,
                 "shape belongs to the usual controller, not to one of your own");

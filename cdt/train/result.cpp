@@ -31,14 +31,13 @@ std::string TrainResult::in_words() const {
       break;
     case Outcome::kFloor:
       text = fmt::format(
-          "Converged after {}: what is left of the error is rounding, or nothing that labels can "
-          "move.",
+          "Converged after {}: the remaining error is rounding, or out of reach of any label.",
           count_of(steps, "step"));
       break;
     case Outcome::kStuck:
       text = fmt::format(
-          "Stopped after {}: no step lowers the error any more, although labels could. Networks "
-          "with kinks (relu) can end so; a wider network, another activation or seed may help.",
+          "Stopped after {}: no step lowers the error any more. Networks with kinks (relu) can end "
+          "so; try a wider network, another activation or another seed.",
           count_of(steps, "step"));
       break;
     case Outcome::kEarlyStopping:
@@ -47,9 +46,8 @@ std::string TrainResult::in_words() const {
       break;
     case Outcome::kPlateau:
       text = fmt::format(
-          "Stopped after {}: the training loss no longer improves. Rows that contradict each "
-          "other, "
-          "or noise, may be all that is left of it.",
+          "Stopped after {}: the training loss no longer improves. What is left may be noise, "
+          "or rows that contradict each other.",
           count_of(steps, "step"));
       break;
     case Outcome::kSteps:
@@ -77,13 +75,12 @@ std::string TrainResult::in_words() const {
   }
   if (best_kept) {
     text += fmt::format(
-        " The weights of step {}, where the validation loss was best, were kept: what is reported "
-        "is theirs.",
+        " The results are of the weights of step {}, where the validation loss was best.",
         best_step);
   } else if (best_step >= 0 && best_val_loss < 0.95 * val_loss) {
-    text += fmt::format(
-        " The validation loss was lower before, {:.3g} at step {}: patience stops there.",
-        best_val_loss, best_step);
+    text +=
+        fmt::format(" The validation loss was lower, {:.3g}, at step {}: --patience stops there.",
+                    best_val_loss, best_step);
   }
   return text;
 }

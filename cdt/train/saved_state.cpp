@@ -51,7 +51,7 @@ std::map<std::string, Tensor> SavedState::tensors_of(const std::string& name) co
 Tensor SavedState::tensor(const std::string& name, c10::IntArrayRef shape) const {
   const Tensor& found = tensor_of(*this, name);
   CDT_REQUIRE(found.scalar_type() == torch::kFloat64, "the checkpoint's tensor '", name,
-              "' must be float64, not ", found.scalar_type());
+              "' must be float64, got ", found.scalar_type());
   require_shape(found, shape, c10::str("the checkpoint's tensor '", name, "'"));
   require_finite(found, c10::str("the checkpoint's tensor '", name, "'"));
   return found;
@@ -61,7 +61,7 @@ Tensor SavedState::tensor_like(const std::string& name, const Tensor& like) cons
   const Tensor& found = tensor_of(*this, name);
   CDT_REQUIRE(found.sizes() == like.sizes() && found.dtype() == like.dtype(),
               "the checkpoint is of another model: '", name, "' must be ", like.dtype(), " ",
-              like.sizes(), ", not ", found.dtype(), " ", found.sizes());
+              like.sizes(), ", got ", found.dtype(), " ", found.sizes());
   return found.to(like.device());
 }
 
@@ -97,7 +97,7 @@ int64_t SavedState::count(const std::string& name, int64_t least) const {
   const Value& value = value_of(*this, name);
   CDT_REQUIRE(std::holds_alternative<int64_t>(value), saved_name(name), " must be a whole number");
   const int64_t count = std::get<int64_t>(value);
-  CDT_REQUIRE(count >= least, saved_name(name), " must be ", least, " or more, not ", count);
+  CDT_REQUIRE(count >= least, saved_name(name), " must be ", least, " or more, got ", count);
   return count;
 }
 

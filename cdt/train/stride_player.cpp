@@ -46,7 +46,7 @@ std::vector<std::vector<double>> read_rows(const Tensor& rows, int64_t count) {
 
 StridePlayer::StridePlayer(torch::Device device, const StrideOptions& options)
     : device_(device), options_(options) {
-  CDT_REQUIRE(options.most >= 0, "a stride must have steps, not ", options.most);
+  CDT_REQUIRE(options.most >= 0, "a stride must have steps, got ", options.most);
   pace_ = options.most > 0 ? options.most : device.is_cuda() ? kFirstSteps : 1;
 }
 

@@ -27,7 +27,7 @@ void Trainer::stride_by(const StrideOptions& options) {
 
 void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
   CDT_REQUIRE(modes.size() == setup_->data.y.numel(), "the kernel must have ",
-              setup_->data.y.numel(), " rows, not ", modes.size());
+              setup_->data.y.numel(), " rows, got ", modes.size());
   if (step_ > 0 || !setup_->batches.all() || !setup_->options.loss->quadratic()) return;
   method_->adopt(modes);
   if (is_controlled(setup_->options.method)) earlier_seconds_ += seconds;

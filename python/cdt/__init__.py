@@ -28,12 +28,12 @@ from . import _build  # noqa: E402
 _here = "{}.{}".format(*_sys.version_info)
 if _here != _build.python_version:
     raise ImportError(
-        f"this cdt was built for Python {_build.python_version}, but this is Python {_here} ({_sys.executable}): use that one, or build cdt for this one"
+        f"this cdt was built for Python {_build.python_version}, but this is Python {_here} ({_sys.executable}): use Python {_build.python_version}, or build cdt for {_here}"
     )
 if str(_torch.__version__) != _build.torch_version:
     raise ImportError(
-        f"this cdt was built for PyTorch {_build.torch_version}, but the one here is {_torch.__version__}: "
-        "install that one, or build cdt with this one"
+        f"this cdt was built for PyTorch {_build.torch_version}, but PyTorch {_torch.__version__} is installed: "
+        "install the first, or build cdt with the second"
     )
 
 # After the check: the extension does not load with another PyTorch.

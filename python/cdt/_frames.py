@@ -32,7 +32,7 @@ def threads_of(n_jobs: Optional[int]) -> int:
         named = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
         return int(named) if named.isdigit() and int(named) > 0 else cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a whole number other than 0, or None, but came {n_jobs!r}")
+        raise ValueError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}")
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
@@ -43,7 +43,7 @@ def names_of(X: Any) -> List[str]:
     names = [str(name) for name in X.columns]
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"X: expected columns whose names differ, but came {twice!r} twice")
+        raise ValueError(f"X: expected columns whose names differ, got {twice!r} twice")
     return names
 
 
@@ -90,7 +90,7 @@ def _are_one_as_floats(values: Sequence[Any]) -> bool:
 def warn_of_rounding(values: Sequence[Any], where: str) -> None:
     rounded = [value for value in values if isinstance(value, numbers.Integral) and abs(int(value)) > _HELD and int(float(value)) != int(value)]
     if rounded:
-        warnings.warn(f"{where}: {len(rounded)} whole numbers beyond 2**53, {rounded[0]} first, are rounded to some 16 digits; as text they keep all", stacklevel=6)
+        warnings.warn(f"{where}: {len(rounded)} whole numbers beyond 2**53, {rounded[0]} first, are rounded to about 16 digits; as text they keep all", stacklevel=6)
 
 
 def _numbers(values: Sequence[Any], where: str, parse: Optional[Parse]) -> "np.ndarray[Any, Any]":
@@ -108,7 +108,7 @@ def _numbers(values: Sequence[Any], where: str, parse: Optional[Parse]) -> "np.n
                 raise ValueError(value)
             out.append(number)
         except (TypeError, ValueError):
-            raise ValueError(f"{where}, row {row}: expected a number, as when the model was trained, but came {value!r}") from None
+            raise ValueError(f"{where}, row {row}: expected a number, as when the model was trained, got {value!r}") from None
     return np.asarray(out, dtype=np.float64)
 
 
@@ -183,7 +183,7 @@ def table_of(X: Any, names: Sequence[str], texts: Mapping[str, bool], source: st
 def known_columns(trained: _core.Trained, X: Any, names: Sequence[str], source: str, unknown: str) -> _core.Table:
     """The columns that a model takes, by name; warns of what it does not know, or refuses it."""
     if unknown not in ("warn", "refuse"):
-        raise ValueError(f'unknown must be "warn" or "refuse", but came {unknown!r}')
+        raise ValueError(f'unknown must be "warn" or "refuse", got {unknown!r}')
     table = _core.Table(source, X.shape[0])
     for name, text in trained.columns:
         add_column(table, name, column_of(X, place_of(name, names, source)), text, source, partial(trained.numbers, name))

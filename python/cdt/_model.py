@@ -28,9 +28,9 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
             return _held(model, dict(model.named_parameters()), model)
         if isinstance(model, Iterator) or isinstance(model, (list, tuple)):
             raise ValueError("expected the module itself, as in cdt.optim.Guarded(model): its parameters alone do not say how outputs come from them")
-        raise ValueError(f"expected a torch.nn.Module, or a function (params, x) -> y with params=; a {type(model).__name__} came without params")
+        raise ValueError(f"expected a torch.nn.Module, or a function (params, x) -> y with params=, got a {type(model).__name__} without params")
     if not callable(model):
-        raise ValueError(f"the model must be a torch.nn.Module or a function, but a {type(model).__name__} came")
+        raise ValueError(f"the model must be a torch.nn.Module or a function, got a {type(model).__name__}")
     tensors = list(params.values()) if isinstance(params, Mapping) else list(params)
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
@@ -91,7 +91,7 @@ class _Taken:
 
 
 def require_same_parameters(model: _core.Model, start: str = "the optimizer was made", anew: str = "Make the optimizer anew") -> None:
-    """Whoever holds a model goes on with its own parameters: layers that were replaced, and parameters that were thawed, are none of them.
+    """Controllers and optimizers keep the parameters that they took: replaced layers and thawed parameters are refused.
 
     Parameters that were frozen since are named by the library.
     """
@@ -109,11 +109,11 @@ def require_same_parameters(model: _core.Model, start: str = "the optimizer was 
     own = {id(p) for p in taken.parameters.values()}
     for name, parameter in present.items() if taken.whole else ():
         if parameter.requires_grad and parameter.numel() > 0 and id(parameter) not in own:
-            raise ValueError(f"the model's parameter {name} is none of those that {start} with: a layer was replaced, or a parameter thawed, since. {anew}")
+            raise ValueError(f"the model's parameter {name} was not there when {start}: a layer was replaced, or a parameter thawed, since. {anew}")
     there = {id(p) for p in present.values()}
     for name, parameter in taken.parameters.items():
         if id(parameter) not in there:
-            raise ValueError(f"the parameter {name}, one of those that {start} with, is no longer in the model: a layer was replaced, or removed, since. {anew}")
+            raise ValueError(f"the parameter {name}, there when {start}, is no longer in the model: a layer was replaced, or removed, since. {anew}")
 
 
 def require_movable(model: _core.Model) -> None:
@@ -185,7 +185,7 @@ def _leaves(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def spelled(name: str) -> str:
     """A name of the library, whichever line Python habits put in it: cross_entropy is cross-entropy."""
     if not isinstance(name, str):
-        raise ValueError(f'expected a name, such as "mse" or "cross-entropy" of a loss, but a {type(name).__name__} came')
+        raise ValueError(f'expected a name, such as "mse" or "cross-entropy" of a loss, got a {type(name).__name__}')
     return name.replace("_", "-")
 
 
@@ -198,7 +198,7 @@ def number(value: Any, name: str) -> float:
             value = value.item()
         return float(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise ValueError(f"{name} must be a number, but came {_shown(value)}") from None
+        raise ValueError(f"{name} must be a number, got {_shown(value)}") from None
 
 
 def numbers(values: Any, name: str) -> List[float]:
@@ -218,12 +218,12 @@ def whole(value: Any, name: str) -> int:
         try:
             value = value.item()
         except (ValueError, RuntimeError):
-            raise ValueError(f"{name} must be a whole number, but came {_shown(value)}") from None
+            raise ValueError(f"{name} must be a whole number, got {_shown(value)}") from None
         if isinstance(value, int):
             return int(value)
     found = number(value, name)
     if found != found or found in (float("inf"), float("-inf")) or found != int(found):
-        raise ValueError(f"{name} must be a whole number, but came {_shown(value)}")
+        raise ValueError(f"{name} must be a whole number, got {_shown(value)}")
     return int(found)
 
 
@@ -233,7 +233,7 @@ def bytes_of(memory: Any) -> Optional[int]:
         return None
     found = whole(memory, "memory")
     if not 0 < found < 2**63:
-        raise ValueError(f"memory must be a number of bytes above 0, but came {_shown(memory)}")
+        raise ValueError(f"memory must be a number of bytes above 0, got {_shown(memory)}")
     return found
 
 
@@ -249,7 +249,7 @@ def positive(value: Any, name: str) -> float:
     except ValueError:
         found = float("nan")
     if not 0 < found < float("inf"):
-        raise ValueError(f"{name} must be a number above 0, but came {_shown(value)}")
+        raise ValueError(f"{name} must be a number above 0, got {_shown(value)}")
     return found
 
 
@@ -257,21 +257,21 @@ def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") 
     """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
     if isinstance(values, torch.Tensor):
         if values.is_complex() and name != "x":
-            raise ValueError(f"{name} must be real numbers, but came {values.dtype}; torch.view_as_real makes two of each, the real and the imaginary part")
+            raise ValueError(f"{name} must be real numbers, got {values.dtype}; torch.view_as_real makes two of each, the real and the imaginary part")
         if values.layout != torch.strided:
             raise ValueError(f"{name} must be a dense tensor, but its layout is {values.layout}; {name}.to_dense() makes it one")
         if values.is_inference() and not torch.is_inference_mode_enabled():
             raise ValueError(f"{name} was made under torch.inference_mode(), where nothing can be differentiated; {name}.clone(), outside of it, is a tensor like any other")
         return values
     if isinstance(values, (DataLoader, Dataset)):
-        raise ValueError(f"{name} must be a tensor or an array of all samples, but a {type(values).__name__} came; batch_size= of cdt.fit makes batches of them")
+        raise ValueError(f"{name} must be a tensor or an array of all samples, got a {type(values).__name__}; batch_size= of cdt.fit makes batches of them")
     try:
         array = np.asarray(values)
         if array.dtype == object or array.dtype.kind not in "biuf":
             raise TypeError(f"its dtype is {array.dtype}")
         tensor = torch.from_numpy(np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a tensor or an array of numbers, but a {type(values).__name__} came: {error}") from None
+        raise ValueError(f"{name} must be a tensor or an array of numbers, got a {type(values).__name__}: {error}") from None
     if like is None:
         return tensor
     first = like.parameters[0]
@@ -295,5 +295,5 @@ def flat(vector: Vector, model: _core.Model, name: str) -> torch.Tensor:
     parts = list(vector.values()) if isinstance(vector, Mapping) else list(vector)
     shapes = [tuple(p.shape) for p in model.parameters]
     if [tuple(part.shape) for part in parts] != shapes:
-        raise ValueError(f"{name} must be a vector of {model.parameter_count} entries, or tensors of the shapes {shapes}; shapes {[tuple(part.shape) for part in parts]} came")
+        raise ValueError(f"{name} must be a vector of {model.parameter_count} entries, or tensors of the shapes {shapes}, got shapes {[tuple(part.shape) for part in parts]}")
     return torch.cat([part.detach().reshape(-1) for part in parts])

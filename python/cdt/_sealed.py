@@ -1,4 +1,4 @@
-"""Pickles that notice when they were damaged on the way: they carry a checksum. It is no protection against whoever wants to deceive."""
+"""Pickles that notice when they were damaged on the way: they carry a checksum. It is no protection against an attacker."""
 
 from __future__ import annotations
 

@@ -67,20 +67,20 @@ class Controller:
     ) -> None:
         refresh_above = None if refresh_above is None else number(refresh_above, "refresh_above")
         if refresh_above is not None and not refresh_above >= 0:
-            raise ValueError(f"refresh_above must be 0 or more, or None, but came {refresh_above!r}")
+            raise ValueError(f"refresh_above must be 0 or more, or None, got {refresh_above!r}")
         self._model = as_model(model, params)
         self._x = as_tensor(x, self._model)
         self._y = as_tensor(y, self._model, "y")
         loss = spelled(loss)
         if loss not in _LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, which the controller knows how to steer, but came {loss!r}")
+            raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, which the controller knows how to steer, got {loss!r}")
         self._p, self._q, self._loss, self._memory = positive(p, "p"), number(q, "q"), loss, bytes_of(memory)
         self._smoothing = None if smoothing is None else number(smoothing, "smoothing")
         weights = if_given_wide(Q, "Q"), if_given_wide(R, "R"), if_given_wide(gain, "gain")
         if gain is not None and law is not None:
             raise ValueError("a controller has a gain or a law, not both")
         if law is not None and not callable(law):
-            raise ValueError(f"law must be a function of the errors, but a {type(law).__name__} came")
+            raise ValueError(f"law must be a function of the errors, got a {type(law).__name__}")
         self._controller = _core.ModelController(
             self._model, self._x, self._y, loss, positive(lr, "lr"), self._p, self._q, *weights, law, self._smoothing, refresh_above, self._memory
         )
@@ -96,7 +96,7 @@ class Controller:
     def augment(self, y_hat: torch.Tensor) -> torch.Tensor:
         """The labels to train on in this step, detached, shaped like y_hat: the model's outputs on all of x."""
         if not isinstance(y_hat, torch.Tensor):
-            raise ValueError(f"augment takes the model's outputs on all of x, a tensor, but a {type(y_hat).__name__} came")
+            raise ValueError(f"augment takes the model's outputs on all of x, a tensor, got a {type(y_hat).__name__}")
         self._require_same()
         labels = self._controller.augment(y_hat)
         if self._controller.warning:
@@ -105,7 +105,7 @@ class Controller:
 
     @property
     def lr(self) -> float:
-        """The learning rate of the loop. Set it where a schedule changes that one: the controller is designed anew."""
+        """The learning rate of the loop. Set it whenever a schedule changes the rate: the controller is designed anew."""
         return self._controller.lr
 
     @lr.setter

@@ -394,7 +394,7 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         if self.class_weight == "balanced":
             return [("class-weights", ["balanced"])]
         if not isinstance(self.class_weight, Mapping):
-            raise ValueError(f'class_weight must be None, "balanced" or a dict, but came {self.class_weight!r}')
+            raise ValueError(f'class_weight must be None, "balanced" or a dict, got {self.class_weight!r}')
         known = {label: code for code, label in enumerate(self.classes_.tolist())}
         weights = []
         for label, weight in self.class_weight.items():

@@ -150,17 +150,50 @@ def vjp(model: Any, x: Any, v: Any, *, params: Optional[Params] = None) -> torch
 
 
 class Linearization:
-    """A model's first-order expansion in its parameters, at those it had when this was made: y₀ + J₀(θ − θ₀)."""
+    """A model's first-order expansion in its parameters, at those it had when this was made: y₀ + J₀(θ − θ₀). So are its kernel and its products, wherever the
+    parameters have gone since; x must stay as it is.
 
-    def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None) -> None:
+    Vectors of parameters are [P], in the order of the trainable parameters, or blocks [P, k]; vectors of outputs are [n], sample by sample, or blocks [n, k]. They
+    have the model's dtype or float64, and products have theirs.
+    """
+
+    def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None, memory: Optional[int] = None) -> None:
         self._model = as_model(model, params)
         require_movable(self._model)
-        self._local = _core.LocalModel(self._model, as_tensor(x, self._model))
+        samples = as_tensor(x, self._model)
+        self._local = _core.LocalModel(self._model, samples)
+        self._network = _core.Linearization(self._model, samples, bytes_of(memory))
 
     @property
     def outputs(self) -> torch.Tensor:
         """y₀ [n], float64."""
         return self._local.outputs
+
+    def push_forward(self, U: Any) -> torch.Tensor:
+        """J₀U: how the outputs move with the parameters. U may also be tensors shaped like them, as a list or a dict by name."""
+        self._require_same()
+        block = isinstance(U, (torch.Tensor, np.ndarray)) and U.ndim == 2
+        return self._network.push_forward(as_tensor(U, self._model, "U").detach() if block else flat(U, self._model, "U"))
+
+    def pull_back(self, V: Any) -> torch.Tensor:
+        """J₀ᵀV: the gradient of V·y with respect to the parameters."""
+        self._require_same()
+        return self._network.pull_back(as_tensor(V, self._model, "V").detach())
+
+    def kernel(self) -> torch.Tensor:
+        """J₀J₀ᵀ [n, n], float64, as cdt.ntk has it; it is not kept."""
+        self._require_same()
+        return self._network.kernel()
+
+    def gram(self, S: Any = None) -> torch.Tensor:
+        """J₀ᵀSSᵀJ₀ [P, P], float64: what the kernel is to outputs, this is to parameters. S has a block [c, k] for each sample, [samples, c, k]; None: J₀ᵀJ₀."""
+        self._require_same()
+        return self._network.gram(None if S is None else torch.as_tensor(S, dtype=torch.float64, device=self._model.parameters[0].device))
+
+    def trace(self) -> float:
+        """The sum of all eigenvalues of the kernel, and of the Gram matrix."""
+        self._require_same()
+        return self._network.trace()
 
     def displacement(self) -> torch.Tensor:
         """θ − θ₀ [P], of the model as it is now."""
@@ -184,8 +217,10 @@ class Linearization:
         require_movable(self._model)
 
 
-def linearize(model: Any, x: Any, *, params: Optional[Params] = None) -> Linearization:
-    """The model's linearization in its parameters, here and now.
+def linearize(model: Any, x: Any, *, params: Optional[Params] = None, memory: Optional[int] = None) -> Linearization:
+    """The model's linearization in its parameters, here and now: y₀ and J₀, with the kernel and every product that is made of them.
+
+    memory   bytes for kernels, Gram matrices and products beyond their own size (default: 2 GiB)
 
     >>> _ = torch.manual_seed(0)
     >>> model, x = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)), torch.randn(4, 2)
@@ -194,5 +229,10 @@ def linearize(model: Any, x: Any, *, params: Optional[Params] = None) -> Lineari
     ...     _ = model[0].weight.add_(0.001)
     >>> local.error() < 1e-5
     True
+    >>> v = torch.randn(4, dtype=torch.float64)
+    >>> torch.allclose(local.kernel() @ v, local.push_forward(local.pull_back(v)))
+    True
+    >>> local.gram().shape, bool(abs(local.trace() - local.kernel().trace()) < 1e-5)
+    (torch.Size([33, 33]), True)
     """
-    return Linearization(model, x, params=params)
+    return Linearization(model, x, params=params, memory=memory)

@@ -136,7 +136,7 @@ class Run(Sealed):
 
     def _table(self, frame: Any) -> _core.Table:
         if not is_frame(frame):
-            raise ValueError(f"expected a frame with the columns {', '.join(self.columns[:8])}, but a {type(frame).__name__} came")
+            raise ValueError(f"expected a frame with the columns {', '.join(self.columns[:8])}, got a {type(frame).__name__}")
         return known_columns(self._trained, frame, names_of(frame), "the frame", self.unknown)
 
 
@@ -168,10 +168,10 @@ class PictureRun(Run):
             return _core.picture_table(os.fspath(frame), self.shape)
         x = as_tensor(frame, None, "the pictures").detach().cpu()
         if x.dim() != 4 or tuple(x.shape[1:]) != self.shape:
-            raise ValueError(f"expected pictures of the shape [n, {', '.join(map(str, self.shape))}], but came {list(x.shape)}")
+            raise ValueError(f"expected pictures of the shape [n, {', '.join(map(str, self.shape))}], got {list(x.shape)}")
         x = x.float() if x.is_floating_point() else x.float() / 255
         if x.numel() > 0 and not (x.min() >= 0 and x.max() <= 1):
-            raise ValueError(f"expected pictures in [0, 1], or whole numbers to 255, but came {x.min():.4g} to {x.max():.4g}")
+            raise ValueError(f"expected pictures in [0, 1], or whole numbers to 255, got {x.min():.4g} to {x.max():.4g}")
         return _core.tensor_table(x)
 
 

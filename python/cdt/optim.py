@@ -8,7 +8,6 @@ import torch
 
 from . import _core
 from ._model import Params, as_model, as_tensor, bytes_of, require_movable, require_same_parameters, weakly
-from ._rows import jacobian_rows
 from .training import train_options
 
 _FORMAT = "cdt-guarded-1"
@@ -130,8 +129,7 @@ class Guarded:
         model = _core.Model(weakly(self._row), self.params)
         one = first.new_ones(1, requires_grad=False)
         zeros = first.new_zeros(1, count, requires_grad=False)
-        rows = jacobian_rows(self._settings["memory"])
-        trainer = _core.Trainer(model, one, zeros, None, None, None, None, self._options, rows)
+        trainer = _core.Trainer(model, one, zeros, None, None, None, None, self._options, self._settings["memory"])
         self._restore(trainer, f"residuals {count}")
         self._trainer, self._data = trainer, (count,)
         return trainer

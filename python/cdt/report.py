@@ -97,7 +97,7 @@ def analyze(
     loss             "mse" (PyTorch's), "half-mse", "sse", or "cross-entropy" on logits
     p, q             weights of the controller on label augments and on errors
     x_val, y_val     validation samples: the report then forecasts which rate and p do best
-    trial_steps      so many steps on a copy tell how long the local model holds
+    trial_steps      steps of a trial on a copy: how long the local model holds
     smoothing        of class labels, for the cross entropy; default: 0.1
     curvature_products  of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; default: 400, or 60 of a large network
 

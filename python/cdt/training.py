@@ -32,7 +32,7 @@ def train_options(**settings: Any) -> _core.TrainOptions:
             try:
                 setattr(options, name, _like(getattr(options, name), value, name))
             except TypeError:
-                raise ValueError(f"{name} must be {_permitted(name, getattr(options, name))}, but came {value!r}") from None
+                raise ValueError(f"{name} must be {_permitted(name, getattr(options, name))}, got {value!r}") from None
     return options
 
 

@@ -9,8 +9,8 @@
 #include <cdt/data/csv/column_builder.h>
 #include <cdt/nn/mlp.h>
 #include <cdt/run/folder.h>
-#include <cdt/run/learn.h>
 #include <cdt/run/settings.h>
+#include <cdt/study/pipeline.h>
 #include <pybind11/numpy.h>
 
 #include <mutex>
@@ -30,13 +30,13 @@ constexpr int64_t kFewRows = 4096;
 template <class Array>
 auto values_of(const Array& array, const std::string& name, size_t rows) {
   CDT_REQUIRE(array.ndim() == 1 && static_cast<size_t>(array.size()) == rows, "column ",
-              data::in_quotes(name), ": expected ", rows, " values, but came ", array.size());
+              data::in_quotes(name), ": expected ", rows, " values, got ", array.size());
   return std::vector(array.data(), array.data() + array.size());
 }
 
 /// Columns come one by one, all of `rows` rows.
 std::shared_ptr<data::Table> make_table(const std::string& source, int64_t rows) {
-  CDT_REQUIRE(rows >= 0, "expected 0 rows or more, but came ", rows);
+  CDT_REQUIRE(rows >= 0, "expected 0 rows or more, got ", rows);
   auto table = std::make_shared<data::Table>();
   table->source = source;
   table->lines.resize(static_cast<size_t>(rows));
@@ -46,7 +46,7 @@ std::shared_ptr<data::Table> make_table(const std::string& source, int64_t rows)
 
 void add_column(data::Table& table, data::Column column) {
   CDT_REQUIRE(table.find(column.name) == nullptr, table.source,
-              ": expected names that differ, but came ", data::in_quotes(column.name), " twice");
+              ": expected names that differ, got ", data::in_quotes(column.name), " twice");
   table.columns.push_back(std::move(column));
 }
 
@@ -117,7 +117,7 @@ std::shared_ptr<Trained> from_bytes(const py::bytes& bytes) {
   if (const auto seal = content.metadata.extract(kChecksum); !seal.empty()) {
     const std::string came = checksum(dump_safetensors(content, source));
     CDT_REQUIRE(came == seal.mapped(), source, " is damaged: expected the checksum ", seal.mapped(),
-                ", but came ", came);
+                ", got ", came);
   }
   return std::make_shared<Trained>(study::parse_trained_model(content, source));
 }
@@ -350,15 +350,15 @@ py::dict learn(const TablePtr& table,
   run::apply(named, options);
   auto seen = std::make_shared<Progress>();
   const StopFlag stop = std::make_shared<std::atomic<bool>>(false);
-  auto learned = std::make_shared<run::LearnedTable>();
+  auto learned = std::make_shared<study::Run>();
   const auto work = [=] {
-    study::LearnHooks hooks;
+    study::Hooks hooks;
     hooks.stop_requested = [stop] { return stop->load(); };
     hooks.on_point = [seen](study::LearnStage stage, const train::StepRecord& row, int64_t of) {
       const std::lock_guard lock(seen->mutex);
       seen->points.push_back({stage == study::LearnStage::kRefit, row.step, of, row.val_loss});
     };
-    *learned = run::learn(*table, options, hooks);
+    *learned = study::learn(*table, options, hooks);
   };
   run_interruptibly(stop, threads, work, [&] {
     for (const Progress::Point& each : seen->take()) {
@@ -366,10 +366,10 @@ py::dict learn(const TablePtr& table,
     }
   });
   py::dict found;
-  found["model"] = std::make_shared<Trained>(std::move(learned->model));
+  found["model"] = std::make_shared<Trained>(learned->model());
   found["notes"] = learned->notes;
   py::list choices;
-  for (const study::Choice& each : learned->choices) {
+  for (const study::Choice& each : learned->decision.choices) {
     py::dict choice;
     choice["setting"] = each.setting;
     choice["value"] = each.value;
@@ -378,11 +378,13 @@ py::dict learn(const TablePtr& table,
     choices.append(choice);
   }
   found["choices"] = choices;
-  found["members"] = learned->members;
+  const study::LearnOptions& wanted = *learned->decision.learn;
+  found["members"] = wanted.refit ? wanted.members : 0;  // trained on all rows
   found["points"] = learned->result.best_step;
   found["seconds"] = learned->result.seconds;
   py::list expected;
-  for (const study::Expectation& each : learned->expected) expected.append(expectation_of(each));
+  for (const study::Expectation& each : learned->record.prediction->expected)
+    expected.append(expectation_of(each));
   found["expected"] = expected;
   py::list curve;  // of held-out rows, by point
   for (const train::StepRecord& row : learned->result.history) curve.append(row.val_loss);

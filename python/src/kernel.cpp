@@ -4,6 +4,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/products.h>
@@ -20,8 +21,8 @@ using torch::Tensor;
 namespace {
 
 torch::ScalarType dtype_of(const py::object& dtype) {
-  CDT_REQUIRE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype, but a ",
-              Py_TYPE(dtype.ptr())->tp_name, " came");
+  CDT_REQUIRE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype, got a ",
+              Py_TYPE(dtype.ptr())->tp_name);
   return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
 }
 
@@ -72,6 +73,24 @@ kernel::NtkOperator make_operator(const kernel::Model& model, const Tensor& x,
   if (memory) options.memory_bytes = *memory;
   return {model, x, options};
 }
+
+/// Of a module's samples; kernels are asked for their room first.
+struct Linearized {
+  Linearized(const kernel::Model& model_, const Tensor& x_, std::optional<int64_t> memory)
+      : model(model_), x(x_) {
+    kernel::NtkOptions options;
+    if (memory) options.memory_bytes = *memory;
+    network = kernel::linearize(model, x, options);
+  }
+  Tensor theta() const {
+    require_room(model, x, x, torch::kFloat64);
+    return network->kernel();
+  }
+
+  kernel::Model model;
+  Tensor x;
+  kernel::LinearizationPtr network;
+};
 
 dynamics::LeadingModes leading_modes(const kernel::NtkOperator& theta, int64_t modes,
                                      double tolerance, uint64_t seed) {
@@ -127,6 +146,27 @@ void bind_kernel(py::module_& module) {
              WithoutLock());
   module.def("jvp", &kernel::jacobian_vector_product, py::arg("model"), py::arg("x"), py::arg("u"),
              WithoutLock());
+
+  py::class_<Linearized>(module, "Linearization")
+      .def(py::init<const kernel::Model&, const Tensor&, std::optional<int64_t>>(),
+           py::arg("model"), py::arg("x"), py::arg("memory"), WithoutLock())
+      .def(
+          "push_forward",
+          [](const Linearized& self, const Tensor& U) { return self.network->push_forward(U); },
+          py::arg("U"), WithoutLock())
+      .def(
+          "pull_back",
+          [](const Linearized& self, const Tensor& V) { return self.network->pull_back(V); },
+          py::arg("V"), WithoutLock())
+      .def("kernel", &Linearized::theta, WithoutLock())
+      .def(
+          "gram",
+          [](const Linearized& self, const std::optional<Tensor>& S) {
+            return self.network->gram(S.value_or(Tensor()));
+          },
+          py::arg("S"), WithoutLock())
+      .def(
+          "trace", [](const Linearized& self) { return self.network->trace(); }, WithoutLock());
 
   py::class_<kernel::LocalModel>(module, "LocalModel")
       .def(py::init<kernel::Model, const Tensor&>(), py::arg("model"), py::arg("x"), WithoutLock())

@@ -1,10 +1,7 @@
 /// The training loop, on a Python module's own parameters.
-#include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/tolerance.h>
-#include <cdt/kernel/factor/backward.h>
-#include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/kernel/step_engine.h>
 #include <cdt/study/parts/scope.h>
 #include <cdt/train/trainer.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -20,57 +17,6 @@ using train::Trainer;
 using train::TrainOptions;
 
 namespace {
-
-/// Residuals that belong to no samples, as the outputs of one: a physics-informed loss. The rows of
-/// their Jacobian come from Python, which has products with many vectors at once.
-class ResidualEngine : public kernel::GraphEngine {
- public:
-  /// `rows` maps the residuals, with their graph, and the parameters to J [n, P].
-  ResidualEngine(const kernel::Model& model, const py::function& rows)
-      : GraphEngine(model), model_(model), rows_(shared_function(rows)) {}
-
-  /// The closure is watched where it is called (cdt.optim): one pass more would draw other points.
-  void check(const Tensor&) override {}
-
-  Tensor kernel(const Tensor& x) override {
-    const cdt::kernel::KernelScope scope;
-    const Tensor residuals = model_.forward(x);
-    const Tensor J = rows_of(residuals).to(torch::kFloat64);
-    const Tensor theta = J.mm(J.t());
-    check(residuals, theta);
-    return (theta + theta.t()) / 2;
-  }
-
- private:
-  Tensor rows_of(const Tensor& residuals) const {
-    const py::gil_scoped_acquire lock;
-    return (*rows_)(residuals, model_.parameters()).cast<Tensor>();
-  }
-
-  /// vᵀΘv = ‖Jᵀv‖², as for every kernel.
-  void check(const Tensor& residuals, const Tensor& theta) const {
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
-    const Tensor v =
-        torch::randn({residuals.numel()}, generator, torch::kFloat64).to(residuals.options());
-    const auto gradients = cdt::kernel::gradients_at(
-        model_.parameters(), residuals, v.view(residuals.sizes()), cdt::kernel::Graph::kFreed);
-    double expected = 0;
-    for (const Tensor& gradient : gradients) {
-      if (gradient.defined())
-        expected += gradient.to(torch::kFloat64).square().sum().item<double>();
-    }
-    const Tensor wide = v.to(torch::kFloat64);
-    const double found = wide.dot(theta.mv(wide)).item<double>();
-    if (!(std::abs(found - expected) <= tol::self_check(model_.dtype()) * expected)) {
-      throw NumericalError(c10::str(
-          "the rows of the residuals' Jacobian do not agree with autograd: vᵀJJᵀv is ", found,
-          ", ‖Jᵀv‖² is ", expected, "; does the closure return other residuals each time?"));
-    }
-  }
-
-  kernel::Model model_;
-  std::shared_ptr<py::function> rows_;
-};
 
 train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<Tensor>& x_val,
                          const std::optional<Tensor>& y_val,
@@ -92,9 +38,9 @@ std::unique_ptr<Trainer> make_trainer(const kernel::Model& model, const Tensor& 
                                       const std::optional<Tensor>& sample_weight,
                                       const std::optional<Tensor>& output_weight,
                                       const TrainOptions& options,
-                                      const std::optional<py::function>& rows) {
+                                      const std::optional<int64_t>& residual_bytes) {
   std::shared_ptr<kernel::StepEngine> engine;
-  if (rows) engine = std::make_shared<ResidualEngine>(model, *rows);
+  if (residual_bytes) engine = std::make_shared<kernel::ResidualEngine>(model, *residual_bytes);
   auto data = data_of(x, y, x_val, y_val, sample_weight, output_weight);
   const Unlocked working;
   return std::make_unique<Trainer>(model, std::move(data), options, std::move(engine));
@@ -206,7 +152,7 @@ class PythonLoss : public loss::Loss {
     const auto each = found.cast<Tensor>();
     CDT_REQUIRE(each.dim() == 1 && each.size(0) == targets.size(0), "the loss ", name_,
                 " must return a value for each of the ", targets.size(0), " samples, shape [",
-                targets.size(0), "], not ", each.sizes());
+                targets.size(0), "], got ", each.sizes());
     return each;
   }
 
@@ -300,7 +246,7 @@ void bind_train(py::module_& module) {
   py::class_<Trainer>(module, "Trainer")
       .def(py::init(&make_trainer), py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
            py::arg("y_val"), py::arg("sample_weight"), py::arg("output_weight"), py::arg("options"),
-           py::arg("rows"))
+           py::arg("residual_bytes"))
       .def("step", &step)
       .def("look_again", &Trainer::look_again)
       .def("run", &run, py::arg("on_step"), py::arg("stop"), py::arg("looks"))

@@ -74,7 +74,7 @@ TEST(Stability, UsesTheLossFactor) {
   options.loss = loss::mae();
   EXPECT_THAT(
       [&] { analysis::analyze(theta, spectrum, options); },
-      ThrowsMessage<InvalidArgument>(HasSubstr("quadratic loss (sse, half-mse or mse), not mae")));
+      ThrowsMessage<InvalidArgument>(HasSubstr("quadratic loss (sse, half-mse or mse), got mae")));
 }
 
 TEST(Stability, NullDirectionsNeitherGrowNorShrink) {

@@ -49,7 +49,7 @@ TEST_F(ArrayFiles, GiveTheModelOfTheSameTable) {
   const Result told = good("predict table table.csv --out c.csv --threads 1");
   EXPECT_EQ(slurp("a.csv"), slurp("c.csv"));
   EXPECT_EQ(slurp("b.csv"), slurp("c.csv"));
-  EXPECT_THAT(told.out, HasSubstr("y is in the file"));
+  EXPECT_THAT(told.out, HasSubstr("errors of y in the file"));
 }
 
 TEST_F(ArrayFiles, LearnToPredictByDefault) {
@@ -86,7 +86,7 @@ TEST_F(ArrayFiles, AreAnalyzedAndDescribed) {
 
 TEST_F(ArrayFiles, RefuseWhatDoesNotFit) {
   expect_wrong_usage("train --out no", "FILE is required");
-  expect_wrong_usage("train --inputs x.npy --out no", "came inputs without labels");
+  expect_wrong_usage("train --inputs x.npy --out no", "got inputs without labels");
   expect_wrong_usage("train table.csv --labels y.npy --target y --out no", "--labels goes with");
   expect_wrong_usage("train table.csv --inputs x.npy --target y --out no", "excludes");
   expect_wrong_usage("train --inputs table.csv --target y --out no", "expected an array of NumPy");
@@ -96,9 +96,9 @@ TEST_F(ArrayFiles, RefuseWhatDoesNotFit) {
   save_npy(folder_ / "few.npy", x_.narrow(1, 0, 2).contiguous());
   good(std::string("train --inputs x.npy --labels y.npy --out run") + kFit);
   expect_wrong_usage("predict run few.npy --out p.csv --threads 1",
-                     "few.npy: expected inputs [rows, 3], as the run was trained on, but came 2");
+                     "few.npy: expected inputs [rows, 3], as the run was trained on, got 2");
   save_npy(folder_ / "more.npy", torch::cat({x_, x_}, 1));
-  expect_wrong_usage("predict run more.npy --out p.csv --threads 1", "but came 6 columns");
+  expect_wrong_usage("predict run more.npy --out p.csv --threads 1", "got 6 columns");
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST_F(Certificate, SaysWhichFileAndWhichOption) {
   save("theta.npy", test::random_kernel(6, 12, 1.0, 4));
   expect_wrong_usage("design --lr 0.1 --out g.npy", "cdt: a kernel file (--kernel) or a model");
   expect_wrong_usage("analyze --kernel theta.npy --target price",
-                     "--target is for a CSV file, and there is none");
+                     "--target is for a CSV file; it does not go with --kernel");
   expect_wrong_usage("analyze --kernel theta.npy --hidden 8", "--hidden is for a CSV file");
   expect_wrong_usage("analyze --kernel theta.npy --lr 1e300", "makes steps αc_Lλ of up to 3.33");
   save("negative.npy", -torch::eye(3, kDouble));

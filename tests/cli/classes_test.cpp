@@ -105,7 +105,7 @@ TEST_F(Classes, PredictRepeatsTheRun) {
   ASSERT_EQ(train("--out run --steps 10").code, 0);
   const Result result = cdt("predict run fruit.csv --out new.csv --json new.json");
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("% of the rows are right"));
+  EXPECT_THAT(result.out, HasSubstr("accuracy of kind in the file"));
   const Row repeated = parts_of(slurp("new.csv"), '\n');
   EXPECT_EQ(repeated[0], "row,kind,P(kind=apple),P(kind=lemon),P(kind=plum)");
   for (const std::string& line : parts_of(slurp("run/predictions.csv"), '\n')) {

@@ -246,10 +246,10 @@ TEST_F(Program, TakesOptionsOfEveryCommandFromOneFile) {
 TEST_F(Program, SaysWhatIsWrong) {
   const Tensor good = test::random_kernel(6, 12, 1.0, 5);
   save("good.npy", good);
-  expect_wrong_usage("", "subcommand");
+  expect_wrong_usage("", "cdt train houses.csv --target price");
   expect_wrong_usage("tune", "tune");
   expect_wrong_usage("data make homes.csv --grow 3 --row 9",
-                     "not expected: --grow 3 --row 9\ncdt data make --help lists the options");
+                     "not expected: --grow 3 --row 9; did you mean --rows?\ncdt data make --help");
   expect_wrong_usage("analyze", "a CSV file, arrays (--inputs, --labels), a kernel file");
   expect_wrong_usage("design --kernel good.npy --out k.npy", "--lr");
   expect_wrong_usage("analyze --lr 0.1", "--kernel");

@@ -86,7 +86,7 @@ TEST_F(Goal, IsExplainedWithAllThatFollowsFromIt) {
   const Result run = train("--explain --ensemble 1 --steps 2 --out run");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, testing::ContainsRegex("ensemble +1 +user +given"));
-  EXPECT_THAT(run.out, HasSubstr("price: expect to be off by"));
+  EXPECT_THAT(run.out, HasSubstr("price: expected RMS error on new rows"));
   EXPECT_TRUE(exists("run/run.json"));
   // What training would refuse is refused.
   const Result wrong = train("--dry-run --stop-loss 1e-3");
@@ -97,7 +97,7 @@ TEST_F(Goal, IsExplainedWithAllThatFollowsFromIt) {
 TEST_F(Goal, IsToPredictUnlessFittingIsAskedFor) {
   const Result result = train("--out run");
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("price: expect to be off by"));
+  EXPECT_THAT(result.out, HasSubstr("price: expected RMS error on new rows"));
   EXPECT_THAT(result.out, HasSubstr("held out"));
   const json run = record("run");
   EXPECT_EQ(run["settings"]["goal"], "predict");
@@ -227,7 +227,7 @@ TEST_F(Goal, PureNoiseIsCalledSo) {
   write("noise.csv", csv);
   const Result result = train("--out run", "noise.csv --target y");
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("no better than the mean"));
+  EXPECT_THAT(result.out, HasSubstr("No better than the mean"));
   const json expected = record("run")["prediction"]["expected"][0];
   EXPECT_NEAR(expected["rmse"]["value"].get<double>() / expected["rmse_of_mean"].get<double>(), 1,
               0.05);
@@ -246,7 +246,7 @@ TEST_F(Goal, ClassesOfTextNeedNoOption) {
   write("kinds.csv", csv);
   const Result result = train("--out run", "kinds.csv --target kind");
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("% of new rows to be wrong"));
+  EXPECT_THAT(result.out, HasSubstr("expected error on new rows"));
   EXPECT_EQ(record("run")["settings"]["loss"], "cross-entropy");
   EXPECT_LT(record("run")["prediction"]["expected"][0]["wrong"]["value"], 0.15);
   ASSERT_EQ(cdt("predict run kinds.csv --out p.csv --threads 1").code, 0);
@@ -258,7 +258,7 @@ TEST_F(Goal, ClassesOfTextNeedNoOption) {
 TEST_F(Goal, SaysWhichColumnsMatter) {
   const Result result = train("--importance --ensemble 1 --out run");
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("Which columns matter"));
+  EXPECT_THAT(result.out, HasSubstr("Importance: growth of held-out errors"));
   const json found = record("run")["prediction"]["importance"];
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0]["column"], "area");

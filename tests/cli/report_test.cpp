@@ -139,25 +139,24 @@ TEST_F(Report, SaysWhatIsWrong) {
                  "empty: expected the folder of a run or a sweep, but it has neither run.json nor "
                  "results.json");
   expect_refused("nowhere", "nowhere: expected the folder of a run, but it does not exist");
-  expect_refused("homes.csv", "homes.csv: expected the folder of a run, but it is a file");
+  expect_refused("homes.csv", "homes.csv: expected the folder of a run, got a file");
   expect_refused("run empty", "empty: ");
   expect_refused("run --out nowhere/page.html", "nowhere/page.html");
   write("sweep/results.json", results("[]"));
   expect_refused("sweep", "sweep/results.json: expected results, but its list of rows is empty");
   write("sweep/results.json", results(kRows, "cdt-results-2"));
   expect_refused("sweep",
-                 "sweep/results.json: expected the format \"cdt-results-1\", but came "
+                 "sweep/results.json: expected the format \"cdt-results-1\", got "
                  "\"cdt-results-2\" of cdt 0.1.0");
   write("sweep/results.json", "{\"format\": \"cdt-res");
   expect_refused("sweep", "sweep/results.json: is not JSON");
   write("sweep/results.json", results(kRows));
   write("sweep/figures.json", "{\"format\": \"cdt-figures-9\"}");
   expect_refused(
-      "sweep",
-      "sweep/figures.json: expected the format \"cdt-figures-1\", but came \"cdt-figures-9\"");
+      "sweep", "sweep/figures.json: expected the format \"cdt-figures-1\", got \"cdt-figures-9\"");
   write("sweep/figures.json",
         R"({"format": "cdt-figures-1", "figures": [{"id": "../f", "title": "t", "series": []}]})");
-  expect_refused("sweep", "the id of a figure must be letters, digits and hyphens, not '../f'");
+  expect_refused("sweep", "the id of a figure must be letters, digits and hyphens, got '../f'");
   expect_refused("run sweep", "sweep: is a sweep");
   EXPECT_FALSE(exists("sweep/report.html"));
   EXPECT_EQ(cdt("report").code, 2);

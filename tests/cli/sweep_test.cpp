@@ -366,13 +366,13 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
   expect_refused(cdt("reproduce mnist --data homes.csv"), "expected an experiment, ames");
   expect_refused(cdt("reproduce ames --data homes.csv"), "homes.csv");  // no such columns
   expect_refused(cdt("reproduce ames --data nowhere.csv"), "nowhere.csv");
-  expect_refused(cdt("compare homes.csv --target price --archs 3y3"), "came '3y3'");
+  expect_refused(cdt("compare homes.csv --target price --archs 3y3"), "got '3y3'");
   std::ofstream(folder_ / "broken.toml") << "title = ";
   expect_refused(cdt("reproduce ames --data homes.csv --experiment broken.toml"),
                  "broken.toml, line 1");
   std::ofstream(folder_ / "empty.toml") << "title = 'x'\n";
   expect_refused(cdt("reproduce ames --data homes.csv --experiment empty.toml"),
-                 "empty.toml: settings.target.value: expected text, but there is none");
+                 "empty.toml: settings.target.value: expected text, got nothing");
   const std::string published = R"(architecture = "1", lr = 0.1, method = "cdt")";
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string text = kExperiment;
@@ -381,7 +381,7 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
     return cdt("reproduce ames --data homes.csv --experiment changed.toml");
   };
   expect_refused(changed(published, R"(architecture = 1, lr = 0.1, method = "cdt")"),
-                 "changed.toml: published.rows[0].architecture: expected text, but came 1");
+                 "changed.toml: published.rows[0].architecture: expected text, got 1");
   expect_refused(
       changed("[weights]", "strange = { source = \"ours\" }\n[weights]"),
       "changed.toml: settings.strange: an experiment on a table does not read it; leave it out");
@@ -406,7 +406,7 @@ TEST_F(Sweeping, RefusesWhatItCannotDo) {
   expect_refused(reproduce("--out small --archs 1 --methods gd --lrs 0.1 --seeds 1"),
                  "its runs were made with fit \"all\", not \"train\"");
   std::ofstream(folder_ / "small/sweep.json") << "{\"format\": \"cdt-sweep-9\"}";
-  expect_refused(reproduce("--out small"), "expected the format \"cdt-sweep-1\", but came");
+  expect_refused(reproduce("--out small"), "expected the format \"cdt-sweep-1\", got");
 }
 
 TEST_F(Sweeping, RefusesExperimentsWithTheKeyThatIsWrong) {
@@ -422,18 +422,18 @@ TEST_F(Sweeping, RefusesExperimentsWithTheKeyThatIsWrong) {
   };
   const auto setting = [](const std::string& value) { return "{ value = " + value + " }"; };
   refused("rows", setting("-5"),
-          "settings.rows.value: expected a whole number, 0 or above, but came -5");
+          "settings.rows.value: expected a whole number, 0 or above, got -5");
   refused("train-rows", setting("-1"), "settings.train-rows.value: expected a whole number");
   refused("steps", setting("0"), "settings.steps.value: expected a whole number, 1 or above");
   refused("seeds", setting("\"2\""), "settings.seeds.value: expected a whole number, 1 or above");
   refused("dtype", setting("\"float99\""),
-          "settings.dtype.value: dtype must be one of float32, float64, not 'float99'");
+          "settings.dtype.value: dtype must be one of float32, float64, got 'float99'");
   refused("lrs", setting("[]"), "settings.lrs.value: expected a list that is not empty");
   refused("lrs", setting("[0.1, -0.1]"), "settings.lrs.value[1]: expected a number above 0");
   refused("sigma-w", setting("inf"), "settings.sigma-w.value: expected a finite number");
   refused("hidden", "[64, -3]", "architectures[0].hidden[1]: expected a whole number from 1 to");
   refused("name", "\"../../x\"", "architectures[0].name: the name of an architecture: expected a");
-  refused("p", "3", "settings.p: expected an object, but came 3");
+  refused("p", "3", "settings.p: expected an object, got 3");
   EXPECT_FALSE(fs::exists(folder_ / "deep")) << "nothing was written";
 
   // What the parser would take down by recursion.
@@ -484,7 +484,7 @@ TEST_F(Sweeping, WaitsForNobodyWhoWritesToAPipe) {
   const fs::path run = fs::directory_iterator(folder_ / "cmp/runs")->path();
   ASSERT_EQ(piped(run.string(), compare).code, 0) << slurp("err.txt");
   EXPECT_TRUE(fs::is_regular_file(run)) << "made again";
-  const std::string message = ": expected a regular file, but it is a pipe";
+  const std::string message = ": expected a regular file, got a pipe";
   expect_refused(piped("cmp/results.json", "report cmp --out r.html"), "results.json" + message);
   expect_refused(piped("cmp/sweep.json", compare), "sweep.json" + message);
   EXPECT_EQ(cdt("verify cmp").code, 1);

@@ -63,7 +63,7 @@ TEST_F(Tables, ACellAmongNumbersIsNamed) {
   std::string text = rows("a,b,price");
   text.replace(text.find("\n3,"), 3, "\n3x,");
   write("a.csv", text);
-  const std::string named = "a.csv:5: column \"a\" is text, because here came \"3x\"";
+  const std::string named = "a.csv:5: column \"a\" is text, because of the cell \"3x\"";
   for (const std::string command :
        {"data describe a.csv",
         "train a.csv --target price --out run --threads 1 --hidden 8 --steps 2",
@@ -75,9 +75,9 @@ TEST_F(Tables, ACellAmongNumbersIsNamed) {
     EXPECT_THAT(result.err, HasSubstr(named)) << command;
   }
   expect_wrong_usage("data describe a.csv --numeric a",
-                     "a.csv:5: expected a number in column \"a\", but came \"3x\"");
+                     "a.csv:5: expected a number in column \"a\", got \"3x\"");
   expect_wrong_usage("train a.csv --target a --out no",
-                     "a.csv:5: expected the target \"a\" to be numeric, but came \"3x\"");
+                     "a.csv:5: expected the target \"a\" to be numeric, got \"3x\"");
 }
 
 TEST_F(Tables, NamesDoNotSteerTheTerminal) {

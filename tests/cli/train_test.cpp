@@ -71,9 +71,9 @@ TEST_F(Training, PredictSaysWhatIsWrongWithNewData) {
   trained("--steps 5 --out run");
   const std::string csv = slurp("homes.csv");
   expect_refused(predict("run", saved(with_cell(csv, 4, 2, "castle"))),
-                 "other.csv:4: expected a known category in column \"kind\", but came \"castle\"");
+                 "other.csv:4: expected a known category in column \"kind\", got \"castle\"");
   expect_refused(predict("run", saved(with_cell(csv, 5, 0, "large"))),
-                 "other.csv:5: expected a number in column \"area\", but came \"large\"");
+                 "other.csv:5: expected a number in column \"area\", got \"large\"");
   expect_refused(predict("run", saved(edited(csv, without_rooms))), "\"rooms\"");
   expect_refused(predict("run", saved(with_cell(csv, 3, 0, "1e300"))), "other.csv");  // overflows
   EXPECT_FALSE(exists("new.csv"));
@@ -208,7 +208,7 @@ TEST_F(Training, LbfgsMayBeShort) { trained("--method lbfgs --steps 2 --out run"
 TEST_F(Training, NamesThatAreNotUtf8) {
   const std::string odd = "h\xff.csv";
   write(odd, homes(kRows));
-  expect_refused("--steps 2", "run.json: settings.file: expected UTF-8 text, but came", odd);
+  expect_refused("--steps 2", "run.json: settings.file: expected UTF-8 text, got", odd);
   // What is not read again shows them as well as JSON can.
   trained("--steps 2 --out run");
   const std::string shown = "h\xEF\xBF\xBD.csv";

@@ -56,7 +56,7 @@ TEST_F(Training, WaitsForNobodyWhoWritesToAPipe) {
     fs::rename(folder_ / file, folder_ / "aside");
     ASSERT_EQ(shell("mkfifo " + file).code, 0);
     expect_refused(shell("timeout 60 " CDT_PROGRAM " " + each[1]),
-                   file + ": expected a regular file, but it is a pipe");
+                   file + ": expected a regular file, got a pipe");
     EXPECT_EQ(shell("timeout 60 " CDT_PROGRAM " verify run").code, 1) << file;
     fs::rename(folder_ / "aside", folder_ / file);
   }

@@ -98,14 +98,14 @@ TEST(Check, ShapeNamesBothShapes) {
         cdt::require_shape(torch::zeros({3, 5}), {-1, 4}, "labels");
       },
       ThrowsMessage<InvalidArgument>(
-          HasSubstr("labels must have shape [any, 4], but has shape [3, 5]")));
+          HasSubstr("labels must have shape [any, 4], got shape [3, 5]")));
   EXPECT_THAT(
       [] {
         cdt::require_shape(torch::zeros({3}), {3, 1}, "labels");
       },
-      ThrowsMessage<InvalidArgument>(HasSubstr("but has shape [3]")));
+      ThrowsMessage<InvalidArgument>(HasSubstr("got shape [3]")));
   EXPECT_THAT([] { cdt::require_shape(torch::zeros({}), {-1}, "labels"); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("but has shape []")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("got shape []")));
   EXPECT_THAT([] { cdt::require_shape({}, {3}, "labels"); },
               ThrowsMessage<InvalidArgument>(HasSubstr("undefined")));
 }
@@ -116,10 +116,10 @@ TEST(Check, SquareNamesShapeDtypeAndEntry) {
     EXPECT_THAT([&] { cdt::require_square(torch::zeros(shape, torch::kFloat64), "A"); },
                 ThrowsMessage<InvalidArgument>(
                     AllOf(HasSubstr("A must be a non-empty square matrix"),
-                          HasSubstr(c10::str("but has shape ", c10::IntArrayRef(shape))))));
+                          HasSubstr(c10::str("got shape ", c10::IntArrayRef(shape))))));
   }
   EXPECT_THAT([] { cdt::require_square(torch::eye(3, torch::kFloat32), "A"); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("A must be float64, but has dtype Float")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("A must be float64, got dtype Float")));
   EXPECT_THAT(
       [] {
         cdt::require_square(torch::full({1, 1}, kNan, torch::kFloat64), "A");
@@ -200,10 +200,10 @@ TEST(Check, NumbersNameTheValue) {
   EXPECT_NO_THROW(cdt::require_positive(1e-300, "eta"));
   EXPECT_NO_THROW(cdt::require_non_negative(0, "eta"));
   EXPECT_THAT([] { cdt::require_positive(0, "eta"); },
-              ThrowsMessage<InvalidArgument>("eta must be a finite number above zero, but is 0"));
+              ThrowsMessage<InvalidArgument>("eta must be a finite number above zero, got 0"));
   EXPECT_THAT(
       [] { cdt::require_non_negative(-0.25, "eta"); },
-      ThrowsMessage<InvalidArgument>("eta must be a finite number, zero or above, but is -0.25"));
+      ThrowsMessage<InvalidArgument>("eta must be a finite number, zero or above, got -0.25"));
   for (const double value : {kNan, -kNan, kInfinity, -kInfinity, -1.0}) {
     SCOPED_TRACE(testing::Message() << value);
     EXPECT_THROW(cdt::require_positive(value, "eta"), InvalidArgument);

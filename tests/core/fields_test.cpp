@@ -16,7 +16,7 @@ std::string to_string(Colour colour) { return colour == Colour::kRed ? "red" : "
 Colour parse_colour(const std::string& name) {
   if (name == "red") return Colour::kRed;
   if (name == "blue") return Colour::kBlue;
-  throw InvalidArgument("a colour must be one of red, blue, not '" + name + "'");
+  throw InvalidArgument("a colour must be one of red, blue, got '" + name + "'");
 }
 
 struct Point {
@@ -175,27 +175,26 @@ TEST(Fields, WhatIsNotAsDescribedIsRefusedWithItsPlace) {
                 ThrowsMessage<InvalidArgument>(testing::HasSubstr("x.json: " + message)));
   };
   refused("/format", R"("everything-2")",
-          R"(expected the format "everything-1", but came "everything-2")");
-  refused("/text", "3", "text: expected text, but came 3");
+          R"(expected the format "everything-1", got "everything-2")");
+  refused("/text", "3", "text: expected text, got 3");
   refused("/on", "1", "on: expected true or false");
   refused("/threads", "1e10", "threads: expected a whole number from 0 to 2147483647");
   refused("/seed", "-1", "seed: expected a whole number, 0 or above");
   refused("/rate", R"("x")", "rate: expected a finite number");
-  refused("/colour", R"("green")", "colour: a colour must be one of red, blue, not 'green'");
-  refused("/point", "[1]", "point: expected an object, but came [1]");
-  refused("/point/at", "-1", "point.at: expected a whole number, 0 or above, but came -1");
-  refused("/points/1/at", "null",
-          "points[1].at: expected a whole number, 0 or above, but there is");
+  refused("/colour", R"("green")", "colour: a colour must be one of red, blue, got 'green'");
+  refused("/point", "[1]", "point: expected an object, got [1]");
+  refused("/point/at", "-1", "point.at: expected a whole number, 0 or above, got -1");
+  refused("/points/1/at", "null", "points[1].at: expected a whole number, 0 or above, got nothing");
   refused("/points", "{}", "points: expected a list");
   refused("/counts/1", "0.5", "counts[1]: expected a whole number");
-  refused("/square/1", "[3]", "square[1]: expected a list of 2 whole numbers, but came [3]");
-  refused("/files/b.csv", "2", R"(files."b.csv": expected text, but came 2)");
-  refused("/settings/two", "[1]", "settings.two[0]: expected text, but came 1");
+  refused("/square/1", "[3]", "square[1]: expected a list of 2 whole numbers, got [3]");
+  refused("/files/b.csv", "2", R"(files."b.csv": expected text, got 2)");
+  refused("/settings/two", "[1]", "settings.two[0]: expected text, got 1");
   refused("/settings/two", "{}", "settings.two: expected a setting, or a list of texts");
-  refused("/members", "10", "members: expected a whole number from 1 to 9, but came 10");
-  refused("/factor", "null", "factor: expected a finite number, but there is none");
-  refused("/factor", "-2", "factor: expected a number above zero, but came -2");
-  refused("/pairs", "[1]", "pairs: expected a list of 2 numbers, but came [1]");
+  refused("/members", "10", "members: expected a whole number from 1 to 9, got 10");
+  refused("/factor", "null", "factor: expected a finite number, got nothing");
+  refused("/factor", "-2", "factor: expected a number above zero, got -2");
+  refused("/pairs", "[1]", "pairs: expected a list of 2 numbers, got [1]");
 }
 
 TEST(Fields, ManyMembersAreReadInTheirOrder) {

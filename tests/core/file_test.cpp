@@ -117,7 +117,7 @@ TEST(File, RefusesToReadWhatIsNoFile) {
                                                    HasSubstr("No such file or directory"))));
   EXPECT_THAT([&] { read_file(folder.path()); },
               ThrowsMessage<InvalidArgument>(
-                  AllOf(HasSubstr(folder.path().string()), HasSubstr("it is a folder"))));
+                  AllOf(HasSubstr(folder.path().string()), HasSubstr("got a folder"))));
 }
 
 /// Without waiting for somebody who writes to the pipe, or for the end of a device that has none.
@@ -131,7 +131,7 @@ TEST(File, RefusesPipesAndDevicesWhereAFileIsExpected) {
     EXPECT_THAT([&] { cdt::checksum_of_file(path); }, refused);
   }
   EXPECT_THAT([&] { cdt::read_regular_file(folder.path()); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("it is a folder")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("got a folder")));
   EXPECT_THAT([&] { cdt::read_regular_file(folder / "none"); },
               ThrowsMessage<InvalidArgument>(HasSubstr("No such file")));
   write_file_atomically(folder / "f", {"text"});
@@ -174,9 +174,9 @@ TEST(File, OursIsWrittenThroughNoLink) {
   cdt::make_own_folder(folder / "d");
   fs::create_directory_symlink("d", folder / "link");
   EXPECT_THAT([&] { cdt::make_own_folder(folder / "link"); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("expected a folder, but it is a link")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("expected a folder, got a link")));
   EXPECT_THAT([&] { cdt::make_own_folder(folder / "theirs"); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("but it is a file")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("got a file")));
 }
 
 TEST(File, RefusesToWriteWhereNoFileCanBe) {
@@ -188,7 +188,7 @@ TEST(File, RefusesToWriteWhereNoFileCanBe) {
   EXPECT_THAT([&] { write_file_atomically(folder / "f" / "g", {"x"}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("Not a directory")));
   EXPECT_THAT([&] { write_file_atomically(folder.path(), {"x"}); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("it is a folder")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("got a folder")));
   EXPECT_THAT([&] { write_file_atomically(folder / "g/", {"x"}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("expected the name of a file")));
   EXPECT_THAT([] { write_file_atomically("", {"x"}); },
@@ -288,7 +288,7 @@ TEST(File, MakesFoldersAndRemovesFiles) {
   cdt::make_folders(folder / "a/b");
   write_file_atomically(folder / "a/f", {"x"});
   EXPECT_THAT([&] { cdt::make_folders(folder / "a/f"); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("expected a folder, but it is a file")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("expected a folder, got a file")));
   EXPECT_THAT([&] { cdt::make_folders(folder / "a/f/g"); },
               ThrowsMessage<InvalidArgument>(HasSubstr("a/f/g: Not a directory")));
   cdt::remove_file(folder / "a/f");

@@ -60,20 +60,20 @@ TEST(Json, WhatIsNotAsExpectedIsRefusedWithItsPlace) {
           "list": [{"y": 1.5}]})",
       "run.json");
   expect_json_refused([&] { json["result"]["steps"].whole(); },
-                      R"(run.json: result.steps: expected a whole number, but came "x")");
+                      R"(run.json: result.steps: expected a whole number, got "x")");
   expect_json_refused([&] { json["result"]["a b"].numbers(); },
-                      R"(run.json: result."a b"[2]: expected a finite number, but came "3")");
+                      R"(run.json: result."a b"[2]: expected a finite number, got "3")");
   expect_json_refused([&] { json["result"]["a b"].numbers(2); },
-                      R"(expected a list of 2 numbers, but came [1,2,"3"])");
+                      R"(expected a list of 2 numbers, got [1,2,"3"])");
   expect_json_refused([&] { json["result"]["n"].count(); },
-                      "result.n: expected a whole number, 0 or above, but came -1");
-  expect_json_refused([&] { json["result"]["n"].seed(); }, "0 or above, but came -1");
-  expect_json_refused([&] { json["result"]["big"].whole(); }, "but came 9223372036854775808");
+                      "result.n: expected a whole number, 0 or above, got -1");
+  expect_json_refused([&] { json["result"]["n"].seed(); }, "0 or above, got -1");
+  expect_json_refused([&] { json["result"]["big"].whole(); }, "got 9223372036854775808");
   expect_json_refused([&] { json["list"].list()[0]["y"].whole(1, 9); },
-                      "list[0].y: expected a whole number from 1 to 9, but came 1.5");
-  expect_json_refused([&] { json["list"]["y"]; }, "run.json: list: expected an object, but came [");
+                      "list[0].y: expected a whole number from 1 to 9, got 1.5");
+  expect_json_refused([&] { json["list"]["y"]; }, "run.json: list: expected an object, got [");
   expect_json_refused([&] { json["missing"].flag(); },
-                      "run.json: missing: expected true or false, but there is none");
+                      "run.json: missing: expected true or false, got nothing");
   expect_json_refused(
       [&] {
         json["result"]["steps"].name(
@@ -97,7 +97,7 @@ TEST(Json, WhatIsNoJsonIsRefused) {
   refused("[\"\xff\"]", "malformed at line 1, column 3");
   refused("[\"\\ud800\"]", "malformed");
   refused(std::string("{}\0 1", 5), "a NUL byte at line 1, column 3");
-  refused(R"({"a": {"b": 1, "b": 2}})", "\"b\" came twice");
+  refused(R"({"a": {"b": 1, "b": 2}})", "got \"b\" twice");
   refused("nul", "malformed");
 }
 
@@ -131,8 +131,8 @@ TEST(Json, FormatsAreNamed) {
     expect_json_refused([&] { parse_json(text, "x").require_format("cdt-x-1"); }, message);
   };
   refused(R"({"format": "cdt-x-2", "version": "9.0"})",
-          R"(x: expected the format "cdt-x-1", but came "cdt-x-2" of cdt 9.0)");
-  refused(R"({"format": 3, "version": 4})", "but came 3");
+          R"(x: expected the format "cdt-x-1", got "cdt-x-2" of cdt 9.0)");
+  refused(R"({"format": 3, "version": 4})", "got 3");
   refused("{}", "a file without a format");
   refused("[1]", "a file without a format");
   refused("\"cdt-x-1\"", "a file without a format");
@@ -141,7 +141,7 @@ TEST(Json, FormatsAreNamed) {
 TEST(Json, TextThatIsNotUtf8IsRefusedOrReplaced) {
   const ordered_json bad{{"a", {{"files", {"x", "\xff.csv"}}}}};
   expect_json_refused([&] { dump_exactly(bad, "run.json"); },
-                      "run.json: a.files[1]: expected UTF-8 text, but came other bytes");
+                      "run.json: a.files[1]: expected UTF-8 text, got other bytes");
   EXPECT_EQ(dump_readably(bad, -1), "{\"a\":{\"files\":[\"x\",\"\xEF\xBF\xBD.csv\"]}}");
   const ordered_json name{{"\xff", 1}};
   expect_json_refused([&] { dump_exactly(name, "x"); }, "x: expected UTF-8 text");

@@ -223,7 +223,7 @@ TEST(Npy, RefusesOtherDtypesAndSaysHowToConvert) {
     const std::string came =
         structured ? "a structured dtype" : "\"" + descr.substr(1, descr.size() - 2) + "\"";
     expect_npy_refused(folder, npy(dict(descr, "False", "(1,)"), std::string(8, '\0')),
-                       {"expected float32 or float64, little endian", "but came " + came,
+                       {"expected float32 or float64, little endian", "got " + came,
                         structured        ? "a['field'].astype('<f8')"
                         : descr[2] == 'c' ? "complex numbers"
                                           : "a.astype('<f8')"});
@@ -236,14 +236,14 @@ TEST(Npy, RefusesMalformedHeaders) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "expected '{'"},
       {"[]", "expected '{'"},
-      {"{", "expected a quoted string in the .npy header, but came its end"},
+      {"{", "expected a quoted string in the .npy header, got its end"},
       {"{}", "expected the key 'descr' in the .npy header, but it is missing"},
       {"{'fortran_order': False, 'shape': (2,)}", "'descr'"},
       {"{'descr': '<f8', 'shape': (2,)}", "'fortran_order'"},
       {"{'descr': '<f8', 'fortran_order': False}", "'shape'"},
-      {"{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", "came twice"},
-      {"{'descr': '<f8', 'fortran_order': False, 'shape': (2,), 'shape': (2,)}", "came twice"},
-      {"{'descr': '<f8', 'fortran_order': False, 'shape': (2,), 'x': 1}", "but came \"x\""},
+      {"{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", "got it twice"},
+      {"{'descr': '<f8', 'fortran_order': False, 'shape': (2,), 'shape': (2,)}", "got it twice"},
+      {"{'descr': '<f8', 'fortran_order': False, 'shape': (2,), 'x': 1}", "got \"x\""},
       {"{'descr': '<f8' 'fortran_order': False, 'shape': (2,)}", "expected '}'"},
       {"{'descr': '<f8',, 'fortran_order': False, 'shape': (2,)}", "a quoted string"},
       {"{'descr' '<f8', 'fortran_order': False, 'shape': (2,)}", "expected ':'"},
@@ -288,16 +288,16 @@ TEST(Npy, RefusesSizesThatOverflowBeforeItAllocates) {
   }
   // Countable, but the file does not have them.
   expect_npy_refused(folder, npy(dict("'<f8'", "False", "(1000000000, 1000000)"), "12345678"),
-                     {"expected 8000000000000000 bytes", "but came 8"});
+                     {"expected 8000000000000000 bytes", "got 8"});
 }
 
 TEST(Npy, RefusesDataOfTheWrongLength) {
   const TempFolder folder;
   const std::string header = dict("'<f8'", "False", "(3, 4)");
   expect_npy_refused(folder, npy(header, std::string(95, 'x')),
-                     {"expected 96 bytes of data for shape [3, 4] of Double", "but came 95"});
-  expect_npy_refused(folder, npy(header, std::string(97, 'x')), {"but came 97"});
-  expect_npy_refused(folder, npy(header, ""), {"but came 0"});
+                     {"expected 96 bytes of data for shape [3, 4] of Double", "got 95"});
+  expect_npy_refused(folder, npy(header, std::string(97, 'x')), {"got 97"});
+  expect_npy_refused(folder, npy(header, ""), {"got 0"});
   expect_npy_refused(folder, npy(dict("'<f4'", "True", "(0, 2)"), "x"), {"expected 0 bytes"});
 }
 
@@ -307,9 +307,9 @@ TEST(Npy, RefusesWhatIsNoNpyFile) {
   expect_npy_refused(folder, "1.0,2.0,3.0\n", {"expected a .npy file", "starts with \"1.0,2.\""});
   expect_npy_refused(folder, "PK\x03\x04zipped", {"\"PK\\x03\\x04zi\""});
   expect_npy_refused(folder, "\x93NUMPY", {"version"});
-  expect_npy_refused(folder, "\x93NUMPY\x04\x00\x00\x00{}"s, {"1.0, 2.0 or 3.0, but came 4.0"});
-  expect_npy_refused(folder, "\x93NUMPY\x00\x00\x00\x00{}"s, {"but came 0.0"});
-  expect_npy_refused(folder, "\x93NUMPY\x01\x01\x00\x00{}"s, {"but came 1.1"});
+  expect_npy_refused(folder, "\x93NUMPY\x04\x00\x00\x00{}"s, {"1.0, 2.0 or 3.0, got 4.0"});
+  expect_npy_refused(folder, "\x93NUMPY\x00\x00\x00\x00{}"s, {"got 0.0"});
+  expect_npy_refused(folder, "\x93NUMPY\x01\x01\x00\x00{}"s, {"got 1.1"});
   expect_npy_refused(folder, "\x93NUMPY\x01\x00\x10"s, {"length of the header in 2 bytes"});
   expect_npy_refused(folder, "\x93NUMPY\x01\x00\x10\x00{}"s, {"a header of 16 bytes", "after 2"});
   expect_npy_refused(folder, "\x93NUMPY\x02\x00\xff\xff\xff\xff{}"s,
@@ -317,7 +317,7 @@ TEST(Npy, RefusesWhatIsNoNpyFile) {
   EXPECT_THAT([&] { load_npy(folder / "none.npy"); },
               ThrowsMessage<InvalidArgument>(HasSubstr("none.npy")));
   EXPECT_THAT([&] { load_npy(folder.path()); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("it is a folder")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("got a folder")));
 }
 
 TEST(Npy, RefusesEveryTruncation) {

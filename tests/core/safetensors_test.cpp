@@ -186,35 +186,36 @@ TEST(Safetensors, RefusesHeadersThatAreNotTheFormats) {
       {"{\"\xff\":1}", "malformed at line 1, column 3"},
       {"{\"a\":{\"dtype\":\"U8\"", "malformed"},
       {R"({"a":{"dtype":"U8","shape":[1e999],"data_offsets":[0,1]}})", "too large"},
-      {R"({"a":1})", "expected a record of dtype, shape and data_offsets, but came 1"},
+      {R"({"a":1})", "expected a record of dtype, shape and data_offsets, got 1"},
       {R"({"a":{}})", "expected a record"},
       {R"({"a":{"dtype":"U8","shape":[1]}})", "expected a record"},
       {"{\"a\":{" + good + ",\"x\":1}}", "expected a record"},
-      {"{\"a\":{" + good + "},\"a\":{" + good + "}}", "\"a\" came twice"},
-      {"{\"a\":{" + good + ",\"shape\":[1]}}", "\"shape\" came twice"},
-      {R"({"__metadata__":{"k":"v","k":"w"}})", "\"k\" came twice"},
-      {R"({"__metadata__":{},"__metadata__":{}})", "\"__metadata__\" came twice"},
-      {R"({"__metadata__":{"k":1}})", "__metadata__.k: expected text, but came 1"},
-      {R"({"__metadata__":["k"]})", "__metadata__: expected an object, but came [\"k\"]"},
-      {R"({"__metadata__":null})", "__metadata__: expected an object, but there is none"},
+      {"{\"a\":{" + good + "},\"a\":{" + good + "}}", "got \"a\" twice"},
+      {"{\"a\":{" + good + ",\"shape\":[1]}}", "got \"shape\" twice"},
+      {R"({"__metadata__":{"k":"v","k":"w"}})", "got \"k\" twice"},
+      {R"({"__metadata__":{},"__metadata__":{}})", "got \"__metadata__\" twice"},
+      {R"({"__metadata__":{"k":1}})", "__metadata__.k: expected text, got 1"},
+      {R"({"__metadata__":["k"]})", "__metadata__: expected an object, got [\"k\"]"},
+      {R"({"__metadata__":null})", "__metadata__: expected an object, got nothing"},
       {R"({"a":{"dtype":"F8","shape":[1],"data_offsets":[0,1]}})",
-       "expected a dtype among F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, but came \"F8\""},
+       "expected a dtype among F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, got \"F8\""},
       {R"({"a":{"dtype":8,"shape":[1],"data_offsets":[0,1]}})", "expected a dtype"},
       {R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})",
-       "a.shape: expected a list of whole numbers, but came 1"},
-      {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "but came -1"},
-      {R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", "but came 1.0"},
-      {R"({"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}})", "but came \"1\""},
+       "a.shape: expected a list of whole numbers, got 1"},
+      {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "got -1"},
+      {R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", "got 1.0"},
+      {R"({"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}})", "got \"1\""},
       {R"({"a":{"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,1]}})",
-       "a.shape[0]: expected a whole number, 0 or above, but came 9223372036854775808"},
+       "a.shape[0]: expected a whole number, 0 or above, got 9223372036854775808"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})",
        "a.data_offsets: expected a list of 2 whole numbers"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,2]}})",
        "a.data_offsets: expected a list of 2 whole numbers"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":{"0":0,"1":1}}})",
        "a.data_offsets: expected a list of 2 whole numbers"},
-      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,true]}})", "but came true"},
-      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[18446744073709551615,0]}})", "but came"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,true]}})", "got true"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[18446744073709551615,0]}})",
+       "got 18446744073709551615"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[[0],1]}})", "nests deeper"},
   };
   for (const auto& [header, part] : cases) {
@@ -244,7 +245,7 @@ TEST(Safetensors, RefusesOffsetsThatLie) {
   expect_safetensors_refused(
       folder, file_of("{" + record("w", "[2]", "[0,4]") + "}", "1234"),
       {"tensor \"w\"", "expected data_offsets that span 8 bytes for shape [2] of F32",
-       "but came [0,4]"});
+       "got [0,4]"});
   expect_safetensors_refused(folder, file_of("{" + record("w", "[1]", "[4,0]") + "}", "1234"),
                              {"span 4 bytes"});
   expect_safetensors_refused(folder, file_of("{" + record("w", "[0]", "[4,0]") + "}", "1234"),
@@ -253,7 +254,7 @@ TEST(Safetensors, RefusesOffsetsThatLie) {
       folder, file_of("{" + record("w", "[1]", "[0,4]") + "}", "123"),
       {"tensor \"w\"", "within the file's 3 bytes of data, but it ends at 4"});
   expect_safetensors_refused(folder, file_of("{" + record("w", "[1]", "[0,4]") + "}", "12345"),
-                             {"expected 4 bytes of data, as the tensors need, but came 5"});
+                             {"expected 4 bytes of data, as the tensors need, got 5"});
   expect_safetensors_refused(folder, file_of("{}", "x"), {"expected 0 bytes of data"});
   expect_safetensors_refused(folder, file_of("{" + record("w", "[1]", "[4,8]") + "}", "12345678"),
                              {"tensor \"w\"", "begin at byte 0", "leaves a hole"});

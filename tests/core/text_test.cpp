@@ -1,4 +1,5 @@
 // Text from files on its way to a terminal.
+#include <cdt/core/text/nearest.h>
 #include <cdt/core/text/text.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +46,42 @@ TEST(Printable, NothingSteersATerminal) {
   EXPECT_EQ(printable("שלום العربية 한국어"), "שלום العربية 한국어") << "letters stay";
   EXPECT_EQ(without_hidden("\x1b \xff \u202e"), "\x1b \xff \\u202e");
   EXPECT_EQ(printable_name("two\nlines\x1b"), "two\\x0alines\\x1b");
+}
+
+/// By its definition: the least of all ways to the ends of both words.
+size_t distance_by_recursion(std::string_view a, std::string_view b) {
+  if (a.empty() || b.empty()) return a.size() + b.size();
+  const auto ends = [](std::string_view text, size_t cut) {
+    return text.substr(0, text.size() - cut);
+  };
+  size_t least =
+      std::min({distance_by_recursion(ends(a, 1), b) + 1, distance_by_recursion(a, ends(b, 1)) + 1,
+                distance_by_recursion(ends(a, 1), ends(b, 1)) + (a.back() == b.back() ? 0 : 1)});
+  if (a.size() > 1 && b.size() > 1 && a.back() == b[b.size() - 2] && b.back() == a[a.size() - 2]) {
+    least = std::min(least, distance_by_recursion(ends(a, 2), ends(b, 2)) + 1);
+  }
+  return least;
+}
+
+TEST(Nearest, DistancesAreThoseOfTheirDefinition) {
+  const std::vector<std::string> words{"",      "a",     "ab", "ba",  "train", "trian",
+                                       "tarin", "brain", "gd", "sgd", "adam",  "madam"};
+  for (const std::string& a : words) {
+    for (const std::string& b : words)
+      EXPECT_EQ(edit_distance(a, b), distance_by_recursion(a, b)) << a << " " << b;
+  }
+}
+
+TEST(Nearest, NamesWithinAThirdOfTheLetters) {
+  const std::vector<std::string> known{"p", "lr", "train", "target", "test-fraction", "price"};
+  EXPECT_EQ(nearest_name(known, "trian"), "train");
+  EXPECT_EQ(nearest_name(known, "Price"), "price");
+  EXPECT_EQ(nearest_name(known, "test-fractoin"), "test-fraction");
+  EXPECT_EQ(nearest_name(known, "x"), "") << "not the nearest of one letter";
+  EXPECT_EQ(nearest_name(known, "garget"), "target");
+  EXPECT_EQ(nearest_name(known, "forget"), "target");
+  EXPECT_EQ(nearest_name(known, "budget"), "");
+  EXPECT_EQ(nearest_name({}, "a"), "");
 }
 
 }  // namespace

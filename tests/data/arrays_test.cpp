@@ -155,9 +155,9 @@ TEST_F(Arrays, NanIsMissingAndInfinityRefused) {
   EXPECT_TRUE(table.at("x2").is_missing(0));
   EXPECT_FALSE(table.at("x2").is_missing(1));
   put("x.npy", npy_of("<f4", "(2, 3)", bytes_of<float>({1, 2, 3, 4, 5, infinity})));
-  expect_refused(file("x.npy"), "", "came inf in row 2, column 3");
+  expect_refused(file("x.npy"), "", "got inf in row 2, column 3");
   put("x.npy", npy_of("<f4", "(2, 3)", bytes_of<float>({1, 2, 3, 4, 5, -infinity}), true));
-  expect_refused(file("x.npy"), "", "came -inf in row 2, column 3");
+  expect_refused(file("x.npy"), "", "got -inf in row 2, column 3");
 }
 
 TEST_F(Arrays, HaveNoMoreColumnsThanTables) {
@@ -171,8 +171,8 @@ TEST_F(Arrays, WhatIsNoTableIsRefused) {
     expect_refused(put("bad.npy", bytes), "", part);
   };
   refused(npy_of("<f8", "(1, 1, 2)", bytes_of<double>({1, 2})),
-          "expected inputs [rows, features], but came shape [1, 1, 2]");
-  refused(npy_of("<f8", "()", bytes_of<double>({1})), "but came shape []");
+          "expected inputs [rows, features], got shape [1, 1, 2]");
+  refused(npy_of("<f8", "()", bytes_of<double>({1})), "got shape []");
   refused(npy_of("<f8", "(0, 2)", ""), "with entries");
   refused(npy_of("<f8", "(2, 2)", bytes_of<double>({1, 2})), "expected 32 bytes");
   refused(npy_of("|O", "(2,)", "12345678"), "Python objects or text");

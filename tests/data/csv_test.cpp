@@ -260,7 +260,7 @@ TEST_F(Csv, ACellThatIsNoNumberIsNamed) {
   EXPECT_EQ(table.at("t").not_numeric->line, 2);
   EXPECT_THAT(warnings_of(table),
               ElementsAre(AllOf(HasSubstr("a.csv:4: column \"n\" is text"), HasSubstr("\"12k\""),
-                                HasSubstr("no numbers: 2, that are: 4"))))
+                                HasSubstr("numbers: 4, other cells: 2"))))
       << "and nothing about columns that are text through and through";
   EXPECT_THAT(
       [&] { require_numeric(table, table.at("n"), "the target"); },
@@ -354,9 +354,9 @@ TEST_F(Csv, ColumnsCanBeLeftOut) {
 }
 
 TEST_F(Csv, RefusesWhatIsMalformed) {
-  expect_refused("a,b\n1,2\n3\n", {"a.csv:3", "expected 2 fields", "came 1"});
-  expect_refused("a,b\n1,2\n\n3,4,5\n", {"a.csv:4", "expected 2 fields", "came 3"});
-  expect_refused("a,b\n\"x\ny\",2\n3\n", {"a.csv:4", "came 1"});
+  expect_refused("a,b\n1,2\n3\n", {"a.csv:3", "expected 2 fields", "got 1"});
+  expect_refused("a,b\n1,2\n\n3,4,5\n", {"a.csv:4", "expected 2 fields", "got 3"});
+  expect_refused("a,b\n\"x\ny\",2\n3\n", {"a.csv:4", "got 1"});
   expect_refused("a,b\n1,2\n3,\"x\n4,5\n6,7\n", {"a.csv:3", "closing quote"});
   expect_refused("a,b\n1,2\n3,x\"y\n", {"a.csv:3", "quote"});
   expect_refused("a,b\n1,\"x\"y\n", {"a.csv:2", "quote"});

@@ -174,9 +174,8 @@ TEST(Encoding, MissingNumbersHaveAFeatureWhereSomeWereMissing) {
   Preprocess preprocess = fit_preprocess(table, options);
   EXPECT_THAT(preprocess.feature_names(), ElementsAre("a", "a=", "b"));
   expect_close(preprocess.transform(table), rows_of({{1, 0, 1}, {3, 1, 2}, {3, 0, 3}, {8, 0, 4}}));
-  EXPECT_THAT(
-      preprocess.notes,
-      ElementsAre("a: 1 of 4 values are missing; 3 stands for them, and a feature says so"));
+  EXPECT_THAT(preprocess.notes,
+              ElementsAre("a: 1 of 4 values are missing; filled with 3, and marked by a feature"));
   expect_close(preprocess.transform(parsed("a,b\n,\n")), rows_of({{3, 1, 2.5}}));
   // Rows that are not fitted on say nothing.
   EXPECT_THAT(fit_preprocess(table, {0, 2, 3}, options).feature_names(), ElementsAre("a", "b"));
@@ -570,7 +569,7 @@ TEST(Encoding, OptionsOutOfRangeAreRefused) {
     EXPECT_THAT([&] { fit_preprocess(table, options); },
                 ThrowsMessage<InvalidArgument>(HasSubstr(part)));
   };
-  refuse([](auto& o) { o.quantiles = 2; }, "quantiles: expected 0, or 3 to 1000, but came 2");
+  refuse([](auto& o) { o.quantiles = 2; }, "quantiles: expected 0, or 3 to 1000, got 2");
   refuse([](auto& o) { o.quantiles = -1; }, "quantiles");
   refuse([](auto& o) { o.quantile_weight = NAN; }, "weight of quantiles");
   refuse([](auto& o) { o.clip = -1; }, "clip");

@@ -388,7 +388,7 @@ TEST(Preprocess, RefusesOptionsThatDoNotFit) {
   options.drop = {"w"};
   expect_refused([&] { fit_preprocess(table, options); }, {"\"w\""});
   options.drop = {"x"};
-  expect_refused([&] { fit_preprocess(table, options); }, {"there are none"});
+  expect_refused([&] { fit_preprocess(table, options); }, {"got none"});
   options.drop = {};
   expect_refused([&] { fit_preprocess(table, {}, options); }, {"rows to fit on"});
   expect_refused([&] { fit_preprocess(table, {2}, options); }, {"0 to 1"});
@@ -414,8 +414,7 @@ TEST(Preprocess, RefusesRecordsThatAreNone) {
   refuse([](json& r) { r["columns"][0]["features"] = json::array(); }, "1 features");
   refuse([](json& r) { r["columns"][1]["categories"] = {"b", "a"}; }, "sorted");
   refuse([](json& r) { r["columns"][0]["type"] = "date"; }, "numeric, text");
-  refuse([](json& r) { r["columns"][0]["name"] = 3; },
-         "columns[0].name: expected text, but came 3");
+  refuse([](json& r) { r["columns"][0]["name"] = 3; }, "columns[0].name: expected text, got 3");
   refuse([](json& r) { r["csv"] = "x"; }, "csv: expected an object");
   refuse([](json& r) { r["targets"] = nullptr; }, "targets: expected a list");
   expect_refused([] { parse_preprocess(std::string(100'000, '['), "p.json"); }, {"nests deeper"});

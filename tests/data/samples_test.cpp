@@ -99,7 +99,7 @@ TEST(Samples, RefuseRowsThatAreNotThere) {
             samples->batch({0, row});
           },
           ThrowsMessage<InvalidArgument>(
-              HasSubstr(c10::str("expected samples from 0 to 2, but came ", row))));
+              HasSubstr(c10::str("expected samples from 0 to 2, got ", row))));
     }
   }
   EXPECT_THAT([&] { TableSamples(source.table, source.preprocess, {40}); },

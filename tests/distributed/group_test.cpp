@@ -343,7 +343,7 @@ TEST(Place, IsWhatTorchrunSays) {
     EXPECT_THAT([] { place_in_environment(); },
                 testing::ThrowsMessage<InvalidArgument>(HasSubstr(message)));
   };
-  expect_wrong("2", "2", "RANK must be a whole number from 0 to 1, not '2'");
+  expect_wrong("2", "2", "RANK must be a whole number from 0 to 1, got '2'");
   expect_wrong("0", "two", "WORLD_SIZE must be a whole number");
   expect_wrong("0", "2", "so MASTER_PORT must be, too");
   for (const std::string address : {"", "a b", "head\x1b[2J", "\u202ehead", "a\nb"}) {

@@ -29,7 +29,7 @@ Tensor flat(const std::vector<Tensor>& parameters) {
 /// Of all rows those of a rank.
 RidgeProblem part_of(const FormProblem& whole, const std::shared_ptr<const Ranks>& ranks) {
   const Share own = unequal_share(*ranks, whole.data.x.size(0));
-  return {whole.model, whole.data.x.narrow(0, own.first, own.count),
+  return {kernel::linearize(whole.model, whole.data.x.narrow(0, own.first, own.count)),
           train::of_range(whole.problem.residuals, own), whole.problem.displacement, ranks};
 }
 

@@ -92,7 +92,7 @@ TEST(Plan, SaysWhatIsWrong) {
       [](Plan& p) {
         p.lrs = {0.1, 1, 0.1};
       },
-      "learning rates: expected each one once, but came 0.1 twice");
+      "learning rates: expected each one once, got 0.1 twice");
   refused([](Plan& p) { p.methods.emplace_back("gd"); }, "methods: expected each one once");
   refused(
       [](Plan& p) {

@@ -66,16 +66,16 @@ TEST(SweepPages, SaysWhatIsWrongWithASweep) {
                    "dir/results.json: ");
   };
   refused([](ordered_json& r) { r["format"] = "cdt-results-7"; },
-          "expected the format \"cdt-results-1\", but came \"cdt-results-7\" of cdt 0.1.0");
+          "expected the format \"cdt-results-1\", got \"cdt-results-7\" of cdt 0.1.0");
   refused([](ordered_json& r) { r.erase("format"); }, "a file without a format");
   refused([](ordered_json& r) { r = ordered_json::array(); }, "a file without a format");
   refused([](ordered_json& r) { r["rows"] = ordered_json::array(); }, "its list of rows is empty");
   refused([](ordered_json& r) { r.erase("rows"); }, "its list of rows is empty");
-  refused([](ordered_json& r) { r["rows"] = "many"; }, "rows: expected a list, but came \"many\"");
-  refused([](ordered_json& r) { r["rows"][0] = 3; }, "rows[0]: expected an object, but came 3");
-  refused([](ordered_json& r) { r["summary"] = {1}; }, "summary[0]: expected text, but came 1");
+  refused([](ordered_json& r) { r["rows"] = "many"; }, "rows: expected a list, got \"many\"");
+  refused([](ordered_json& r) { r["rows"][0] = 3; }, "rows[0]: expected an object, got 3");
+  refused([](ordered_json& r) { r["summary"] = {1}; }, "summary[0]: expected text, got 1");
   refused([](ordered_json& r) { r["rows"][0]["lr"] = "fast"; },
-          "rows[0].lr: expected a finite number, but came \"fast\"");
+          "rows[0].lr: expected a finite number, got \"fast\"");
   refused([](ordered_json& r) { r["rows"][0]["runs"] = -1; }, "rows[0].runs: expected a whole");
   refused([](ordered_json& r) { r["complete"] = "yes"; }, "complete: expected true or false");
   refused([](ordered_json& r) { r["machine"] = 1; }, "machine: expected an object");

@@ -217,7 +217,7 @@ TEST_F(StoreTest, NothingIsWrittenThroughALinkedFolder) {
   write_file_atomically(elsewhere / "mine", {"precious"});
   fs::create_directories(folder());
   fs::create_directory_symlink(elsewhere, folder() / "runs");
-  expect_refused(sample_plan(), "12", "runs: expected a folder, but it is a link");
+  expect_refused(sample_plan(), "12", "runs: expected a folder, got a link");
   EXPECT_FALSE(fs::exists(folder() / "sweep.json"));
   EXPECT_EQ(std::distance(fs::directory_iterator(elsewhere), fs::directory_iterator()), 1);
 }
@@ -272,11 +272,11 @@ TEST_F(StoreTest, RunsOfAFolderShareTheirSettings) {
     expect_refused(sample_plan(), "12", "sweep.json: " + message);
   };
   refused("{", "is not JSON");
-  refused("[]", "expected the format \"cdt-sweep-1\", but came a file without a format");
-  refused(R"({"format": "cdt-sweep-9"})", "expected the format \"cdt-sweep-1\", but came");
-  refused(R"({"format": 3})", "expected the format \"cdt-sweep-1\", but came 3");
+  refused("[]", "expected the format \"cdt-sweep-1\", got a file without a format");
+  refused(R"({"format": "cdt-sweep-9"})", "expected the format \"cdt-sweep-1\", got");
+  refused(R"({"format": 3})", "expected the format \"cdt-sweep-1\", got 3");
   refused(R"({"format": "cdt-sweep-1", "settings": 1})", "settings: expected an object");
-  refused(R"({"format": "cdt-sweep-1"})", "settings: expected an object, but there is none");
+  refused(R"({"format": "cdt-sweep-1"})", "settings: expected an object, got nothing");
   refused(R"({"format": "cdt-sweep-1", "settings": {"file": 12}})", "settings.file: expected text");
   refused(R"({"format": "cdt-sweep-1", "settings": {}, "sessions": {}})",
           "sessions: expected a list");

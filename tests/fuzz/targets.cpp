@@ -273,7 +273,7 @@ const Target& find_target(std::string_view name) {
     if (target.name == name) return target;
     known += (known.empty() ? "" : ", ") + std::string(target.name);
   }
-  throw InvalidArgument(c10::str("expected one of ", known, ", but came '", name, "'"));
+  throw InvalidArgument(c10::str("expected one of ", known, ", got '", name, "'"));
 }
 
 void run(const Target& target, std::string_view bytes) {

@@ -3,7 +3,7 @@
 #include <cdt/core/error.h>
 #include <cdt/dynamics/bounds.h>
 #include <cdt/kernel/curvature.h>
-#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/kernel/path.h>
 #include <gmock/gmock.h>
 

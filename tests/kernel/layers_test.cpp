@@ -1,6 +1,6 @@
 // Kernel rules of norms, embeddings, attention and parts of parameters, against Jacobians.
 #include <cdt/core/error.h>
-#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <torch/library.h>
 #include <torch/nn.h>
 #include <torch/version.h>

@@ -1,6 +1,6 @@
 // What a model keeps between two calls, and outputs that no kernel is made of.
 #include <cdt/core/error.h>
-#include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/operator.h>
 #include <cdt/kernel/products.h>

@@ -239,11 +239,11 @@ TEST(Conv2d, RefusesBadOptionsAndInputs) {
     spoil(o);
     EXPECT_THAT([&] { Conv2d(o, 1); }, ThrowsMessage<InvalidArgument>(HasSubstr(why)));
   };
-  refused("input channels must be 1 or more, not 0", [](auto& o) { o.in_channels = 0; });
-  refused("output channels must be 1 or more, not -2", [](auto& o) { o.out_channels = -2; });
-  refused("kernel size must be 1 or more, not 0", [](auto& o) { o.kernel_size = {3, 0}; });
-  refused("stride must be 1 or more, not 0", [](auto& o) { o.stride = {0, 1}; });
-  refused("padding must be 0 or more, not -1", [](auto& o) { o.padding = -1; });
+  refused("input channels must be 1 or more, got 0", [](auto& o) { o.in_channels = 0; });
+  refused("output channels must be 1 or more, got -2", [](auto& o) { o.out_channels = -2; });
+  refused("kernel size must be 1 or more, got 0", [](auto& o) { o.kernel_size = {3, 0}; });
+  refused("stride must be 1 or more, got 0", [](auto& o) { o.stride = {0, 1}; });
+  refused("padding must be 0 or more, got -1", [](auto& o) { o.padding = -1; });
   refused("the input's width factor", [](auto& o) { o.width_factor_in = 0; });
   refused("the output's width factor", [](auto& o) { o.width_factor_out = 0; });
   refused("sigma_w", [](auto& o) { o.sigma_w = -1; });

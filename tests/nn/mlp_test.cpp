@@ -240,7 +240,7 @@ TEST_F(SavedModel, SaysWhatIsWrongWithAFile) {
   refused("has no 'parametrisation'");
   write(R"({"type": "mlp", "inputs": 3.7})", good);
   refused(
-      "the architecture record: inputs: expected a whole number from 1 to 2147483647, but came "
+      "the architecture record: inputs: expected a whole number from 1 to 2147483647, got "
       "3.7");
   write(R"({"type": "mlp", "inputs": 3, "hidden": [4.9]})", good);
   refused("hidden[0]: expected a whole number");

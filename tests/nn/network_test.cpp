@@ -121,10 +121,10 @@ TEST(NetworkTable, RefusesWhatItDoesNotKnow) {
   options.architecture = "vgg";
   EXPECT_THAT([&] { nn::make_network(options, 1); },
               ThrowsMessage<InvalidArgument>(
-                  HasSubstr("must be mlp or alexnet or cnn or resnet18, not 'vgg'")));
+                  HasSubstr("must be mlp or alexnet or cnn or resnet18, got 'vgg'")));
   EXPECT_THAT([&] { nn::make_network(options, 1, torch::kFloat32, table_with_mean()); },
               ThrowsMessage<InvalidArgument>(
-                  HasSubstr("must be mlp or alexnet or cnn or resnet18 or mean, not 'vgg'")));
+                  HasSubstr("must be mlp or alexnet or cnn or resnet18 or mean, got 'vgg'")));
   options.architecture = "mlp";
   options.input_shape = {3, 32, 32};
   EXPECT_THAT([&] { nn::make_network(options, 1); },
@@ -150,7 +150,7 @@ TEST(NetworkTable, FilesOfAnotherArchitectureComeBackByTheTable) {
   EXPECT_THAT([&] { nn::load_model(path); },
               ThrowsMessage<InvalidArgument>(testing::AllOf(
                   HasSubstr("mean.safetensors"),
-                  HasSubstr("must be mlp or alexnet or cnn or resnet18, not 'mean'"))));
+                  HasSubstr("must be mlp or alexnet or cnn or resnet18, got 'mean'"))));
 }
 
 // Files of today are read and written as before the table.

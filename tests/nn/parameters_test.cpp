@@ -108,11 +108,11 @@ TEST_F(Parameters, SayWhatDoesNotFit) {
   tensors = good;
   tensors["head.weight"] = torch::ones({12, 2});
   write(tensors);
-  refused(net, {"head.weight", "expected", "[2, 12]", "came [12, 2]"});
+  refused(net, {"head.weight", "expected", "[2, 12]", "got [12, 2]"});
   tensors = good;
   tensors["gain"] = torch::ones({2}, torch::kFloat64);
   write(tensors);
-  refused(net, {"expected gain in Float", "came Double"});
+  refused(net, {"expected gain in Float", "got Double"});
   EXPECT_THROW(nn::load_parameters(folder_.path() / "absent", net), InvalidArgument);
 }
 

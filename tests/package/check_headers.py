@@ -14,7 +14,7 @@ LIBTORCH = {"torch", "ATen", "c10"}
 def violations(root):
     headers = sorted((root / "cdt").rglob("*.h"))
     if not headers:
-        yield f"{root}: expected installed headers, but there are none"
+        yield f"{root}: expected installed headers, got none"
     for path in headers:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)

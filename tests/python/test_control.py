@@ -89,6 +89,40 @@ def test_linearization():
     assert local.error() == pytest.approx((model(x).detach().reshape(-1) - start - J @ flat).norm().item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [1, 5])  # by factors, and by the graph
+def test_linearization_is_the_jacobian(outputs):
+    torch.manual_seed(outputs)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 7), torch.nn.Tanh(), torch.nn.Linear(7, outputs)).double()
+    x = torch.randn(6, 3, dtype=torch.float64)
+    J, start = jacobian(model, x), model(x).detach().reshape(-1)
+    local = cdt.linearize(model, x)
+    n, P = J.shape
+    U, V, S = torch.randn(P, 2).double(), torch.randn(n, 2).double(), torch.randn(6, outputs, 2).double()
+    rows = torch.block_diag(*S).t() @ J
+    for moved in (False, True):
+        if moved:  # it stays where it was made
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter += 0.3 * torch.randn_like(parameter)
+        before = [p.detach().clone() for p in model.parameters()]
+        assert torch.equal(local.outputs, start)
+        assert relative_error(local.push_forward(U), J @ U) < 1e-11
+        assert relative_error(local.push_forward(U[:, 0]), J @ U[:, 0]) < 1e-11
+        shaped = [part.reshape(p.shape) for p, part in zip(model.parameters(), U[:, 0].split([p.numel() for p in model.parameters()]))]
+        assert relative_error(local.push_forward(shaped), J @ U[:, 0]) < 1e-11
+        assert relative_error(local.pull_back(V), J.t() @ V) < 1e-11
+        assert relative_error(local.pull_back(V[:, 1]), J.t() @ V[:, 1]) < 1e-11
+        assert torch.allclose((V * local.push_forward(U)).sum(), (U * local.pull_back(V)).sum(), rtol=1e-10)
+        assert relative_error(local.kernel(), J @ J.t()) < 1e-11
+        assert relative_error(local.gram(), J.t() @ J) < 1e-11
+        assert relative_error(local.gram(S), rows.t() @ rows) < 1e-11
+        assert local.trace() == pytest.approx(J.square().sum().item(), rel=1e-11)
+        assert all(torch.equal(p, mine) for p, mine in zip(model.parameters(), before))
+    for wrong in (lambda: local.push_forward(U[:3]), lambda: local.pull_back(V[:3]), lambda: local.gram(S[:2])):
+        with pytest.raises(ValueError):
+            wrong()
+
+
 def test_gain_is_that_of_scalar_problems():
     """K of the loop e⁺ = (I − S)e + S y_u for Q = qI, R = pI: each eigenvector is a scalar problem, whose Riccati equation is a quadratic one."""
     model, x, y = problem()
@@ -201,7 +235,7 @@ def test_the_rate_can_be_scheduled():
     controller.lr = 0.1
     assert controller.refreshes == 1 and controller.drift is None
     assert torch.equal(controller.gain, cdt.Controller(model, x, y, lr=0.1).gain)
-    with pytest.raises(ValueError, match="lr must be a number above 0, but came -1"):
+    with pytest.raises(ValueError, match="lr must be a number above 0, got -1"):
         controller.lr = -1
 
 
@@ -264,18 +298,18 @@ def test_report_of_a_trained_model_does_not_promise():
 
 def test_wrong_settings_are_named():
     model, x, y = problem()
-    with pytest.raises(ValueError, match="refresh_above must be 0 or more, or None, but came -1"):
+    with pytest.raises(ValueError, match="refresh_above must be 0 or more, or None, got -1"):
         cdt.Controller(model, x, y, lr=0.1, refresh_above=-1)
-    with pytest.raises(ValueError, match='such as "mse".*but a MSELoss came'):
+    with pytest.raises(ValueError, match='such as "mse".*got a MSELoss'):
         cdt.Controller(model, x, y, lr=0.1, loss=nn.MSELoss())
     for lr in (0, -0.1, "0.1", None, [0.1], float("nan")):
-        with pytest.raises(ValueError, match="lr must be a number above 0, but came " + re.escape(repr(lr))):
+        with pytest.raises(ValueError, match="lr must be a number above 0, got " + re.escape(repr(lr))):
             cdt.Controller(model, x, y, lr=lr)
-    with pytest.raises(ValueError, match="p must be a number above 0, but came -1"):
+    with pytest.raises(ValueError, match="p must be a number above 0, got -1"):
         cdt.analyze(model, x, y, p=-1)
-    with pytest.raises(ValueError, match="loss must be one of mse, .*but came 'mae'"):
+    with pytest.raises(ValueError, match="loss must be one of mse, .*got 'mae'"):
         cdt.Controller(model, x, y, lr=0.1, loss="mae")
-    with pytest.raises(ValueError, match="array of all samples, but a DataLoader came; batch_size="):
+    with pytest.raises(ValueError, match="array of all samples, got a DataLoader; batch_size="):
         cdt.fit(model, torch.utils.data.DataLoader(x), y)
     with pytest.raises(ValueError, match=r"class numbers must have shape \[.*\], not \[.*, 1\]"):
         cdt.Controller(model, x, torch.zeros(len(x), 1, dtype=torch.int64), lr=0.1, loss="cross-entropy")
@@ -395,9 +429,9 @@ def test_cross_entropy():
 def test_wrong_shapes_are_named():
     model, x, y = problem()
     controller = cdt.Controller(model, x, y, lr=0.1)
-    with pytest.raises(ValueError, match="outputs on all of x, 24 numbers, but 22 came.*mini-batches"):
+    with pytest.raises(ValueError, match="outputs on all of x, 24 numbers, got 22.*mini-batches"):
         controller.augment(model(x[:11]))
-    with pytest.raises(ValueError, match="a ndarray came"):
+    with pytest.raises(ValueError, match="got a ndarray"):
         controller.augment(model(x).detach().numpy())
     with pytest.raises(ValueError, match="labels must have shape"):
         cdt.Controller(model, x, y[:5], lr=0.1)

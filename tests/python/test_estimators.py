@@ -119,7 +119,7 @@ def test_frames_of_all_kinds():
     # A text that training has not seen is taken for missing.
     unknown, missing = frame.head(5).assign(kind="castle"), frame.head(5).assign(kind=None)
     assert np.array_equal(model.predict(unknown), model.predict(missing))
-    with pytest.raises(ValueError, match="column 'area', row 0: expected a number, as when the model was trained, but came 'wide'"):
+    with pytest.raises(ValueError, match="column 'area', row 0: expected a number, as when the model was trained, got 'wide'"):
         model.predict(frame.assign(area="wide"))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"area": "surface"}))
@@ -302,7 +302,7 @@ def test_bad_tables():
 def test_it_tells_how_far_it_is(capsys):
     cdt.CDTRegressor(**SMALL, verbose=True).fit(*waves(60))
     said = capsys.readouterr().out
-    assert "point 0 of at most 40, held-out loss" in said and "all rows, point 1 of" in said and "expect to be off by" in said
+    assert "point 0 of at most 40, held-out loss" in said and "all rows, point 1 of" in said and "expected RMS error on new rows" in said
 
 
 def test_no_files(tmp_path, monkeypatch):

@@ -188,9 +188,9 @@ def test_pictures_are_predicted_as_by_the_program(name, picture_run, pictures):
 
 def test_wrong_pictures_are_named(picture_run, pictures):
     run = cdt.load(picture_run("dense"))
-    with pytest.raises(ValueError, match=r"shape \[n, 3, 16, 16\], but came \[2, 3, 32, 32\]"):
+    with pytest.raises(ValueError, match=r"shape \[n, 3, 16, 16\], got \[2, 3, 32, 32\]"):
         run.predict(torch.zeros(2, 3, 32, 32))
-    with pytest.raises(ValueError, match=r"in \[0, 1\].*came 0 to 200"):
+    with pytest.raises(ValueError, match=r"in \[0, 1\].*got 0 to 200"):
         run.predict(torch.linspace(0, 200, 3 * 256).view(1, 3, 16, 16))
     assert len(run.predict(torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8))) == 3
     with pytest.raises(ValueError, match="expected pictures, as the run was trained on"):

@@ -115,7 +115,7 @@ def drop(model):
 
 @pytest.mark.parametrize(
     "change, message",
-    [(replace, "0.weight is none of those that"), (thaw, "0.bias is none of those that"), (drop, "2.weight, one of those that .* no longer in the model")],
+    [(replace, "0.weight was not there when"), (thaw, "0.bias was not there when"), (drop, "2.weight, there when .* no longer in the model")],
 )
 def test_layers_that_are_replaced(change, message):
     """Whoever holds a model had gone on with the old ones in silence."""
@@ -159,7 +159,7 @@ def test_parameters_of_one_s_choice_may_have_others_beside_them():
     model[0].bias.requires_grad_(False)
     assert torch.allclose(operator @ torch.ones(24, dtype=torch.float64), expected)
     model[2] = nn.Linear(16, 1)
-    with pytest.raises(ValueError, match="2.weight, one of those"):
+    with pytest.raises(ValueError, match="2.weight, there when"):
         operator @ torch.ones(24)
 
 
@@ -293,8 +293,8 @@ def test_sparse_gradients_are_made_dense():
 @pytest.mark.parametrize(
     "setting, message",
     [
-        ({"seed": -1}, "seed must be a whole number from 0 to 2⁶⁴ − 1, but came -1"),
-        ({"shape": "uniform"}, "shape must be a number, 0 or above, but came 'uniform'"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 2⁶⁴ − 1, got -1"),
+        ({"shape": "uniform"}, "shape must be a number, 0 or above, got 'uniform'"),
         ({"p": "a"}, "p must be a number above 0"),
         ({"relinearize": 3}, '"never", "every:N"'),
         ({"steps": 2**70}, "steps must be a whole number from 0 to 2⁶³ − 1"),

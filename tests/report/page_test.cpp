@@ -225,19 +225,19 @@ TEST(FiguresJson, SaysWhatIsWrong) {
   };
   refused("[", "is not JSON");
   refused("[]", "expected the format \"cdt-figures-1\"");
-  refused(R"({"format": "cdt-figures-2"})", "came \"cdt-figures-2\"");
+  refused(R"({"format": "cdt-figures-2"})", "got \"cdt-figures-2\"");
   refused(R"({"format": "cdt-figures-1"})", "figures");
   refused(R"({"format": "cdt-figures-1", "figures": [{"id": "a"}]})",
-          "figures[0].title: expected text, but there is none");
+          "figures[0].title: expected text, got nothing");
   refused(R"({"format": "cdt-figures-1", "figures": [{"id": "a", "title": "t", "series":
               [{"name": "s", "x": ["one"], "y": [1]}]}]})",
-          "figures[0].series[0].x[0]: expected a finite number, but came \"one\"");
+          "figures[0].series[0].x[0]: expected a finite number, got \"one\"");
   refused(R"({"format": "cdt-figures-1", "figures": [{"id": "a", "title": "t", "series":
               [{"name": "s", "x": [1, 2], "y": [1]}]}]})",
-          "figures[0].series[0].y: expected a list of 2 numbers, but came [1]");
+          "figures[0].series[0].y: expected a list of 2 numbers, got [1]");
   refused(R"({"format": "cdt-figures-1", "figures": [{"id": "a", "title": "t", "series":
               [{"name": "s", "x": [1], "y": [1], "low": [1]}]}]})",
-          "figures[0].series[0].high: expected a list of 1 numbers, but there is none");
+          "figures[0].series[0].high: expected a list of 1 numbers, got nothing");
   refused(R"({"format": "cdt-figures-1", "figures": )" + std::string(100'000, '['), "nests deeper");
   refused(R"({"format": "cdt-figures-1", "figures": [{"id": "a", "title": "t", "series":
               [{"name": "s", "x": [], "y": [], "style": "pie"}]}]})",

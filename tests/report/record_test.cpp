@@ -161,7 +161,7 @@ TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {
   run.prediction->expected[0].linear_rmse = 4.3;
   EXPECT_THAT(run_page({run}).summary[0], HasSubstr("A linear model may do as well"));
   run.prediction->expected[0].mean_rmse = 4.2;
-  EXPECT_THAT(run_page({run}).summary[0], HasSubstr("no better than the mean"));
+  EXPECT_THAT(run_page({run}).summary[0], HasSubstr("No better than the mean"));
 
   run = a_predicting_run();
   run.prediction->points = 0;
@@ -226,7 +226,7 @@ TEST(PredictionPages, BoundsAreABandOverPredictions) {
     }
   }
   run.predictions.targets[0].high.pop_back();
-  expect_refused([&] { run_page({run}); }, "a bound of price has 59 entries, not 60");
+  expect_refused([&] { run_page({run}); }, "a bound of price: expected 60 entries, got 59");
 }
 
 TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
@@ -275,7 +275,7 @@ TEST(PredictionPages, ReliabilityCountsWhatCameTrue) {
   EXPECT_EQ(find_figure(three, "reliability-1")->series[0].y, (std::vector<double>{0.75, 1}));
 
   target.probabilities.pop_back();
-  expect_refused([&] { run_page({run}); }, "the probabilities of kind has 2 entries, not 3");
+  expect_refused([&] { run_page({run}); }, "the probabilities of kind: expected 3 entries, got 2");
 }
 
 TEST(Records, ColumnsThatBelongTogetherHaveOneLength) {
@@ -284,10 +284,10 @@ TEST(Records, ColumnsThatBelongTogetherHaveOneLength) {
   run.name = "mine";
   run.spectrum.mode = {1};
   expect_refused([&] { run_page({run}); },
-                 "run mine: a column of the spectrum has 0 entries, not 1");
+                 "run mine: a column of the spectrum: expected 1 entries, got 0");
   run = {};
   run.predictions.targets = {{"price", {1}, {1}, {}, {}, {}, {}}};
-  expect_refused([&] { run_page({run}); }, "the target price has 1 entries, not 0");
+  expect_refused([&] { run_page({run}); }, "the target price: expected 0 entries, got 1");
 }
 
 TEST(Records, ASweepShowsWhatItHas) {

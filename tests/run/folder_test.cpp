@@ -247,7 +247,7 @@ TEST_F(KeptRun, TakesNothingThatIsNotOfARun) {
     options_.overwrite = !resume;
     options_.training.steps = 9;
     EXPECT_THAT([&] { run::train(options_, hooks); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("but it is a folder")));
+                ThrowsMessage<InvalidArgument>(HasSubstr("got a folder")));
     EXPECT_EQ(read_file(kept().model()), model);
   }
 }
@@ -295,7 +295,7 @@ TEST_F(KeptRun, LeavesAFileAloneThatIsNoFolder) {
     for (const bool overwrite : {false, true}) {
       options_.overwrite = overwrite;
       options_.folder = file;
-      expect_refused(options_, "expected a folder, but it is a file");
+      expect_refused(options_, "expected a folder, got a file");
       options_.folder = file / "run";
       expect_refused(options_, "Not a directory");
     }

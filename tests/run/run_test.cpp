@@ -173,10 +173,10 @@ TEST_F(Run, PredictsUnlessToldOtherwise) {
   ASSERT_TRUE(done.record.prediction);
   EXPECT_EQ(done.record.prediction->expected.size(), 1U);
   const auto table = data::read_csv(options.data.file);
-  EXPECT_EQ(run::learn(table, options).expected.size(), 1U);
+  EXPECT_EQ(study::learn(table, options).record.prediction->expected.size(), 1U);
   options.data.goal = study::Goal::kFit;
-  EXPECT_THAT([&] { run::learn(table, options); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, but came fit")));
+  EXPECT_THAT([&] { study::learn(table, options); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("the goal predict, got fit")));
   options.ensemble.reset();  // not of a fit
   options.overwrite = true;
   EXPECT_FALSE(run::train(options).record.prediction);
@@ -222,22 +222,22 @@ TEST_F(Run, DamagedRecordsAreRefused) {
   };
   refuse("{", "is not JSON");
   refuse(R"({"format": "cdt-run-9"})", "expected the format \"cdt-run-1\"");
-  refuse(R"({"format": "cdt-run-1"})", "settings: expected an object, but there is none");
+  refuse(R"({"format": "cdt-run-1"})", "settings: expected an object, got nothing");
   const auto damaged = [&](const std::string& fields, const std::string& message) {
     refuse(R"({"format": "cdt-run-1", "settings": {}, )" + fields + "}", "x/run.json: " + message);
   };
   damaged(R"("result": {"outcome": "steps", "steps": "x"})",
-          "result.steps: expected a whole number, 0 or above, but came \"x\"");
+          "result.steps: expected a whole number, 0 or above, got \"x\"");
   damaged(R"("result": {"outcome": "elsewhere"})", "result.outcome: ");
   damaged(R"("seed": -1)", "seed: expected a whole number");
-  damaged(R"("data": [1])", "data: expected an object, but came [1]");
+  damaged(R"("data": [1])", "data: expected an object, got [1]");
   damaged(R"("machine": {"threads": 1e10})", "machine.threads: expected a whole number");
   damaged(R"("errors": {"train": {"kind": {"accuracy": 1, "classes": ["a", "b"],
               "confusion": [[1, 2], [3]]}}})",
-          "errors.train.kind.confusion[1]: expected a list of 2 whole numbers, but came [3]");
+          "errors.train.kind.confusion[1]: expected a list of 2 whole numbers, got [3]");
   damaged(R"("analysis": )" + std::string(100'000, '['), "");
   refuse(R"({"format": "cdt-run-1", "settings": {"hidden": [1, 2]}})",
-         "settings.hidden[0]: expected text, but came 1");
+         "settings.hidden[0]: expected text, got 1");
   EXPECT_THAT([&] { run::RunFolder(folder_.path()).read_record(); },
               ThrowsMessage<InvalidArgument>(HasSubstr("it has no run.json")));
 }
@@ -498,9 +498,9 @@ TEST_F(Tuning, TrainsAsTheForecastAdvises) {
   const study::Tuning advice = study::best_tuning(*found, train::Method::kCdt);
   ASSERT_TRUE(advice.p);
   EXPECT_EQ(done.record.tuned->learning_rate, advice.learning_rate);
-  EXPECT_EQ(done.training.learning_rate, advice.learning_rate);
-  EXPECT_EQ(done.training.p, *advice.p);
-  EXPECT_EQ(done.training.steps, advice.steps);
+  EXPECT_EQ(done.decision.training.learning_rate, advice.learning_rate);
+  EXPECT_EQ(done.decision.training.p, *advice.p);
+  EXPECT_EQ(done.decision.training.steps, advice.steps);
   EXPECT_EQ(done.result.learning_rate, advice.learning_rate);
   EXPECT_EQ(run::RunFolder(options_.folder).read_record().tuned->steps, advice.steps);
   EXPECT_TRUE(fs::exists(folder_ / "run/spectrum.csv"));
@@ -520,19 +520,19 @@ TEST_F(Tuning, LeavesAloneWhatIsDecided) {
   options_.training.steps = 1000;
   options_.given = {"steps"};
   const run::TrainedRun done = run::train(options_, stopping_after(2));
-  EXPECT_EQ(done.training.p, 3);
-  EXPECT_EQ(done.training.steps, 1000);
-  EXPECT_EQ(done.training.learning_rate, done.record.tuned->learning_rate);
+  EXPECT_EQ(done.decision.training.p, 3);
+  EXPECT_EQ(done.decision.training.steps, 1000);
+  EXPECT_EQ(done.decision.training.learning_rate, done.record.tuned->learning_rate);
 }
 
 TEST_F(Tuning, AStoppedRunKeepsItsAdvice) {
   options_.training.method = train::Method::kGd;  // takes many steps
   const run::TrainedRun whole = run::train(in("whole"));
-  ASSERT_GT(whole.training.steps, 3);
+  ASSERT_GT(whole.decision.training.steps, 3);
   run::train(options_, stopping_after(3));
   options_.resume = true;
   const run::TrainedRun again = run::train(options_);
-  EXPECT_EQ(again.training.learning_rate, whole.training.learning_rate);
+  EXPECT_EQ(again.decision.training.learning_rate, whole.decision.training.learning_rate);
   EXPECT_EQ(again.result.steps, whole.result.steps);
   EXPECT_EQ(bytes("run/model.safetensors"), bytes("whole/model.safetensors"));
   EXPECT_EQ(again.record.analysis, whole.record.analysis);

@@ -259,7 +259,7 @@ TEST_F(RunPages, SaysWhatIsWrongWithARun) {
   std::filesystem::create_directories(folder_ / "empty");
   expect_refused([&] { page({"nowhere"}); },
                  "nowhere: expected the folder of a run, but it does not exist");
-  expect_refused([&] { page({"file.txt"}); }, "but it is a file");
+  expect_refused([&] { page({"file.txt"}); }, "got a file");
   expect_refused([&] { page({"empty"}); }, "neither run.json nor results.json");
   write("run/run.json", "{\"format\": ");
   expect_refused([&] { page({"run"}); }, "run.json: is not JSON");
@@ -268,13 +268,13 @@ TEST_F(RunPages, SaysWhatIsWrongWithARun) {
   newer["version"] = "9.0.0";
   write("run/run.json", newer.dump());
   expect_refused([&] { page({"run"}); },
-                 "expected the format \"cdt-run-1\", but came \"cdt-run-2\" of cdt 9.0.0");
+                 "expected the format \"cdt-run-1\", got \"cdt-run-2\" of cdt 9.0.0");
   write_run("run");
   write("run/history.csv", "step,lr\n0,1\n");
   expect_refused([&] { page({"run"}); }, "run/history.csv: history: expected the header");
   write_run("run");
   write("run/predictions.csv", "row,split\n0,train\n1\n");
-  expect_refused([&] { page({"run"}); }, "predictions.csv, line 3: expected 2 cells, but came 1");
+  expect_refused([&] { page({"run"}); }, "predictions.csv, line 3: expected 2 cells, got 1");
 }
 
 }  // namespace

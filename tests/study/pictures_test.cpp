@@ -129,7 +129,7 @@ TEST_F(PictureProblems, SaysWhatIsWrong) {
   options_.file = (folder_ / "one").string();
   EXPECT_THAT(picture_refusal([&] { load(); }), HasSubstr("only \"cat\""));
   options_.file = (folder_ / "one/cat/1.png").string();
-  EXPECT_THAT(picture_refusal([&] { load(); }), HasSubstr("came one picture"));
+  EXPECT_THAT(picture_refusal([&] { load(); }), HasSubstr("got one picture"));
 }
 
 TEST_F(PictureProblems, EqualPicturesOfDifferentClassesAreFound) {

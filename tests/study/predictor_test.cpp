@@ -327,7 +327,7 @@ TEST(Predictor, JudgesAsTheNumbersDo) {
           expect(one_target(0, 1, false), guess, y, torch::randn({rows, 1}, kFloat))[0];
       const std::string verdict = verdict_of(found);
       SCOPED_TRACE(testing::Message() << rows << " rows, noise " << noise << ": " << verdict);
-      const bool no_better = verdict.find("no better than the mean") != std::string::npos;
+      const bool no_better = verdict.find("No better than the mean") != std::string::npos;
       if (found.r2 <= 0) {
         EXPECT_TRUE(no_better);
       }
@@ -393,8 +393,8 @@ TEST(Predictor, ComparesWithModelsThatKnowNoMoreThanItDoes) {
 TEST(Predictor, OneRowSaysNothingOfItsError) {
   const Tensor y = torch::ones({1, 1}, kFloat);
   const Expectation e = expect(one_target(0, 1, false), y + 1, y, torch::zeros({1, 1}, kFloat))[0];
-  EXPECT_THAT(to_text(e), testing::HasSubstr("off by 1 ± unknown (RMS)"));
-  EXPECT_THAT(to_text(e), testing::Not(testing::HasSubstr("half of its squares")));
+  EXPECT_THAT(to_text(e), testing::HasSubstr("expected RMS error on new rows 1 ± unknown"));
+  EXPECT_THAT(to_text(e), testing::Not(testing::HasSubstr("half of the squared error")));
 }
 
 TEST(Predictor, WhatLimitsIsNotSaidAgainstTheNumbers) {
@@ -405,7 +405,7 @@ TEST(Predictor, WhatLimitsIsNotSaidAgainstTheNumbers) {
   e.simple_lead = 10;
   EXPECT_EQ(what_limits(e, 1.05), "");
   EXPECT_THAT(what_limits(e, 0.029), testing::HasSubstr("noise"));
-  EXPECT_THAT(what_limits(e, 0.003), testing::HasSubstr("number of rows"));
+  EXPECT_THAT(what_limits(e, 0.003), testing::HasSubstr("More rows like these would help"));
 }
 
 TEST(Predictor, WarnsOfFewRowsAndOfALimit) {
@@ -430,7 +430,7 @@ TEST(Predictor, SaysWhatLimitsIt) {
   Expectation e;
   e.rmse = {2.0, 0.1};
   e.mean_rmse = 5;
-  EXPECT_THAT(what_limits(e, 0.5), testing::HasSubstr("the number of rows"));
+  EXPECT_THAT(what_limits(e, 0.5), testing::HasSubstr("More rows like these would help"));
   EXPECT_THAT(what_limits(e, 1.9), testing::HasSubstr("noise"));
   e.mean_rmse = 2.1;  // within two standard errors
   EXPECT_EQ(what_limits(e, 0.5), "");

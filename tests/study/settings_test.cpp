@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 namespace cdt::study {
 namespace {
@@ -59,6 +60,19 @@ TEST(Settings, RefuseNumbersOutOfTheirRange) {
   }
   EXPECT_THROW(apply({{"hidden", {"8", "0"}}}, options), InvalidArgument);
   EXPECT_THROW(apply({{"loss", {"probabilities"}}}, options), InvalidArgument);
+}
+
+TEST(Settings, AboutTwelveAreInTheShortHelp) {
+  std::set<Setting::Group> groups;
+  int64_t first = 0;
+  for (const Setting& setting : all_settings()) {
+    if (!setting.shown_first) continue;
+    groups.insert(setting.group);
+    ++first;
+  }
+  EXPECT_GE(first, 10);
+  EXPECT_LE(first, 14);
+  EXPECT_EQ(groups.size(), 5U);  // what a run writes is no setting of it
 }
 
 std::string values_of(const Setting& setting) {

@@ -292,7 +292,7 @@ TEST_F(Study, GroupsStayTogetherAndAreNoFeature) {
   EXPECT_THROW(load(), InvalidArgument);
   data.group = "customer";
   data.time = "day";
-  EXPECT_THAT([&] { load(); }, testing::ThrowsMessage<InvalidArgument>(HasSubstr("came both")));
+  EXPECT_THAT([&] { load(); }, testing::ThrowsMessage<InvalidArgument>(HasSubstr("got both")));
 }
 
 TEST_F(Study, TheLatestRowsValidateAndTest) {
@@ -486,7 +486,7 @@ TEST_F(Study, SaysWhyAnAnalysisIsSkipped) {
   training.loss = loss::mse();
   problem.data.x = torch::zeros({4000, problem.data.x.size(1)});
   problem.data.y = torch::zeros({4000, 2}, torch::kFloat64);
-  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("8000 rows would take some"));
+  EXPECT_THAT(study::reason_to_skip(problem, training), HasSubstr("8000 rows would take about"));
 }
 
 TEST_F(Study, BatchesComeFromTheTimeThatAKernelTakes) {

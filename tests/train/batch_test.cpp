@@ -25,7 +25,8 @@ using torch::Tensor;
 /// Some samples of a problem.
 RidgeProblem part_of(const FormProblem& all, int64_t first, int64_t count) {
   RidgeProblem part = all.problem;
-  part.x = all.problem.x.narrow(0, first, count);
+  part.network = all.problem.network->at(all.data.x.narrow(0, first, count),
+                                         linearization_for(Form::kBatch, {}, torch::kFloat64));
   part.residuals = of_range(all.problem.residuals, {first, count});
   return part;
 }
@@ -51,8 +52,8 @@ TEST(BatchMomentum, IsTheLeastOfItsProblem) {
           RidgeProblem first = part_of(all, 0, 25), second = part_of(all, 25, 15);
           if (!decays) first.displacement = second.displacement = Tensor();
           const double tau = decays ? 0.2 : 0;
-          const Tensor before = momentum.next(first, tau, rates, {}).clone();
-          const Tensor found = momentum.next(second, tau, rates, {});
+          const Tensor before = momentum.next(first, tau, rates).clone();
+          const Tensor found = momentum.next(second, tau, rates);
 
           const Tensor J = rows_of(all, 25, 15), I = torch::eye(J.size(1), kDouble);
           const double lambda =
@@ -75,8 +76,8 @@ TEST(BatchMomentum, OfAllRowsAndNoMomentumIsTheDualStep) {
       for (const double tau : {0.0, 0.05}) {
         const auto step = dual->step(tau, damping * dual->mean_eigenvalue());
         BatchMomentum momentum;
-        momentum.next(part_of(all, 3, 9), tau, {.momentum = 0}, {});  // leaves nothing behind
-        const Tensor phi = momentum.next(all.problem, tau, {.momentum = 0, .damping = damping}, {});
+        momentum.next(part_of(all, 3, 9), tau, {.momentum = 0});  // leaves nothing behind
+        const Tensor phi = momentum.next(all.problem, tau, {.momentum = 0, .damping = damping});
         EXPECT_LE(relative_error(-phi, all.delta(*step)), 1e-9);
       }
     }
@@ -93,8 +94,8 @@ TEST(BatchMomentum, KeepsWhatABatchDoesNotSee) {
     first.displacement = second.displacement = Tensor();
     const double mu = 0.9, damping = 1e-9;
     BatchMomentum momentum;
-    const Tensor before = momentum.next(first, 0, {mu, 0.1, 1}, {}).clone();
-    const Tensor after = momentum.next(second, 0, {mu, damping, 1}, {});
+    const Tensor before = momentum.next(first, 0, {mu, 0.1, 1}).clone();
+    const Tensor after = momentum.next(second, 0, {mu, damping, 1});
     const Tensor J = rows_of(all, 10, 10);
     const auto [U, s, Vt] = torch::linalg_svd(J, /*full_matrices=*/false);
     const Tensor e = second.residuals.e;
@@ -124,9 +125,10 @@ TEST(BatchMomentum, OfFloat32IsNearThatOfFloat64) {
       RidgeOptions options;
       options.accumulate = dtype;
       BatchMomentum momentum;
-      momentum.next({model, data.x, residuals, {}}, 0, BatchRates(), options);
-      return momentum.next({model, data.x, residuals, {}}, 0, BatchRates(), options)
-          .to(torch::kFloat64);
+      const auto network =
+          kernel::linearize(model, data.x, linearization_for(Form::kBatch, options, model.dtype()));
+      momentum.next({network, residuals, {}}, 0, BatchRates());
+      return momentum.next({network, residuals, {}}, 0, BatchRates()).to(torch::kFloat64);
     };
     EXPECT_LE(relative_error(phi_in(torch::kFloat32), phi_in(torch::kFloat64)), 1e-3) << seed;
   }
@@ -175,7 +177,7 @@ TEST(BatchMomentum, TakesItsRateAlongTheDirection) {
   const FormProblem all(loss::mse(), 20, 1, 1, false, 6);
   const Tensor before = kernel::flatten(all.model, parameters_of(all.net));
   BatchMomentum momentum;
-  momentum.take(all.problem, 0, {.rate = 0.25}, {});
+  momentum.take(all.model, all.problem, 0, {.rate = 0.25});
   const Tensor moved = kernel::flatten(all.model, parameters_of(all.net)) - before;
   EXPECT_LE(relative_error(moved, -0.25 * momentum.direction()), 1e-12);
   const BatchRates rates = BatchRates().at(1.0 / 16);

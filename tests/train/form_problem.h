@@ -1,6 +1,7 @@
 /// Networks and their residuals, with the least squares problem of a step solved by brute force.
 #pragma once
 
+#include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/step_engine.h>
 #include <cdt/train/forms/ridge.h>
@@ -41,7 +42,7 @@ struct FormProblem {
         model(net),
         data(loss->classes() ? class_data(samples, outputs, seed)
                              : smooth_data(samples, outputs, seed)),
-        problem{model, data.x, {}, {}} {
+        problem{kernel::linearize(model, data.x), {}, {}} {
     Tensor weights;
     if (weighted) {
       weights = torch::linspace(0.2, 3, samples, kDouble).repeat_interleave(outputs);
@@ -85,7 +86,9 @@ struct FormProblem {
 class OwnKernelEngine : public kernel::GraphEngine {
  public:
   explicit OwnKernelEngine(const kernel::Model& model) : GraphEngine(model), model_(model) {}
-  Tensor kernel(const Tensor& x) override { return kernel::empirical_ntk(model_, x).theta; }
+  kernel::LinearizationPtr linearization(const Tensor& x) override {
+    return kernel::linearize(model_, x);
+  }
 
  private:
   kernel::Model model_;

@@ -108,7 +108,8 @@ FormFeedback feedback_of(Form form, const FormCase& c, const kernel::Model& mode
   const Tensor outputs = model.forward(data.x).detach();
   const auto make = [=, &model] {
     const Residuals residuals = loss->residuals(outputs, data.y, weights);
-    return make_form(form, {model, data.x, residuals, {}}, options);
+    const auto how = linearization_for(form, options, model.dtype());
+    return make_form(form, {kernel::linearize(model, data.x, how), residuals, {}}, options);
   };
   return {make, loss, data.y, weights, 1.0, 0.1};
 }

@@ -232,7 +232,7 @@ TEST(ModelController, RefusesWhatItCannotSteer) {
       [&] {
         controller.augment(torch::zeros({5, 2}, kDouble));
       },
-      refuses("12 numbers, but 10 came"));
+      refuses("12 numbers, got 10"));
   EXPECT_THAT(
       [&] {
         controller.augment(torch::full({6, 2}, NAN, kDouble));

@@ -1,6 +1,6 @@
 // The loop step by step, through an engine; default rates; what an exception leaves behind.
 #include <cdt/core/error.h>
-#include <cdt/kernel/ntk.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/train/loop/base_rate.h>
 #include <gmock/gmock.h>
 
@@ -44,9 +44,9 @@ class CountingEngine : public kernel::StepEngine {
 class KernelEngine : public CountingEngine {
  public:
   explicit KernelEngine(const kernel::Model& model) : CountingEngine(model), model_(model) {}
-  Tensor kernel(const Tensor& x) override {
+  kernel::LinearizationPtr linearization(const Tensor& x) override {
     ++kernels;
-    return kernel::empirical_ntk(model_, x).theta;
+    return kernel::linearize(model_, x);
   }
 
   int64_t kernels = 0;

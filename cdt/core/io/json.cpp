@@ -42,8 +42,8 @@ class Builder : public nlohmann::json_sax<ordered_json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
-    CDT_REQUIRE(open_.back().names.insert(name).second, source_, ": expected each name once, but ",
-                excerpt(name), " came twice in one object");
+    CDT_REQUIRE(open_.back().names.insert(name).second, source_,
+                ": expected each name once in an object, got ", excerpt(name), " twice");
     name_ = std::move(name);
     return true;
   }
@@ -122,7 +122,7 @@ void require_utf8(const ordered_json& value, const std::string& where, bool top)
       static_cast<void>(value.dump());
     } catch (const ordered_json::exception&) {
       throw InvalidArgument(
-          c10::str(where, ": expected UTF-8 text, but came other bytes in ", excerpt(value)));
+          c10::str(where, ": expected UTF-8 text, got other bytes in ", excerpt(value)));
     }
   }
   for (size_t i = 0; value.is_array() && i < value.size(); ++i) {
@@ -244,9 +244,9 @@ std::vector<std::pair<std::string, JsonValue>> JsonValue::members() const {
 }
 
 void JsonValue::refuse(std::string_view expected) const {
-  throw InvalidArgument(c10::str(
-      where_, ": expected ", expected,
-      exists() ? c10::str(", but came ", excerpt(*value_)) : std::string(", but there is none")));
+  throw InvalidArgument(
+      c10::str(where_, ": expected ", expected,
+               exists() ? c10::str(", got ", excerpt(*value_)) : std::string(", got nothing")));
 }
 
 void JsonValue::require_format(std::string_view expected) const {
@@ -258,13 +258,12 @@ void JsonValue::require_format(std::string_view expected) const {
     const JsonValue version = (*this)["version"];
     if (version.raw().is_string()) came += " of cdt " + version.text();
   }
-  throw InvalidArgument(
-      c10::str(where_, ": expected the format \"", expected, "\", but came ", came));
+  throw InvalidArgument(c10::str(where_, ": expected the format \"", expected, "\", got ", came));
 }
 
 JsonValue parse_json(std::string_view text, const std::string& source, int deepest) {
   CDT_REQUIRE(text.size() <= kLongestJson, source, ": expected JSON of at most ", kLongestJson,
-              " bytes, but came ", text.size());
+              " bytes, got ", text.size());
   // Which the JSON library takes for the end of its input.
   const size_t zero = text.find('\0');
   CDT_REQUIRE(zero == std::string_view::npos, source, ": is not JSON: a NUL byte at ",

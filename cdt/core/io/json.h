@@ -18,7 +18,7 @@
 namespace cdt {
 
 /// A value of a JSON text and where it stands. What is not as its reader wants it is refused with
-/// an InvalidArgument that says so: `run.json: result.steps: expected a whole number, but came
+/// an InvalidArgument that says so: `run.json: result.steps: expected a whole number, got
 /// "x"`. Null stands for a value that is not there.
 class JsonValue {
  public:

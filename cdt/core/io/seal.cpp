@@ -91,7 +91,7 @@ bool require_seal(std::string_view text, const std::string& source) {
   if (wrong == 0) {
     const std::string came = checksum(text.substr(0, text.rfind(kBeforeSum[0])));
     CDT_REQUIRE(came == expected, source, ": is damaged: expected the checksum ", expected,
-                ", but came ", came);
+                ", got ", came);
     return true;
   }
   CDT_REQUIRE(wrong > kFew && !has_mark(text) && !is_of_sealing_version(text), source,

@@ -21,7 +21,7 @@ inline int64_t byte_count(c10::ScalarType dtype, c10::IntArrayRef shape, const s
     empty |= size == 0;
     overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
   }
-  CDT_REQUIRE(!overflow, where, "expected a shape whose bytes can be counted in 63 bits, but came ",
+  CDT_REQUIRE(!overflow, where, "expected a shape whose bytes can be counted in 63 bits, got ",
               shape);
   return empty ? 0 : bytes;
 }

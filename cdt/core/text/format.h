@@ -1,6 +1,7 @@
 /// How counts and numbers are written; for the sources of this project alone.
 #pragma once
 
+#include <cdt/core/text/wrap.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,32 +50,15 @@ inline nlohmann::ordered_json number_or_null(double value) {
 /// A line of a page of verdicts.
 inline std::string verdict_line(std::string_view subject, std::string_view word,
                                 std::string_view detail) {
-  return fmt::format("  {:<20}{:<14}{}\n", subject, word, detail);
+  return wrap(fmt::format("  {:<20}{:<14}{}\n", subject, word, detail), 36);
 }
 
 /// A title and its points, broken into lines; nothing if there are none.
 inline void append_section(std::string& out, const std::string& title,
                            const std::vector<std::string>& lines) {
   if (lines.empty()) return;
-  constexpr size_t kColumns = 96;
   out += "\n" + title + "\n";
-  for (const std::string& line : lines) {
-    std::string current = "  •";
-    size_t width = 3;
-    for (size_t start = 0; start <= line.size();) {
-      const size_t end = std::min(line.find(' ', start), line.size());
-      const std::string word = line.substr(start, end - start);
-      if (width + 1 + word.size() > kColumns) {
-        out += current + "\n";
-        current = "   ";
-        width = 3;
-      }
-      current += " " + word;
-      width += 1 + word.size();
-      start = end + 1;
-    }
-    out += current + "\n";
-  }
+  for (const std::string& line : lines) out += wrap("  • " + line, 4) + "\n";
 }
 
 }  // namespace cdt

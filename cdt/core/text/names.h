@@ -21,7 +21,7 @@ Enum parse_name(const Names<Enum, N>& names, std::string_view name, std::string_
     if (text == name) return value;
     known += c10::str(known.empty() ? "" : ", ", text);
   }
-  throw InvalidArgument(c10::str(what, " must be one of ", known, ", not '", name, "'"));
+  throw InvalidArgument(c10::str(what, " must be one of ", known, ", got '", name, "'"));
 }
 
 template <class Enum, size_t N>

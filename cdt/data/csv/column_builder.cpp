@@ -76,7 +76,7 @@ std::string_view print(double value, std::array<char, 64>& buffer) {
 
 MissingMarks::MissingMarks(std::vector<std::string> marks) : marks_(std::move(marks)) {
   for (const std::string& mark : marks_) {
-    CDT_REQUIRE(is_utf8(mark), "expected marks of missing values in UTF-8, but came other bytes");
+    CDT_REQUIRE(is_utf8(mark), "expected marks of missing values in UTF-8, got other bytes");
     if (!mark.empty()) starts_[static_cast<unsigned char>(mark[0])] = true;
   }
 }
@@ -108,7 +108,7 @@ void ColumnBuilder::add(std::string_view text, int64_t line) {
   if (!marks_.contains(text) && (formatted || !parse_plain(text, value))) {
     if (!parse_cell(text, value)) {
       CDT_REQUIRE(!forced_, file_, ":", line, ": expected a number in column ",
-                  in_quotes(column_.name), ", but came ", in_quotes(text),
+                  in_quotes(column_.name), ", got ", in_quotes(text),
                   " (a missing value is an empty cell or NA)");
       become_text(text, line);
       return add_text(text, line);
@@ -148,8 +148,8 @@ void ColumnBuilder::add_text(std::string_view text, int64_t line) {
   auto it = codes_.find(text);
   if (it == codes_.end()) {
     CDT_REQUIRE(is_utf8(text), file_, ":", line, ": expected UTF-8 text in column ",
-                in_quotes(column_.name), ", but came other bytes; convert the file, for example: ",
-                "iconv -f latin1 -t utf-8");
+                in_quotes(column_.name),
+                ", got other bytes; convert the file, for example: ", "iconv -f latin1 -t utf-8");
     CDT_REQUIRE(codes_.size() < std::numeric_limits<int32_t>::max(), file_, ": column ",
                 in_quotes(column_.name), " has more distinct values than can be counted");
     it = codes_.emplace(names_.emplace_back(text), static_cast<int32_t>(codes_.size())).first;
@@ -196,7 +196,7 @@ void ColumnBuilder::count_numbers() {
 
 void ColumnBuilder::keep_identity() {
   column_.warning = c10::str(rounded_, " whole numbers beyond 2^53, ", in_quotes(first_rounded_),
-                             " first, are rounded to some 16 digits (--text ",
+                             " first, are rounded to about 16 digits (--text ",
                              printable_name(column_.name), " keeps all)");
   std::unordered_map<double, std::string> known;
   size_t begin = 0;
@@ -221,7 +221,7 @@ Column ColumnBuilder::finish() {
   if (rounded_ > 0 && column_.type == ColumnType::kNumeric && infinite_line_ == 0) keep_identity();
   if (column_.type == ColumnType::kNumeric) {
     CDT_REQUIRE(infinite_line_ == 0, file_, ":", infinite_line_,
-                ": expected finite numbers in column ", in_quotes(column_.name), ", but came ",
+                ": expected finite numbers in column ", in_quotes(column_.name), ", got ",
                 in_quotes(infinite_));
     return std::move(column_);
   }

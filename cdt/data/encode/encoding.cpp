@@ -26,7 +26,7 @@ std::string full_name(const FeatureColumn& feature) {
 const Column& column_of(const FeatureColumn& feature, const Table& table) {
   const Column& column = table.at(feature.name);
   CDT_REQUIRE(column.type == feature.type, table.source, ": expected column ",
-              in_quotes(feature.name), " to be ", to_string(feature.type), ", but it is ",
+              in_quotes(feature.name), " to be ", to_string(feature.type), ", got ",
               to_string(column.type));
   return column;
 }
@@ -128,8 +128,8 @@ void require_known(const FeatureColumn& feature, const Table& table, const Colum
     if (code < 0 || !unknown[static_cast<size_t>(code)]) continue;
     throw InvalidArgument(c10::str(
         table.source, ":", table.lines[static_cast<size_t>(row)], ": expected a ",
-        feature.part ? "date" : "known category", " in column ", in_quotes(feature.name),
-        ", but came ", in_quotes(column.categories[static_cast<size_t>(code)]),
+        feature.part ? "date" : "known category", " in column ", in_quotes(feature.name), ", got ",
+        in_quotes(column.categories[static_cast<size_t>(code)]),
         feature.part ? ""
                      : "; known are " + list_nearest(feature.categories,
                                                      column.categories[static_cast<size_t>(code)]),
@@ -344,7 +344,7 @@ void note_number(const Column& column, const FitRows& fit, const FeatureColumn& 
   const auto missing = std::count_if(fit.rows.begin(), fit.rows.end(),
                                      [&](int64_t row) { return column.is_missing(row); });
   preprocess.notes.push_back(
-      fmt::format("{}: {} of {} values are missing; {:.6g} stands for them, and a feature says so",
+      fmt::format("{}: {} of {} values are missing; filled with {:.6g}, and marked by a feature",
                   printable_name(column.name), missing, fit.rows.size(), feature.fill));
 }
 
@@ -358,7 +358,7 @@ std::string silence_of(const Column& column, const FitRows& fit) {
     return column.type == ColumnType::kText ? column.codes[i] == column.codes[first]
                                             : column.numbers[i] == column.numbers[first];
   });
-  return constant ? "the same in all" : "nothing in it comes often enough in the";
+  return constant ? "the same in all" : "no category is frequent enough in the";
 }
 
 const char* words_of(DateOrder order) {
@@ -369,10 +369,10 @@ const char* words_of(DateOrder order) {
 
 void note_levels(const Column& column, const FeatureColumn& feature, Preprocess& preprocess) {
   if (feature.others.empty()) return;
-  preprocess.notes.push_back(fmt::format(
-      "{}: {} of {} categories have features of their own, the others are rare and have {}",
-      printable_name(column.name), feature.categories.size(), column.categories.size(),
-      feature.other_feature ? "one together" : "none"));
+  preprocess.notes.push_back(
+      fmt::format("{}: {} of {} categories have features of their own; the remaining ones {}",
+                  printable_name(column.name), feature.categories.size(), column.categories.size(),
+                  feature.other_feature ? "share one" : "have none"));
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ void category_fields(Fields& f, FeatureColumn& column) {
   for (const std::string& other : column.others) {
     f.require(!std::binary_search(categories.begin(), categories.end(), other), "others",
               c10::str("categories of ", in_quotes(column.name),
-                       " that are none by themselves, and ", in_quotes(other), " is both"));
+                       " without a feature of their own, and ", in_quotes(other), " is both"));
   }
 }
 

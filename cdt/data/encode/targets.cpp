@@ -52,7 +52,7 @@ void require_label(const Table& table, const Column& column, int64_t row) {
   const double value = column.numbers[i];
   CDT_REQUIRE(is_label(value), table.source, ":", table.lines[i],
               ": expected text or a whole number as class in column ", in_quotes(column.name),
-              ", but came ", value,
+              ", got ", value,
               "; a number is learned as a target that is not a class, with a quadratic loss");
 }
 
@@ -136,7 +136,7 @@ std::vector<int64_t> class_indices(const Table& table, const TargetColumn& targe
     if (found == target.classes.size()) require_label(table, column, row);
     CDT_REQUIRE(found < target.classes.size(), table.source, ":",
                 table.lines[static_cast<size_t>(row)], ": expected a known class in column ",
-                in_quotes(target.name), ", but came ", in_quotes(label), "; known are ",
+                in_quotes(target.name), ", got ", in_quotes(label), "; known are ",
                 list_nearest(target.classes, label));
     indices.push_back(static_cast<int64_t>(found));
   }

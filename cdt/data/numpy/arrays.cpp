@@ -47,14 +47,14 @@ Matrix to_matrix(Bytes bytes, const std::string& file, const char* wanted) {
   Matrix matrix{file, std::move(bytes), {}, 0, 0};
   matrix.layout = npy_layout(matrix.bytes.view, file);
   const auto& shape = matrix.layout.shape;
-  CDT_REQUIRE(shape.size() == 1 || shape.size() == 2, file, ": expected ", wanted,
-              ", but came shape ", c10::IntArrayRef(shape));
+  CDT_REQUIRE(shape.size() == 1 || shape.size() == 2, file, ": expected ", wanted, ", got shape ",
+              c10::IntArrayRef(shape));
   matrix.rows = shape[0];
   matrix.columns = shape.size() == 2 ? shape[1] : 1;
   CDT_REQUIRE(matrix.rows > 0 && matrix.columns > 0, file, ": expected ", wanted,
-              " with entries, but came shape ", c10::IntArrayRef(shape));
+              " with entries, got shape ", c10::IntArrayRef(shape));
   CDT_REQUIRE(matrix.columns <= static_cast<int64_t>(CsvRows::kMostFields), file,
-              ": expected at most ", CsvRows::kMostFields, " columns, but came shape ",
+              ": expected at most ", CsvRows::kMostFields, " columns, got shape ",
               c10::IntArrayRef(shape));
   return matrix;
 }
@@ -63,7 +63,7 @@ Matrix read_matrix(const std::string& file, const char* usual, const char* wante
   const std::string path = archive_of(file);
   Bytes bytes = map_file(path);
   if (!bytes.view.starts_with("PK")) {
-    CDT_REQUIRE(name_in(file).empty(), path, ": expected an .npz archive, but it is none");
+    CDT_REQUIRE(name_in(file).empty(), path, ": expected an .npz archive, got another file");
     return to_matrix(std::move(bytes), file, wanted);
   }
   const Npz archive(std::move(bytes), path);
@@ -134,8 +134,8 @@ void require_no_infinity(const Matrix& matrix) {
     const auto entry = static_cast<int64_t>(at / width);
     const bool by_column = matrix.layout.fortran_order;
     throw InvalidArgument(
-        c10::str(matrix.file, ": expected finite numbers, or NaN for missing ones, but came ",
-                 value, " in row ", 1 + (by_column ? entry % matrix.rows : entry / matrix.columns),
+        c10::str(matrix.file, ": expected finite numbers, or NaN for missing ones, got ", value,
+                 " in row ", 1 + (by_column ? entry % matrix.rows : entry / matrix.columns),
                  ", column ", 1 + (by_column ? entry / matrix.rows : entry % matrix.columns)));
   }
 }
@@ -227,7 +227,7 @@ Table read_arrays(const std::string& inputs, const std::string& labels, const Cs
   if (!from.empty()) {
     const Matrix y = read_matrix(from, kLabel, "labels [rows] or [rows, targets]");
     CDT_REQUIRE(y.rows == x.rows, y.file, ": expected labels of ", x.rows, " rows, as many as ",
-                x.file, " has, but came ", y.rows);
+                x.file, " has, got ", y.rows);
     add(y, kLabel, y.columns > 1);
   }
   table.checksum = sum.text();

@@ -84,7 +84,7 @@ Npz::Npz(Bytes archive, std::string file) : archive_(std::move(archive)), file_(
     CDT_REQUIRE(place <= bytes.size() && bytes.size() - place >= kEnd64Size &&
                     bytes.substr(place).starts_with(kEnd64Mark),
                 file_,
-                ": expected a second end record where the .npz archive says, but there is "
+                ": expected a second end record where the .npz archive says, got "
                 "none");
     count = little_endian(bytes, place + 32, 8);
     length = little_endian(bytes, place + 40, 8);

@@ -53,7 +53,7 @@ std::vector<int64_t> time_numbers(const Table& table, const std::string& name,
     const auto i = static_cast<size_t>(row);
     CDT_REQUIRE(!std::isnan(times[i]), table.source, ":", table.lines[i],
                 ": expected a number or a date (2024-02-29) in column ", in_quotes(name),
-                ", which says the time, but came ",
+                ", which says the time, got ",
                 column.is_missing(row)
                     ? "a missing value"
                     : in_quotes(column.categories[static_cast<size_t>(column.codes[i])]));

@@ -37,7 +37,7 @@ std::vector<std::vector<int64_t>> RowHashes::suspects(int64_t most) const {
 
 std::vector<Conflict> find_conflicts(const torch::Tensor& features, const torch::Tensor& targets) {
   CDT_REQUIRE(features.dim() == 2 && features.scalar_type() == torch::kFloat64,
-              "features must be [r, f] and float64, not ", features.sizes(), " ",
+              "features must be [r, f] and float64, got ", features.sizes(), " ",
               features.scalar_type());
   require_shape(targets, {features.size(0), -1}, "targets");
   const torch::Tensor rows = features.cpu().contiguous();

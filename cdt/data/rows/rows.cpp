@@ -41,7 +41,7 @@ std::vector<int64_t> rows_by_content(const Table& table) {
 Table take_rows(const Table& table, const std::vector<int64_t>& rows) {
   for (const int64_t row : rows) {
     CDT_REQUIRE(row >= 0 && row < table.rows(), table.source, ": expected rows from 0 to ",
-                table.rows() - 1, ", but came ", row);
+                table.rows() - 1, ", got ", row);
   }
   const auto taken = [&](const auto& values) {
     std::vector<typename std::decay_t<decltype(values)>::value_type> found;

@@ -22,7 +22,7 @@ int64_t number_in(const char* name, int64_t least, int64_t most) {
   const char* end = text + std::strlen(text);
   const auto [rest, error] = std::from_chars(text, end, value);
   CDT_REQUIRE(error == std::errc() && rest == end && value >= least && value <= most, name,
-              " must be a whole number from ", least, " to ", most, ", not '", text, "'");
+              " must be a whole number from ", least, " to ", most, ", got '", text, "'");
   return value;
 }
 
@@ -53,7 +53,7 @@ std::optional<Place> place_in_environment() {
   const char* address = std::getenv("MASTER_ADDR");
   CDT_REQUIRE(address != nullptr, "RANK and WORLD_SIZE are set, so MASTER_ADDR must be, too");
   CDT_REQUIRE(names_a_machine(address),
-              "MASTER_ADDR: expected the name or the address of a machine, but came '",
+              "MASTER_ADDR: expected the name or the address of a machine, got '",
               printable_name(std::string_view(address).substr(0, 80)), "'");
   place.address = address;
   place.by_torch = is_set_to("TORCHELASTIC_USE_AGENT_STORE", "True");

@@ -84,7 +84,7 @@ RemoteStore::RemoteStore(const std::string& address, int port, const std::string
   for (;; std::this_thread::sleep_for(kRetry)) {
     socket_ = connect_to(address, port);
     if (socket_ >= 0) break;
-    if (StoreClock::now() >= end) throw IoError("nobody answers there");
+    if (StoreClock::now() >= end) throw IoError("no process answers there");
   }
   if (send_all(socket_, message_of({secret}))) {
     const auto answer = receive(socket_);

@@ -43,7 +43,7 @@ class StoreServer {
 class RemoteStore : public c10d::Store {
  public:
   /// Tries again until `within` is over.
-  /// @throws IoError if nobody answers there, or not to this secret.
+  /// @throws IoError if no process answers there, or not to this secret.
   RemoteStore(const std::string& address, int port, const std::string& secret,
               std::chrono::milliseconds within);
   ~RemoteStore() override;

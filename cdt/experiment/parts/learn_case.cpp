@@ -1,7 +1,6 @@
 #include <cdt/experiment/parts/learn_case.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/decision.h>
-#include <cdt/study/predictor.h>
+#include <cdt/study/pipeline.h>
 
 #include <algorithm>
 #include <set>
@@ -77,29 +76,26 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
       options.given.insert(setting.name);
     }
   }
-  study::Decision decision = study::decide(options, {});
-  options = decision.options;
+  options.given.insert("loss");  // that of the comparison, whatever the target's values are
   std::vector<int64_t> rows = compared.split.train;
   std::sort(rows.begin(), rows.end());  // as a file of these rows has them
-  const study::Problem problem =
-      study::make_problem(table, rows, options.data, options.network, what.seed, device);
-  decision = study::complete(std::move(decision), problem);
-  study::Learner learner(problem, *decision.learn);
-  study::LearnHooks hooks;
+  study::Hooks hooks;
   hooks.stop_requested = stop;
-  study::Learned learned = learner.run(hooks);
-  const train::TrainResult& result = learned.result;
+  study::Pipeline pipeline(options, {}, hooks);
+  const study::Run& made = pipeline.run();
+  pipeline.prepare(table, rows);
+  pipeline.train();
+  const train::TrainResult& result = made.result;
   if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
-  study::add_line(problem, decision.options.training.loss, learned);
-  const study::Predictor predictor = study::calibrate(problem, learned);
+  pipeline.calibrate();
   const auto of = [&](const std::vector<int64_t>& judged) {
-    return judge(plan, compared.preprocess, predictor, problem.preprocess, table, judged);
+    return judge(plan, compared.preprocess, made.predictor, made.problem.preprocess, table, judged);
   };
   const Judgement validation = of(compared.split.validation);
 
   CaseRun run;
   run.what = what;
-  run.shape = problem.model->describe();
+  run.shape = made.problem.model->describe();
   run.outcome = train::to_string(result.outcome);
   run.steps = result.steps;
   run.lr = train::kUnknown;

@@ -72,8 +72,8 @@ run::FolderCheck verify_sweep(const fs::path& folder) {
     }
     found.files.push_back(check_sweep_file(name, [&] {
       const std::string came = checksum_of_file(folder / name);
-      CDT_REQUIRE(came == expected, "expected the checksum ", expected,
-                  " of results.json, but came ", came);
+      CDT_REQUIRE(came == expected, "expected the checksum ", expected, " of results.json, got ",
+                  came);
       return true;
     }));
   }

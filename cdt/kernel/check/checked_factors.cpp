@@ -106,12 +106,11 @@ void CheckedFactors::require_uncoupled(const Factors& factors, const Tensor& gap
     const double* sizes = numbers + 2;
     allowed += 16 * tol::epsilon(model_.dtype()) *
                std::sqrt(squares * sum_of(read(traces, sizes)) / static_cast<double>(samples));
-    CDT_REQUIRE(gap <= allowed, "the outputs of sample ",
-                first + gaps.abs().amax(1).argmax().item<int64_t>(), " change by ", gap,
-                " with the samples beside it, or from one evaluation to the next: a layer of the "
-                "model mixes samples or is "
-                "random. Put batch norm and dropout in eval mode; samples must lie along the first "
-                "dimension");
+    CDT_REQUIRE(
+        gap <= allowed, "the outputs of sample ",
+        first + gaps.abs().amax(1).argmax().item<int64_t>(), " change by ", gap,
+        " with other samples or from call to call: a layer mixes samples or is random. "
+        "Call eval() for batch norm and dropout; samples must lie along the first dimension");
   };
   std::vector<Tensor> numbers{largest_of(gaps), largest_of(factors.outputs)};
   ask_traces(factors, numbers);

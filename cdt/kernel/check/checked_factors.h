@@ -122,7 +122,7 @@ template <class Work>
 auto with_fallback(const Model& model, const NtkOptions& options, const Work& work) {
   const KernelScope scope;
   CDT_REQUIRE(options.accumulate == torch::kFloat64 || options.accumulate == torch::kFloat32,
-              "kernels accumulate in float64 or float32, not ", options.accumulate);
+              "kernels accumulate in float64 or float32, got ", options.accumulate);
   FactorOptions factor_options;
   factor_options.accumulate = options.accumulate;
   factor_options.all_by_jacobian = options.path == NtkOptions::Path::kJacobian;

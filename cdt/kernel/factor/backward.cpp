@@ -39,10 +39,9 @@ void refuse_missing(const std::string& error) {
   CDT_REQUIRE(
       error.find("derivative for") == std::string::npos ||
           error.find("not implemented") == std::string::npos,
-      "LibTorch cannot differentiate an operator of this model as often as is needed here: ",
+      "LibTorch cannot differentiate an operator of this model often enough: ",
       error.substr(0, error.find('\n')),
-      ". Write it with others (of an EmbeddingBag: Embedding and a sum), or freeze what it "
-      "uses");
+      ". Use other operators (for EmbeddingBag: Embedding and a sum), or freeze its parameters");
 }
 
 std::vector<Tensor> executed(const Edge& root, const Tensor& seed, Graph graph,

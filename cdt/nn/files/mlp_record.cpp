@@ -37,15 +37,14 @@ void require_tensors(const NamedTensors& tensors, const MlpOptions& options) {
                 tensor.scalar_type(), ", ", weight_name(0), " ", dtype);
   }
   CDT_REQUIRE(dtype == torch::kFloat32 || dtype == torch::kFloat64,
-              "weights must be float32 or float64, not ", dtype);
+              "weights must be float32 or float64, got ", dtype);
   const size_t expected = layers * (options.bias ? 2 : 1);
   CDT_REQUIRE(tensors.size() == expected, "the architecture has ", expected, " tensors, the file ",
               tensors.size());
 }
 
 Network make_mlp(const NetworkOptions& options, uint64_t seed, torch::ScalarType dtype) {
-  CDT_REQUIRE(options.input_shape.size() == 1,
-              "an mlp takes samples of one dimension, not of shape ",
+  CDT_REQUIRE(options.input_shape.size() == 1, "an mlp takes samples of one dimension, got shape ",
               c10::IntArrayRef(options.input_shape), "; flatten them");
   MlpOptions layers;
   layers.inputs = options.input_shape[0];

@@ -15,7 +15,7 @@ constexpr int64_t kLongestSide = 1 << 14;
 }  // namespace
 
 void require_units(int64_t value, std::string_view name) {
-  CDT_REQUIRE(value >= 1 && value <= kMostUnits, name, " must be from 1 to ", kMostUnits, ", not ",
+  CDT_REQUIRE(value >= 1 && value <= kMostUnits, name, " must be from 1 to ", kMostUnits, ", got ",
               value);
 }
 
@@ -28,7 +28,7 @@ void require_picture_options(const PictureOptions& o) {
   require_units(o.width_factor, "width factor");
   for (const size_t side : {1, 2}) {
     CDT_REQUIRE(o.input_shape[side] >= 1 && o.input_shape[side] <= kLongestSide,
-                "the sides of pictures must be from 1 to ", kLongestSide, ", not ",
+                "the sides of pictures must be from 1 to ", kLongestSide, ", got ",
                 o.input_shape[side]);
   }
 }
@@ -81,7 +81,7 @@ torch::ScalarType require_file_tensors(const NamedTensors& tensors, const NamedS
                 tensor.scalar_type(), ", expected was ", wanted);
   }
   CDT_REQUIRE(dtype == torch::kFloat32 || dtype == torch::kFloat64,
-              "weights must be float32 or float64, not ", dtype);
+              "weights must be float32 or float64, got ", dtype);
   CDT_REQUIRE(tensors.size() == expected.size(), "the architecture has ", expected.size(),
               " tensors, the file ", tensors.size());
   return dtype;

@@ -68,7 +68,7 @@ void Claim::require_own_files() const {
     std::error_code unknown;
     const auto kind = std::filesystem::symlink_status(folder_.path() / name, unknown).type();
     CDT_REQUIRE(kind != std::filesystem::file_type::directory, (folder_.path() / name).string(),
-                ": expected a file, or none, but it is a folder");
+                ": expected a file, or none, got a folder");
     const bool there = !unknown && kind != std::filesystem::file_type::not_found;
     CDT_REQUIRE(!there || folder_.holds_run() || options_.overwrite, folder_.path().string(),
                 ": has a ", name,

@@ -65,7 +65,7 @@ CsvFile parse_cells(const std::string& text, const std::string& source) {
       continue;
     }
     CDT_REQUIRE(cells.size() == file.columns.size(), source, ", line ", line, ": expected ",
-                file.columns.size(), " cells, but came ", cells.size());
+                file.columns.size(), " cells, got ", cells.size());
     for (size_t i = 0; i < cells.size(); ++i) file.cells[i].emplace_back(cells[i].text(scratch));
     for (const data::CsvCell& cell : cells) line += cell.lines();
   }
@@ -170,7 +170,7 @@ void read_tables(RunRecord& record, const RunTables& tables, const std::string& 
 
 RunRecord read_record(const fs::path& folder) {
   CDT_REQUIRE(folder_exists(folder), folder.string(), ": expected the folder of a run",
-              path_exists(folder) ? ", but it is a file" : ", but it does not exist");
+              path_exists(folder) ? ", got a file" : ", but it does not exist");
   CDT_REQUIRE(path_exists(folder / "run.json"), folder.string(),
               ": expected the folder of a run or a sweep, but it has neither run.json nor "
               "results.json");

@@ -89,7 +89,7 @@ std::string to_text(const KernelCost& cost) {
   const std::string time = seconds < 120    ? fmt::format("{:.0f} s", std::max(1.0, seconds))
                            : seconds < 7200 ? fmt::format("{:.0f} min", seconds / 60)
                                             : fmt::format("{:.0f} h", seconds / 3600);
-  return fmt::format("some {} and {:.2g} GB", time, static_cast<double>(cost.bytes) * 1e-9);
+  return fmt::format("about {} and {:.2g} GB", time, static_cast<double>(cost.bytes) * 1e-9);
 }
 
 bool kernel_fits(const Problem& problem, const train::TrainOptions& training) {

@@ -21,16 +21,16 @@ void require_roles(const DataOptions& options) {
                                      {"group", &options.group},
                                      {"time", &options.time}}) {
     CDT_REQUIRE(!data::contains(options.targets, *column), what,
-                ": expected a column that is no target, but came ", data::in_quotes(*column));
+                ": expected a column that is no target, got ", data::in_quotes(*column));
   }
   CDT_REQUIRE(options.group.empty() || options.time.empty(),
-              "expected a split by group or by time, but came both");
+              "expected a split by group or by time, got both");
   CDT_REQUIRE(!options.classes || !options.target_scaling,
               "target-scale is for numbers; cross-entropy learns classes, which have no scale");
   CDT_REQUIRE(!options.classes || !options.target_transform,
               "target-transform is for numbers; cross-entropy learns classes");
   CDT_REQUIRE(options.test_fraction >= 0 && options.test_fraction < 1,
-              "test fraction: expected 0 or above, and below 1, but came ", options.test_fraction);
+              "test fraction: expected 0 or above, and below 1, got ", options.test_fraction);
 }
 
 /// Those of `among` that may be learned from, and in words why not the others.
@@ -80,7 +80,7 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
   rules.rows = usable_rows(table, among, options, notes);
   const auto available = static_cast<int64_t>(rules.rows.size());
   const bool all = available == table.rows();
-  CDT_REQUIRE(available > 0, table.source, ": expected rows to learn from, but there are none; ",
+  CDT_REQUIRE(available > 0, table.source, ": expected rows to learn from, got none; ",
               notes.empty() ? "" : notes.back());
   CDT_REQUIRE(options.rows >= 0 && options.rows <= available, table.source, ": rows asks for ",
               options.rows, " rows, the file has ", available, all ? "" : " that can be used");

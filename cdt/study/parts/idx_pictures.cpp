@@ -57,7 +57,7 @@ class IdxPictures : public data::Pictures {
     fresh.erase(std::unique(fresh.begin(), fresh.end()), fresh.end());
     const auto& all = file_.shape();
     CDT_REQUIRE(fresh.front() >= 0 && fresh.back() < all[0], "expected rows among ", all[0],
-                " pictures, but came ", fresh.front() < 0 ? fresh.front() : fresh.back());
+                " pictures, got ", fresh.front() < 0 ? fresh.front() : fresh.back());
     const auto size = static_cast<size_t>(all[1] * all[2]);
     if (static_cast<size_t>(fresh.front()) * size < file_.place()) file_.rewind();
     const Tensor block =
@@ -89,7 +89,7 @@ data::Column numbered_column(const std::string& name, size_t count) {
   column.name = name;
   column.type = data::ColumnType::kText;
   CDT_REQUIRE(count <= std::numeric_limits<int32_t>::max(),
-              "expected at most 2³¹ − 1 pictures, but ", "came ", count);
+              "expected at most 2³¹ − 1 pictures, got ", count);
   std::vector<int32_t> order(count);
   std::iota(order.begin(), order.end(), 1);
   std::sort(order.begin(), order.end(), [](int32_t a, int32_t b) {
@@ -126,7 +126,7 @@ fs::path labels_of(const fs::path& images) {
 image::IdxReader open_idx_pictures(const fs::path& path) {
   image::IdxReader file(path);
   CDT_REQUIRE(file.shape().size() == 3, path.string(),
-              ": expected pictures, an IDX file of 3 dimensions, but came ", file.shape().size(),
+              ": expected pictures, an IDX file of 3 dimensions, got ", file.shape().size(),
               file.shape().size() == 1 ? "; labels are found by the name of their pictures" : "");
   return file;
 }
@@ -170,7 +170,7 @@ data::Table idx_table(const fs::path& path, image::IdxReader file, const Tensor&
 Tensor read_labels(const fs::path& path, int64_t count) {
   image::IdxReader file(path);
   CDT_REQUIRE(file.shape() == std::vector<int64_t>{count}, path.string(), ": expected ", count,
-              " labels, one a picture, but came the shape ", c10::IntArrayRef(file.shape()));
+              " labels, one a picture, got the shape ", c10::IntArrayRef(file.shape()));
   return image::read_all(file);
 }
 

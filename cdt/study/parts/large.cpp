@@ -90,7 +90,7 @@ void describe_spectrum(const dynamics::SpectralQuadrature& spectrum, LargeFindin
 }  // namespace
 
 LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& options) {
-  CDT_REQUIRE(options.loss->quadratic(), "the analysis of many rows is for quadratic losses, not ",
+  CDT_REQUIRE(options.loss->quadratic(), "the analysis of many rows is for quadratic losses, got ",
               to_string(options.loss));
   const auto start = std::chrono::steady_clock::now();
   LargeFindings found;

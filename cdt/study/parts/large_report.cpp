@@ -90,7 +90,7 @@ std::string to_text(const LargeFindings& found) {
       count_of(found.sampled_rows, "row"), found.reachable_at_most, found.initial_loss);
   text += fmt::format("\nEstimated, with standard errors\n  effective rank (tr Θ)²/tr Θ²: {}\n",
                       about(found.effective_rank));
-  text += "  effective parameters tr Θ(Θ + τI)⁻¹ at a decay τ of so many mean eigenvalues:\n";
+  text += "  effective parameters tr Θ(Θ + τI)⁻¹ at a decay τ, in mean eigenvalues:\n";
   for (const FreedomAt& each : found.freedom) {
     text += fmt::format("    τ = {:<8.4g} {}\n", each.decay, about(each.freedom));
   }
@@ -101,7 +101,7 @@ std::string to_text(const LargeFindings& found) {
   }
   text += fmt::format("    below            {}\n  {} products with the kernel in {:.1f} s\n",
                       about(found.below), found.products, found.seconds);
-  return text;
+  return wrap(text, 4);
 }
 
 std::string to_json(const LargeFindings& found) {

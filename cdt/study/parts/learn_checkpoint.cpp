@@ -101,8 +101,8 @@ void Learner::restore(const SafeTensors& content) {
   s.history = train::parse_history(text("history"));
   s.refit_history = train::parse_history(text("refit_history"));
   const auto best = saved["best"].list();
-  CDT_REQUIRE(best.size() == s.best.size(), "the checkpoint is of ", best.size(),
-              " activations, not ", s.best.size());
+  CDT_REQUIRE(best.size() == s.best.size(), "the checkpoint must be of ", s.best.size(),
+              " activations, got ", best.size());
   for (size_t k = 0; k < best.size(); ++k) {
     const int64_t last = std::max<int64_t>(static_cast<int64_t>(s.history.size()) - 1, -1);
     s.best[k] = {best[k]["point"].whole(-1, last), best[k]["loss"].number_or_nan(),
@@ -139,8 +139,8 @@ void Learner::restore(const SafeTensors& content) {
     s.start_refit();
   }
   const auto walks = saved["walks"].list();
-  CDT_REQUIRE(walks.size() == s.walks.size(), "the checkpoint is of ", walks.size(), " walks, not ",
-              s.walks.size());
+  CDT_REQUIRE(walks.size() == s.walks.size(), "the checkpoint must be of ", s.walks.size(),
+              " walks, got ", walks.size());
   s.point = saved["point"].count();
   CDT_REQUIRE(static_cast<int64_t>((refit ? s.refit_history : s.history).size()) == s.point,
               "the checkpoint is of point ", s.point, ", its history is not");

@@ -199,8 +199,7 @@ bool is_idx(const fs::path& path) {
 }
 
 void require_side(int64_t side) {
-  CDT_REQUIRE(side >= 1 && side <= 4096, "size: expected a side of 1 to 4096 pixels, but came ",
-              side);
+  CDT_REQUIRE(side >= 1 && side <= 4096, "size: expected a side of 1 to 4096 pixels, got ", side);
 }
 
 }  // namespace
@@ -214,8 +213,8 @@ data::Table read_pictures(const fs::path& path, const PictureOptions& options) {
   if (options.size) require_side(*options.size);
   if (is_idx(path)) return read_idx_pictures(path, options.size);
   CDT_REQUIRE(folder_exists(path), path.string(),
-              ": expected a folder with a folder of pictures for each class, or an IDX file, but "
-              "came one picture");
+              ": expected a folder with a folder of pictures for each class, or an IDX file, got "
+              "one picture");
   const image::ImageFolder folder = image::list_images(path);
   CDT_REQUIRE(folder.classes.size() >= 2, path.string(),
               ": expected a folder of pictures for each of two classes or more, but there is only ",

@@ -18,7 +18,7 @@ namespace cdt::study::rows {
 using Values = std::vector<std::string>;
 
 inline const std::string& single(const Values& values, const std::string& name) {
-  CDT_REQUIRE(values.size() == 1, name, ": expected one value, but came ", values.size());
+  CDT_REQUIRE(values.size() == 1, name, ": expected one value, got ", values.size());
   return values[0];
 }
 
@@ -40,10 +40,10 @@ T parse_number(const std::string& text, const std::string& name,
     value = std::strtoll(text.c_str(), &end, 0);
     if (value < std::numeric_limits<T>::min()) errno = ERANGE;
   }
-  CDT_REQUIRE(!text.empty() && end == text.c_str() + text.size(), name,
-              ": expected a number, but came ", excerpt(text));
+  CDT_REQUIRE(!text.empty() && end == text.c_str() + text.size(), name, ": expected a number, got ",
+              excerpt(text));
   const bool fits = errno != ERANGE && (std::is_floating_point_v<T> || value <= Wide{highest});
-  CDT_REQUIRE(fits, name, ": expected a number within ", sizeof(T) * 8, " bits, but came ", text);
+  CDT_REQUIRE(fits, name, ": expected a number within ", sizeof(T) * 8, " bits, got ", text);
   return static_cast<T>(value);
 }
 
@@ -78,6 +78,9 @@ class Row : public Setting {
   Row unlisted() const { return with(&Setting::listed, false); }
   Row among(const std::vector<std::string>& names) const { return with(&Setting::choices, names); }
   Row positive() const { return with(&Setting::range, Range{0, kInfinity, /*open=*/true}); }
+  Row in(Group place) const { return with(&Setting::group, place); }
+  /// In the short help, too.
+  Row first() const { return with(&Setting::shown_first, true); }
   Row non_negative() const { return with(&Setting::range, Range{0, kInfinity, false}); }
   Row within(double lowest, double highest) const {
     return with(&Setting::range, Range{lowest, highest, false});

@@ -36,7 +36,7 @@ std::vector<double> class_weights(const std::vector<std::string>& wanted,
     const bool valid = error == std::errc() && end == number.data() + number.size() && weight > 0 &&
                        std::isfinite(weight);
     CDT_REQUIRE(found != classes.end() && valid, "class weights: expected ", kBalanced,
-                " or NAME=WEIGHT with a class of the target and a weight above zero, but came ",
+                " or NAME=WEIGHT with a class of the target and a weight above zero, got ",
                 data::in_quotes(text));
     weights[static_cast<size_t>(found - classes.begin())] = weight;
   }
@@ -74,7 +74,7 @@ std::vector<double> read_weights(const data::Table& table, const std::string& na
     CDT_REQUIRE(weight > 0 || (may_be_zero && weight == 0), table.source, ", line ",
                 table.lines[static_cast<size_t>(row)], ": expected a ",
                 may_be_zero ? "weight of zero or above" : "positive weight", " in column ",
-                data::in_quotes(name), ", but came ",
+                data::in_quotes(name), ", got ",
                 column.is_missing(row) ? "a missing value" : c10::str(weight));
     weights.push_back(weight);
   }
@@ -97,7 +97,7 @@ void weigh(const data::Table& table, const DataOptions& options, Problem& proble
   const auto wanted = table.pictures ? static_cast<size_t>(problem.preprocess.output_count())
                                      : options.targets.size();
   CDT_REQUIRE(options.output_weights.size() == wanted, "output weights: expected one weight a ",
-              table.pictures ? "class, " : "target, ", wanted, ", but came ",
+              table.pictures ? "class, " : "target, ", wanted, ", got ",
               options.output_weights.size());
   problem.data.output_weights = torch::tensor(options.output_weights, torch::kFloat64);
 }

@@ -47,11 +47,12 @@ control::Certificate of_batches() {
   return found;
 }
 
-const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const BatchRates& rates,
-                                  const RidgeOptions& options) {
+const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay,
+                                  const BatchRates& rates) {
+  const torch::ScalarType dtype = batch.network->dtype();
   const auto rows = batch.residuals.size();
-  ResidualJacobian jacobian(batch.model, batch.x, batch.residuals, options,
-                            rows <= kMostOfFloat32 ? batch.model.dtype() : torch::kFloat64);
+  ResidualJacobian jacobian(batch.network, batch.residuals,
+                            rows <= kMostOfFloat32 ? dtype : torch::kFloat64);
   ShiftedFactor kernel(jacobian.take_kernel());
   mean_eigenvalue_ = kernel.matrix().diagonal().mean().item<double>();
   if (!std::isfinite(mean_eigenvalue_)) {
@@ -67,15 +68,15 @@ const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay, const
     if (c.defined()) e = e - jacobian.push_forward(c);
     const Tensor u = kernel.solve(e, whole);
     if (!u.defined()) continue;
-    phi_ = sum(c, jacobian.pull_back(u, batch.model.dtype()));
+    phi_ = sum(c, jacobian.pull_back(u, dtype));
     return phi_;
   }
-  throw NumericalError("the kernel of a batch has no factor however strong the damping");
+  throw NumericalError("the kernel of a batch has no Cholesky factor, whatever the damping");
 }
 
-void BatchMomentum::take(const RidgeProblem& batch, double decay, const BatchRates& rates,
-                         const RidgeOptions& options) {
-  move_parameters(batch.model, -rates.rate * next(batch, decay, rates, options));
+void BatchMomentum::take(const kernel::Model& model, const RidgeProblem& batch, double decay,
+                         const BatchRates& rates) {
+  move_parameters(model, -rates.rate * next(batch, decay, rates));
 }
 
 void BatchMomentum::save(SavedState& state) const {

@@ -1,5 +1,4 @@
 /// The dual form: the kernel K [r·k, r·k] and its Cholesky factor. Exact; (r·k)³/3 operations.
-#include <cdt/kernel/products.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
 
@@ -10,14 +9,10 @@ using torch::Tensor;
 
 class DualForm : public RidgeForm {
  public:
-  DualForm(const RidgeProblem& problem, const RidgeOptions& options)
-      : RidgeForm(problem),
-        kernel_(problem.theta.defined()
-                    ? residual_kernel(problem.theta, residuals_)
-                    : residual_kernel(problem.model, problem.x, residuals_, options)) {
+  explicit DualForm(const RidgeProblem& problem)
+      : RidgeForm(problem), kernel_(residual_kernel(*network_, residuals_)) {
     if (problem.displacement.defined()) {
-      pushed_ = residuals_.to_residuals(
-          kernel::jacobian_vector_product(problem.model, problem.x, problem.displacement));
+      pushed_ = residuals_.to_residuals(network_->push_forward(problem.displacement));
     }
   }
 
@@ -55,8 +50,8 @@ class DualForm : public RidgeForm {
 
 }  // namespace
 
-std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem, const RidgeOptions& options) {
-  return std::make_unique<DualForm>(problem, options);
+std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem) {
+  return std::make_unique<DualForm>(problem);
 }
 
 }  // namespace cdt::train

@@ -17,7 +17,6 @@
 #include <cdt/core/error.h>
 #include <cdt/core/text/numbers.h>
 #include <cdt/dynamics/lanczos.h>
-#include <cdt/kernel/operator.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
 #include <cdt/train/loop/draws.h>
@@ -39,7 +38,9 @@ struct SketchRows {
 
   SketchRows(const RidgeProblem& problem, const RidgeOptions& options) {
     const Ranks& ranks = *problem.ranks;
-    const int64_t samples = problem.x.size(0);
+    const Tensor inputs = problem.network->inputs();
+    CDT_REQUIRE(inputs.defined(), "a sketch draws samples, and these outputs have none");
+    const int64_t samples = inputs.size(0);
     const Tensor counts = ranks.gather(torch::full({1}, samples, torch::kInt64));
     const int64_t before = counts.narrow(0, 0, ranks.rank()).sum().item<int64_t>();
     const int64_t all = counts.sum().item<int64_t>();
@@ -48,8 +49,8 @@ struct SketchRows {
                 " ranks");
     const Tensor drawn = draw_rows(all, m, options.seed) - before;
     const Tensor own =
-        drawn.masked_select((drawn >= 0).logical_and(drawn < samples)).to(problem.x.device());
-    x = ranks.gather(problem.x.index_select(0, own));
+        drawn.masked_select((drawn >= 0).logical_and(drawn < samples)).to(inputs.device());
+    x = ranks.gather(inputs.index_select(0, own));
     residuals = gathered(problem.residuals.of_samples(own), ranks);
     weight = static_cast<double>(all) / static_cast<double>(m);
   }
@@ -77,49 +78,43 @@ class Sketch {
   Sketch(const RidgeProblem& problem, const RidgeOptions& options, const SketchRows& all, Share own)
       : ranks_(problem.ranks),
         residuals_(of_range(all.residuals, own)),
-        x_(all.x.narrow(0, own.first, own.count)),
         first_(own.first * residuals_.size() / own.count),
         weight_(all.weight) {
+    const Tensor x = all.x.narrow(0, own.first, own.count);
+    const auto at = [&](const Tensor& samples, Form form) {
+      return problem.network->at(samples, linearization_for(form, options, torch::kFloat64));
+    };
     // One process has the rows of the kernel to itself: one factorization serves both.
     if (!ranks_->several() && !reduces(residuals_)) {
-      both_.emplace(problem.model, x_, residuals_, options);
-      kernel_.emplace(both_->take_kernel() * weight_);
-      if (both_->by_factors()) return;
-      both_.reset();
+      jacobian_ = at(x, Form::kBatch);
+      kernel_.emplace(ResidualJacobian(jacobian_, residuals_).take_kernel() * weight_);
+      if (jacobian_->lasts()) return;
     } else {
-      kernel_.emplace(residual_kernel(problem.model, all.x, all.residuals, options) * weight_);
+      kernel_.emplace(residual_kernel(*at(all.x, Form::kDual), all.residuals) * weight_);
     }
-    jacobian_.emplace(problem.model, x_,
-                      kernel::OperatorOptions{.memory_bytes = options.memory_bytes});
+    jacobian_ = at(x, Form::kSketch);
   }
 
   Tensor push_forward(const Tensor& v) const {
-    return both_ ? both_->push_forward(v) : residuals_.to_residuals(jacobian_->push_forward(v));
+    return residuals_.to_residuals(jacobian_->push_forward(v));
   }
   Tensor pull_back(const Tensor& u) const {
-    return both_ ? both_->pull_back(u, torch::kFloat64)
-                 : jacobian_->pull_back(residuals_.to_outputs(u));
+    return jacobian_->pull_back(residuals_.to_outputs(u).to(torch::kFloat64));
   }
 
   std::shared_ptr<const Ranks> ranks_;
-  Residuals residuals_;  ///< of this rank's share of the sketch
-  Tensor x_;
-  int64_t first_;                                ///< residual among those of the sketch
-  double weight_;                                ///< c
-  std::optional<ResidualJacobian> both_;         ///< or
-  std::optional<kernel::NtkOperator> jacobian_;  ///< of this rank's share
+  Residuals residuals_;                ///< of this rank's share of the sketch
+  int64_t first_;                      ///< residual among those of the sketch
+  double weight_;                      ///< c
+  kernel::LinearizationPtr jacobian_;  ///< of this rank's share
   std::optional<ShiftedFactor> kernel_;
 };
 
 class IterativeForm : public RidgeForm {
  public:
   IterativeForm(const RidgeProblem& problem, const RidgeOptions& options)
-      : RidgeForm(problem),
-        options_(options),
-        dtype_(problem.model.dtype()),
-        jacobian_(problem.model, problem.x,
-                  kernel::OperatorOptions{.memory_bytes = options.memory_bytes,
-                                          .accumulate = problem.model.dtype()}) {
+      : RidgeForm(problem), options_(options), dtype_(network_->dtype()) {
+    outlasts_writes_ = network_->lasts();
     if (options.sketch_rows > 0) {
       RidgeOptions exact = options;
       exact.accumulate = torch::kFloat64;
@@ -130,7 +125,6 @@ class IterativeForm : public RidgeForm {
     gradient_ = pull_back(residuals_.e);
     if (problem.displacement.defined()) displacement_ = problem.displacement.to(vectors_);
     count_ = count();
-    outlasts_writes_ = ranks_->all(jacobian_.by_factors());
   }
 
   std::optional<RidgeStep> step(double tau, double mu) override;
@@ -145,9 +139,10 @@ class IterativeForm : public RidgeForm {
       return sketch_->kernel().diagonal().mean().item<double>() *
              static_cast<double>(sketch_->kernel().size(0)) / count_;
     }
-    const double outputs = ranks_->sum(static_cast<double>(jacobian_.size()));
-    return ranks_->sum(jacobian_.trace()) / outputs *
-           ranks_->sum(residuals_.S.square().sum().item<double>()) / count_;
+    const auto own = static_cast<double>(residuals_.S.size(0) * residuals_.S.size(1));
+    const double outputs = ranks_->sum(own);
+    return network_->trace() / outputs * ranks_->sum(residuals_.S.square().sum().item<double>()) /
+           count_;
   }
   double largest_eigenvalue() const override;
   bool outlasts_writes() const override { return outlasts_writes_; }
@@ -155,11 +150,10 @@ class IterativeForm : public RidgeForm {
  private:
   /// JᵀS u [P], of all ranks; SᵀJ v [r·k], of this one.
   Tensor pull_back(const Tensor& u) const {
-    const Tensor own = jacobian_.pull_back(residuals_.to_outputs(u).to(dtype_));
-    return ranks_->several() ? ranks_->sum(own.to(torch::kFloat64)).to(vectors_) : own.to(vectors_);
+    return network_->pull_back(residuals_.to_outputs(u).to(dtype_)).to(vectors_);
   }
   Tensor push_forward(const Tensor& v) const {
-    return residuals_.to_residuals(jacobian_.push_forward(v.to(dtype_)));
+    return residuals_.to_residuals(network_->push_forward(v.to(dtype_)));
   }
 
   /// ‖SᵀJv‖² + λ‖v‖², of all ranks: a GPU waits once.
@@ -172,7 +166,6 @@ class IterativeForm : public RidgeForm {
   RidgeOptions options_;
   torch::ScalarType dtype_;    ///< of the network
   torch::ScalarType vectors_;  ///< of the iteration
-  kernel::NtkOperator jacobian_;
   std::optional<Sketch> sketch_;
   Tensor gradient_;      ///< JᵀS e
   Tensor displacement_;  ///< d

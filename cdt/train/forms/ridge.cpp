@@ -1,8 +1,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
-#include <cdt/kernel/ntk.h>
 #include <cdt/train/forms/ridge.h>
+#include <cdt/train/forms/shared.h>
 
 namespace cdt::train {
 
@@ -16,13 +16,33 @@ constexpr int64_t kProbes = 32;
 
 }  // namespace
 
+RidgeForm::RidgeForm(const RidgeProblem& problem)
+    : network_(shared(problem.network, problem.ranks)),
+      residuals_(problem.residuals),
+      ranks_(problem.ranks) {}
+
+kernel::LinearizationOptions linearization_for(Form form, const RidgeOptions& options,
+                                               torch::ScalarType dtype) {
+  using Products = kernel::LinearizationOptions::Products;
+  kernel::LinearizationOptions found;
+  found.kernel.memory_bytes = options.memory_bytes;
+  found.kernel.accumulate = options.accumulate;
+  found.kernel.trusted = options.trusted;
+  found.products = form == Form::kDual    ? Products::kAnew
+                   : form == Form::kBatch ? Products::kWithKernel
+                                          : Products::kByThemselves;
+  found.accumulate = dtype;
+  found.keeps_parameters = false;
+  return found;
+}
+
 std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
                                      const RidgeOptions& options) {
   CDT_REQUIRE(form != Form::kAuto, "a form must have been chosen");
   CDT_REQUIRE(form != Form::kDual || !problem.ranks->several(),
               "form dual has one kernel of all rows, which several ranks do not share");
-  if (form == Form::kDual) return make_dual(problem, options);
-  if (form == Form::kPrimal) return make_primal(problem, options);
+  if (form == Form::kDual) return make_dual(problem);
+  if (form == Form::kPrimal) return make_primal(problem);
   RidgeOptions wanted = options;
   if (form == Form::kFree) wanted.sketch_rows = 0;
   return make_iterative(problem, wanted);
@@ -34,28 +54,17 @@ bool reduces(const Residuals& residuals) {
 
 namespace {
 
-kernel::NtkOptions ntk_options(const RidgeOptions& options) {
-  kernel::NtkOptions ntk;
-  ntk.memory_bytes = options.memory_bytes;
-  ntk.accumulate = options.accumulate;
-  ntk.trusted = options.trusted;
-  return ntk;
-}
-
-/// Dᵀŷ for ŷ, where residuals are fewer.
-kernel::Model reduced(const kernel::Model& model, const Residuals& residuals) {
-  if (!reduces(residuals)) return model;
-  return {[&model, D = residuals.D.to(model.dtype())](const Tensor& samples) {
-            const Tensor y = model.forward(samples);
-            return y.reshape({samples.size(0), -1}).matmul(D);
-          },
-          model.parameters()};
+/// Of Dᵀŷ, where residuals are fewer.
+kernel::LinearizationPtr reduced(const kernel::LinearizationPtr& network,
+                                 const Residuals& residuals) {
+  return reduces(residuals) ? network->projected(residuals.D) : network;
 }
 
 /// K for Θ of what `reduced` gives.
 Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::ScalarType dtype) {
   if (!residuals.D.defined()) {
-    return residual_kernel(theta.to(torch::kFloat64), residuals).to(dtype);
+    const Tensor half = dynamics::times_blocks(theta.to(torch::kFloat64), residuals.S);
+    return dynamics::times_blocks(half.t().contiguous(), residuals.S).to(dtype);
   }
   Tensor K = theta.to(dtype);
   if (residuals.all_one) return K;
@@ -67,33 +76,28 @@ Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::S
 
 }  // namespace
 
-Tensor residual_kernel(const Tensor& theta, const Residuals& residuals) {
-  const Tensor half = dynamics::times_blocks(theta, residuals.S);
-  return dynamics::times_blocks(half.t().contiguous(), residuals.S);
+Tensor residual_kernel(const kernel::Linearization& network, const Residuals& residuals) {
+  const Tensor theta =
+      reduces(residuals) ? network.projected(residuals.D)->kernel() : network.kernel();
+  return weighted_kernel(theta, residuals, torch::kFloat64);
 }
 
-Tensor residual_kernel(const kernel::Model& model, const Tensor& x, const Residuals& residuals,
-                       const RidgeOptions& options) {
-  const auto ntk = kernel::empirical_ntk(reduced(model, residuals), x, ntk_options(options));
-  return weighted_kernel(ntk.theta, residuals, torch::kFloat64);
-}
-
-ResidualJacobian::ResidualJacobian(const kernel::Model& model, const Tensor& x, Residuals residuals,
-                                   const RidgeOptions& options, torch::ScalarType dtype)
+ResidualJacobian::ResidualJacobian(const kernel::LinearizationPtr& network, Residuals residuals,
+                                   torch::ScalarType dtype)
     : residuals_(std::move(residuals)),
       reduced_(reduces(residuals_)),
-      jacobian_(reduced(model, residuals_), x, ntk_options(options)),
-      kernel_(weighted_kernel(jacobian_.take_theta(), residuals_, dtype)) {}
+      jacobian_(reduced(network, residuals_)),
+      kernel_(weighted_kernel(jacobian_->kernel(), residuals_, dtype)) {}
 
 Tensor ResidualJacobian::push_forward(const Tensor& u) const {
-  const Tensor pushed = jacobian_.push_forward(u);
+  const Tensor pushed = jacobian_->push_forward(u);
   if (!reduced_) return residuals_.to_residuals(pushed);
   return residuals_.scale.reshape({-1}) * pushed.to(torch::kFloat64);
 }
 
 Tensor ResidualJacobian::pull_back(const Tensor& v, torch::ScalarType dtype) const {
   const Tensor outputs = reduced_ ? residuals_.scale.reshape({-1}) * v : residuals_.to_outputs(v);
-  return jacobian_.pull_back(outputs.to(dtype));
+  return jacobian_->pull_back(outputs.to(dtype));
 }
 
 const Tensor& ShiftedFactor::lower(double lambda) {

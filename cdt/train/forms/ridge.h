@@ -12,8 +12,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/kernel/factored_jacobian.h>
-#include <cdt/kernel/model.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/train/history.h>
 #include <cdt/train/loop/residuals.h>
 #include <cdt/train/options.h>
@@ -25,16 +24,13 @@
 
 namespace cdt::train {
 
-/// At the present parameters of the model, which must outlive the form.
 struct RidgeProblem {
-  const kernel::Model& model;
-  torch::Tensor x;
+  kernel::LinearizationPtr network;  ///< at the present parameters
   Residuals residuals;
   torch::Tensor displacement;  ///< d [P], in the network's dtype; undefined: 0
-  /// Who solves it together: x and the residuals are those of this rank, the step is the same on
+  /// Who solves it together: samples and residuals are those of this rank, the step is the same on
   /// all. Not for kDual.
   std::shared_ptr<const Ranks> ranks = alone();
-  torch::Tensor theta = {};  ///< Θ [n, n], float64, if it is there; for kDual
 };
 
 /// The step, and what the linearization says of it.
@@ -73,13 +69,12 @@ inline constexpr double kLeastDecayOfFloat32 = 1e-2;
 
 class RidgeForm {
  public:
-  explicit RidgeForm(const RidgeProblem& problem)
-      : residuals_(problem.residuals), ranks_(problem.ranks) {}
+  explicit RidgeForm(const RidgeProblem& problem);
   virtual ~RidgeForm() = default;
 
   /// ‖·‖² of residuals, those of all ranks.
   double square(const torch::Tensor& residuals) const {
-    return ranks_->sum(residuals.square().sum().item<double>());
+    return network_->dot(residuals, residuals);
   }
 
   /// e of this rank
@@ -106,9 +101,14 @@ class RidgeForm {
   /// r·k of all ranks
   double count() const { return ranks_->sum(static_cast<double>(residuals_.size())); }
 
+  kernel::LinearizationPtr network_;  ///< of the samples of all ranks
   Residuals residuals_;
   std::shared_ptr<const Ranks> ranks_;
 };
+
+/// How a network is best linearized for a form; parameters stay until it asks.
+kernel::LinearizationOptions linearization_for(Form form, const RidgeOptions& options,
+                                               torch::ScalarType dtype);
 
 /// @throws InvalidArgument if the form is kAuto.
 /// @throws NumericalError if a kernel cannot be computed.
@@ -116,30 +116,27 @@ std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
                                      const RidgeOptions& options);
 
 // Each in its file in forms/.
-std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem, const RidgeOptions& options);
-std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem, const RidgeOptions& options);
+std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem);
+std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem);
 /// By conjugate gradients, with a sketch as preconditioner if options.sketch_rows > 0.
 std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const RidgeOptions& options);
 
 /// Whether there are fewer residuals than outputs: J is then that of Dᵀŷ.
 bool reduces(const Residuals& residuals);
 
-/// K = SᵀΘS [r·k, r·k], float64; from a Θ that is there, or of the model.
-torch::Tensor residual_kernel(const torch::Tensor& theta, const Residuals& residuals);
-torch::Tensor residual_kernel(const kernel::Model& model, const torch::Tensor& x,
-                              const Residuals& residuals, const RidgeOptions& options);
+/// K = SᵀΘS [r·k, r·k], float64
+torch::Tensor residual_kernel(const kernel::Linearization& network, const Residuals& residuals);
 
-/// SᵀJ of some samples by one factorization: K, in float64 to the last bit as residual_kernel has
-/// it, and products beside it. At the present parameters of the model, which must outlive it.
+/// SᵀJ: K, and products beside it. For a network that is linearized with its kernel.
 class ResidualJacobian {
  public:
-  ResidualJacobian(const kernel::Model& model, const torch::Tensor& x, Residuals residuals,
-                   const RidgeOptions& options, torch::ScalarType dtype = torch::kFloat64);
+  ResidualJacobian(const kernel::LinearizationPtr& network, Residuals residuals,
+                   torch::ScalarType dtype = torch::kFloat64);
 
   /// K in the dtype that was asked for; once.
   torch::Tensor take_kernel() { return std::exchange(kernel_, {}); }
   /// Products by factors, in float64 where vectors are; otherwise by autograd.
-  bool by_factors() const { return jacobian_.by_factors(); }
+  bool by_factors() const { return jacobian_->lasts(); }
   /// SᵀJ u [r·k], float64, for u [P]; JᵀS v [P], in `dtype`, for v [r·k]: products with J in the
   /// dtype of u, and in `dtype`.
   torch::Tensor push_forward(const torch::Tensor& u) const;
@@ -148,7 +145,7 @@ class ResidualJacobian {
  private:
   Residuals residuals_;
   bool reduced_;  ///< J is that of Dᵀŷ
-  kernel::FactoredJacobian jacobian_;
+  kernel::LinearizationPtr jacobian_;
   torch::Tensor kernel_;
 };
 

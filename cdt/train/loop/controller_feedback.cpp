@@ -63,7 +63,7 @@ void ControllerFeedback::design(double rate) {
   rate_ = rate;
   controller_ =
       controller_ ? controller_->redesigned(controller_->plant().at(rate)) : make_(plant());
-  CDT_REQUIRE(controller_ != nullptr, "the controller that training was given is none");
+  CDT_REQUIRE(controller_ != nullptr, "expected a controller, got a null pointer");
 }
 
 control::Plant ControllerFeedback::plant() const {

@@ -11,7 +11,7 @@ namespace cdt::train {
 
 torch::Tensor draw_rows(int64_t all, int64_t count, uint64_t seed) {
   CDT_REQUIRE(count >= 0 && count <= all, "expected to draw at most ", all,
-              " rows, which is all there are, but came ", count);
+              " rows, which is all there are, got ", count);
   const auto made = at::detail::createCPUGenerator(seed);
   auto* const generator = at::check_generator<at::CPUGeneratorImpl>(made);
   const bool wide = all > std::numeric_limits<uint32_t>::max();

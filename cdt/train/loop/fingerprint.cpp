@@ -86,8 +86,8 @@ void require_same_run(const std::string& saved, const std::string& own) {
     const bool data = std::find(kDataNames.begin(), kDataNames.end(), name) != kDataNames.end();
     CDT_REQUIRE(
         was == value.text(), "the checkpoint is of another run: its ", name,
-        data ? " are others than those given here" : c10::str(": ", was, ", here: ", value.text()),
-        "; restore into a trainer made as the one that was saved");
+        data ? " differ from those given here" : c10::str(": ", was, ", here: ", value.text()),
+        "; restore into a trainer of the same data and options");
   }
 }
 

@@ -2,6 +2,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/bounds.h>
 #include <cdt/kernel/curvature.h>
+#include <cdt/kernel/linearization.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/products.h>
 #include <cdt/train/loop/class_feedback.h>
@@ -144,15 +145,19 @@ void Linearizer::accepted(const Plan& plan) {
 }
 
 std::shared_ptr<Feedback> Linearizer::by_form(int64_t step, const Pass& pass,
-                                              const Tensor& theta) const {
+                                              const kernel::LinearizationPtr& own) const {
   RidgeOptions wanted;
   wanted.memory_bytes = setup_->options.memory_bytes;
   wanted.sketch_rows = sketch_rows_;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);
   if (setup_->options.loss->classes()) wanted.least_gain = kLeastGainOfClasses;
-  const auto make = [setup = setup_, form = choice_.form, wanted, theta, x = pass.x,
+  const auto make = [setup = setup_, form = choice_.form, wanted, own, x = pass.x,
                      residuals = setup_->loss->residuals(pass.values, pass.labels, pass.weights)] {
-    return make_form(form, {setup->model, x, residuals, {}, setup->data.ranks, theta}, wanted);
+    const kernel::Model& model = setup->model;
+    const auto how = linearization_for(form, wanted, model.dtype());
+    return make_form(
+        form, {own ? own : kernel::linearize(model, x, how), residuals, {}, setup->data.ranks},
+        wanted);
   };
   return std::make_shared<FormFeedback>(make, setup_->loss, pass.labels, pass.weights,
                                         setup_->options.q, setup_->options.p, setup_->data.ranks);
@@ -183,15 +188,16 @@ std::shared_ptr<Feedback> Linearizer::feedback_here(int64_t step, const Pass& pa
   }
   // An engine with a way of its own to the kernel knows what its outputs are; forms without one do
   // not.
-  Tensor theta = setup_->engine->kernel(pass.x);
-  if (solves() && theta.defined() && choice_.form != Form::kDual) {
+  const kernel::LinearizationPtr network = setup_->engine->linearization(pass.x);
+  if (solves() && network && choice_.form != Form::kDual) {
     choice_.form = Form::kDual;
     choice_.why = "the engine of the steps has its own way to the kernel";
   }
-  if (!keeps_kernel()) return by_form(step, pass, theta);
+  if (!keeps_kernel()) return by_form(step, pass, network);
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
-  if (!theta.defined()) theta = kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
+  const Tensor theta =
+      network ? network->kernel() : kernel::empirical_ntk(setup_->model, pass.x, ntk).theta;
   if (options.controller) return own(step, pass.values, pass.labels, theta, nullptr);
   if (options.loss->quadratic()) {
     if (solves()) return ridge(step, theta);

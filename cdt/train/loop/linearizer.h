@@ -5,6 +5,7 @@
 #include <cdt/analysis/validity.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
+#include <cdt/kernel/local_model.h>
 #include <cdt/train/feedback.h>
 #include <cdt/train/forms/form_choice.h>
 #include <cdt/train/history.h>
@@ -105,9 +106,9 @@ class Linearizer {
   bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && quadratic_); }
   std::shared_ptr<RidgeFeedback> ridge(int64_t step, const torch::Tensor& theta) const;
   std::shared_ptr<RidgeFeedback> ridge_of(int64_t step, const torch::Tensor& kernel) const;
-  /// Θ: if it is there.
+  /// `own`: of an engine that has its own way to J.
   std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
-                                    const torch::Tensor& theta) const;
+                                    const kernel::LinearizationPtr& own) const;
   bool watches() const;
   double usual_rate(const Feedback& feedback) const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;

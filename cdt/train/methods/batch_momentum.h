@@ -46,11 +46,10 @@ class BatchMomentum {
   /// φ of a batch, `decay` being τ, of d in the problem; parameters stay as they are. Where
   /// rounding leaves no positive definite matrix, with a larger λ.
   /// @throws NumericalError if the kernel cannot be computed or is not finite.
-  const torch::Tensor& next(const RidgeProblem& batch, double decay, const BatchRates& rates,
-                            const RidgeOptions& options);
+  const torch::Tensor& next(const RidgeProblem& batch, double decay, const BatchRates& rates);
   /// The same, and θ ← θ − ηφ.
-  void take(const RidgeProblem& batch, double decay, const BatchRates& rates,
-            const RidgeOptions& options);
+  void take(const kernel::Model& model, const RidgeProblem& batch, double decay,
+            const BatchRates& rates);
   /// φ [P] in the network's dtype; undefined: 0
   const torch::Tensor& direction() const { return phi_; }
   /// tr K/(r·k) of the last batch; 0 before.

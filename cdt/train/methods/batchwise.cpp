@@ -13,12 +13,15 @@ class Batchwise : public StepMethod {
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
     BatchRates rates = BatchRates().at(share_);
     rates.rate *= setup_->factor(step);
-    momentum_.take({setup_->model,
-                    pass.x,
+    const kernel::Model& model = setup_->model;
+    const bool checked = step % setup_->batches.per_epoch() == 0;
+    const auto how =
+        linearization_for(Form::kBatch, batch_options(*setup_, checked), model.dtype());
+    momentum_.take(model,
+                   {kernel::linearize(model, pass.x, how),
                     setup_->loss->residuals(pass.values, pass.labels, pass.weights),
                     {}},
-                   /*decay=*/0, rates,
-                   batch_options(*setup_, step % setup_->batches.per_epoch() == 0));
+                   /*decay=*/0, rates);
     row.learning_rate = rates.rate;
     ++row.refreshed;
     ++steps_;

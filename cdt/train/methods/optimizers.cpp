@@ -171,7 +171,7 @@ class Lbfgs : public Optimizer {
             .history_size();
     const int64_t pairs = saved.count("pairs");
     CDT_REQUIRE(pairs <= history, "the checkpoint's memory must have at most ", history,
-                " steps, not ", pairs);
+                " steps, got ", pairs);
     const auto get = [&](const std::string& name, const Tensor& like) {
       const auto found =
           saved.tensors_like(name, std::vector<Tensor>(static_cast<size_t>(pairs), like));

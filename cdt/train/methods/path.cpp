@@ -100,7 +100,7 @@ class DecayPath : public StepMethod {
     return std::accumulate(read.begin(), read.end(), 0.0);
   }
   /// Of the samples of a pass, at the present parameters.
-  RidgeProblem problem_of(const Pass& pass) const;
+  RidgeProblem problem_of(const Pass& pass, Form form, const RidgeOptions& options) const;
   std::unique_ptr<RidgeForm> linearize(int64_t step, const Pass& pass) const;
   /// From here on decays have a start; noted with the objective in the row of a point.
   void begin_point(double mean_eigenvalue, const Pass& pass, StepRecord& row);
@@ -169,17 +169,19 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
   wanted.sketch_rows = choice_.sketch_rows;
   wanted.least_gain = kLeastGain;
   wanted.seed = setup_->options.seed + static_cast<uint64_t>(step);  // other rows at each point
-  return make_form(choice_.form, problem_of(pass), wanted);
+  return make_form(choice_.form, problem_of(pass, choice_.form, wanted), wanted);
 }
 
-RidgeProblem DecayPath::problem_of(const Pass& pass) const {
+RidgeProblem DecayPath::problem_of(const Pass& pass, Form form, const RidgeOptions& options) const {
   const torch::NoGradGuard no_graph;
   std::vector<Tensor> moved;
   for (size_t i = 0; i < start_.size(); ++i) {
     moved.push_back(setup_->model.parameters()[i] - start_[i]);
   }
-  return {setup_->model, pass.x, setup_->loss->residuals(pass.values, pass.labels, pass.weights),
-          moved.empty() ? Tensor() : kernel::flatten(setup_->model, moved), setup_->data.ranks};
+  const kernel::Model& model = setup_->model;
+  return {kernel::linearize(model, pass.x, linearization_for(form, options, model.dtype())),
+          setup_->loss->residuals(pass.values, pass.labels, pass.weights),
+          moved.empty() ? Tensor() : kernel::flatten(model, moved), setup_->data.ranks};
 }
 
 void DecayPath::begin_point(double mean_eigenvalue, const Pass& pass, StepRecord& row) {
@@ -199,7 +201,8 @@ bool DecayPath::take_epoch(int64_t step, const Batches& batches) {
     const Pass pass = setup_->forward(batches.rows(step * batches.per_epoch() + k));
     if (!std::isfinite(pass.objective)) return false;
     const double part = static_cast<double>(pass.x.size(0)) / all;
-    momentum_.take(problem_of(pass), tau_ * part, rates, batch_options(*setup_, k == 0));
+    const RidgeProblem batch = problem_of(pass, Form::kBatch, batch_options(*setup_, k == 0));
+    momentum_.take(setup_->model, batch, tau_ * part, rates);
     ++linearizations_;
   }
   return true;
@@ -211,7 +214,7 @@ Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row)
   if (start_.empty()) {
     const Pass first = setup_->forward(batches.rows(0));
     mean_eigenvalue_ =
-        make_dual(problem_of(first), batch_options(*setup_, true))->mean_eigenvalue();
+        make_dual(problem_of(first, Form::kDual, batch_options(*setup_, true)))->mean_eigenvalue();
   }
   begin_point(mean_eigenvalue_, pass, row);
   row.refreshed += batches.per_epoch();

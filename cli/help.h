@@ -1,0 +1,24 @@
+/// What `--help` and `--help-all` print: options in the groups of the table of settings.
+#pragma once
+
+#include <cdt/study/settings.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cdt::cli {
+
+using OptionGroup = study::Setting::Group;
+
+/// An example below each group of options.
+using GroupExamples = std::map<OptionGroup, std::string>;
+
+/// Help of this command: `--help` with the options that matter, `--help-all` with all.
+void add_help(CLI::App& command, const GroupExamples& examples = {});
+
+/// The values that an option takes; none if they are not listed.
+std::vector<std::string> choices_of(const CLI::Option& option);
+
+}  // namespace cdt::cli
