@@ -3,6 +3,7 @@ import os
 import re
 
 from pygments.lexers.special import TextLexer
+from sphinx.domains.cpp import CPPDomain
 
 project = "cdt"
 author = "the authors of cdt"
@@ -71,5 +72,7 @@ def _escape(text):
 
 
 def setup(app):
+    all_objects = CPPDomain.get_objects  # parameters of functions are in no search
+    CPPDomain.get_objects = lambda self: (entry for entry in all_objects(self) if not entry[2].endswith("Param"))
     app.add_lexer("banned", TextLexer)  # a list in docs/style.md
     app.connect("autodoc-process-docstring", docstring_to_rst)

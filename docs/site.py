@@ -18,21 +18,6 @@ from nbconvert import MarkdownExporter
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What pages link to outside docs/.
 BESIDE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "bench/RESULTS.md", "examples", "experiments"]
-DOXYFILE = """
-PROJECT_NAME = cdt
-OUTPUT_DIRECTORY = {out}
-GENERATE_HTML = NO
-GENERATE_LATEX = NO
-GENERATE_XML = YES
-XML_PROGRAMLISTING = NO
-EXTRACT_ALL = YES
-HAVE_DOT = NO
-QUIET = YES
-WARN_AS_ERROR = FAIL_ON_WARNINGS
-INPUT = {headers}
-STRIP_FROM_PATH = {root}
-STRIP_FROM_INC_PATH = {root}
-"""
 MODULES = {  # what each is for
     "core": "Tensors, files, errors, interruptions.",
     "loss": "Losses and their coordinates.",
@@ -111,9 +96,12 @@ def command_line(program, folder):
 
 def reference(out, folder):
     """The public headers, by Doxygen, as a page for each module."""
-    (out / "Doxyfile").write_text(DOXYFILE.format(out=out, root=ROOT, headers=" ".join(str(path) for path in [*public_headers(), ROOT / "cdt" / "cdt.h"])))
-    subprocess.run(["doxygen", str(out / "Doxyfile")], check=True)
-    pages(out / "xml", ROOT, [str(path.relative_to(ROOT)) for path in public_headers()], folder, MODULES)
+    shutil.rmtree(out / "doxygen", ignore_errors=True)
+    (out / "doxygen").mkdir(parents=True)
+    # Without its rule that a comment's first sentence ends at the first point: "(eq. 7)".
+    settings = (ROOT / "docs" / "Doxyfile").read_text() + f"OUTPUT_DIRECTORY = {out / 'doxygen'}\nJAVADOC_AUTOBRIEF = NO\n"
+    subprocess.run(["doxygen", "-"], input=settings, text=True, check=True, cwd=ROOT)
+    pages(out / "doxygen" / "xml", ROOT, [str(path.relative_to(ROOT)) for path in public_headers()], folder, MODULES)
 
 
 def gallery(program, work, pages):

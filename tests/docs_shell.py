@@ -3,7 +3,7 @@
 
 The ```sh blocks of a page run in their order in one empty folder, with the program as `cdt` on the PATH; the first command that fails ends it. To be quick,
 tables have at most 150 rows, runs 30 steps and sweeps one seed. Pages that also have ```python blocks are left to tests/python/test_docs.py, which takes both.
-```console blocks are for what cannot run here: other machines, data that are not ours to keep, installation.
+```bash blocks are for what cannot run here: other machines, data that are not ours to keep, installation.
 """
 import os
 import pathlib
