@@ -427,7 +427,7 @@ class Session {
       claim_.drop_report();
       if (run_.result.diverged()) return;
       nn::save_model(staged.model(), run_.problem.model);
-      const auto predictions = predict_splits(run_.problem);
+      const auto predictions = predict_splits(run_.problem, run_.training.loss);
       staged.write_predictions(
           run_.problem.preprocess, predictions, options_.csv_safe,
           run_.problem.table.pictures ? run_.problem.table.find(study::kPictureColumn) : nullptr);
