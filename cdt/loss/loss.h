@@ -128,6 +128,8 @@ LossPtr cross_entropy(double smoothing = 0);  ///< on logits: PyTorch's cross_en
 LossPtr huber(double delta = 1);
 /// The quantile q of the targets, by the pinball loss; smoothed within some 0.02 of its kink.
 LossPtr quantile(double q = 0.5);
+/// Of counts, whose mean is e^ŷ: half the mean deviance.
+LossPtr poisson();
 LossPtr negative_log();  ///< −yᵀlog ŷ on probabilities ŷ > 0: the paper's (eq. CEloss)
 
 /// A row of the table by which programs, files and Python find a loss.

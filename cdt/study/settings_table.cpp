@@ -302,7 +302,7 @@ std::vector<Setting> make_settings() {
               "compare with"),
     loss_setting()
         .says("mse, half-mse, sse; huber:δ, squares up to errors of δ (default 1, in spreads of the target) and a line beyond, for outliers; "
-              "quantile:q, below which a share q of targets lies; cross-entropy: the target is a class, text or whole numbers, and the default of "
+              "quantile:q, below which a share q of targets lies; poisson: counts, whose mean is e^output; cross-entropy: the target is a class, text or whole numbers, and the default of "
               "--goal predict for text and for two values; mae: without control only"),
     optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
         .says("of class labels: trained on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),
