@@ -1,13 +1,13 @@
-#include "cli/experiment_file.h"
-
+#include <cdt/core/error.h>
 #include <cdt/core/file.h>
+#include <cdt/experiment/parts/file.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
-namespace cdt::cli {
+namespace cdt::experiment {
 namespace {
 
 std::string spell(const JsonValue& value) {
@@ -48,32 +48,14 @@ std::vector<double> rates_of(const JsonValue& list) { return filled_list(list, p
 std::vector<std::string> methods_of(const JsonValue& list) {
   return filled_list(list, [](const JsonValue& each) {
     return each.name([](const std::string& name) {
-      if (name != experiment::kGdBest) train::parse_method(name);
+      if (name != kGdBest) train::parse_method(name);
       return name;
     });
   });
 }
 
-paper::Published read_published(const JsonValue& experiment) {
-  paper::Published published;
-  published.note = experiment["published"]["note"].text_or("");
-  published.closer = experiment["samples"]["published_closer"].count_or(0);
-  published.of_samples = experiment["samples"]["published_samples"].count_or(0);
-  const JsonValue rows = experiment["published"]["rows"];
-  if (!rows.exists()) return published;
-  for (const JsonValue& row : rows.list()) {
-    published.rows.push_back(
-        {row["architecture"].text(),
-         positive_number(row["lr"]),
-         row["method"].text(),
-         {{row["val_mse_mean"].number_or_nan(), row["val_mse_std"].number_or_nan()},
-          row["converged"].count_or(0)}});
-  }
-  return published;
-}
-
-experiment::Architecture read_architecture(const JsonValue& each) {
-  experiment::Architecture architecture;
+Architecture read_architecture(const JsonValue& each) {
+  Architecture architecture;
   architecture.name = each["name"].name([](const std::string& name) {
     require_file_name(name, "the name of an architecture");
     return name;
@@ -112,8 +94,10 @@ void require_known(const JsonValue& settings, bool pictures) {
   }
 }
 
-experiment::Plan read_plan(const JsonValue& experiment) {
-  experiment::Plan plan;
+}  // namespace
+
+Plan read_plan(const JsonValue& experiment) {
+  Plan plan;
   plan.kind = "reproduce";
   plan.title = experiment["title"].text();
   const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
@@ -180,10 +164,8 @@ experiment::Plan read_plan(const JsonValue& experiment) {
   return plan;
 }
 
-}  // namespace
-
-Experiment read_experiment(const JsonValue& content) {
-  return {read_plan(content), read_published(content)};
+Plan parse_plan(std::string_view json, const std::string& source) {
+  return read_plan(parse_json(json, source));
 }
 
-}  // namespace cdt::cli
+}  // namespace cdt::experiment
