@@ -86,7 +86,6 @@
 #include <cdt/train/batches.h>
 #include <cdt/train/data.h>
 #include <cdt/train/epoch_guard.h>
-#include <cdt/train/feedback.h>
 #include <cdt/train/history.h>
 #include <cdt/train/method.h>
 #include <cdt/train/model_controller.h>

@@ -1,20 +1,16 @@
-/// Linearizations and their controllers: when they are made, what they hold, how long they are
-/// kept.
+/// When linearizations and their controllers are made anew, and how long they are kept.
 #pragma once
 
 #include <cdt/analysis/validity.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/local_model.h>
-#include <cdt/train/feedback.h>
-#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/history.h>
+#include <cdt/train/loop/feedback_source.h>
 #include <cdt/train/loop/guard.h>
 #include <cdt/train/setup.h>
 
 namespace cdt::train {
-
-class RidgeFeedback;
 
 /// A linearization and its controller.
 struct Plan {
@@ -33,23 +29,17 @@ struct Plan {
   }
 };
 
-/// What a method wants of its linearizations.
-struct LinearizerOptions {
-  bool steers = false;       ///< by Feedback::steer, which keeps a matrix
-  bool renews_rate = false;  ///< each linearization starts with its own default rate, unless told
-  double weight_decay = 0;   ///< as part of the control problem
-};
-
 /// The plans of a run, one for each batch that recurs, within the memory budget.
-class Linearizer {
+class Renewal {
  public:
-  Linearizer(std::shared_ptr<const Setup> setup, const LinearizerOptions& options);
+  /// `renews_rate`: each linearization starts with its own default rate, unless the run was told
+  /// one.
+  Renewal(std::shared_ptr<const Setup> setup, std::unique_ptr<FeedbackSource> source,
+          bool renews_rate = false);
 
   /// The kernel of the present parameters on all samples: the first linearization needs no other.
   /// Ignored if it is not all of its modes.
-  void adopt(const dynamics::Modes& modes) {
-    if (modes.complete()) adopted_ = modes;
-  }
+  void adopt(const dynamics::Modes& modes) { source_->adopt(modes); }
 
   /// Others have changed the model: under a guard no kernel of before is believed.
   void distrust();
@@ -59,10 +49,6 @@ class Linearizer {
   /// A new one.
   /// @throws NumericalError if the kernel cannot be computed.
   Plan& renew(int64_t step, const Pass& pass, StepRecord& row);
-  /// Designs for `damping` times the plan's rate. Under a guard a rate at which the numbers refuse
-  /// is lowered, to the default one at most.
-  /// @throws NumericalError if they refuse without a guard, or at ever lower rates.
-  void design(Plan& plan, double damping = 1) const;
   /// Of the plan of a batch, as Feedback::certificate has it; empty if there is none.
   control::Certificate certificate(int64_t batch, const torch::Tensor& theta) const;
   Plan& plan_of(int64_t batch) { return plans_.at(batch); }
@@ -70,16 +56,16 @@ class Linearizer {
   /// How many steps from step k on the plan of a batch serves, whatever happens, with a feedback
   /// that steers blind.
   int64_t unwatched_steps(int64_t batch, int64_t step) const;
-  /// A step of the plan was accepted: the next ones go on from its damping, and if its products ran
-  /// out, with more rows of a sketch.
-  void accepted(const Plan& plan);
+  /// A step of the plan was accepted: the next ones go on from its damping, and if its solver ran
+  /// out, with more of it.
+  void accepted(const Plan& plan, bool complete);
   void replace(int64_t batch, const Plan& plan) { plans_.insert_or_assign(batch, plan); }
 
   const Relinearization& policy() const { return policy_; }
   double learning_rate() const { return learning_rate_; }  ///< α at the first step; NaN before
   int64_t linearizations() const { return linearizations_; }
   /// How its steps are solved, if they are.
-  FormUsed form() const;
+  FormUsed form() const { return source_->form(); }
 
   void save(SavedState& state) const;
   void restore(const SavedState& state);
@@ -91,24 +77,7 @@ class Linearizer {
     double displacement = 0;  ///< ‖ϑ‖
   };
 
-  std::shared_ptr<Feedback> feedback_here(int64_t step, const Pass& pass);
-  std::shared_ptr<Feedback> saved_feedback(int64_t step, const SavedState& state) const;
   Plan saved_plan(const SavedState& saved) const;
-  /// Of a controller of the user's; Θ undefined: as `saved` has it.
-  std::shared_ptr<Feedback> own(int64_t step, const torch::Tensor& values,
-                                const torch::Tensor& labels, const torch::Tensor& theta,
-                                const SavedState* saved) const;
-  std::unique_ptr<ModalFeedback> quadratic(int64_t step, dynamics::Modes modes) const;
-  std::shared_ptr<Feedback> with_decay(int64_t step, std::unique_ptr<ModalFeedback> feedback) const;
-  /// Whether steps are solved, by a form, and not steered by a controller.
-  bool solves() const { return choice_.form != Form::kAuto; }
-  /// Whether the kernel of all outputs serves for several steps.
-  bool keeps_kernel() const { return !solves() || (choice_.form == Form::kDual && quadratic_); }
-  std::shared_ptr<RidgeFeedback> ridge(int64_t step, const torch::Tensor& theta) const;
-  std::shared_ptr<RidgeFeedback> ridge_of(int64_t step, const torch::Tensor& kernel) const;
-  /// `own`: of an engine that has its own way to J.
-  std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
-                                    const kernel::LinearizationPtr& own) const;
   bool watches() const;
   double usual_rate(const Feedback& feedback) const;
   bool outdated(const Plan& plan, int64_t step, const Pass& pass, StepRecord& row) const;
@@ -116,13 +85,10 @@ class Linearizer {
   void forget_old_plans();
 
   std::shared_ptr<const Setup> setup_;
-  LinearizerOptions options_;
+  std::unique_ptr<FeedbackSource> source_;
+  bool renews_rate_;
   Relinearization policy_;
-  bool quadratic_ = true;  ///< residuals are errors, times roots of weights
-  FormChoice choice_;      ///< of steps that are solved
-  int64_t sketch_rows_ = 0;
   double share_ = 1;  ///< of the default rate that the last accepted step of a form had
-  std::optional<dynamics::Modes> adopted_;
   std::map<int64_t, Plan> plans_;  ///< by batch
   double learning_rate_ = kUnknown;
   int64_t linearizations_ = 0;
