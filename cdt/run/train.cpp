@@ -273,10 +273,11 @@ class Session {
       take_advice(*run_.record.tuned);
       make(trainer);
     }
-    if (!findings.classes) trainer->adopt(findings.modes, findings.kernel_seconds);
+    const bool of_kernel = findings.preflight.loss->quadratic();  // else of the loss's coordinates
+    if (of_kernel) trainer->adopt(findings.modes, findings.kernel_seconds);
     study::promise(findings, *trainer, run_.training);
     claim_.add(run_.record, [&](const RunFolder& staged, RunRecord& record) {
-      if (!findings.classes) staged.write_spectrum(findings);
+      if (of_kernel) staged.write_spectrum(findings);
       record.analysis = study::to_json(findings);
       record.analysis_text = study::to_text(findings);
       record.seconds->analysis = seconds_since(began);
