@@ -68,7 +68,6 @@
 #include <cdt/loss/residuals.h>
 #include <cdt/nn/activation.h>
 #include <cdt/nn/architectures.h>
-#include <cdt/nn/conv.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/curvature_bound.h>
 #include <cdt/nn/descent_pass.h>

@@ -207,7 +207,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
 
-  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
+  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}});
   train::TrainOptions options = options_of(plan, what).training;
   if (has_rate(what)) options.learning_rate = run.lr;
   started.controlled = train::is_controlled(options.method);

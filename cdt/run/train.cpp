@@ -65,7 +65,7 @@ class Session {
   Hooks with_folder(Hooks hooks) {
     hooks.on_findings = [this](const study::Findings& findings) {
       claim_.add(run_.record, [&](const RunFolder& staged, RunRecord&) {
-        if (!findings.classes) staged.write_spectrum(findings);
+        if (findings.preflight.loss->quadratic()) staged.write_spectrum(findings);
       });
       call(hooks_.on_findings, findings);
     };

@@ -51,7 +51,6 @@ Made design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
   const double rate = options.learning_rate;
   if (options.loss->classes()) {
     control::CrossEntropyOptions classes;
-    classes.cost = control::CrossEntropyOptions::Cost::kLoss;  // as training, in closed form
     classes.q = options.q;
     classes.rho = options.p;
     classes.smoothing = options.smoothing.value_or(control::kUsualSmoothing);

@@ -1,4 +1,4 @@
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -246,7 +246,7 @@ def analyze(
     y: Tensor,
     x_val: Optional[Tensor],
     y_val: Optional[Tensor],
-    loss: str,
+    loss: Union[str, Callable[[Tensor, Tensor], Tensor]],
     lr: Optional[float],
     p: float,
     q: float,

@@ -7,9 +7,7 @@
 #include <cdt/train/trainer.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <variant>
-
-#include "model.h"
+#include "losses.h"
 
 namespace cdt::python {
 namespace py = pybind11;
@@ -190,6 +188,12 @@ std::string checksum_of(const Tensor& tensor) {
 
 }  // namespace
 
+loss::LossPtr loss_of(const GivenLoss& given) {
+  const auto* name = std::get_if<std::string>(&given);
+  if (name != nullptr) return loss::parse(*name);
+  return std::make_shared<PythonLoss>(std::get<py::function>(given));
+}
+
 void bind_train(py::module_& module) {
   py::class_<TrainOptions> options(module, "TrainOptions");
   options.def(py::init<>())
@@ -198,14 +202,7 @@ void bind_train(py::module_& module) {
           [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
       .def_property(
           "loss", [](const TrainOptions& o) { return to_string(o.loss); },
-          [](TrainOptions& o, const std::variant<std::string, py::function>& given) {
-            const auto* name = std::get_if<std::string>(&given);
-            if (name != nullptr) {
-              o.loss = loss::parse(*name);
-            } else {
-              o.loss = std::make_shared<PythonLoss>(std::get<py::function>(given));
-            }
-          })
+          [](TrainOptions& o, const GivenLoss& given) { o.loss = loss_of(given); })
       .def_property(
           "schedule", [](const TrainOptions& o) { return train::to_string(o.schedule.kind); },
           [](TrainOptions& o, const std::string& name) {

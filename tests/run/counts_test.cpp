@@ -77,6 +77,19 @@ TEST_F(Counts, AreFittedInTheirUnits) {
   EXPECT_NEAR(errors.rmse, (mu - wanted).square().mean().sqrt().item<double>(), 1e-12);
 }
 
+TEST_F(Counts, HaveAPreflight) {
+  options_.data.goal = study::Goal::kFit;
+  options_.analysis = true;
+  run::Hooks hooks;
+  hooks.on_warning = [](const std::string& text) { ADD_FAILURE() << text; };
+  const run::TrainedRun done = run::train(options_, hooks);
+  EXPECT_THAT(done.record.analysis_text, HasSubstr("loss poisson"));
+  EXPECT_THAT(done.record.analysis, HasSubstr("\"controller\""));
+  const run::RunFolder folder(options_.folder);
+  EXPECT_FALSE(path_exists(folder.spectrum()));  // those of the kernel are not those of the loop
+  EXPECT_TRUE(path_exists(folder.report()));
+}
+
 TEST_F(Counts, ArePredictedWithTheirIntervals) {
   options_.data.test_fraction = 0.3;
   options_.ensemble = 2;

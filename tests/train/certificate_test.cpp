@@ -243,9 +243,8 @@ TEST(CertificateOf, ClassesIsThatOfTheLoopInLogits) {
     Trainer trainer(model, data, options);
     const control::Certificate found = trainer.prepare(ntk.theta);
     // By the Riccati equation in logits' own coordinates, and the eigenvalues of its loop.
-    const auto oracle = control::design_cross_entropy(
-        ntk.theta, ntk.outputs.to(torch::kFloat64), data.y.to(torch::kFloat64), found.rate,
-        {.cost = control::CrossEntropyOptions::Cost::kLoss});
+    const auto oracle = control::design_cross_entropy(ntk.theta, ntk.outputs.to(torch::kFloat64),
+                                                      data.y.to(torch::kFloat64), found.rate);
     EXPECT_NEAR(found.radius.value, radius_of(oracle.closed_loop), 1e-7);
     EXPECT_LT(found.residual, 1e-9);
     ASSERT_FALSE(trainer.step().outcome);
