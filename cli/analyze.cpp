@@ -78,7 +78,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   }
   data.pictures.progress = [show = progress("pictures", "decoded", options.output.quiet)](
                                int64_t done, int64_t total) { show(done, total, ""); };
-  data.classes = settings.loss->classes();
+  data.learn_by(*settings.loss);
   study::Problem problem = study::load_problem(data, network, options.run.training.seed, device);
   if (!options.output.quiet) {
     for (const std::string& text : data::warnings_of(problem.table)) warn(text);

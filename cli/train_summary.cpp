@@ -84,7 +84,10 @@ std::string error_table(const run::TrainedRun& run) {
   table.add("", names);
   const bool classes = run.problem.preprocess.has_classes();
   const bool weighted = run.problem.data.sample_weights.defined();
-  table.add(to_string(run.decision.training.loss) + (classes ? "" : " of scaled targets") +
+  const loss::Traits traits = run.decision.training.loss->traits();
+  const std::string in_words =
+      *traits.in_words != '\0' ? traits.in_words : run.decision.training.loss->name();
+  table.add(in_words + (classes || traits.keeps_units ? "" : " of scaled targets") +
                 (weighted ? ", weighted" : ""),
             losses);
   std::string confusion;

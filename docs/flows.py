@@ -16,7 +16,7 @@ TRAINING = [
     ("decide", "Decision", "goal, loss, encoding, network: given or chosen, and why", "study/decision.cpp"),
     ("encode", "Problem", "x, y, split, network", "study/problem.cpp"),
     ("complete", "Decision", "solver, batch, members, threads", "study/decision.cpp"),
-    ("linearize", "kernel Θ", "J and JJᵀ at the present parameters", "kernel/ntk.cpp"),
+    ("linearize", "Linearization", "ŷ₀ + Jδ at the present parameters, with its kernel", "kernel/linearization.cpp"),
     ("pose", "Plant", "x⁺ = x − S(x − u), in the loss's coordinates", "control/plant.cpp"),
     ("design", "Controller", "what descent acts on instead of the error", "control/designs.cpp"),
     ("examine", "Findings", "stability, reachability, margins; the Certificate", "study/findings.cpp"),

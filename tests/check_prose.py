@@ -12,9 +12,6 @@ import sys
 
 WIDTH, NARROW = 160, 120
 MOST_WORDS_OF_A_SENTENCE, MOST_WORDS_OF_A_PARAGRAPH = 40, 120
-# Pages of before the rules: their width and phrases are not checked until they are rewritten.
-OLD = {"docs/cpp.md", "docs/formats.md", "docs/promises.md", "docs/python.md",
-       "docs/reproduction.md", "docs/tables.md", "README.md"}
 MADE_PAGES = "docs/reference/"  # from the settings, the headers and the docstrings: their words are checked there
 STRICT = re.compile(r"docs/(explanation|how-to|tutorials)/|docs/(design|style)\.md|CONTRIBUTING\.md")
 NAMES = re.compile(r"docs/explanation/|docs/(design|style)\.md|CONTRIBUTING\.md")  # where files and tests are named for certain
@@ -143,7 +140,7 @@ def findings(root):
                 for token in re.findall(r"`([^`]+)`", line):
                     if reason := sources.lacks(token):
                         yield name, number, f"`{token}`: {reason}"
-        if name in OLD or name.startswith(MADE_PAGES):
+        if name.startswith(MADE_PAGES):
             continue
         strict = bool(STRICT.match(name))
         most = NARROW if strict else WIDTH
@@ -164,8 +161,6 @@ def findings(root):
 
 if __name__ == "__main__":
     found = list(findings(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()))
-    for page in sorted(each for each in OLD if not (pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".") / each).exists()):
-        print(f"{page} is gone: take it out of OLD")
     for page, line, problem in found:
         print(f"{page}:{line}: {problem}")
     print(f"{len(found)} problems" if found else "the prose is as docs/style.md has it")

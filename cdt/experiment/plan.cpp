@@ -85,7 +85,7 @@ study::NetworkOptions network_of(const Plan& plan, const std::string& architectu
 
 study::DataOptions data_of(const Plan& plan) {
   study::DataOptions data = plan.data;
-  data.classes = plan.loss->classes();
+  data.learn_by(*plan.loss);
   if (std::any_of(plan.own_rate.begin(), plan.own_rate.end(), predicts) && !data.missing_target) {
     data.missing_target = study::MissingTarget::kDrop;
   }
@@ -97,6 +97,8 @@ void require_sound(const Plan& plan) {
   CDT_REQUIRE(!plan.architectures.empty() && plan.seeds > 0 &&
                   (!rated || (!plan.methods.empty() && !plan.lrs.empty())),
               "a sweep needs at least one architecture, learning rate, method and seed");
+  CDT_REQUIRE(plan.loss->quadratic() || plan.loss->classes(),
+              "a sweep is for quadratic losses and cross-entropy, got ", plan.loss->name());
   CDT_REQUIRE(plan.steps > 0, "a sweep needs runs of 1 step or more, got ", plan.steps);
   require_countable(plan);
   for (const double lr : plan.lrs) require_positive(lr, "a learning rate");

@@ -31,6 +31,7 @@ class CrossEntropy : public Loss {
     const Tensor y = trained(targets);
     return -torch::xlogy(y, y).sum(1);
   }
+  Tensor mean(const Tensor& outputs) const override { return torch::softmax(outputs, 1); }
   LossPtr smoothed(double smoothing) const override { return cross_entropy(smoothing); }
 
   Tensor graph(const Tensor& outputs, const Tensor& targets) const override {

@@ -16,12 +16,17 @@ class Huber : public Separable {
   Traits traits() const override { return {.curvature_bound = 1}; }
 
  protected:
-  Tensor height(const Tensor& error) const override {
-    const Tensor inside = error.abs().clamp_max(delta_);
-    return inside * (error.abs() - inside / 2);
+  Tensor height(const Tensor& outputs, const Tensor& targets) const override {
+    const Tensor size = (outputs - targets).abs();
+    const Tensor inside = size.clamp_max(delta_);
+    return inside * (size - inside / 2);
   }
-  Tensor slope(const Tensor& error) const override { return error.clamp(-delta_, delta_); }
-  Tensor bend(const Tensor& error) const override { return delta_ / error.abs().clamp_min(delta_); }
+  Tensor slope(const Tensor& outputs, const Tensor& targets) const override {
+    return (outputs - targets).clamp(-delta_, delta_);
+  }
+  Tensor bend(const Tensor& outputs, const Tensor& targets) const override {
+    return delta_ / (outputs - targets).abs().clamp_min(delta_);
+  }
 
  private:
   double delta_;

@@ -21,6 +21,10 @@ Tensor Loss::least(const Tensor& targets) const {
   return torch::zeros({targets.size(0)}, targets.options());
 }
 
+Tensor Loss::mean(const Tensor& outputs) const { return outputs; }
+
+Tensor Loss::spread(const Tensor& mean) const { return torch::ones_like(mean); }
+
 LossPtr Loss::smoothed(double smoothing) const {
   throw InvalidArgument(
       c10::str("smoothing (", smoothing, ") belongs to losses of classes, not to ", name()));
@@ -61,6 +65,11 @@ double Loss::third_derivative_bound(const Tensor& /*from*/, const Tensor& /*to*/
 
 Residuals Loss::residuals(const Tensor& outputs, const Tensor& targets,
                           const Tensor& weights) const {
+  return second_order(outputs, targets, weights);
+}
+
+Residuals Loss::second_order(const Tensor& outputs, const Tensor& targets,
+                             const Tensor& weights) const {
   const double c = scale(targets.size(0), targets.size(1));
   const Tensor blocks = hessian(outputs, targets) / c;
   const auto [values, vectors] = torch::linalg_eigh(blocks);
@@ -106,6 +115,17 @@ Tensor smoothed_targets(const Tensor& targets, double smoothing) {
 }
 
 std::string to_string(const LossPtr& loss) { return loss->name(); }
+
+void require_targets(const Loss& loss, const Tensor& targets, std::string_view name) {
+  const double least = loss.traits().least_target;
+  if (!std::isfinite(least)) return;
+  const Tensor below = (targets.reshape({targets.size(0), -1}) < least).any(1).nonzero();
+  if (below.size(0) == 0) return;
+  const auto row = below[0].item<int64_t>();
+  throw InvalidArgument(c10::str(name, " must be ", least, " or more for the loss ", loss.name(),
+                                 ", not ", targets[row].min().item<double>(), " in row ", row,
+                                 " (from 0)"));
+}
 
 void require_quadratic(const Loss& loss, std::string_view who) {
   CDT_REQUIRE(loss.quadratic(), who, " needs a quadratic loss (sse, half-mse or mse), got ",

@@ -31,6 +31,11 @@ struct Traits {
   double smoothing = 0;   ///< ε of classes: trained on (1 − ε)y + ε/C
   /// No less than ‖∂²ℓ/∂ŷ²‖ anywhere; 0: there is nothing to control, ∞: no bound is known.
   double curvature_bound = std::numeric_limits<double>::infinity();
+  /// Outputs are no numbers in the units of the targets, which mean() leads to. So targets are
+  /// trained on as they are: neither scaled nor their logarithms.
+  bool keeps_units = false;
+  double least_target = -std::numeric_limits<double>::infinity();  ///< those below are refused
+  const char* in_words = "";  ///< what L is, where its name does not say it
   bool has_curvature() const { return curvature_bound > 0; }
 };
 
@@ -62,6 +67,11 @@ class Loss {
                                const torch::Tensor& targets) const = 0;
   /// min ℓ [r] over outputs. Default: 0.
   virtual torch::Tensor least(const torch::Tensor& targets) const;
+  /// What outputs predict, in the units of the targets; of classes probabilities. Default: they are
+  /// the prediction.
+  virtual torch::Tensor mean(const torch::Tensor& outputs) const;
+  /// How far targets lie from such predictions, up to a factor. Default: 1, from all as far.
+  virtual torch::Tensor spread(const torch::Tensor& mean) const;
   /// The same with label smoothing.
   /// @throws InvalidArgument if it is of classes alone, and this is of numbers.
   virtual LossPtr smoothed(double smoothing) const;
@@ -80,8 +90,11 @@ class Loss {
   virtual double third_derivative_bound(const torch::Tensor& from, const torch::Tensor& to,
                                         const torch::Tensor& targets) const;
 
-  /// The Gauss-Newton form of one linearization; weights [r·n_L] or undefined. Default: by the
-  /// roots of the blocks of the Hessian, as far as they are not negative.
+  /// The loss at these outputs to second order, by the roots of the blocks of the Hessian as far as
+  /// they are not negative; weights [r·n_L] or undefined.
+  Residuals second_order(const torch::Tensor& outputs, const torch::Tensor& targets,
+                         const torch::Tensor& weights) const;
+  /// The Gauss-Newton form that steps are solved with. Default: second_order.
   virtual Residuals residuals(const torch::Tensor& outputs, const torch::Tensor& targets,
                               const torch::Tensor& weights) const;
   /// Of those, without outputs.
@@ -115,6 +128,8 @@ LossPtr cross_entropy(double smoothing = 0);  ///< on logits: PyTorch's cross_en
 LossPtr huber(double delta = 1);
 /// The quantile q of the targets, by the pinball loss; smoothed within some 0.02 of its kink.
 LossPtr quantile(double q = 0.5);
+/// Of counts, whose mean is e^ŷ: half the mean deviance.
+LossPtr poisson();
 LossPtr negative_log();  ///< −yᵀlog ŷ on probabilities ŷ > 0: the paper's (eq. CEloss)
 
 /// A row of the table by which programs, files and Python find a loss.
@@ -136,6 +151,9 @@ double number_of(std::string_view argument, double usual);
 LossPtr parse(std::string_view name);
 std::string to_string(const LossPtr& loss);
 
+/// @throws InvalidArgument if one of the targets [r, …] is below the least that the loss is defined
+///   for; the message has its row.
+void require_targets(const Loss& loss, const torch::Tensor& targets, std::string_view name);
 /// @throws InvalidArgument unless the loss is quadratic; the message begins with who needs it so.
 void require_quadratic(const Loss& loss, std::string_view who);
 /// c of a quadratic loss of n = r·n_L outputs: its gradient is c·e.

@@ -24,13 +24,17 @@ class Quantile : public Separable {
   Traits traits() const override { return {.curvature_bound = 0.5 / kWidth}; }
 
  protected:
-  Tensor height(const Tensor& error) const override {
+  Tensor height(const Tensor& outputs, const Tensor& targets) const override {
+    const Tensor error = outputs - targets;
     return smooth(error) / 2 + (0.5 - q_) * error - kWidth * std::sqrt(q_ * (1 - q_));
   }
-  Tensor slope(const Tensor& error) const override {
+  Tensor slope(const Tensor& outputs, const Tensor& targets) const override {
+    const Tensor error = outputs - targets;
     return error / smooth(error) / 2 + (0.5 - q_);
   }
-  Tensor bend(const Tensor& error) const override { return 0.5 / smooth(error); }
+  Tensor bend(const Tensor& outputs, const Tensor& targets) const override {
+    return 0.5 / smooth(outputs - targets);
+  }
 
  private:
   static Tensor smooth(const Tensor& error) { return (error.square() + kWidth * kWidth).sqrt(); }

@@ -28,6 +28,7 @@ std::vector<Entry> losses() {
        [](std::string_view delta) { return huber(number_of(delta, 1)); }},
       {"quantile", "a quantile of the targets (quantile:0.9)",
        [](std::string_view q) { return quantile(number_of(q, 0.5)); }},
+      {"poisson", "counts: half the mean deviance of e^output", plain(poisson)},
       {"cross-entropy", "the target is a class", plain([] { return cross_entropy(); })},
       {"negative-log", "on probabilities, for analysis", plain(negative_log)},
   };

@@ -271,6 +271,7 @@ TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool in
   TrainedModel trained;
   const RunRecord record = folder.read_record();
   const int64_t members = record.prediction ? record.prediction->members : 1;
+  if (const auto loss = record.setting("loss")) trained.predictor.loss = loss::parse(*loss);
   if (record.prediction) {
     trained.predictor.temperature = record.prediction->temperature;
     trained.predictor.targets = record.prediction->targets;

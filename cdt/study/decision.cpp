@@ -98,6 +98,9 @@ void list_choices(const RunOptions& given, Decision& decision) {
     if (name == "goal") {
       return {By::kData, pictures ? "pictures are fitted" : "tables are learned for new rows"};
     }
+    if (decision.options.data.keeps_units && name.starts_with("target-")) {
+      return Reason{By::kGoal, "of the loss: its targets keep their units"};
+    }
     const auto found = kReasons.find(name);
     return found == kReasons.end() ? Reason{By::kGoal, "usual for it"}
            : pictures              ? Reason{By::kData, found->second.why}
@@ -310,7 +313,7 @@ Decision decide(const RunOptions& given, const Facts& facts) {
   choose_network(options);
   options = resolved(std::move(options));
   choose_loss(facts, decision);
-  options.data.classes = options.training.loss->classes();
+  options.data.learn_by(*options.training.loss);
   if (facts.delimiter) options.data.csv.delimiter = facts.delimiter;
   decision.training = options.training;
   list_choices(given, decision);

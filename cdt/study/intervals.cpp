@@ -185,19 +185,17 @@ double half_width(const Tensor& residuals, double coverage) {
 }
 
 Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
-                     const data::Preprocess& preprocess, const Tensor& outputs, const Tensor& s,
+                     const data::Preprocess& preprocess, const Tensor& predictions, const Tensor& s,
                      double coverage) {
   std::vector<double> width;
-  for (int64_t t = 0; t < outputs.size(1); ++t) {
+  for (int64_t t = 0; t < predictions.size(1); ++t) {
     width.push_back(half_width(intervals.residuals.select(1, t), coverage));
   }
-  const Tensor half = s * torch::tensor(width, torch::kFloat64);
-  Predictor unbounded = predictor;  // the next row may well be the largest yet
-  for (TargetCalibration& target : unbounded.targets) {
-    target = {.factor = target.factor};
-  }
-  return {in_units(unbounded, preprocess, outputs - half),
-          in_units(unbounded, preprocess, outputs + half)};
+  const Tensor half = s * torch::tensor(width, torch::kFloat64) * predictor.spread(predictions);
+  // Without the calibration's bounds: the next row may well be the largest yet.
+  const Tensor low = (predictions - half).clamp_min(predictor.least_target());
+  return {from_scaled(predictor, preprocess, low),
+          from_scaled(predictor, preprocess, predictions + half)};
 }
 
 Bounds bounds_of(const Intervals& intervals, const Predictor& predictor,
@@ -224,6 +222,7 @@ Tensor deviations_of(const Intervals& intervals, const Predictor& predictor,
   Tensor sigma = deviation_of(intervals, predictor, x_new) *
                  intervals.residuals.square().mean(0, /*keepdim=*/true).sqrt();
   const Tensor outputs = mean_outputs(predictor, x_new);
+  sigma = sigma * predictor.spread(bounded(predictor, outputs));
   if (const Tensor rows = marked(unfamiliar); rows.numel() > 0) {
     const Tensor far =
         spread_around(intervals, predictor, bounded(predictor, outputs).index_select(0, rows));

@@ -63,9 +63,9 @@ double half_width(const torch::Tensor& residuals, double coverage);
 struct Bounds {
   torch::Tensor low, high;  ///< [r′, t] in units of the file
 };
-/// Around outputs [r′, t], scaled, of rows with these s.
+/// Around predictions [r′, t], scaled, of rows with these s.
 Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
-                     const data::Preprocess& preprocess, const torch::Tensor& outputs,
+                     const data::Preprocess& preprocess, const torch::Tensor& predictions,
                      const torch::Tensor& s, double coverage);
 /// Around the predictions of rows x′ [r′, F]. Of rows that are `unfamiliar`
 /// (Preprocess::unfamiliar) nobody knows how far off a prediction is: their bounds also hold this

@@ -382,6 +382,7 @@ double Learner::State::seconds() const {
 
 Learned Learner::State::result() const {
   Learned learned;
+  learned.loss = loss;
   train::TrainResult& found = learned.result;
   found.outcome = patience_ended() || stage == LearnStage::kRefit ? train::Outcome::kEarlyStopping
                                                                   : train::Outcome::kSteps;

@@ -83,6 +83,7 @@ struct PickedPoint {
 /// What came of it.
 struct Learned {
   std::vector<nn::Network> networks;  ///< the members trained on all rows, then the walks
+  loss::LossPtr loss;                 ///< that they have learned by
   /// Of the selection: losses are means over the walks that go on, weighted by their rows; val_loss
   /// is of all rows held out, walks that have ended count with their best; `best_step` is the first
   /// member's point. Seconds include the refit.

@@ -24,6 +24,13 @@ MissingTarget parse_missing_target(std::string_view name) {
 }
 std::string to_string(MissingTarget missing) { return name_of(kMissingTargets, missing); }
 
+void DataOptions::learn_by(const loss::Loss& loss) {
+  const loss::Traits traits = loss.traits();
+  classes = traits.classes;
+  keeps_units = traits.keeps_units;
+  least_target = traits.least_target;
+}
+
 data::PreprocessOptions preprocess_options(const DataOptions& options) {
   using data::Encoding, data::MissingNumber, data::Scaling, data::UnknownCategory;
   using data::TargetTransform;
@@ -42,9 +49,10 @@ data::PreprocessOptions preprocess_options(const DataOptions& options) {
   wanted.unknown_category = options.unknown_category.value_or(predict ? UnknownCategory::kMissing
                                                                       : UnknownCategory::kError);
   wanted.scaling = options.scaling.value_or(scaling);
-  wanted.target_scaling = options.target_scaling.value_or(scaling);
-  wanted.target_transform =
-      options.target_transform.value_or(predict ? TargetTransform::kAuto : TargetTransform::kNone);
+  const bool kept = options.keeps_units;
+  wanted.target_scaling = options.target_scaling.value_or(kept ? Scaling::kNone : scaling);
+  wanted.target_transform = options.target_transform.value_or(
+      predict && !kept ? TargetTransform::kAuto : TargetTransform::kNone);
   wanted.quantiles = options.quantiles.value_or(predict ? kUsualQuantiles : 0);
   wanted.quantile_weight = options.quantile_weight;
   wanted.clip = options.clip.value_or(predict ? kUsualClip : 0);

@@ -3,9 +3,11 @@
 
 #include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
+#include <cdt/loss/loss.h>
 #include <cdt/nn/architectures.h>
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,6 +66,9 @@ struct DataOptions {
   /// pictures; whoever takes samples alone fits.
   std::optional<Goal> goal;
   bool classes = false;  ///< whether the target, then a single one, is a class
+  /// As loss::Traits has them.
+  bool keeps_units = false;
+  double least_target = -std::numeric_limits<double>::infinity();
   std::optional<MissingTarget> missing_target;  ///< error; predict drop
   int64_t rows = 0;                             ///< to draw without replacement; 0 takes all
   /// Of them, the others validate: 0.7. Of predict all: rows to learn from, where they are told;
@@ -96,6 +101,9 @@ struct DataOptions {
   std::vector<std::string> class_weights;
   /// One per target, or class of pictures, in the controller's Q; empty: all 1.
   std::vector<double> output_weights;
+
+  /// Takes targets as this loss wants them.
+  void learn_by(const loss::Loss& loss);
 };
 
 /// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.

@@ -312,7 +312,7 @@ void Pipeline::finish() {
           permutation_importance(problem, learned, decision.training.loss, decision.training.seed);
     }
   } else if (!predicts() && !run_.result.diverged()) {
-    run_.predictions = predict_splits(problem);
+    run_.predictions = predict_splits(problem, run_.decision.training.loss);
   }
   if (!run_.predictions.empty()) record.errors = measure_errors(problem, run_.predictions);
   record.seconds->total = seconds_since(start_);

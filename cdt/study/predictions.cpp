@@ -84,7 +84,7 @@ Tensor mean_outputs(const Predictor& predictor, const Tensor& x) {
 }
 
 Tensor bounded(const Predictor& predictor, const Tensor& outputs) {
-  Tensor held = outputs.clone();
+  Tensor held = predictor.mean(outputs).clone();
   for (size_t t = 0; t < predictor.targets.size(); ++t) {
     const TargetCalibration& target = predictor.targets[t];
     held.select(1, static_cast<int64_t>(t)).clamp_(target.low, target.high);
@@ -101,17 +101,22 @@ Tensor nearest_probabilities(const Tensor& outputs) {
   return (outputs - excess.gather(1, kept - 1)).clamp_min(0);
 }
 
+Tensor from_scaled(const Predictor& predictor, const data::Preprocess& preprocess,
+                   const Tensor& scaled) {
+  Tensor units = preprocess.to_original(scaled);
+  for (size_t t = 0; t < predictor.targets.size(); ++t) {
+    units.select(1, static_cast<int64_t>(t)) *= predictor.targets[t].factor;
+  }
+  return units;
+}
+
 Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                 const Tensor& outputs) {
   if (preprocess.has_classes()) {
     return preprocess.targets[0].squares ? nearest_probabilities(outputs)
                                          : torch::softmax(outputs / predictor.temperature, 1);
   }
-  Tensor units = preprocess.to_original(bounded(predictor, outputs));
-  for (size_t t = 0; t < predictor.targets.size(); ++t) {
-    units.select(1, static_cast<int64_t>(t)) *= predictor.targets[t].factor;
-  }
-  return units;
+  return from_scaled(predictor, preprocess, bounded(predictor, outputs));
 }
 
 Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,

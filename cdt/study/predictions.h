@@ -56,23 +56,40 @@ struct TargetCalibration {
   void fields(Fields& f);
 };
 
-/// Networks whose predictions are averaged: numbers, scaled; of classes probabilities.
+/// Networks whose predictions are averaged: numbers, as networks learn them; of classes
+/// probabilities.
 struct Predictor {
   std::vector<nn::Network> members;
+  /// Of numbers: whose mean() outputs stand for; none: they are the numbers.
+  loss::LossPtr loss;
   double temperature = 1;                  ///< of classes: divides their logits
   std::vector<TargetCalibration> targets;  ///< of numbers; empty: as they come
 
   Predictor() = default;
-  Predictor(nn::Network model) : members{std::move(model)} {}  // NOLINT: a network *is* one
+  Predictor(nn::Network model, loss::LossPtr of = nullptr)  // NOLINT: a network *is* one
+      : members{std::move(model)}, loss(std::move(of)) {}
+
+  torch::Tensor mean(const torch::Tensor& outputs) const {
+    return loss ? loss->mean(outputs) : outputs;
+  }
+  torch::Tensor spread(const torch::Tensor& mean) const {
+    return loss ? loss->spread(mean) : torch::ones_like(mean);
+  }
+  double least_target() const {
+    return loss ? loss->traits().least_target : -std::numeric_limits<double>::infinity();
+  }
 };
 
-/// Outputs [r, t] held to the bounds of their targets.
+/// What outputs [r, t] predict, scaled, held to the bounds of their targets.
 torch::Tensor bounded(const Predictor& predictor, const torch::Tensor& outputs);
 
 /// The probabilities [r, C] that are nearest to outputs [r, C]: none below zero, 1 in all. Outputs
 /// that were fitted to 1 and 0 keep their order.
 torch::Tensor nearest_probabilities(const torch::Tensor& outputs);
 
+/// Predictions [r, t], scaled, in units of the file.
+torch::Tensor from_scaled(const Predictor& predictor, const data::Preprocess& preprocess,
+                          const torch::Tensor& scaled);
 /// Outputs z [r, n_L] of one member as predictions in units of the file [r, t], or probabilities.
 torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                        const torch::Tensor& outputs);

@@ -69,7 +69,7 @@ double least(Function f, double low, double high) {
   return (low + high) / 2;
 }
 
-/// The targets of training rows end at `y`; of outputs held out against what was wanted, all
+/// The targets of training rows end at `y`; of predictions held out against what was wanted, all
 /// scaled.
 TargetCalibration calibrate_number(const data::TargetColumn& target, const Tensor& y,
                                    const Tensor& held, const Tensor& wanted) {
@@ -158,6 +158,7 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
   Predictor predictor;
   predictor.members = learned.networks;
   if (learned.line) predictor.members.push_back(*learned.line);
+  predictor.loss = learned.loss;
   const data::Preprocess& preprocess = problem.preprocess;
   const train::TrainData all = all_rows(problem);
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
@@ -177,10 +178,11 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
     predictor.temperature = std::exp(best);
     return predictor;
   }
+  const Tensor means = predictor.mean(held);
   for (int64_t t = 0; t < y.size(1); ++t) {
     const data::TargetColumn& target = preprocess.targets[static_cast<size_t>(t)];
     predictor.targets.push_back(
-        calibrate_number(target, y.select(1, t), held.select(1, t), wanted.select(1, t)));
+        calibrate_number(target, y.select(1, t), means.select(1, t), wanted.select(1, t)));
     if (learned.line_shares.empty()) continue;
     TargetCalibration& found = predictor.targets.back();
     found.line = learned.line_shares[static_cast<size_t>(t)];
@@ -200,9 +202,10 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
   if (rows.numel() == 0) return std::nullopt;
   const train::TrainData all = all_rows(problem);
   Intervals intervals;
-  Tensor residuals =
-      (bounded(predictor, learned.held_out) - all.y.to(torch::kCPU, torch::kFloat64)).abs();
-  residuals = residuals.index_select(0, rows);
+  const Tensor held = bounded(predictor, learned.held_out);
+  const Tensor spread = predictor.spread(held).index_select(0, rows);
+  Tensor residuals = (held - all.y.to(torch::kCPU, torch::kFloat64)).abs();
+  residuals = residuals.index_select(0, rows) / spread;
   const auto different = different_of(problem, rows);
   if (learned.held_variance.defined() && learned.decay > 0) {
     const Tensor v = learned.held_variance.index_select(0, rows);
@@ -218,7 +221,7 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
       double width = 0;
       for (int64_t t = 0; t < scaled.size(1); ++t) {
         width += half_width(scaled.select(1, t), kCoverageOfChoice) *
-                 s.select(1, t).mean().item<double>();
+                 (s * spread).select(1, t).mean().item<double>();
       }
       if (!(width < shortest * (share > 0 ? 1 - margin : 1))) continue;
       shortest = width;
@@ -245,12 +248,12 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
 
 Bounds held_out_bounds(const Problem& problem, const Learned& learned, const Predictor& predictor,
                        const Intervals& intervals, const Tensor& rows, double coverage) {
-  const Tensor outputs = bounded(predictor, learned.held_out.index_select(0, rows));
-  Tensor s = torch::ones_like(outputs);
+  const Tensor predicted = bounded(predictor, learned.held_out.index_select(0, rows));
+  Tensor s = torch::ones_like(predicted);
   if (intervals.x.defined() && intervals.share > 0) {
     s = deviation(learned.held_variance.index_select(0, rows), intervals.median, intervals.share);
   }
-  return bounds_around(intervals, predictor, problem.preprocess, outputs, s, coverage);
+  return bounds_around(intervals, predictor, problem.preprocess, predicted, s, coverage);
 }
 
 std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor& predicted,

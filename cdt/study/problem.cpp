@@ -85,6 +85,25 @@ std::vector<ConflictingRows> conflicting_rows(const data::Samples& samples,
   return conflicts;
 }
 
+/// Whether the loss is defined for the targets of these rows.
+void require_least_targets(const data::Table& table, const data::Split& split,
+                           const DataOptions& options) {
+  if (!std::isfinite(options.least_target)) return;
+  std::vector<int64_t> rows = split.train;
+  rows.insert(rows.end(), split.validation.begin(), split.validation.end());
+  rows.insert(rows.end(), split.test.begin(), split.test.end());
+  std::sort(rows.begin(), rows.end());  // the first in the file is named
+  for (const std::string& name : options.targets) {
+    const std::vector<double> values = data::target_values(table, name, rows);
+    for (size_t i = 0; i < values.size(); ++i) {
+      CDT_REQUIRE(values[i] >= options.least_target, table.source, ":",
+                  table.lines[static_cast<size_t>(rows[i])], ": expected the target ",
+                  data::in_quotes(name), " to be ", options.least_target,
+                  " or more, which the loss is defined for, got ", values[i]);
+    }
+  }
+}
+
 data::Preprocess fit(const data::Table& table, const DataOptions& options, const DrawnRows& drawn,
                      bool flat) {
   const auto& [train, validation, test] = drawn.split;
@@ -228,6 +247,7 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
     problem.groups = numbers_of(drawn.split, drawn.rules.blocks);
   }
   if (!drawn.first.empty()) problem.different = numbers_of(drawn.split, drawn.first);
+  require_least_targets(table, problem.split, options);
   const bool flat = network.architecture == nn::NetworkOptions().architecture;
   problem.preprocess = fit(table, options, drawn, flat);
   if (!problem.skipped.empty()) {

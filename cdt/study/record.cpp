@@ -40,11 +40,12 @@ void result_fields(Fields& f, train::TrainResult& result, std::string& in_words)
 
 }  // namespace
 
-std::vector<SplitPredictions> predict_splits(const Problem& problem) {
+std::vector<SplitPredictions> predict_splits(const Problem& problem, const loss::LossPtr& loss) {
+  const Predictor predictor(problem.model, loss);
   std::vector<SplitPredictions> found;
   const auto add = [&](const char* split, const std::vector<int64_t>& rows) {
     if (rows.empty()) return;
-    found.push_back({split, rows, predict_rows(problem, problem.model, rows), {}});
+    found.push_back({split, rows, predict_rows(problem, predictor, rows), {}});
   };
   add("train", problem.split.train);
   add("validation", problem.split.validation);

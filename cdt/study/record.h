@@ -31,8 +31,8 @@ struct SplitPredictions {
 };
 /// Of the bounds in predictions.csv and on the page.
 inline constexpr double kBoundsCoverage = 0.9;
-/// Of the rows that trained, validated and test, by the network.
-std::vector<SplitPredictions> predict_splits(const Problem& problem);
+/// Of the rows that trained, validated and test, by the network, which has learned by this loss.
+std::vector<SplitPredictions> predict_splits(const Problem& problem, const loss::LossPtr& loss);
 /// Of what was learned to predict: rows that were held out, by the walk that had not seen them, as
 /// validation; all but test rows as training rows, by the predictor.
 std::vector<SplitPredictions> predict_splits(const Problem& problem, const Predictor& predictor,

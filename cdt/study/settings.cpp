@@ -58,6 +58,7 @@ bool is_decided(const RunOptions& options, const std::string& name) {
                                     : usual_options(options.data.goal.value_or(study::Goal::kFit),
                                                     training.method, training.form);
   usual.data.is_pictures = options.data.is_pictures;
+  usual.data.keeps_units = options.data.keeps_units;
   const Setting& setting = find_setting(name);
   return setting.get(options) != setting.get(usual);
 }
@@ -115,6 +116,7 @@ void require_same_run(const RunOptions& now, const Settings& decided, const Sett
                       const std::string& where) {
   RunOptions saved;
   saved.data.is_pictures = now.data.is_pictures;  // their usual scale is another
+  saved.data.keeps_units = now.data.keeps_units;
   for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
   // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
   apply_in_order(usual, saved);

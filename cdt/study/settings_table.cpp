@@ -310,7 +310,7 @@ std::vector<Setting> make_settings() {
         .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
               "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
     loss_setting().first()
-        .says("mse, half-mse, sse; huber:δ for outliers (δ in spreads of the target, default 1); quantile:q; cross-entropy: the target is a class, "
+        .says("mse, half-mse, sse; huber:δ for outliers (δ in spreads of the target, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
               "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
     optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
         .says("label smoothing: trains on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),

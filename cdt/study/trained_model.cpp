@@ -46,11 +46,13 @@ std::string text_of(const SafeTensors& content, const std::string& name) {
 struct Calibration {
   double temperature = 1;
   std::vector<TargetCalibration> targets;
+  std::string loss;  ///< where outputs are not what is predicted
 
   void fields(Fields& f) {
     f.need("temperature", temperature);
     f.require(temperature > 0, "temperature", "a number above zero");
     f.need("targets", targets);
+    f.some("loss", loss);
   }
 };
 
@@ -140,8 +142,12 @@ SafeTensors to_safetensors(const TrainedModel& model) {
   content.metadata["format"] = kModelFormat;
   content.metadata["members"] = std::to_string(member);
   content.metadata["preprocess"] = data::to_json(model.preprocess);
+  const Predictor& predictor = model.predictor;
+  const bool means = predictor.loss && predictor.loss->traits().keeps_units;
   content.metadata["calibration"] =
-      to_json_value(Calibration{model.predictor.temperature, model.predictor.targets}).dump();
+      to_json_value(Calibration{predictor.temperature, predictor.targets,
+                                means ? predictor.loss->name() : ""})
+          .dump();
   return content;
 }
 
@@ -162,6 +168,7 @@ TrainedModel parse_trained_model(const SafeTensors& content, const std::string& 
       parse_json(text_of(content, "calibration"), source + ", calibration"));
   model.predictor.temperature = calibration.temperature;
   model.predictor.targets = calibration.targets;
+  if (!calibration.loss.empty()) model.predictor.loss = loss::parse(calibration.loss);
   if (content.metadata.contains(std::string(kOfIntervals) + "format")) {
     model.intervals =
         parse_intervals(below(content, kOfIntervals), model.preprocess.feature_count(),

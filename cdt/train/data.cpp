@@ -67,6 +67,7 @@ Tensor prepare_labels(Tensor y, const Tensor& x, const kernel::Model& model, con
               y.sizes());
   y = y.to(torch::kFloat64);
   require_finite(y, name);
+  loss::require_targets(*loss, y, name);
   return y;
 }
 

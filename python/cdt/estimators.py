@@ -234,6 +234,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     folds             parts of the rows, each held out in turn; None: as many as networks
     refit             whether networks are trained on all rows in the end, or those that held rows out predict alone
     intervals         whether to keep what `predict_interval` and `return_std` need (training rows, their residuals)
+    loss              what is learned: "mse", the mean; "quantile:0.9", what nine of ten targets lie below; "poisson", the mean of counts; "huber:1"
     target_transform  "auto" learns the logarithm of targets that are above zero and skewed; "none", "log"
     max_seconds       for the search of the point and the refit together; None: no limit
     device            "cpu" or "cuda"; predictions are made on the CPU
@@ -271,6 +272,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         folds: Optional[int] = None,
         refit: bool = True,
         intervals: bool = True,
+        loss: str = "mse",
         target_transform: str = "auto",
         max_seconds: Optional[float] = None,
         device: str = "cpu",
@@ -282,6 +284,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     ) -> None:
         super().__init__(hidden, activation, method, ensemble, folds, refit, max_seconds, device, n_jobs, random_state, verbose, options, unknown)
         self.intervals = intervals
+        self.loss = loss
         self.target_transform = target_transform
 
     def _more_tags(self) -> Dict[str, Any]:
@@ -308,7 +311,9 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         y = y.reshape(len(y), -1)
         if len(targets) != y.shape[1]:
             targets = [f"y{i}" for i in range(y.shape[1])]
-        settings = [("loss", ["mse"]), ("target-transform", [self.target_transform])]
+        settings = [("loss", [self.loss])]
+        if self.target_transform != "auto":
+            settings.append(("target-transform", [self.target_transform]))
         if not self.intervals:
             settings.append(("no-intervals", []))
         self._fit(X, y, targets, sample_weight, settings)

@@ -31,6 +31,7 @@ class EnsembleModule(SealedModule):
     factor: Tensor
     line: Tensor
     log: Tensor
+    loss: Optional[str] = None
 
     def __init__(self, trained: _core.Trained) -> None:
         super().__init__()
@@ -39,6 +40,7 @@ class EnsembleModule(SealedModule):
         self.classes = bool(trained.classes)
         self.squares = trained.squares
         self.temperature = trained.temperature
+        self.loss = trained.loss
         targets = trained.targets()
         self.any_log = any(target["log"] for target in targets)
         self.any_line = any(target["line"] > 0 for target in targets)
@@ -59,6 +61,8 @@ class EnsembleModule(SealedModule):
             mean = torch.stack(outputs).mean(0)
         if self.classes:
             return mean
+        if self.loss is not None:
+            mean = _core.mean_of(self.loss, mean)
         units = torch.minimum(torch.maximum(mean, self.low), self.high) * self.scale + self.offset
         if self.any_log:
             units = torch.where(self.log, units.exp(), units)

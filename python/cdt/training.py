@@ -174,7 +174,9 @@ def fit(
     settings = {"method": "guarded" if goal == "fit" else "path", "seed": whole(seed, "seed"), **settings}
     if method is not None:
         settings["method"] = method
-    _require_read(train_options(**settings), given)
+    options = train_options(**settings)
+    _require_read(options, given)
+    options.require_targets(samples.y)  # before rows are held out: messages know the caller's rows
     if goal == "fit":
         return _run(made, samples, settings, callback, progress)
     return _fit_to_predict(made, samples, {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}, callback, progress, refit is not False)

@@ -405,6 +405,12 @@ void bind_estimators(py::module_& module) {
                              [](const data::Table& table) { return data::warnings_of(table); })
       .def_property_readonly("names", &picture_names)
       .def("pictures", &all_pictures);
+  module.def(
+      "mean_of",
+      [](const std::string& loss, const Tensor& outputs) {
+        return loss::parse(loss)->mean(outputs);
+      },
+      py::arg("loss"), py::arg("outputs"));
   module.def("picture_table", &picture_table, py::arg("path"), py::arg("shape"));
   module.def("tensor_table", &tensor_table, py::arg("x"));
   const auto has_intervals = [](const Trained& t) { return t.model.intervals.has_value(); };
@@ -429,6 +435,12 @@ void bind_estimators(py::module_& module) {
                              [](const Trained& t) { return t.model.preprocess.targets[0].squares; })
       .def_property_readonly("pictures",
                              [](const Trained& t) { return picture_features(t.model.preprocess); })
+      .def_property_readonly("loss",  // where outputs are not what is predicted
+                             [](const Trained& t) -> std::optional<std::string> {
+                               const loss::LossPtr& loss = t.model.predictor.loss;
+                               if (!loss || !loss->traits().keeps_units) return std::nullopt;
+                               return loss->name();
+                             })
       .def_property_readonly("temperature",
                              [](const Trained& t) { return t.model.predictor.temperature; })
       .def_property_readonly(

@@ -226,6 +226,12 @@ void bind_train(py::module_& module) {
       .def_readwrite("linearization_error", &TrainOptions::linearization_error)
       .def_readwrite("memory", &TrainOptions::memory_bytes)
       .def("require_valid", &train::require_valid)
+      .def(
+          "require_targets",
+          [](const TrainOptions& o, const Tensor& y) {
+            loss::require_targets(*o.loss, y, "training labels");
+          },
+          py::arg("y"))
       .def("unread", &unread_of, py::arg("names"));
 
   py::class_<train::TrainResult>(module, "TrainResult")

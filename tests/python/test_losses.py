@@ -56,6 +56,56 @@ def test_what_a_function_must_return():
         cdt.fit(model, x, y, loss=log_cosh, method="cdt", lr=0.1, steps=2)
 
 
+def counts(rows=300):
+    torch.manual_seed(2)
+    x = torch.randn(rows, 4, dtype=torch.float64)
+    return x, torch.poisson((x @ torch.tensor([0.5, -0.3, 0.2, 0.0], dtype=torch.float64) + 1.2).exp()).unsqueeze(1)
+
+
+def test_a_linear_model_of_counts_is_that_of_scikit_learn():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, y = counts()
+    model = nn.Linear(4, 1).double()
+    result = cdt.fit(model, x, y, loss="poisson", steps=100)
+    known = linear_model.PoissonRegressor(alpha=0, tol=1e-10, max_iter=10000).fit(x.numpy(), y[:, 0].numpy())
+    np.testing.assert_allclose(model.weight[0].detach().numpy(), known.coef_, rtol=1e-4, atol=1e-4 * abs(known.coef_).max())
+    assert model.bias.item() == pytest.approx(known.intercept_, rel=1e-4)
+    mean = known.predict(x.numpy())
+    from sklearn.metrics import mean_poisson_deviance
+
+    assert result.train_loss == pytest.approx(mean_poisson_deviance(y[:, 0].numpy(), mean) / 2, rel=1e-8)
+
+
+@pytest.mark.parametrize("goal", ["fit", "predict"])
+def test_counts_are_learned(goal):
+    x, y = counts()
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    cdt.fit(model, x, y, loss="poisson", goal=goal, steps=20)
+    mean = model(x).exp()
+    assert mean.mean().item() == pytest.approx(y.mean().item(), rel=0.05)
+    assert np.corrcoef(mean[:, 0].detach(), y[:, 0])[0, 1] > 0.6
+    y[17] = -1
+    with pytest.raises(ValueError, match=r"must be 0 or more for the loss poisson, not -1 in row 17"):
+        cdt.fit(model, x, y, loss="poisson", goal=goal, steps=2)
+
+
+def test_a_regressor_of_counts():
+    pytest.importorskip("sklearn")
+    x, y = counts()
+    x, y = x.numpy(), y[:, 0].numpy()
+    model = cdt.CDTRegressor(hidden=(8,), loss="poisson", ensemble=1, random_state=1).fit(x, y)
+    mean = model.predict(x)
+    assert (mean > 0).all() and np.corrcoef(mean, y)[0, 1] > 0.6
+    low, high = model.predict_interval(x, coverage=0.8).T
+    assert (low >= 0).all() and 0.7 < ((low <= y) & (y <= high)).mean() <= 1
+    encoded = model.encode(x)
+    np.testing.assert_allclose(model.module_(encoded).numpy(force=True)[:, 0], mean, rtol=1e-5)
+    traced = torch.jit.trace(model.module_, encoded)
+    np.testing.assert_allclose(traced(encoded).numpy(force=True)[:, 0], mean, rtol=1e-5)
+    with pytest.raises(ValueError, match="it needs a loss that scales its targets"):
+        cdt.CDTRegressor(loss="poisson", target_transform="log").fit(x, y)
+
+
 @pytest.mark.parametrize("goal", ["fit", "predict"])
 def test_quantiles_lie_above_their_share(goal):
     torch.manual_seed(1)

@@ -1,4 +1,4 @@
-/// Losses of numbers that look at one error e = ŷ − y at a time.
+/// Losses of numbers that look at one output ŷ and its target y at a time.
 #pragma once
 
 #include <cdt/loss/loss.h>
@@ -12,7 +12,8 @@ class Separable : public Loss {
   }
   torch::Tensor values(const torch::Tensor& outputs, const torch::Tensor& targets) const override;
   torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& targets) const override;
-  /// Of h(e) + h'(e)d + ½ω(e)d², which is no less than h(e + d): so what a step promises, it keeps.
+  /// Of h + h'd + ½ωd², which is no less than h of ŷ + d as far as h falls: so what a step
+  /// promises, it keeps.
   Residuals residuals(const torch::Tensor& outputs, const torch::Tensor& targets,
                       const torch::Tensor& weights) const override;
   ResidualShape residual_shape(int64_t outputs) const override { return {outputs, true}; }
@@ -20,9 +21,11 @@ class Separable : public Loss {
                      const torch::Tensor& weights) const override;
 
  protected:
-  virtual torch::Tensor height(const torch::Tensor& error) const = 0;  ///< h, from 0
-  virtual torch::Tensor slope(const torch::Tensor& error) const = 0;   ///< h'
-  virtual torch::Tensor bend(const torch::Tensor& error) const = 0;    ///< ω
+  using Tensor = torch::Tensor;
+  /// h, from 0; h' and ω ≥ h'' by the output.
+  virtual Tensor height(const Tensor& outputs, const Tensor& targets) const = 0;
+  virtual Tensor slope(const Tensor& outputs, const Tensor& targets) const = 0;
+  virtual Tensor bend(const Tensor& outputs, const Tensor& targets) const = 0;
 };
 
 }  // namespace cdt::loss

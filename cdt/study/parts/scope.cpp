@@ -55,6 +55,8 @@ std::map<std::string, Scope> make_scopes() {
     return o.training.form != train::Form::kBatch;
   };
 
+  const auto scaled = [](const RunOptions& o) { return !o.training.loss->traits().keeps_units; };
+
   return {
       // Rows and columns
       {"train-fraction", needing(both(all), "no train-rows, which say the same",
@@ -75,6 +77,8 @@ std::map<std::string, Scope> make_scopes() {
                                return study::preprocess_options(o.data).encoding ==
                                       data::Encoding::kOneHot;
                              })},
+      {"target-scale", needing(both(all), "a loss that scales its targets", scaled)},
+      {"target-transform", needing(both(all), "a loss that scales its targets", scaled)},
       {"sample-weights", {weighing, path, {}, {}}},
       {"output-weights", {weighing, path, {}, {}}},
       {"class-weights", predict(path)},
