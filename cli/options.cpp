@@ -1,6 +1,6 @@
 // Options that several commands share, and the files behind them.
 #include <cdt/core/check.h>
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>

@@ -8,7 +8,7 @@
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
-#include <cdt/nn/mlp_stack.h>
+#include <cdt/nn/passes/mlp_stack.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/predictor.h>
 #include <cdt/train/together.h>

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/text/format.h>
 #include <cdt/nn/saved_model.h>

@@ -1,5 +1,5 @@
 /// The training loop, on a Python module's own parameters.
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/step_engine.h>
 #include <cdt/study/held_out.h>

@@ -10,7 +10,7 @@
 #include <cdt/experiment/parts/file.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/store.h>
-#include <cdt/image/idx.h>
+#include <cdt/image/formats/idx.h>
 #include <cdt/image/picture.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>

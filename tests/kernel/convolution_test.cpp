@@ -1,5 +1,5 @@
 // Kernel rules of convolutions, against Jacobians.
-#include <cdt/kernel/factors.h>
+#include <cdt/kernel/factor/factors.h>
 #include <torch/nn.h>
 
 #include "kernel/all_ways.h"

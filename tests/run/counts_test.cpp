@@ -1,7 +1,7 @@
 // Counts: targets that keep their units, predictions that are the mean e^ŷ, from the table to the
 // folder and back.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/csv.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/train.h>

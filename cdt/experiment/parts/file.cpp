@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/experiment/parts/file.h>
 #include <fmt/format.h>
 

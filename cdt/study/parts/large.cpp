@@ -3,7 +3,7 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/data/rows/conflicts.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/study/parts/large.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/train/loop/base_rate.h>
 #include <cdt/train/method.h>
 

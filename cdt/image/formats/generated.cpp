@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/image/generated.h>
+#include <cdt/image/formats/generated.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #include <ATen/Parallel.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/step_engine.h>
-#include <cdt/nn/descent_pass.h>
+#include <cdt/nn/passes/descent_pass.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 /// Files through POSIX calls: C++ streams can neither sync nor say why they failed.
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cdt/core/checksum.h"
+#include "cdt/core/io/checksum.h"
 #include "cdt/core/error.h"
 #include "cdt/core/io/json.h"
 #include "cdt/core/io/own_file.h"

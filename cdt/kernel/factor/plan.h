@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/kernel/factors.h>
+#include <cdt/kernel/factor/factors.h>
 
 #include <vector>
 

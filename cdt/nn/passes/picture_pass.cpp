@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
-#include <cdt/core/streams.h>
-#include <cdt/nn/picture_pass.h>
+#include <cdt/core/machine/streams.h>
+#include <cdt/nn/passes/picture_pass.h>
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers.
+/// Of the streams (core/machine/streams.h): parameters move beside the gradients of earlier layers.
 constexpr size_t kMovesOfPictures = 1;
 
 /// Patches are kept for the step; beyond, the graph does with less.

@@ -1,6 +1,6 @@
 // PNG by libpng's simplified interface, which reports errors by return values.
 #include <cdt/core/error.h>
-#include <cdt/image/formats.h>
+#include <cdt/image/formats/formats.h>
 #include <png.h>
 
 namespace cdt::image {

@@ -5,8 +5,8 @@
 #include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/factor/factor_cost.h>
 #include <cdt/kernel/factor/jacobian.h>
-#include <cdt/kernel/factors.h>
-#include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/factor/factors.h>
+#include <cdt/kernel/replay/plan_memory.h>
 #include <cdt/kernel/product/sizes.h>
 #include <cdt/kernel/record/group_builder.h>
 #include <cdt/kernel/record/live_site.h>
@@ -23,7 +23,7 @@ namespace {
 using torch::Tensor;
 using torch::autograd::Edge;
 
-/// Of the streams (core/streams.h).
+/// Of the streams (core/machine/streams.h).
 constexpr size_t kPasses = 5;
 
 class Factorizer {

@@ -42,7 +42,7 @@ void require_file_name(std::string_view name, std::string_view what);
 void write_file_atomically(const std::filesystem::path& path,
                            const std::vector<std::string_view>& pieces);
 
-/// The checksum (core/checksum.h) of a file of any size.
+/// The checksum (core/io/checksum.h) of a file of any size.
 /// @throws InvalidArgument, IoError if it cannot be read, or is a pipe or a device.
 std::string checksum_of_file(const std::filesystem::path& path);
 

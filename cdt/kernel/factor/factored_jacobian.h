@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/kernel/factors.h>
+#include <cdt/kernel/factor/factors.h>
 #include <cdt/kernel/ntk.h>
 
 #include <optional>

@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/inflate.h>
-#include <cdt/image/idx.h>
+#include <cdt/image/formats/idx.h>
 
 #include <array>
 #include <cerrno>

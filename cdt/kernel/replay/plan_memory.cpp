@@ -1,4 +1,4 @@
-#include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/replay/plan_memory.h>
 #include <cdt/kernel/replay/recorded_kernel.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/kernel/plan.h>
+#include <cdt/kernel/factor/plan.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
 #include <cdt/kernel/check/checked_factors.h>
-#include <cdt/kernel/gram.h>
+#include <cdt/kernel/product/gram.h>
 
 #include <algorithm>
 

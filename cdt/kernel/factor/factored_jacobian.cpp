@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/check/checked_factors.h>
-#include <cdt/kernel/factored_jacobian.h>
+#include <cdt/kernel/factor/factored_jacobian.h>
 #include <cdt/kernel/product/factor_product.h>
 #include <cdt/kernel/products.h>
 

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/nn/mlp_stack.h>
+#include <cdt/nn/passes/mlp_stack.h>
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include <cdt/kernel/factor_group.h>
+#include <cdt/kernel/factor/factor_group.h>
 #include <cdt/kernel/product/sizes.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 /// it goes and reads the answers once.
 #pragma once
 
-#include <cdt/core/streams.h>
+#include <cdt/core/machine/streams.h>
 #include <torch/types.h>
 
 #include <functional>

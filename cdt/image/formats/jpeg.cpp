@@ -1,6 +1,6 @@
 // JPEG by libjpeg. Its errors leave by longjmp, so what they pass by has no destructors.
 #include <cdt/core/error.h>
-#include <cdt/image/formats.h>
+#include <cdt/image/formats/formats.h>
 #include <jpeglib.h>
 
 #include <csetjmp>

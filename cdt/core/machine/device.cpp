@@ -1,5 +1,5 @@
 #include <ATen/Context.h>
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <torch/autograd.h>
 
 namespace cdt {

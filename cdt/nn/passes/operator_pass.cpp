@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
-#include <cdt/core/streams.h>
-#include <cdt/nn/operator_pass.h>
+#include <cdt/core/machine/streams.h>
+#include <cdt/nn/passes/operator_pass.h>
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the streams (core/streams.h): parameters move beside the gradients of earlier layers.
+/// Of the streams (core/machine/streams.h): parameters move beside the gradients of earlier layers.
 constexpr size_t kMoves = 1;
 
 /// A layer, with the ReLU behind it unless it is the last. Not in one with the product, for there a

@@ -6,7 +6,7 @@
 /// says that the model is no longer the one it was, it is forgotten and the kernel made anew.
 #pragma once
 
-#include <cdt/kernel/plan.h>
+#include <cdt/kernel/factor/plan.h>
 
 #include <atomic>
 #include <memory>

@@ -1,4 +1,4 @@
-#include <cdt/kernel/pending_checks.h>
+#include <cdt/kernel/check/pending_checks.h>
 
 #include <utility>
 
@@ -8,7 +8,7 @@ using torch::Tensor;
 
 namespace {
 
-/// Of the streams (core/streams.h).
+/// Of the streams (core/machine/streams.h).
 constexpr size_t kChecks = 3;
 
 }  // namespace

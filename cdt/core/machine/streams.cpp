@@ -1,7 +1,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <cdt/core/streams.h>
+#include <cdt/core/machine/streams.h>
 
 #include <map>
 #include <utility>
