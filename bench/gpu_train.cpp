@@ -2,7 +2,7 @@
 // one in a stride, of one that is recorded; the way to a small error; AlexNet. One JSON object.
 //
 //   cdt_bench_gpu [--device cpu|cuda] [--data AmesHousing.csv] [--steps N] [--pictures N]
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/version.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/data/split.h>

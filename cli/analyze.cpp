@@ -153,6 +153,8 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   CDT_REQUIRE(!options.forecast, "--forecast needs a CSV file: it looks at validation rows");
   CDT_REQUIRE(!options.design.loss->classes(),
               "--loss cross-entropy needs a CSV file: its --target names the classes");
+  CDT_REQUIRE(options.design.loss->quadratic(), "--loss ", options.design.loss->name(),
+              " needs a CSV file: it is analysed at the outputs of a network");
   CDT_REQUIRE(!options.source.kernel.empty() || !options.source.model.empty(),
               "a CSV file, arrays (--inputs, --labels), a kernel file (--kernel) or a model with "
               "inputs (--model, --inputs) is needed");
@@ -172,7 +174,7 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   preflight.riccati_residual = control::riccati_residual(
       control::design_spectral(
           spectrum, loss::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
-          {settings.q, settings.rho, {}, {}}),
+          {settings.q, settings.rho, {}}),
       kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {
     preflight.findings.trials =

@@ -1,6 +1,6 @@
 #include "cli/browser.h"
 
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/own_file.h>
 #include <fcntl.h>
 #include <fmt/format.h>

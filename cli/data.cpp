@@ -1,13 +1,13 @@
 // cdt data: makes data sets, describes a CSV file or arrays.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/io/own_file.h>
 #include <cdt/core/text/format.h>
 #include <cdt/data/houses.h>
 #include <cdt/data/numpy/arrays.h>
 #include <cdt/data/rows/describe.h>
-#include <cdt/image/generated.h>
+#include <cdt/image/formats/generated.h>
 #include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

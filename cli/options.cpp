@@ -1,6 +1,6 @@
 // Options that several commands share, and the files behind them.
 #include <cdt/core/check.h>
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
@@ -285,12 +285,26 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
                                  "descent does not oscillate")
       ->required(rate_required)
       ->check(positive());
-  const bool classes = !rate_required;  // analyze, which takes tables
-  std::vector<std::string> losses{"sse", "half-mse", "mse"};
-  if (classes) losses.emplace_back("cross-entropy");
-  add_named(app, "--loss", loss, loss::parse, losses,
-            classes ? "mse, half-mse, sse; cross-entropy: the target of a CSV file is a class"
-                    : "mse, half-mse or sse");
+  if (rate_required) {
+    add_named(app, "--loss", loss, loss::parse, {"sse", "half-mse", "mse"}, "mse, half-mse or sse");
+  } else {  // analyze, which takes tables
+    app.add_option_function<std::string>(
+           "--loss", [this](const std::string& name) { loss = loss::parse(name); },
+           "mse, half-mse, sse; of a CSV file also cross-entropy, whose target is a class, "
+           "huber:δ, "
+           "quantile:q and poisson, by their curvature at the outputs before training")
+        ->check([](const std::string& name) -> std::string {
+          try {
+            const loss::Traits traits = loss::parse(name)->traits();
+            return traits.trainable && traits.has_curvature()
+                       ? ""
+                       : "expected a loss with curvature, got " + name;
+          } catch (const InvalidArgument& error) {
+            return error.what();
+          }
+        })
+        ->default_str(to_string(loss));
+  }
   app.add_option("--p", p, "weight on label augments, R = pI: smaller steers harder")
       ->check(positive())
       ->capture_default_str();

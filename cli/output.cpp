@@ -1,6 +1,6 @@
 // Where text, JSON and progress go.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/text/text.h>
 #include <cdt/core/text/wrap.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // cdt predict: a run folder and a CSV file, arrays or pictures → predictions in units of the
 // training file.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/text/format.h>
 #include <cdt/core/text/text.h>

@@ -1,6 +1,6 @@
 // cdt report: folders of runs, or of a sweep → one self-contained HTML page.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/io/own_file.h>
 #include <cdt/experiment/results_file.h>

@@ -1,10 +1,10 @@
 // cdt reproduce: the paper's experiments beside the published values.
 #include <cdt/core/error.h>
+#include <cdt/experiment/parts/file.h>
 #include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/experiment_file.h"
 #include "cli/experiments.h"
 #include "cli/sweep.h"
 #include "cli/toml_file.h"
@@ -84,7 +84,9 @@ data::Table stand_in(experiment::Plan& plan) {
 int run_reproduce(ReproduceCommand& options) {
   const JsonValue built = built_in(options.name);
   const bool own = !options.experiment_file.empty();
-  auto [plan, published] = read_experiment(own ? read_toml(options.experiment_file) : built);
+  const JsonValue content = own ? read_toml(options.experiment_file) : built;
+  experiment::Plan plan = experiment::read_plan(content);
+  paper::Published published = paper::read_published(content);
   if (options.app->count("--out") == 0) options.sweep.out = options.name;
   plan.data.file = options.data;
   override_axes(plan, options);

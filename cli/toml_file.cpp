@@ -1,6 +1,6 @@
 #include "cli/toml_file.h"
 
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 
 #ifdef CDT_TOML
 // Without NDEBUG the parser asserts what a text may break, and then refuses with a message itself.

@@ -1,6 +1,6 @@
 // cdt train: from a CSV file, arrays or pictures to a trained network and its run folder.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/text/format.h>
 #include <cdt/kernel/record/precision_scope.h>
 #include <cdt/run/settings.h>

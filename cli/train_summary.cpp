@@ -1,6 +1,6 @@
 #include "cli/train_summary.h"
 
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/text/format.h>
 #include <cdt/core/text/text.h>
 #include <cdt/core/text/wrap.h>

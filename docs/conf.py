@@ -2,6 +2,7 @@
 import os
 import re
 
+from pygments.lexers.shell import BashLexer
 from pygments.lexers.special import TextLexer
 from sphinx.domains.cpp import CPPDomain
 
@@ -75,4 +76,5 @@ def setup(app):
     all_objects = CPPDomain.get_objects  # parameters of functions are in no search
     CPPDomain.get_objects = lambda self: (entry for entry in all_objects(self) if not entry[2].endswith("Param"))
     app.add_lexer("banned", TextLexer)  # a list in docs/style.md
+    app.add_lexer("console", BashLexer)  # commands without a prompt
     app.connect("autodoc-process-docstring", docstring_to_rst)

@@ -311,6 +311,26 @@ std::vector<Claim> picture_claims(const std::vector<Pair>& pairs) {
 
 }  // namespace
 
+Published read_published(const JsonValue& experiment) {
+  Published published;
+  published.note = experiment["published"]["note"].text_or("");
+  published.closer = experiment["samples"]["published_closer"].count_or(0);
+  published.of_samples = experiment["samples"]["published_samples"].count_or(0);
+  const JsonValue rows = experiment["published"]["rows"];
+  if (!rows.exists()) return published;
+  for (const JsonValue& row : rows.list()) {
+    const double lr = row["lr"].number();
+    if (!(lr > 0)) row["lr"].refuse("a number above 0");
+    published.rows.push_back(
+        {row["architecture"].text(),
+         lr,
+         row["method"].text(),
+         {{row["val_mse_mean"].number_or_nan(), row["val_mse_std"].number_or_nan()},
+          row["converged"].count_or(0)}});
+  }
+  return published;
+}
+
 void add_published(const Published& published, std::vector<Row>& rows) {
   for (Row& row : rows) {
     for (const PublishedRow& each : published.rows) {

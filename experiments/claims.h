@@ -2,6 +2,8 @@
 /// sweep.
 #pragma once
 
+#include <cdt/core/error.h>
+#include <cdt/core/io/json.h>
 #include <cdt/experiment/summary.h>
 
 namespace cdt::paper {
@@ -21,6 +23,10 @@ struct Published {
   int64_t closer = 0;      ///< samples that end nearer their labels under CDT (Fig. samples)
   int64_t of_samples = 0;  ///< 0: not said
 };
+
+/// Of an experiment's file.
+/// @throws InvalidArgument, with the key, if a value is missing or is not what it should be.
+Published read_published(const JsonValue& experiment);
 
 /// Puts the published values beside the rows that they belong to.
 void add_published(const Published& published, std::vector<experiment::Row>& rows);

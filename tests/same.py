@@ -126,7 +126,7 @@ result = cdt.fit(model, x, y, steps=8)
 show(*[p.sum() for p in model.parameters()])
 '''
 # Values that are other ones each time, and checksums of files that hold them.
-VOLATILE = re.compile(r"second|checksum|gemm|peak_bytes|^run$|^checkpoint.safetensors$|^history.csv$|^results.csv$")
+VOLATILE = re.compile(r"second|checksum|gemm|peak_bytes|^revision$|^run$|^checkpoint.safetensors$|^history.csv$|^results.csv$")
 
 
 def make_tables(folder, program):

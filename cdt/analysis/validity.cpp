@@ -47,25 +47,6 @@ bool ValidityBound::violated(double local_distance, double lagrange) const {
   return !(local_distance <= distance - lagrange + tol::kValiditySlack * initial_distance);
 }
 
-ValidityMonitor::ValidityMonitor(double gamma, double kappa, double initial_distance)
-    : gamma_(gamma), kappa_(kappa), initial_distance_(initial_distance) {
-  require_non_negative(gamma, "gamma");
-  require_non_negative(kappa, "kappa");
-  require_non_negative(initial_distance, "initial_distance");
-}
-
-double ValidityMonitor::allowed(int64_t step, double lagrange) const {
-  return dynamics::global_bound(gamma_, kappa_, step, initial_distance_, 0) - lagrange;
-}
-
-bool ValidityMonitor::update(int64_t step, double local_distance, double lagrange) {
-  CDT_REQUIRE(step >= 0, "steps count from the linearization; this one is ", step);
-  const ValidityBound bound{initial_distance_, allowed(step, 0)};
-  const bool violated = bound.violated(local_distance, lagrange);
-  if (violated && (!kc_ || step < *kc_)) kc_ = step;
-  return violated;
-}
-
 TrialFindings assess_trial(const Trial& trial) {
   require_rows(trial.outputs, {-1, -1}, "outputs");
   const int64_t rows = trial.outputs.size(0);
@@ -94,13 +75,14 @@ TrialFindings assess_trial(const Trial& trial) {
   found.relative_error = way > 0 ? found.linearization_error / way : 0;
   const Tensor lengths = trial.displacements.cpu();
   const Tensor distances = (local - trial.target).norm(2, 1).cpu();
-  ValidityMonitor monitor(trial.gamma, trial.kappa, distances[0].item<double>());
+  ValidityBound bound{distances[0].item<double>()};
   for (int64_t k = 0; k < finite; ++k) {
     found.lagrange_bound = dynamics::lagrange_bound(trial.hessian_norm, lengths[k].item<double>());
-    monitor.update(k, distances[k].item<double>(), found.lagrange_bound);
+    bound.distance = dynamics::global_bound(trial.gamma, trial.kappa, k, bound.initial_distance, 0);
+    if (!found.kc && bound.violated(distances[k].item<double>(), found.lagrange_bound))
+      found.kc = k;
   }
-  if (found.diverged) monitor.update(finite, INFINITY, 0);
-  found.kc = monitor.kc();
+  if (found.diverged && !found.kc) found.kc = finite;
   return found;
 }
 

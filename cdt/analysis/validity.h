@@ -28,31 +28,6 @@ struct ValidityBound {
   bool violated(double local_distance, double lagrange) const;
 };
 
-/// Watches for k_c, the first step at which the local model breaks its exponential bound less the
-/// Lagrange error (paper App. boundedness):
-///   ‖ŷ_ϑ(k) − ŷ_e‖ > γκᵏ‖ŷ(k₀) − ŷ_e‖ − E_y(k).
-/// From there the local model must be renewed (policy `kc`); steps count from k₀.
-class ValidityMonitor {
- public:
-  /// κ is the loop's rate: max |1 − s| for gradient descent, the closed-loop radius under control.
-  /// @throws InvalidArgument if a number is negative or not finite.
-  ValidityMonitor(double gamma, double kappa, double initial_distance);
-
-  /// Takes ‖ŷ_ϑ(k) − ŷ_e‖ and E_y(k) = ½h‖ϑ‖² of step k ≥ 0; true if the inequality is violated. A
-  /// distance that is not finite violates it.
-  bool update(int64_t step, double local_distance, double lagrange);
-  /// The first violation so far.
-  std::optional<int64_t> kc() const { return kc_; }
-  /// The right-hand side at step k.
-  double allowed(int64_t step, double lagrange) const;
-
- private:
-  double gamma_;
-  double kappa_;
-  double initial_distance_;
-  std::optional<int64_t> kc_;
-};
-
 /// A short training run of f steps on a copy of the network, recorded by whoever has one. Float64.
 struct Trial {
   bool controlled = false;      ///< under CDT, or plain gradient descent

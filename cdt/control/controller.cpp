@@ -107,7 +107,25 @@ class FunctionController : public Controller {
 
 Tensor Controller::predict(const Observation& at) const { return at.x - plant_.apply(steer(at)); }
 
+Step Controller::step(const Observation& at, double share) const {
+  Step step{.v = require_steered(steer(at), plant_.size())};
+  const Tensor left = predict(at);
+  step.left = share == 1 ? left : at.x + (left - at.x) * share;
+  step.merit = merit(step.left);
+  step.augment = (step.v - at.x).norm().item<double>();
+  return step;
+}
+
+Tensor Controller::steer_modes(const Tensor& modal) const {
+  const Tensor& V = plant_.modes().vectors;
+  return V.t().mv(steer(V.mv(modal)));
+}
+
 double Controller::merit(const Tensor& x) const { return torch::dot(x, x).item<double>(); }
+
+int64_t Controller::bytes() const {
+  return 2 * plant_.size() * plant_.size() * static_cast<int64_t>(sizeof(double));
+}
 
 Certificate Controller::certificate(const Tensor& matrix) const {
   Certificate found;
@@ -155,10 +173,28 @@ Tensor ModalController::predict(const Observation& at) const {
   return apply_modes(plant_.modes().vectors, closed_loop_, 1, at.x);
 }
 
+Step ModalController::step(const Observation& at, double share) const {
+  if (!plant_.modes().complete()) return Controller::step(at, share);
+  const Tensor& V = plant_.modes().vectors;
+  const Tensor modal = V.t().mv(at.x);
+  const Tensor steered = steer_modes(modal);
+  const Tensor left = torch::addcmul(modal, s_, steered, -share);
+  return {.v = V.mv(steered),
+          .left = V.mv(left),
+          .merit = square(left),
+          .augment = (steered - modal).norm().item<double>()};
+}
+
+Tensor ModalController::steer_modes(const Tensor& modal) const { return steering_ * modal; }
+
+double ModalController::square(const Tensor& modal) const {
+  const Tensor moved = reachable(modal);
+  return torch::dot(moved, moved).item<double>();
+}
+
 double ModalController::merit(const Tensor& x) const {
   if (!plant_.modes().complete()) return Controller::merit(x);
-  const Tensor moved = reachable(plant_.modes().vectors.t().mv(x));
-  return torch::dot(moved, moved).item<double>();
+  return square(plant_.modes().vectors.t().mv(x));
 }
 
 Tensor ModalController::matrix() const {

@@ -10,7 +10,9 @@
 #include <cdt/control/plant.h>
 #include <cdt/core/error.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +28,17 @@ struct Observation {
   int64_t step;     ///< how many it has taken before
 };
 
+/// One step at a share of the rate that it was designed for, and what the plant says of it.
+struct Step {
+  torch::Tensor v;        ///< [n], what descent acts on instead of x; or
+  torch::Tensor u{};      ///< [n], δ = −(TJ)ᵀu of a whole step; or
+  torch::Tensor delta{};  ///< δ [P] of a whole step
+  torch::Tensor left{};   ///< x after it
+  double merit = std::numeric_limits<double>::quiet_NaN();  ///< Controller::merit of that
+  double augment = 0;                                       ///< ‖v − x‖
+  bool complete = true;                                     ///< as exact as its solver can be
+};
+
 class Controller {
  public:
   explicit Controller(Plant plant) : plant_(std::move(plant)) {}
@@ -36,6 +49,11 @@ class Controller {
   virtual torch::Tensor steer(const Observation& at) const = 0;
   /// What one step leaves of x. Default: x − S·steer.
   virtual torch::Tensor predict(const Observation& at) const;
+  /// A step as a guard judges it. Default: of steer and predict.
+  virtual Step step(const Observation& at, double share = 1) const;
+  /// `steer` in the plant's modes, m [m] for x = Vm; with the decay among their steps. Default: Vᵀ
+  /// steer(Vm).
+  virtual torch::Tensor steer_modes(const torch::Tensor& modal) const;
   /// What a guard watches. Default: ‖x‖², the loss above its minimum.
   virtual double merit(const torch::Tensor& x) const;
   /// G [n, n], where `steer` is Gx whatever the step is.
@@ -51,6 +69,11 @@ class Controller {
   /// Names each tensor of its own state, for checkpoints, which read it and write to it.
   using Field = std::function<void(const std::string& name, torch::Tensor& value)>;
   virtual void fields(const Field&) {}
+  /// No less than the share of x that a step leaves. Default: 1, since nothing is known that costs
+  /// nothing.
+  virtual double closed_loop_radius() const { return 1; }
+  /// Memory beside the plant's. Default: two matrices [n, n].
+  virtual int64_t bytes() const;
 
   const Plant& plant() const { return plant_; }
 
@@ -70,6 +93,8 @@ class ModalController : public Controller {
 
   torch::Tensor steer(const Observation& at) const override;
   torch::Tensor predict(const Observation& at) const override;
+  Step step(const Observation& at, double share = 1) const override;
+  torch::Tensor steer_modes(const torch::Tensor& modal) const override;
   /// ‖x‖² on reachable modes: the rest stays whatever is done.
   double merit(const torch::Tensor& x) const override;
   torch::Tensor matrix() const override;
@@ -82,9 +107,11 @@ class ModalController : public Controller {
   const torch::Tensor& steps() const { return s_; }            ///< s [m]
   const torch::Tensor& steering() const { return steering_; }  ///< g(s) [m]
   const torch::Tensor& closed_loop() const { return closed_loop_; }
-  double closed_loop_radius() const;
+  double closed_loop_radius() const override;
+  int64_t bytes() const override { return 0; }
 
  private:
+  double square(const torch::Tensor& modal) const;
   torch::Tensor reachable(const torch::Tensor& modal) const;
 
   Law law_;
@@ -115,6 +142,7 @@ class GainController : public Controller {
   torch::Tensor matrix() const override { return gain_.steering; }
   Certificate certificate(const torch::Tensor& matrix = {}) const override;
   std::unique_ptr<Controller> redesigned(const Plant& plant) const override;
+  double closed_loop_radius() const override { return std::isnan(gain_.radius) ? 1 : gain_.radius; }
 
   const Gain& gain() const { return gain_; }
 

@@ -1,5 +1,4 @@
 #include <cdt/control/cross_entropy.h>
-#include <cdt/control/general.h>
 #include <cdt/control/spectral.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
@@ -42,11 +41,6 @@ Tensor zero_sum_hessian(const Tensor& logits, const Tensor& Z) {
 /// blockdiag(blocks)·X
 Tensor blocks_times(const Tensor& blocks, const Tensor& X) {
   return times_blocks(X.t().contiguous(), blocks.transpose(1, 2)).t();
-}
-
-Tensor dense(const Tensor& blocks) {
-  const int64_t m = blocks.size(0) * blocks.size(1);
-  return times_blocks(torch::eye(m, blocks.options()), blocks);
 }
 
 void require_logits(const Tensor& logits, int64_t samples, int64_t classes) {
@@ -214,20 +208,9 @@ CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, doub
   controller.plant = plant;
   controller.lr_max = 2 * plant.unit_rate();
   const double step = learning_rate / static_cast<double>(plant.samples);
-  Tensor G;  // I + K in ζ
-  if (options.cost == CrossEntropyOptions::Cost::kLoss) {
-    const auto modal = design_spectral(modes, step, {options.q, options.rho, {}, {}});
-    G = modal.steering_matrix();
-    controller.closed_loop_radius = modal.closed_loop_radius();
-  } else {
-    require_positive(options.q, "q");
-    require_positive(options.rho, "rho");
-    const Tensor inverse = plant.inverse_root.matmul(plant.inverse_root);
-    const auto general = design_general(modes, step, options.q * dense(inverse),
-                                        options.rho * dense(plant.curvature));
-    G = general.steering;
-    controller.closed_loop_radius = general.closed_loop_radius;
-  }
+  const auto modal = design_spectral(modes, step, {options.q, options.rho, {}});
+  const Tensor G = modal.steering_matrix();  // I + K in ζ
+  controller.closed_loop_radius = modal.closed_loop_radius();
   controller.steering = blocks_times(plant.root, times_blocks(G, plant.root));
   const Tensor& V = modes.vectors;
   const Tensor in_zeta =

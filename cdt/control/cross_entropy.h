@@ -20,12 +20,8 @@ namespace cdt::control {
 /// ε; the usual amount of label smoothing. The true loss settles near ε(C − 1)/C at this value.
 inline constexpr double kUsualSmoothing = 0.1;
 
+/// ξᵀHξ is weighed against y_uᵀH⁻¹y_u: twice the loss to second order, in closed form.
 struct CrossEntropyOptions {
-  /// What is weighed: ξᵀξ against y_uᵀy_u (the paper's Q = qI and R = pI, by the general solver),
-  /// or ξᵀHξ against y_uᵀH⁻¹y_u: twice the loss to second order, in closed form, an
-  /// eigendecomposition instead of a Riccati equation.
-  enum class Cost { kLogits, kLoss };
-  Cost cost = Cost::kLogits;
   double q = 1.0;
   double rho = 0.1;
   double smoothing = kUsualSmoothing;  ///< ε
@@ -100,12 +96,11 @@ struct CrossEntropyController {
 /// @throws InvalidArgument if a shape or dtype does not fit, an entry is not finite, C < 2, labels
 /// are negative or do not sum to 1, the smoothing is not in (0, 1), a rate or weight is not
 /// positive, or no label moves any logit against another.
-/// @throws NumericalError as design_general.
 CrossEntropyController design_cross_entropy(const torch::Tensor& theta, const torch::Tensor& logits,
                                             const torch::Tensor& labels, double learning_rate,
                                             const CrossEntropyOptions& options = {});
-/// The same for a plant, whose smoothing holds: another rate needs no new kernel, and under kLoss
-/// no new eigendecomposition.
+/// The same for a plant, whose smoothing holds: another rate needs no new kernel and no new
+/// eigendecomposition.
 CrossEntropyController design_cross_entropy(const CrossEntropyPlant& plant, double learning_rate,
                                             const CrossEntropyOptions& options = {});
 

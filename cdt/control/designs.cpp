@@ -11,9 +11,7 @@ using torch::Tensor;
 /// The gain of general weights, from the Riccati equation of the plant.
 GainController::Gain general_gain(const Plant& plant, const ControlProblem& problem) {
   dynamics::Modes modes = plant.modes();
-  if (const double decay = plant.options().decay; decay > 0) {
-    modes.values = modes.values + decay / plant.options().gradient_factor;
-  }
+  if (const double ridge = plant.ridge(); ridge > 0) modes.values = modes.values + ridge;
   const auto weight = [&](const Tensor& given, double scalar) {
     return given.defined() ? given.to(modes.values.options())
                            : torch::full({plant.size()}, scalar, modes.values.options());

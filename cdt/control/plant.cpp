@@ -1,5 +1,6 @@
 #include <cdt/control/plant.h>
 #include <cdt/core/check.h>
+#include <cdt/dynamics/lanczos.h>
 
 #include <mutex>
 #include <optional>
@@ -9,10 +10,12 @@ namespace cdt::control {
 using torch::Tensor;
 
 struct Plant::Shared {
-  Tensor matrix;  ///< undefined: modes alone are known
+  Tensor matrix;  ///< undefined: modes alone are known, or neither
+  int64_t size = 0;
   double rank_tolerance = 0;
   std::mutex lock;
   std::optional<dynamics::Modes> modes;
+  std::optional<double> largest;
 };
 
 Plant::Plant(std::shared_ptr<Shared> shared, const Options& options)
@@ -25,13 +28,28 @@ Plant::Plant(std::shared_ptr<Shared> shared, const Options& options)
 Plant Plant::of_kernel(Tensor matrix, double rank_tolerance, const Options& options) {
   require_kernel(matrix);
   auto shared = std::make_shared<Shared>();
+  shared->size = matrix.size(0);
   shared->matrix = std::move(matrix);
   shared->rank_tolerance = rank_tolerance;
   return {std::move(shared), options};
 }
 
+Plant Plant::of_kernel(Tensor matrix, dynamics::Modes modes, const Options& options) {
+  Plant plant = of_kernel(std::move(matrix), modes.rank_tolerance, options);
+  plant.shared_->modes = std::move(modes);
+  return plant;
+}
+
+Plant Plant::of_products(int64_t n, double largest, const Options& options) {
+  auto shared = std::make_shared<Shared>();
+  shared->size = n;
+  shared->largest = largest;
+  return {std::move(shared), options};
+}
+
 Plant Plant::of_modes(dynamics::Modes modes, const Options& options) {
   auto shared = std::make_shared<Shared>();
+  shared->size = modes.size();
   shared->modes = std::move(modes);
   return {std::move(shared), options};
 }
@@ -42,8 +60,24 @@ Plant Plant::at(double rate) const {
   return {shared_, options};
 }
 
-int64_t Plant::size() const {
-  return shared_->matrix.defined() ? shared_->matrix.size(0) : shared_->modes->size();
+int64_t Plant::size() const { return shared_->size; }
+
+bool Plant::has_matrix() const { return shared_->matrix.defined(); }
+
+double Plant::rank_tolerance() const { return shared_->rank_tolerance; }
+
+double Plant::largest() const {
+  const std::lock_guard guard(shared_->lock);
+  if (!shared_->largest) {
+    shared_->largest = shared_->matrix.defined() ? dynamics::largest_eigenvalue(shared_->matrix)
+                                                 : shared_->modes->upper_bound();
+  }
+  return *shared_->largest;
+}
+
+double Plant::unit_rate() const {
+  const double most = largest();
+  return most > 0 ? options_.samples / (options_.gradient_factor * most) : 1;
 }
 
 bool Plant::has_modes() const {
@@ -54,6 +88,7 @@ bool Plant::has_modes() const {
 const dynamics::Modes& Plant::modes() const {
   const std::lock_guard guard(shared_->lock);
   if (!shared_->modes) {
+    CDT_REQUIRE(shared_->matrix.defined(), "the kernel of this plant has not been formed");
     shared_->modes = dynamics::decompose(shared_->matrix, shared_->rank_tolerance);
   }
   return *shared_->modes;
@@ -62,7 +97,7 @@ const dynamics::Modes& Plant::modes() const {
 Tensor Plant::steps() const {
   const Tensor& lambda = modes().values;
   if (options_.decay == 0) return lambda * step_scale();
-  return (lambda + options_.decay / options_.gradient_factor) * step_scale();
+  return (lambda + ridge()) * step_scale();
 }
 
 Tensor Plant::matrix() const {

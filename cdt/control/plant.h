@@ -16,9 +16,10 @@ namespace cdt::control {
 class Plant {
  public:
   struct Options {
-    double gradient_factor = 1;  ///< c
+    double gradient_factor = 1;  ///< c, or c·r
     double rate = 1;             ///< α
     double decay = 0;            ///< d
+    double samples = 1;          ///< r, of a c that is a mean over samples: divided by last
   };
 
   /// M [n, n], float64. `rank_tolerance` as dynamics::decompose has it.
@@ -26,19 +27,36 @@ class Plant {
   static Plant of_kernel(torch::Tensor matrix, double rank_tolerance, const Options& options);
   /// Of modes that are known already.
   static Plant of_modes(dynamics::Modes modes, const Options& options);
+  /// Of both.
+  static Plant of_kernel(torch::Tensor matrix, dynamics::Modes modes, const Options& options);
+  /// Of a kernel that nobody forms, with n rows and the largest eigenvalue, or about: who steps by
+  /// it asks for neither matrix nor modes.
+  static Plant of_products(int64_t n, double largest, const Options& options);
 
   /// The same at another rate; O(1).
   Plant at(double rate) const;
 
   int64_t size() const;  ///< n
   double rate() const { return options_.rate; }
-  double step_scale() const { return options_.rate * options_.gradient_factor; }  ///< αc
+  double gradient_factor() const { return options_.gradient_factor / options_.samples; }  ///< c
+  /// αc
+  double step_scale() const { return options_.rate * options_.gradient_factor / options_.samples; }
   const Options& options() const { return options_; }
-  /// αd: what is added to each mode's step.
-  double decay_step() const { return options_.rate * options_.decay; }
+  /// d/c: what is added to each eigenvalue; and αd, to each step.
+  double ridge() const { return options_.decay / gradient_factor(); }
+  double decay_step() const { return step_scale() * ridge(); }
+  /// No eigenvalue of M is larger; by products it is about that.
+  double largest() const;
+  /// The largest rate at which no mode of plain descent oscillates; 1 if nothing moves.
+  double unit_rate() const;
 
+  bool has_matrix() const;  ///< it was made of one
   bool has_modes() const;
+  double rank_tolerance() const;  ///< of the eigenvalues of a matrix
+  /// Whether it is of the same linearization, at whatever rate.
+  bool shares(const Plant& other) const { return shared_ == other.shared_; }
   /// Of M; decomposed when first asked for.
+  /// @throws InvalidArgument if nobody has formed M; so does all that follows.
   const dynamics::Modes& modes() const;
   /// s [m] of all modes, ascending, the decay in it.
   torch::Tensor steps() const;

@@ -16,6 +16,13 @@ inline void require_error(const torch::Tensor& error, int64_t n) {
   require_finite(error, "error");
 }
 
+/// v [n] as a controller gave it, detached, float64.
+inline torch::Tensor require_steered(const torch::Tensor& v, int64_t n) {
+  require_shape(v, {n}, "what a controller steers to");
+  require_floating(v, "what a controller steers to");
+  return v.detach().to(torch::kFloat64);
+}
+
 /// ȳ = ŷ − G(ŷ − y) for n outputs, in float64, with ŷ's shape, dtype and device. `steer` maps e [n]
 /// to G e [n].
 template <class Steer>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cdt/core/error.h"
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 #include "cdt/core/io/own_file.h"
 
 namespace cdt {

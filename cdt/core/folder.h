@@ -45,7 +45,7 @@ std::string lock_holder(const std::filesystem::path& folder);
 /// replaced with it are closed to.
 class FolderUpdate {
  public:
-  /// @throws InvalidArgument, IoError as the functions of core/file.h; so do the others.
+  /// @throws InvalidArgument, IoError as the functions of core/io/file.h; so do the others.
   explicit FolderUpdate(const FolderLock& lock);
   /// Forgets what was not committed.
   ~FolderUpdate();

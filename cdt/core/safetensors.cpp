@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "cdt/core/error.h"
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 #include "cdt/core/io/json.h"
 #include "cdt/core/text/byte_count.h"
 

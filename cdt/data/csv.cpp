@@ -13,7 +13,7 @@
 #include <memory>
 #include <system_error>
 
-#include "cdt/core/checksum.h"
+#include "cdt/core/io/checksum.h"
 #include "cdt/core/error.h"
 #include "cdt/core/io/inflate.h"
 #include "cdt/core/text/text.h"

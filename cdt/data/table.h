@@ -68,7 +68,7 @@ class Hint {
 
 struct Table {
   std::string source;    ///< the file, for messages
-  std::string checksum;  ///< of all its bytes (cdt/core/checksum.h)
+  std::string checksum;  ///< of all its bytes (cdt/core/io/checksum.h)
   char delimiter = ',';  ///< between its fields
   std::vector<Column> columns;
   std::vector<int64_t> lines;         ///< [rows] where each row begins in the source, from 1

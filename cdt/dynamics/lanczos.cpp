@@ -9,6 +9,20 @@
 namespace cdt::dynamics {
 namespace {
 
+/// Up to so many rows of a matrix on a GPU, squaring it takes less time than Lanczos, which asks
+/// for many small things one after the other.
+constexpr int64_t kSquaredRows = 2000;
+/// Squarings at most, and how many go by before their size is put right, or looked at: a matrix of
+/// trace 1 has an eigenvalue of 1/n at least, whose 16th power is far from underflow.
+constexpr int kMostSquarings = 40;
+constexpr int kSquaringsBetweenScales = 4;
+constexpr int kSquaringsBetweenLooks = 8;
+/// Of λ_max, by which its estimate may fall short.
+constexpr double kSquaringTolerance = 1e-10;
+/// Of the residual; the eigenvalue errs by its square.
+constexpr double kMatrixTolerance = 1e-7;
+constexpr int64_t kMatrixBlock = 4;
+
 using torch::Tensor;
 
 /// A column whose part outside the basis is a smaller share of it is rounding, not a direction.
@@ -201,6 +215,37 @@ LeadingModes leading_modes(const KernelProduct& product, int64_t n, const Lanczo
   modes.values = torch::where(kept, values, torch::zeros_like(values));
   result.products = basis.products();
   return result;
+}
+
+double largest_eigenvalue_by_squaring(const Tensor& theta) {
+  Tensor power = theta / at::linalg_vector_norm(theta);
+  double largest = 0;
+  for (int k = 1; k <= kMostSquarings; ++k) {
+    power = power.mm(power);
+    if (k % kSquaringsBetweenScales == 0) power = power / power.trace();
+    if (k % kSquaringsBetweenLooks != 0) continue;
+    const Tensor found =
+        torch::stack({at::linalg_vector_norm(power), torch::sum(power * theta)}).cpu();
+    const double* values = found.data_ptr<double>();
+    largest = values[1];
+    if (1 - values[0] * values[0] <= kSquaringTolerance || std::isnan(largest)) break;
+  }
+  if (!std::isnan(largest)) return largest;
+  require_finite(theta, "the matrix");
+  return 0;  // 0/0: it is zero
+}
+
+double largest_eigenvalue(const Tensor& theta) {
+  if (theta.is_cuda() && theta.size(0) <= kSquaredRows)
+    return largest_eigenvalue_by_squaring(theta);
+  LanczosOptions lanczos;
+  lanczos.modes = 1;
+  lanczos.block = kMatrixBlock;
+  lanczos.device = theta.device();
+  lanczos.tolerance = kMatrixTolerance;
+  lanczos.trace = theta.trace().item<double>();
+  const auto product = [&](const Tensor& columns) { return theta.mm(columns); };
+  return leading_modes(product, theta.size(0), lanczos).modes.largest();
 }
 
 }  // namespace cdt::dynamics

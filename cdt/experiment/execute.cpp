@@ -8,7 +8,7 @@
 #include <cdt/experiment/runner.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
-#include <cdt/nn/mlp_stack.h>
+#include <cdt/nn/passes/mlp_stack.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/predictor.h>
 #include <cdt/train/together.h>
@@ -33,22 +33,6 @@ constexpr int64_t kLargestKept = 1000;
 
 /// Whether the sweep says the rate; otherwise training takes its own.
 bool has_rate(const Case& what) { return what.lr > 0 || what.method == kGdBest; }
-
-train::TrainOptions training_options(const Plan& plan, const Case& what, double rate) {
-  train::TrainOptions options;
-  options.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
-  options.loss = plan.loss;
-  if (has_rate(what)) options.learning_rate = rate;
-  if (options.method != train::Method::kGuarded) options.schedule = plan.schedule;
-  options.q = plan.q;
-  options.p = what.p;
-  options.steps = what.steps;
-  options.seed = what.seed;
-  options.validate_every = plan.validate_every;
-  options.memory_bytes = plan.memory_bytes;
-  options.checkpoint_seconds = kNever;
-  return options;
-}
 
 /// What the runs of one architecture and seed share.
 StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
@@ -223,8 +207,9 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
 
-  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
-  const train::TrainOptions options = training_options(plan, what, run.lr);
+  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}});
+  train::TrainOptions options = options_of(plan, what).training;
+  if (has_rate(what)) options.learning_rate = run.lr;
   started.controlled = train::is_controlled(options.method);
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
                                                      nn::make_engine(problem.model));

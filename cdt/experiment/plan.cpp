@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/experiment/plan.h>
 #include <fmt/format.h>
 
@@ -10,6 +10,9 @@
 
 namespace cdt::experiment {
 namespace {
+
+/// Seconds between checkpoints: the sweep repeats a run that was cut short.
+constexpr double kNever = 1e9;
 
 bool among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -90,6 +93,45 @@ study::DataOptions data_of(const Plan& plan) {
     data.missing_target = study::MissingTarget::kDrop;
   }
   return data;
+}
+
+study::RunOptions options_of(const Plan& plan, const Case& what) {
+  study::RunOptions options;
+  options.data = data_of(plan);
+  options.network = network_of(plan, what.architecture);
+  options.intervals = false;
+  train::TrainOptions& training = options.training;
+  training.seed = what.seed;
+  training.memory_bytes = plan.memory_bytes;
+  training.checkpoint_seconds = kNever;
+  if (predicts(what.method)) {
+    options.data.goal = study::Goal::kPredict;
+    options.data.rows = options.data.train_rows = 0;  // the split of the comparison has seen to it
+    options.data.train_fraction.reset();
+    options.data.test_fraction = 0;
+    options.data.equal_rows_together = true;
+    training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
+    training.loss = options.data.classes ? loss::cross_entropy() : loss::mse();
+    options.given.insert("loss");  // whatever the target's values are
+    for (const report::Setting& setting : plan.settings) {
+      static const std::set<std::string> kOfNetworks{"activation", "parametrization", "sigma-w",
+                                                     "sigma-b",    "width-factor",    "dtype"};
+      if (setting.source == "given" && kOfNetworks.contains(setting.name)) {
+        options.given.insert(setting.name);
+      }
+    }
+    return options;
+  }
+  training.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
+  training.loss = plan.loss;
+  if (what.lr > 0) training.learning_rate = what.lr;
+  if (training.method != train::Method::kGuarded) training.schedule = plan.schedule;
+  training.q = plan.q;
+  training.p = what.p;
+  training.steps = what.steps;
+  training.stop_loss = 0;
+  training.validate_every = plan.validate_every;
+  return options;
 }
 
 void require_sound(const Plan& plan) {

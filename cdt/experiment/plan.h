@@ -4,9 +4,11 @@
 #include <cdt/core/error.h>
 #include <cdt/report/sweep_page.h>
 #include <cdt/study/problem.h>
+#include <cdt/study/run_options.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cdt::experiment {
@@ -95,6 +97,11 @@ struct Plan {
   const Architecture& architecture(const std::string& name) const;
 };
 
+/// A plan from the text of an experiment, JSON with the keys of experiments/ames.toml; but for the
+/// table that it is run on. `source` is its name in messages.
+/// @throws InvalidArgument, with the key, if a value is missing or is not what it should be.
+Plan parse_plan(std::string_view json, const std::string& source);
+
 /// The network of one of its architectures.
 /// @throws InvalidArgument if there is none of that name.
 study::NetworkOptions network_of(const Plan& plan, const std::string& architecture);
@@ -107,6 +114,10 @@ study::DataOptions data_of(const Plan& plan);
 /// the same runs), a method is not known, the name of an architecture cannot be that of a file,
 /// there is nothing to run, or more than a million runs.
 void require_sound(const Plan& plan);
+
+/// What `cdt train` would be told for a case: what all of the plan share, and the place of this one
+/// on the axes. The rate of gd-best is not known before there is a kernel.
+study::RunOptions options_of(const Plan& plan, const Case& what);
 
 /// Every run once, the longest first, so that the jobs end together.
 std::vector<Case> cases_of(const Plan& plan);

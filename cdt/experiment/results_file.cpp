@@ -1,5 +1,5 @@
-#include <cdt/core/checksum.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/checksum.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/folder.h>
 #include <cdt/core/io/json_fields.h>
 #include <cdt/core/io/seal.h>

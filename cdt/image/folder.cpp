@@ -1,7 +1,7 @@
 #include <ATen/Parallel.h>
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/text/text.h>
 #include <cdt/image/folder.h>

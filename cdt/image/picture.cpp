@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/image/formats.h>
+#include <cdt/image/formats/formats.h>
 
 namespace cdt::image {
 

@@ -1,10 +1,10 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/kernel/factored_jacobian.h>
-#include <cdt/kernel/factors.h>
-#include <cdt/kernel/gram.h>
+#include <cdt/kernel/factor/factored_jacobian.h>
+#include <cdt/kernel/factor/factors.h>
+#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/linearization.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/parameter_scope.h>

@@ -1,8 +1,8 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
-#include <cdt/kernel/pending_checks.h>
-#include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/check/pending_checks.h>
+#include <cdt/kernel/replay/plan_memory.h>
 
 #include <algorithm>
 #include <cmath>

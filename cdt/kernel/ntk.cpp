@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/check/checked_factors.h>
-#include <cdt/kernel/factored_jacobian.h>
+#include <cdt/kernel/factor/factored_jacobian.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/product/block_product.h>
 #include <cdt/kernel/product/stacked_product.h>

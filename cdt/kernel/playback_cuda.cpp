@@ -4,7 +4,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cdt/core/streams.h>
+#include <cdt/core/machine/streams.h>
 #include <cdt/kernel/playback.h>
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace cdt::kernel {
 namespace {
 
-/// Of the streams (core/streams.h).
+/// Of the streams (core/machine/streams.h).
 constexpr size_t kSequences = 0;
 /// Calls before a sequence is recorded.
 constexpr int kRehearsals = 2;

@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factor/backward.h>
-#include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/replay/plan_memory.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/recorder.h>

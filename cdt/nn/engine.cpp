@@ -1,9 +1,9 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/product/blocks.h>
-#include <cdt/nn/descent_pass.h>
+#include <cdt/nn/passes/descent_pass.h>
 #include <cdt/nn/engine.h>
-#include <cdt/nn/operator_pass.h>
-#include <cdt/nn/picture_pass.h>
+#include <cdt/nn/passes/operator_pass.h>
+#include <cdt/nn/passes/picture_pass.h>
 
 namespace cdt::nn {
 namespace {

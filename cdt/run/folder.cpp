@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/io/own_file.h>
 #include <cdt/core/io/seal.h>

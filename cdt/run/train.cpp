@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/text/format.h>
 #include <cdt/nn/saved_model.h>
@@ -65,7 +65,7 @@ class Session {
   Hooks with_folder(Hooks hooks) {
     hooks.on_findings = [this](const study::Findings& findings) {
       claim_.add(run_.record, [&](const RunFolder& staged, RunRecord&) {
-        if (!findings.classes) staged.write_spectrum(findings);
+        if (findings.preflight.loss->quadratic()) staged.write_spectrum(findings);
       });
       call(hooks_.on_findings, findings);
     };

@@ -57,7 +57,7 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   if (options.residual) {
     findings.preflight.riccati_residual = control::riccati_residual(
         control::design_spectral(findings.modes, settings.learning_rate * factor,
-                                 {settings.q, settings.rho, {}, {}}),
+                                 {settings.q, settings.rho, {}}),
         ntk.theta);
   }
   if (options.trial_steps > 0) {
@@ -71,10 +71,36 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   }
 }
 
+void require_no_forecast(const AnalysisOptions& options) {
+  CDT_REQUIRE(!options.forecast, "a forecast is for quadratic losses; ", to_string(options.loss),
+              " has no closed form");
+}
+
+/// Of the loop x⁺ = (I − (α/d)M)x in coordinates of which these are the modes, d = 1/c.
+void examine_loop(const dynamics::Modes& modes, double divisor, double unit,
+                  const AnalysisOptions& options, analysis::Preflight& found) {
+  found.learning_rate = options.examined_rate(unit);
+  found.loss = options.loss;
+  found.n = modes.size();
+  found.q = options.q;
+  found.rho = options.p;
+  found.lambda_max = modes.largest();
+  found.lambda_min = modes.smallest;
+  found.rank_tolerance = modes.rank_tolerance;
+  const double scale = found.learning_rate / divisor;
+  found.stability = analysis::assess_stability(modes, scale);
+  found.lr_max = found.stability.scale_max * divisor;
+  found.lr_monotone = found.stability.scale_monotone * divisor;
+  found.reachability = analysis::assess_reachability(modes);
+  const auto controller = control::design_spectral(modes, scale, {options.q, options.p, {}});
+  found.margins = analysis::kernel_margins(controller);
+  found.radius_cdt = controller.closed_loop_radius();
+  found.gain_slow_modes = control::gain_of_slow_modes(options.q, options.p);
+}
+
 void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
                      const AnalysisOptions& options, Findings& findings) {
-  CDT_REQUIRE(!options.forecast,
-              "a forecast is for quadratic losses; cross-entropy has no closed form");
+  require_no_forecast(options);
   const auto start = Clock::now();
   findings.kernel = ntk.brief_report();
   const Tensor logits = ntk.outputs.to(torch::kFloat64);
@@ -91,31 +117,43 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
   classes.safe_rate = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
   classes.initial_loss =
       dynamics::output_loss(loss::cross_entropy(), logits, data.y.to(torch::kFloat64));
-
-  analysis::Preflight& found = findings.preflight;
   const double unit =
       train::is_controlled(options.method) ? plant.unit_rate() : classes.safe_rate / 2;
-  found.learning_rate = options.examined_rate(unit);
-  found.loss = options.loss;
-  found.n = plant.modes.size();
-  found.samples = plant.samples;
-  found.outputs = plant.classes;
-  found.q = options.q;
-  found.rho = options.p;
-  found.lambda_max = plant.modes.largest();
-  found.lambda_min = plant.modes.smallest;
-  found.rank_tolerance = plant.modes.rank_tolerance;
-  const double scale = found.learning_rate / r;  // the step of ζ is (α/r)H^½ΘH^½
-  found.stability = analysis::assess_stability(plant.modes, scale);
-  found.lr_max = found.stability.scale_max * r;
-  found.lr_monotone = found.stability.scale_monotone * r;
-  found.reachability = analysis::assess_reachability(plant.modes);
-  const auto controller =
-      control::design_spectral(plant.modes, scale, {options.q, options.p, {}, {}});
-  found.margins = analysis::kernel_margins(controller);
-  found.radius_cdt = controller.closed_loop_radius();
-  found.gain_slow_modes = control::gain_of_slow_modes(options.q, options.p);
+  findings.preflight.samples = plant.samples;
+  findings.preflight.outputs = plant.classes;
+  examine_loop(plant.modes, r, unit, options, findings.preflight);  // the step of ζ is (α/r)H^½ΘH^½
   findings.classes = std::move(classes);
+}
+
+void analyze_curved(const kernel::Ntk& ntk, const train::TrainData& data,
+                    const AnalysisOptions& options, Findings& findings) {
+  require_no_forecast(options);
+  const auto start = Clock::now();
+  findings.kernel = ntk.brief_report();
+  const Tensor outputs = ntk.outputs.to(torch::kFloat64).view(data.y.sizes());
+  CurvedFindings curved;
+  curved.initial_loss = dynamics::output_loss(options.loss, outputs, data.y);
+  const Tensor root = options.loss->second_order(outputs, data.y, {}).S;
+  curved.flat = (root.square().sum({1, 2}) == 0).sum().item<int64_t>();
+  const Tensor half = dynamics::times_blocks(ntk.theta, root);                // ΘH^½
+  const Tensor matrix = dynamics::times_blocks(half.t().contiguous(), root);  // H^½ΘH^½
+  const int64_t n = matrix.size(0);
+  findings.modes =
+      dynamics::decompose((matrix + matrix.t()) / 2, tol::rank_of_computed(n, ntk.network_dtype));
+  findings.theta = ntk.theta;
+  const double c = options.loss->scale(data.y.size(0), data.y.size(1));
+  const double bound = options.loss->traits().curvature_bound;
+  if (std::isfinite(bound)) {
+    const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
+    curved.safe_rate = largest > 0 ? 2 / (c * bound * largest) : INFINITY;
+  }
+  findings.kernel_seconds = seconds_since(start);
+  const bool local = train::is_controlled(options.method) || curved.safe_rate == 0;
+  const double unit = local ? dynamics::unit_rate(findings.modes, c) : curved.safe_rate / 2;
+  findings.preflight.samples = data.y.size(0);
+  findings.preflight.outputs = data.y.size(1);
+  examine_loop(findings.modes, 1 / c, unit, options, findings.preflight);
+  findings.curved = std::move(curved);
 }
 
 }  // namespace
@@ -141,11 +179,8 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
 
 kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& data,
                          const AnalysisOptions& options) {
-  CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(), "the loss ",
-              to_string(options.loss), " has no analysis: ",
-              options.loss->traits().has_curvature()
-                  ? "there is one for quadratic losses and cross-entropy"
-                  : "it has no curvature");
+  CDT_REQUIRE(options.loss->traits().has_curvature(), "the loss ", to_string(options.loss),
+              " has no analysis: it has no curvature");
   kernel::NtkOptions ntk;
   ntk.memory_bytes = options.memory_bytes;
   ntk.progress = options.progress;
@@ -157,6 +192,8 @@ Findings analyze(const kernel::Model& model, const kernel::Ntk& ntk, const train
   Findings findings;
   if (options.loss->quadratic()) {
     analyze_numbers(model, ntk, data, options, findings);
+  } else if (!options.loss->classes()) {
+    analyze_curved(ntk, data, options, findings);
   } else {
     analyze_classes(ntk, data, options, findings);
   }
@@ -184,6 +221,7 @@ Findings analyze(const Problem& problem, const AnalysisOptions& options) {
     findings.classes->conflicts = problem.conflicts;
     findings.classes->warnings = classes_without_rows(problem);
   }
+  if (findings.curved) findings.curved->conflicts = problem.conflicts;
   return findings;
 }
 
@@ -191,10 +229,8 @@ std::string reason_to_skip(const Problem& problem, const train::TrainOptions& tr
   if (training.batch > 0 && training.batch < problem.data.x.size(0)) {
     return "it looks at all samples at once, and training is by batches";
   }
-  if (!training.loss->quadratic() && !training.loss->classes()) {
-    return training.loss->traits().has_curvature()
-               ? "it is for quadratic losses and cross-entropy, not " + to_string(training.loss)
-               : "the loss " + to_string(training.loss) + " has no curvature";
+  if (!training.loss->traits().has_curvature()) {
+    return "the loss " + to_string(training.loss) + " has no curvature";
   }
   const KernelCost cost = kernel_cost(problem, problem.data.x.size(0));
   if (cost.kernel_seconds + cost.spectrum_seconds > kSecondsUnasked ||
@@ -260,7 +296,7 @@ std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, cons
   std::vector<analysis::TrialFindings> trials;
   const double factor = loss::gradient_factor(preflight.loss, y.numel());
   const auto controller = control::design_spectral(modes, preflight.learning_rate * factor,
-                                                   {preflight.q, preflight.rho, {}, {}});
+                                                   {preflight.q, preflight.rho, {}});
   for (const bool controlled : {false, true}) {
     const auto seed = [&](const torch::Tensor& outputs) {
       const torch::Tensor error = outputs - y;

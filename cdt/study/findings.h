@@ -1,4 +1,5 @@
-/// The pre-flight of a network and its data: one for quadratic losses and for the cross entropy.
+/// The pre-flight of a network and its data: one for quadratic losses, for the cross entropy, and
+/// for others that have curvature.
 #pragma once
 
 #include <cdt/analysis/preflight.h>
@@ -49,18 +50,29 @@ struct ClassFindings {
   std::vector<std::string> warnings;  ///< of classes that no training row has
 };
 
+/// What losses of numbers that are not quadratic have: all of it is of their curvature H at the
+/// outputs before training, and holds near them.
+struct CurvedFindings {
+  double safe_rate = 0;  ///< 2/(c λ_max(Θ)‖H‖_max), as of classes; 0: H has no bound
+  double initial_loss = 0;
+  int64_t flat = 0;  ///< outputs in whose direction H is zero: descent does not see how far off
+  std::vector<ConflictingRows> conflicts;
+};
+
 /// What can be said before training.
 struct Findings {
   /// Of Θ; under the cross entropy of H^½ΘH^½, which counts the C − 1 coordinates of each sample
   /// that the softmax sees, scaled by the mean Hessian H of the smoothed loss from here to its
-  /// equilibrium (docs/explanation/mathematics.md).
+  /// equilibrium (docs/explanation/mathematics.md); under other losses of H^½ΘH^½, H/c = ∂²ℓ/∂ŷ² here.
   dynamics::Modes modes;
   /// Θ, which the controller that will train is held against; undefined once it was.
   torch::Tensor theta;
   /// Under the cross entropy of the loop in logits: n = r(C − 1), and nothing that needs quadratic
-  /// losses (stabilizability, conflicts between samples, `findings`).
+  /// losses (stabilizability, conflicts between samples, `findings`). Under other losses of the
+  /// loop in x = H^½(ŷ − ŷ_e), likewise.
   analysis::Preflight preflight;
   std::optional<ClassFindings> classes;  ///< under the cross entropy
+  std::optional<CurvedFindings> curved;  ///< under other losses that are not quadratic
   std::string source;                    ///< the file of the samples
   std::vector<int64_t> lines;            ///< of the samples in it
   std::string kernel;                    ///< how the kernel was found, one line
@@ -70,7 +82,7 @@ struct Findings {
 /// The kernel of a model on its training samples, and what it says. O(n³) in the n outputs of all
 /// samples together. Labels are [r, n_L], float64 (train::prepare).
 /// @throws InvalidArgument if the loss has no curvature, or a forecast is asked for without
-///   validation samples or under the cross entropy, which has no closed form.
+///   validation samples or under a loss that is not quadratic, which has no closed form.
 Findings analyze(const kernel::Model& model, const train::TrainData& data,
                  const AnalysisOptions& options);
 /// Its two halves: the kernel, and what it says. The second asks the model only for trials and a

@@ -210,7 +210,8 @@ void Pipeline::analyze() {
   wanted.residual = !train::is_controlled(decision.training.method);
   Findings findings = study::analyze(run_.problem, wanted);
   if (tune) follow(best_tuning(findings, decision.training.method));
-  if (!findings.classes) trainer_->adopt(findings.modes, findings.kernel_seconds);
+  const bool of_kernel = findings.preflight.loss->quadratic();  // else of the loss's coordinates
+  if (of_kernel) trainer_->adopt(findings.modes, findings.kernel_seconds);
   promise(findings, *trainer_, decision.training);
   run_.record.analysis = to_json(findings);
   run_.record.analysis_text = to_text(findings);

@@ -129,10 +129,6 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
     if (data.y_val.defined()) require_distributions(data.y_val, "validation labels");
     CDT_REQUIRE(!data.output_weights.defined(),
                 "weights of outputs are for quadratic losses, not cross-entropy");
-    CDT_REQUIRE(
-        !data.sample_weights.defined() || !is_controlled(options.method) || only_arrives(options),
-        "weights of samples of classes need steps that are solved by a form: method "
-        "guarded without lr, weight decay, relinearize or linearization error, or path");
   }
   data.sample_weights =
       prepare_weights(data.sample_weights, data.x.size(0), model, "sample weights");

@@ -2,13 +2,14 @@
 /// the table of method_table.cpp (and its enumerator in options.h).
 #pragma once
 
+#include <cdt/control/certificate.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
-#include <cdt/train/feedback.h>
 #include <cdt/train/result.h>
 #include <cdt/train/saved_state.h>
 #include <cdt/train/setup.h>
 
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -18,6 +19,14 @@ namespace cdt::train {
 struct Advance {
   std::optional<Outcome> end;  ///< there is no step to take from here: why
   std::optional<Pass> next;    ///< the pass of the next step, if one was made to judge this one
+};
+
+/// What the paper's method applies without asking: the gradient ∂L/∂ŷ, steered.
+struct Steered {
+  torch::Tensor seed;  ///< [n], float64, without the rate
+  /// y_u, up to its sign and shape; made when it is asked for, since no step waits for it. Empty:
+  /// labels are as they are.
+  std::function<torch::Tensor()> augment;
 };
 
 /// A heading that is a product with the error: M(ŷ − y).
@@ -73,8 +82,8 @@ class StepMethod {
 
   /// Prepares step k from `pass`, as `advance` will take it, so that its certificate can be read.
   virtual void prepare(int64_t, const Pass&, StepRecord&) {}
-  /// Of the controller that acts, or acted last; empty: there is none, or not yet. Θ as
-  /// Feedback::certificate has it.
+  /// Of the controller that acts, or acted last; empty: there is none, or not yet. The kernel Θ of
+  /// its linearization, where somebody has it and asks for all that there is to know.
   virtual control::Certificate certificate(const torch::Tensor&) const { return {}; }
   virtual int64_t rejected() const { return 0; }
 

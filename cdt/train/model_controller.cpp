@@ -51,14 +51,13 @@ Made design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
   const double rate = options.learning_rate;
   if (options.loss->classes()) {
     control::CrossEntropyOptions classes;
-    classes.cost = control::CrossEntropyOptions::Cost::kLoss;  // as training, in closed form
     classes.q = options.q;
     classes.rho = options.p;
     classes.smoothing = options.smoothing.value_or(control::kUsualSmoothing);
     classes.network_dtype = network;
     auto made = control::design_cross_entropy(theta, outputs, labels, rate, classes);
     const auto plant = control::Plant::of_modes(
-        made.plant.modes, {.rate = rate / static_cast<double>(made.plant.samples)});
+        made.plant.modes, {.rate = rate, .samples = static_cast<double>(made.plant.samples)});
     return {control::design(plant, {.q = options.q, .p = options.p}), std::move(made)};
   }
   const control::Plant::Options loop{.gradient_factor = loss::gradient_factor(options.loss, n),
@@ -205,10 +204,7 @@ double ModelController::closed_loop_radius() const {
 }
 
 control::Certificate ModelController::certificate() const {
-  control::Certificate found =
-      controller_->certificate(classes_ ? classes_->plant.kernel_of_state(theta_) : theta_);
-  found.rate = options_.learning_rate;
-  return found;
+  return controller_->certificate(classes_ ? classes_->plant.kernel_of_state(theta_) : theta_);
 }
 
 Tensor ModelController::gain() const {

@@ -1,4 +1,4 @@
-#include <cdt/core/streams.h>
+#include <cdt/core/machine/streams.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/train/stride.h>
 
@@ -11,7 +11,7 @@ namespace {
 using torch::Tensor;
 using Clock = std::chrono::steady_clock;
 
-/// Of the streams (core/streams.h).
+/// Of the streams (core/machine/streams.h).
 constexpr size_t kRates = 4;
 
 }  // namespace

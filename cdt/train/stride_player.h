@@ -19,7 +19,7 @@ struct StrideOptions {
   bool record = true;
 };
 
-/// Of the streams (core/streams.h): numbers for the history are none that a step waits for.
+/// Of the streams (core/machine/streams.h): numbers for the history are none that a step waits for.
 inline constexpr size_t kNumbersStream = 2;
 
 class StridePlayer {

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/streams.h>
+#include <cdt/core/machine/streams.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/train/together.h>
 

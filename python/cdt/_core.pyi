@@ -1,4 +1,4 @@
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -173,9 +173,17 @@ class Trainer:
     ) -> None: ...
     def step(self) -> Tuple[Dict[str, Any], Optional[str]]: ...
     def look_again(self) -> None: ...
-    def run(self, on_step: Optional[Callable[[Dict[str, Any]], Any]], stop: bool, looks: bool) -> TrainResult: ...
+    def run(self, stop: bool, looks: bool, on_step: Optional[Callable[[Dict[str, Any]], Any]]) -> TrainResult: ...
     def checkpoint(self) -> Tuple[Dict[str, Tensor], Dict[str, str]]: ...
     def restore(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None: ...
+
+class HeldOutTrainer:
+    def __init__(
+        self, model: Model, x: Tensor, y: Tensor, sample_weight: Optional[Tensor], output_weight: Optional[Tensor], options: TrainOptions, refit: bool
+    ) -> None: ...
+    def run(
+        self, stop: bool, looks: bool, on_step: Optional[Callable[[Dict[str, Any]], Any]], on_refit: Optional[Callable[[Dict[str, Any]], Any]]
+    ) -> TrainResult: ...
 
 class Table:
     def __init__(self, source: str, rows: int) -> None: ...
@@ -238,7 +246,7 @@ def analyze(
     y: Tensor,
     x_val: Optional[Tensor],
     y_val: Optional[Tensor],
-    loss: str,
+    loss: Union[str, Callable[[Tensor, Tensor], Tensor]],
     lr: Optional[float],
     p: float,
     q: float,

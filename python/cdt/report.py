@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Union
 
 import torch
 
@@ -77,7 +77,7 @@ def analyze(
     y: Any = None,
     *,
     lr: Optional[float] = None,
-    loss: str = "mse",
+    loss: Union[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = "mse",
     p: float = 0.1,
     q: float = 1.0,
     x_val: Any = None,
@@ -94,7 +94,8 @@ def analyze(
     model_or_kernel  a module, a function (params, x) -> y with params=, or a kernel [n, n]
     x, y             the training samples; of a kernel x is left out, y [n] and outputs [n] may be
     lr               default: half of the largest that does not oscillate
-    loss             "mse" (PyTorch's), "half-mse", "sse", or "cross-entropy" on logits
+    loss             "mse" (PyTorch's), "half-mse", "sse", or "cross-entropy" on logits; of a model also "huber:1", "quantile:0.9", "poisson", or a
+                     function as `cdt.fit` takes it: by its curvature at the outputs before training
     p, q             weights of the controller on label augments and on errors
     x_val, y_val     validation samples: the report then forecasts which rate and p do best
     trial_steps      steps of a trial on a copy: how long the local model holds
@@ -108,7 +109,8 @@ def analyze(
     >>> report["stable"], report["reachable"]
     (True, True)
     """
-    loss = spelled(loss)
+    if not callable(loss):
+        loss = spelled(loss)
     products = None if curvature_products is None else whole(curvature_products, "curvature_products")
     lr, p, q = None if lr is None else positive(lr, "lr"), positive(p, "p"), number(q, "q")
     smoothing = None if smoothing is None else number(smoothing, "smoothing")
@@ -123,6 +125,8 @@ def analyze(
         return Report(_core.analyze(model, *samples, *held_out, loss, lr, p, q, whole(trial_steps, "trial_steps"), smoothing, bytes_of(memory), products))
     if x is not None or x_val is not None or trial_steps or smoothing is not None:
         raise ValueError("x, x_val, trial_steps and smoothing go with a model; a kernel takes y and outputs")
+    if not isinstance(loss, str):
+        raise ValueError("a function as loss goes with a model; a kernel takes mse, half-mse or sse")
     theta = as_tensor(model_or_kernel, None, "the kernel")
     labels, found = if_given_wide(y, "y"), if_given_wide(outputs, "outputs")
     return Report(_core.analyze_kernel(theta.detach().double(), labels, found, loss, lr, p, q, theta.dtype != torch.float64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -13,8 +13,7 @@ from . import _core
 from ._model import Params, as_model, as_tensor, if_given, number, require_movable, require_same_parameters, spelled, whole
 from ._sealed import Sealed
 
-# Of goal="predict": the share of rows held out, and the points without a lower loss of theirs after which a path ends.
-_HELD_OUT = 0.2
+# Of goal="predict": the points without a lower loss of held-out rows after which a path ends, and the most of them.
 _PATIENCE = 5
 _MOST_POINTS = 40
 
@@ -160,124 +159,46 @@ def fit(
         raise ValueError(f'goal must be "fit" or "predict", not {goal!r}')
     made = as_model(model, params)
     require_movable(made)
-    samples = _Samples(
-        as_tensor(x, made),
-        as_tensor(y, made, "y"),
-        if_given(x_val, made, "x_val"),
-        if_given(y_val, made, "y_val"),
-        if_given(sample_weight, made, "sample_weight"),
-        if_given(output_weight, made, "output_weight"),
-    )
+    data = (as_tensor(x, made), as_tensor(y, made, "y"))
+    held = (if_given(x_val, made, "x_val"), if_given(y_val, made, "y_val"))
+    weights = (if_given(sample_weight, made, "sample_weight"), if_given(output_weight, made, "output_weight"))
     if refit is not None and (goal == "fit" or x_val is not None):
         raise ValueError('refit is for goal="predict" without x_val: with held-out rows of its own the training rows are all that is learned from')
     given = settings
     settings = {"method": "guarded" if goal == "fit" else "path", "seed": whole(seed, "seed"), **settings}
     if method is not None:
         settings["method"] = method
+    _require_read(train_options(**settings), given)
+    if goal == "predict":
+        settings = {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}
     options = train_options(**settings)
-    _require_read(options, given)
-    options.require_targets(samples.y)  # before rows are held out: messages know the caller's rows
-    if goal == "fit":
-        return _run(made, samples, settings, callback, progress)
-    return _fit_to_predict(made, samples, {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}, callback, progress, refit is not False)
-
-
-@dataclass
-class _Samples:
-    x: torch.Tensor
-    y: torch.Tensor
-    x_val: Optional[torch.Tensor]
-    y_val: Optional[torch.Tensor]
-    sample_weight: Optional[torch.Tensor]
-    output_weight: Optional[torch.Tensor]
-
-    def hold_out(self, seed: int) -> _Samples:
-        """A random fifth of the rows as validation samples."""
-        if len(self.x) < 5:
-            raise ValueError(f'goal="predict" holds a fifth of the rows out, and there are only {len(self.x)}; give x_val and y_val')
-        order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(seed)).to(self.x.device)
-        count = max(1, round(len(self.x) * _HELD_OUT))
-        held, kept = _apart(self.x, order, count)
-        weight = None if self.sample_weight is None else self.sample_weight[kept]
-        return _Samples(self.x[kept], self.y[kept], self.x[held], self.y[held], weight, self.output_weight)
-
-
-def _apart(x: torch.Tensor, order: torch.Tensor, count: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The first `count` rows in this order, and the others. Rows that are equal stay on one side: with the first of them."""
-    _, which = torch.unique(x.reshape(len(x), -1), dim=0, return_inverse=True)
-    sizes = torch.bincount(which)
-    if len(sizes) == len(x):
-        return order[:count], order[count:]
-    if len(sizes) < 2:
-        raise ValueError(f'goal="predict" holds rows out, and all {len(x)} are equal; give x_val and y_val')
-    first = which[order].sort(stable=True).indices[sizes.cumsum(0) - sizes]  # the place of the first of each
-    by_place = first.argsort()
-    before = sizes[by_place].cumsum(0) - sizes[by_place]  # rows of those that come earlier
-    held = torch.zeros_like(sizes, dtype=torch.bool)
-    held[by_place] = before < count
-    if held.all():
-        held[by_place[-1]] = False
-    return order[held[which[order]]], order[~held[which[order]]]
-
-
-def _fit_to_predict(
-    model: _core.Model,
-    samples: _Samples,
-    settings: Dict[str, Any],
-    callback: Optional[Callable[..., Any]],
-    progress: Optional[bool],
-    refit: bool,
-) -> FitResult:
-    if samples.x_val is not None:
-        return _run(model, samples, settings, callback, progress)
-    start = [p.detach().clone() for p in model.parameters]
-    result = _run(model, samples.hold_out(settings["seed"]), settings, callback, progress)
-    if not refit or result.outcome in ("interrupted", "stopped") or result.best_step < 1:
-        return result
-    judged = [p.detach().clone() for p in model.parameters]
-    _put(model, start)
-    again = _run(model, samples, {**settings, "steps": result.best_step, "patience": 0}, None, progress)
-    if again.outcome in ("interrupted", "diverged"):
-        _put(model, judged)
-        return result
-    return replace(
-        result, train_loss=again.train_loss, seconds=result.seconds + again.seconds, linearizations=result.linearizations + again.linearizations
-    )
-
-
-def _put(model: _core.Model, values: List[torch.Tensor]) -> None:
-    with torch.no_grad():
-        for parameter, value in zip(model.parameters, values):
-            parameter.copy_(value)
-
-
-def _run(
-    model: _core.Model, samples: _Samples, settings: Dict[str, Any], callback: Optional[Callable[..., Any]], progress: Optional[bool]
-) -> FitResult:
-    options = train_options(**settings)
-    trainer = _core.Trainer(
-        model, samples.x, samples.y, samples.x_val, samples.y_val, samples.sample_weight, samples.output_weight, options, None
-    )
-    bar = _bar(options.steps) if progress or (progress is None and _watched()) else None
+    options.require_targets(data[1])  # before rows are held out: messages know the caller's rows
+    shown = progress or (progress is None and _watched())
+    bar, bar_of_refit = _Bar(options.steps, shown), _Bar(None, shown)
 
     def on_step(row: Dict[str, Any]) -> bool:
-        if bar is not None:
-            bar.set_postfix(loss=f"{row['train_loss']:.3g}", refresh=False)
-            bar.update()
+        bar(row)
         if callback is None:
             return False
         answer = bool(callback(row))
-        require_same_parameters(model, "the training began", "Call cdt.fit anew, after the change")
-        require_movable(model)
+        require_same_parameters(made, "the training began", "Call cdt.fit anew, after the change")
+        require_movable(made)
         return answer
 
+    trainer: Any
+    see: Tuple[Any, ...] = (on_step,)
+    if goal == "fit" or x_val is not None:
+        trainer = _core.Trainer(made, *data, *held, *weights, options, None)
+    else:
+        trainer = _core.HeldOutTrainer(made, *data, *weights, options, refit is not False)
+        see = (on_step, bar_of_refit)
     try:
-        found = trainer.run(on_step, False, callback is not None)
+        found = trainer.run(False, callback is not None, *see)
     except KeyboardInterrupt:
-        found = trainer.run(None, True, False)
+        found = trainer.run(True, False, *(None for _ in see))
     finally:
-        if bar is not None:
-            bar.close()
+        bar.close()
+        bar_of_refit.close()
     return FitResult(
         found.outcome, found.steps, found.train_loss, found.val_loss, found.best_step, found.linearizations, found.rejected,
         found.learning_rate, found.seconds, _columns(found.history), found.in_words(),
@@ -293,9 +214,25 @@ def _watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def _bar(steps: int) -> Any:
-    try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError:
-        return None
-    return tqdm(total=steps, unit="step", leave=False)
+class _Bar:
+    """A bar (tqdm, if installed) of one training, from its first row on."""
+
+    def __init__(self, steps: Optional[int], shown: bool) -> None:
+        self.steps, self.shown = steps, shown
+        self.bar: Any = None
+
+    def __call__(self, row: Dict[str, Any]) -> None:
+        if self.shown and self.bar is None:
+            try:
+                from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
+            except ImportError:
+                self.shown = False
+                return
+            self.bar = tqdm(total=self.steps, unit="step", leave=False)
+        if self.bar is not None:
+            self.bar.set_postfix(loss=f"{row['train_loss']:.3g}", refresh=False)
+            self.bar.update()
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()

@@ -1,7 +1,6 @@
 /// Analysis, controllers, forecasts.
 #include "interruptible.h"
 // Python first, as its headers want it
-
 #include <cdt/analysis/report.h>
 #include <cdt/control/augmented_view.h>
 #include <cdt/control/cross_entropy.h>
@@ -11,6 +10,8 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/findings.h>
 #include <cdt/train/model_controller.h>
+
+#include "losses.h"
 
 namespace cdt::python {
 namespace py = pybind11;
@@ -48,11 +49,11 @@ double smoothing_of(const loss::LossPtr& loss, std::optional<double> given) {
 
 Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  const std::optional<Tensor>& x_val, const std::optional<Tensor>& y_val,
-                 const std::string& loss, std::optional<double> lr, double p, double q,
+                 const GivenLoss& loss, std::optional<double> lr, double p, double q,
                  int64_t trial_steps, std::optional<double> smoothing,
                  std::optional<int64_t> memory, std::optional<int64_t> curvature_products) {
   study::AnalysisOptions options;
-  options.loss = loss::parse(loss);
+  options.loss = loss_of(loss);
   options.smoothing = smoothing_of(options.loss, smoothing);
   options.learning_rate = lr;
   options.p = p;
@@ -101,7 +102,7 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
   auto preflight = analysis::analyze(theta, modes, options);
   preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(modes, options.learning_rate * factor, {q, p, {}, {}}), theta);
+      control::design_spectral(modes, options.learning_rate * factor, {q, p, {}}), theta);
   return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
 }
 

@@ -6,7 +6,7 @@
 #include <cdt/kernel/linearization.h>
 #include <cdt/kernel/local_model.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/record/recorder.h>

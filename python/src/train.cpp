@@ -1,14 +1,13 @@
 /// The training loop, on a Python module's own parameters.
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/step_engine.h>
+#include <cdt/study/held_out.h>
 #include <cdt/study/parts/scope.h>
 #include <cdt/train/trainer.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <variant>
-
-#include "model.h"
+#include "losses.h"
 
 namespace cdt::python {
 namespace py = pybind11;
@@ -46,6 +45,16 @@ std::unique_ptr<Trainer> make_trainer(const kernel::Model& model, const Tensor& 
   return std::make_unique<Trainer>(model, std::move(data), options, std::move(engine));
 }
 
+std::unique_ptr<study::HeldOutTrainer> make_held_out(const kernel::Model& model, const Tensor& x,
+                                                     const Tensor& y,
+                                                     const std::optional<Tensor>& sample_weight,
+                                                     const std::optional<Tensor>& output_weight,
+                                                     const TrainOptions& options, bool refit) {
+  auto data = data_of(x, y, {}, {}, sample_weight, output_weight);
+  const Unlocked working;
+  return std::make_unique<study::HeldOutTrainer>(model, std::move(data), options, refit);
+}
+
 py::dict as_dict(const train::StepRecord& row) {
   py::dict fields;
   fields["step"] = row.step;
@@ -80,31 +89,39 @@ py::tuple step(Trainer& trainer) {
                         done.outcome ? py::cast(train::to_string(*done.outcome)) : py::none());
 }
 
-/// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop,
-/// which is an outcome of its own. `looks`: it may look at the model, or change it.
-train::TrainResult run(Trainer& trainer, const std::optional<py::function>& on_step, bool stop,
-                       bool looks) {
-  bool answered = false;
+/// Until `stop` is true, a signal speaks, or `on_step` returns true, which sets `answered`.
+train::TrainHooks hooks_for(const std::optional<py::function>& on_step, bool stop, bool looks,
+                            bool& answered) {
   train::TrainHooks hooks;
-  hooks.stop_requested = [&] {
+  hooks.stop_requested = [&answered, stop] {
     if (!stop && !answered) check_signals();
     return stop || answered;
   };
   hooks.rows_may_lag = !looks;
   if (on_step) {
-    hooks.on_step = [&](const train::StepRecord& row) {
+    hooks.on_step = [&answered, &on_step](const train::StepRecord& row) {
       const py::gil_scoped_acquire lock;
       const py::object answer = (*on_step)(as_dict(row));
       answered = answered || (!answer.is_none() && answer.cast<bool>());
     };
   }
+  return hooks;
+}
+
+/// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop,
+/// which is an outcome of its own. `looks`: it may look at the model, or change it. The trainer
+/// says which functions see its trainings, one after the other.
+template <class AnyTrainer, class... OnStep>
+train::TrainResult run(AnyTrainer& trainer, bool stop, bool looks, const OnStep&... on_step) {
+  bool answered = false;
   const Unlocked working;
-  train::TrainResult result = trainer.run(hooks);
+  train::TrainResult result = trainer.run(hooks_for(on_step, stop, looks, answered)...);
   if (answered && result.outcome == train::Outcome::kInterrupted) {
     result.outcome = train::Outcome::kStopped;
   }
   return result;
 }
+using OnStep = std::optional<py::function>;
 
 py::tuple checkpoint(const Trainer& trainer) {
   const SafeTensors content = trainer.checkpoint();
@@ -171,6 +188,12 @@ std::string checksum_of(const Tensor& tensor) {
 
 }  // namespace
 
+loss::LossPtr loss_of(const GivenLoss& given) {
+  const auto* name = std::get_if<std::string>(&given);
+  if (name != nullptr) return loss::parse(*name);
+  return std::make_shared<PythonLoss>(std::get<py::function>(given));
+}
+
 void bind_train(py::module_& module) {
   py::class_<TrainOptions> options(module, "TrainOptions");
   options.def(py::init<>())
@@ -179,14 +202,7 @@ void bind_train(py::module_& module) {
           [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
       .def_property(
           "loss", [](const TrainOptions& o) { return to_string(o.loss); },
-          [](TrainOptions& o, const std::variant<std::string, py::function>& given) {
-            const auto* name = std::get_if<std::string>(&given);
-            if (name != nullptr) {
-              o.loss = loss::parse(*name);
-            } else {
-              o.loss = std::make_shared<PythonLoss>(std::get<py::function>(given));
-            }
-          })
+          [](TrainOptions& o, const GivenLoss& given) { o.loss = loss_of(given); })
       .def_property(
           "schedule", [](const TrainOptions& o) { return train::to_string(o.schedule.kind); },
           [](TrainOptions& o, const std::string& name) {
@@ -255,9 +271,15 @@ void bind_train(py::module_& module) {
            py::arg("residual_bytes"))
       .def("step", &step)
       .def("look_again", &Trainer::look_again)
-      .def("run", &run, py::arg("on_step"), py::arg("stop"), py::arg("looks"))
+      .def("run", &run<Trainer, OnStep>, py::arg("stop"), py::arg("looks"), py::arg("on_step"))
       .def("checkpoint", &checkpoint)
       .def("restore", &restore, py::arg("tensors"), py::arg("metadata"));
+
+  py::class_<study::HeldOutTrainer>(module, "HeldOutTrainer")
+      .def(py::init(&make_held_out), py::arg("model"), py::arg("x"), py::arg("y"),
+           py::arg("sample_weight"), py::arg("output_weight"), py::arg("options"), py::arg("refit"))
+      .def("run", &run<study::HeldOutTrainer, OnStep, OnStep>, py::arg("stop"), py::arg("looks"),
+           py::arg("on_step"), py::arg("on_refit"));
 
   module.def("method_names", &train::method_names);
   module.def("checksum", &checksum_of, py::arg("tensor"), WithoutLock());

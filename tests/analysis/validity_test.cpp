@@ -49,18 +49,16 @@ TEST(Lipschitz, IsThatOfALinearMapFromBelow) {
   EXPECT_THROW(lipschitz_estimate(torch::ones({5}, kDouble)), InvalidArgument);
 }
 
-TEST(ValidityMonitor, FindsTheFirstViolation) {
-  analysis::ValidityMonitor monitor(1, 0.5, 8);
-  EXPECT_FALSE(monitor.update(0, 8, 0));
-  EXPECT_FALSE(monitor.update(1, 3.9, 0.05));
-  EXPECT_NEAR(monitor.allowed(2, 0.25), 1.75, 1e-12);
-  EXPECT_FALSE(monitor.kc().has_value());
-  EXPECT_TRUE(monitor.update(2, 1.9, 0.25));
-  EXPECT_TRUE(monitor.update(3, 1, 0.5));
-  EXPECT_EQ(monitor.kc(), 2);
-  EXPECT_TRUE(monitor.update(4, NAN, 0));
-  EXPECT_THROW(monitor.update(-1, 1, 0), InvalidArgument);
-  EXPECT_THROW(analysis::ValidityMonitor(1, NAN, 1), InvalidArgument);
+TEST(ValidityBound, IsViolatedBeyondItsSlack) {
+  analysis::ValidityBound bound{8, 8};
+  EXPECT_FALSE(bound.violated(8, 0));
+  bound.advance(0.5);
+  EXPECT_FALSE(bound.violated(3.9, 0.05));
+  EXPECT_FALSE(bound.violated(4, 0));
+  bound.advance(0.5);
+  EXPECT_NEAR(bound.distance, 2, 1e-12);
+  EXPECT_TRUE(bound.violated(1.9, 0.25));
+  EXPECT_TRUE(bound.violated(NAN, 0));
 }
 
 // ŷ = θ + ½hθ² at θ₀ = 0: J₀ = 1, the Lagrange bound is exact, and the local training θ⁺ = θ − α(θ

@@ -43,30 +43,23 @@ Tensor dense(const Tensor& blocks) {
 
 TEST(CrossEntropy, SolvesTheRiccatiEquationOfTheLogits) {
   for (uint64_t seed : {1, 2, 3}) {
-    for (const auto cost : {CrossEntropyOptions::Cost::kLogits, CrossEntropyOptions::Cost::kLoss}) {
-      for (double rate : {0.5, 20.0}) {
-        SCOPED_TRACE(testing::Message()
-                     << "seed " << seed << " rate " << rate << " cost " << static_cast<int>(cost));
-        const int64_t r = 3, C = 4, n = r * C;
-        const Tensor theta = test::random_kernel(n, 2 * n, 4.0, seed);
-        const Tensor z = torch::randn({r, C}, kDouble);
-        CrossEntropyOptions options;
-        options.cost = cost;
-        const auto c = design_cross_entropy(theta, z, one_hot(r, C, seed), rate, options);
-        const Tensor Z = block_basis(c);
-        const Tensor H = dense(c.plant.curvature);
-        const Tensor I = torch::eye(r * (C - 1), kDouble);
-        const Tensor B = rate / r * Z.t().mm(theta).mm(Z);
-        const Tensor A = I - B.mm(H);
-        const bool plain = cost == CrossEntropyOptions::Cost::kLogits;
-        const Tensor inverse = torch::linalg_inv(H);
-        const auto dense_solution = control::solve_riccati(
-            A, B, plain ? I : (H + H.t()) / 2, 0.1 * (plain ? I : (inverse + inverse.t()) / 2));
-        EXPECT_LE(relative_error(c.steering, H + dense_solution.K), 1e-7);
-        EXPECT_LE(relative_error(c.closed_loop, A - B.mm(dense_solution.K)), 1e-7);
-        EXPECT_NEAR(c.closed_loop_radius, dense_solution.closed_loop_radius, 1e-7);
-        EXPECT_LT(c.closed_loop_radius, 1);
-      }
+    for (double rate : {0.5, 20.0}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " rate " << rate);
+      const int64_t r = 3, C = 4, n = r * C;
+      const Tensor theta = test::random_kernel(n, 2 * n, 4.0, seed);
+      const Tensor z = torch::randn({r, C}, kDouble);
+      const auto c = design_cross_entropy(theta, z, one_hot(r, C, seed), rate);
+      const Tensor Z = block_basis(c);
+      const Tensor H = dense(c.plant.curvature);
+      const Tensor B = rate / r * Z.t().mm(theta).mm(Z);
+      const Tensor A = torch::eye(r * (C - 1), kDouble) - B.mm(H);
+      const Tensor inverse = torch::linalg_inv(H);
+      const auto dense_solution =
+          control::solve_riccati(A, B, (H + H.t()) / 2, 0.1 * (inverse + inverse.t()) / 2);
+      EXPECT_LE(relative_error(c.steering, H + dense_solution.K), 1e-7);
+      EXPECT_LE(relative_error(c.closed_loop, A - B.mm(dense_solution.K)), 1e-7);
+      EXPECT_NEAR(c.closed_loop_radius, dense_solution.closed_loop_radius, 1e-7);
+      EXPECT_LT(c.closed_loop_radius, 1);
     }
   }
 }
@@ -149,29 +142,22 @@ std::vector<double> train(const Problem& p, double rate, int64_t steps, const Se
 TEST(CrossEntropy, LearnsWherePlainDescentDiverges) {
   for (uint64_t seed : {1, 2, 3}) {
     for (int64_t classes : {2, 3}) {
-      for (const auto cost :
-           {CrossEntropyOptions::Cost::kLogits, CrossEntropyOptions::Cost::kLoss}) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed << " classes " << classes << " cost "
-                                        << static_cast<int>(cost));
-        const auto plain = problem(classes, 512, seed);
-        const auto steered = problem(classes, 512, seed);
-        const auto kernel = kernel::empirical_ntk(steered.net, steered.x);
-        const Tensor z = kernel.outputs.to(torch::kFloat64);
-        CrossEntropyOptions options;
-        options.cost = cost;
-        const double start = dynamics::output_loss(kLoss, z, plain.y);
-        const double limit = design_cross_entropy(kernel.theta, z, plain.y, 1.0, options).lr_max;
-        const double rate = 30 * limit;
-        const auto c = design_cross_entropy(kernel.theta, z, plain.y, rate, options);
-        const auto descent = train(plain, rate, 40, [&](const Tensor& logits) {
-          return dynamics::loss_gradient(kLoss, logits, plain.y);
-        });
-        const auto controlled =
-            train(steered, rate, 40, [&](const Tensor& logits) { return c.seed(logits); });
-        EXPECT_GT(*std::max_element(descent.begin(), descent.end()), 3 * start);
-        EXPECT_LT(controlled.back(), 0.3 * start);
-        EXPECT_LT(*std::max_element(controlled.begin(), controlled.end()), 1.2 * start);
-      }
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " classes " << classes);
+      const auto plain = problem(classes, 512, seed);
+      const auto steered = problem(classes, 512, seed);
+      const auto kernel = kernel::empirical_ntk(steered.net, steered.x);
+      const Tensor z = kernel.outputs.to(torch::kFloat64);
+      const double start = dynamics::output_loss(kLoss, z, plain.y);
+      const double rate = 30 * design_cross_entropy(kernel.theta, z, plain.y, 1.0).lr_max;
+      const auto c = design_cross_entropy(kernel.theta, z, plain.y, rate);
+      const auto descent = train(plain, rate, 40, [&](const Tensor& logits) {
+        return dynamics::loss_gradient(kLoss, logits, plain.y);
+      });
+      const auto controlled =
+          train(steered, rate, 40, [&](const Tensor& logits) { return c.seed(logits); });
+      EXPECT_GT(*std::max_element(descent.begin(), descent.end()), 3 * start);
+      EXPECT_LT(controlled.back(), 0.3 * start);
+      EXPECT_LT(*std::max_element(controlled.begin(), controlled.end()), 1.2 * start);
     }
   }
 }
@@ -184,7 +170,6 @@ TEST(CrossEntropy, TakesTheRankFromTheNetworksPrecision) {
   const Tensor z = torch::zeros({3, 2}, kDouble);
   const Tensor y = one_hot(3, 2, 1);
   CrossEntropyOptions options;
-  options.cost = CrossEntropyOptions::Cost::kLoss;
   EXPECT_EQ(design_cross_entropy(theta, z, y, 0.1, options).plant.modes.rank, 2);
   options.network_dtype = torch::kFloat64;
   EXPECT_EQ(design_cross_entropy(theta, z, y, 0.1, options).plant.modes.rank, 3);

@@ -1,7 +1,7 @@
 // Work that is taken aside, and a device that is made ready: on the CPU, and a GPU where there is
 // one.
-#include <cdt/core/device.h>
-#include <cdt/core/streams.h>
+#include <cdt/core/machine/device.h>
+#include <cdt/core/machine/streams.h>
 #include <cdt/core/text/numbers.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 /// Whole files: what was written is read back, and a failed write leaves the old file alone.
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "cdt/core/checksum.h"
+#include "cdt/core/io/checksum.h"
 #include "cdt/core/error.h"
 #include "cdt/core/io/own_file.h"
 #include "support/device.h"

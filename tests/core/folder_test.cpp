@@ -13,7 +13,7 @@
 #include <set>
 
 #include "cdt/core/error.h"
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 #include "support/temp_folder.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // JSON of files: what is in it comes back, what is not as expected is refused with its place.
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/json.h>
 #include <gmock/gmock.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cdt/core/error.h"
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 #include "support/compare.h"
 #include "support/device.h"
 #include "support/temp_folder.h"

@@ -1,6 +1,6 @@
 // Arrays of NumPy as tables: every dtype and order, archives that NumPy wrote, files that lie.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/npy.h>
 #include <cdt/data/numpy/arrays.h>
 #include <cdt/data/numpy/npz.h>

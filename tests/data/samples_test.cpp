@@ -1,6 +1,6 @@
 // Samples on demand against whole tensors.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/data/samples.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Ranks on GPUs, by NCCL: as many as there are GPUs.
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
 #include <torch/cuda.h>

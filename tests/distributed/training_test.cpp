@@ -95,6 +95,76 @@ TEST(SharedRows, HaveNoDualForm) {
   });
 }
 
+/// θ⁺ of the first step of ŷ = xWᵀ from `start`, and what was promised before it.
+struct FirstStep {
+  Tensor after;
+  control::Certificate promised;
+};
+FirstStep first_step(Tensor start, TrainData part, const TrainOptions& options) {
+  const Tensor weight = start.clone().view({1, -1}).requires_grad_();
+  const kernel::Model model{[weight](const Tensor& x) { return x.matmul(weight.t()); }, {weight}};
+  Trainer trainer(model, std::move(part), options);
+  FirstStep found;
+  found.promised = trainer.prepare();
+  EXPECT_FALSE(trainer.step().outcome);
+  EXPECT_EQ(trainer.controller().digest, found.promised.digest);
+  found.after = weight.detach().reshape({-1}).clone();
+  return found;
+}
+
+// The loop of two ranks is taken from their steps, by moving the parameters one at a time.
+TEST(SharedRows, TheCertificateIsOfTheLoopOfAllRanks) {
+  constexpr int64_t kFeatures = 4;
+  torch::manual_seed(8);
+  TrainData data;
+  data.x = torch::randn({15, kFeatures}, kDouble);
+  data.y = torch::randn({15, 1}, kDouble);
+  const Tensor start = torch::randn({kFeatures}, kDouble);
+  for (const bool weighted : {false, true}) {
+    if (weighted) data.sample_weights = torch::rand({15}, kDouble) + 0.1;
+    for (const Form form : {Form::kPrimal, Form::kFree, Form::kSketch}) {
+      SCOPED_TRACE(to_string(form) + (weighted ? ", weighted" : ""));
+      TrainOptions options;
+      options.form = form;
+      std::vector<Tensor> ends;
+      std::vector<control::Certificate> promised(2);
+      for (int64_t j = -1; j < kFeatures; ++j) {
+        Tensor from = start.clone();
+        if (j >= 0) from[j] += 1;
+        std::vector<Tensor> after(2);
+        on_ranks(2, [&](const auto& group) {
+          TrainData part = data;
+          part.ranks = group;
+          const Share own = unequal_share(*group, 15);
+          for (Tensor* each : {&part.x, &part.y, &part.sample_weights}) {
+            if (each->defined()) *each = each->narrow(0, own.first, own.count);
+          }
+          const FirstStep found = first_step(from, part, options);
+          const auto k = static_cast<size_t>(group->rank());
+          after[k] = found.after;
+          if (j < 0) promised[k] = found.promised;
+        });
+        EXPECT_TRUE(torch::equal(after[0], after[1]));
+        ends.push_back(after[0]);
+      }
+      std::vector<Tensor> columns;
+      for (size_t j = 1; j < ends.size(); ++j) columns.push_back(ends[j] - ends[0]);
+      const Tensor loop = torch::stack(columns, 1);
+      const double radius = torch::abs(torch::linalg_eigvals(loop)).max().item<double>();
+      for (const control::Certificate& each : promised) {
+        EXPECT_EQ(each.digest, promised[0].digest);
+        EXPECT_LE(each.radius.lower, radius + 1e-3) << each.controller;
+        EXPECT_GE(each.radius.upper, radius - 1e-3) << each.controller;
+        EXPECT_GE(each.kernel_margin.lower, 2);
+      }
+      // One rank promises the same.
+      const control::Certificate alone = first_step(start, data, options).promised;
+      EXPECT_NEAR(promised[0].rate / alone.rate, 1, 1e-6);
+      EXPECT_NEAR(promised[0].gain / alone.gain, 1, 1e-6);
+    }
+  }
+}
+
 /// The parameters at the end of a run, of each rank.
 std::vector<std::vector<Tensor>> train_on(int64_t size, const TrainData& data,
                                           const TrainOptions& options) {

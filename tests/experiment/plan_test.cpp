@@ -124,5 +124,62 @@ TEST(Plan, SaysWhatIsWrong) {
   }
 }
 
+TEST(Plan, ACaseIsSettingsAndASeed) {
+  Plan plan = test::sample_plan();
+  plan.schedule = {train::Schedule::Kind::kInverse, 0.05};
+  plan.settings.push_back({"activation", "relu", "given", ""});
+  const auto options = [&](const std::string& method, double lr) {
+    return options_of(plan, {"large", method, lr, 0.3, 2, 6});
+  };
+  const study::RunOptions cdt = options("cdt", 0.1);
+  EXPECT_EQ(cdt.data.targets, plan.data.targets);
+  EXPECT_EQ(cdt.network.hidden, (std::vector<int64_t>{12, 12}));
+  EXPECT_EQ(cdt.training.method, train::Method::kCdt);
+  EXPECT_EQ(cdt.training.learning_rate, 0.1);
+  EXPECT_EQ(cdt.training.p, 0.3);
+  EXPECT_EQ(cdt.training.seed, 2U);
+  EXPECT_EQ(cdt.training.steps, 6);
+  EXPECT_EQ(cdt.training.stop_loss, 0);
+  EXPECT_EQ(cdt.training.schedule.decay, 0.05);
+  EXPECT_EQ(options("guarded", 0.1).training.schedule.kind, train::Schedule::Kind::kConstant);
+  EXPECT_EQ(options(kGdBest, 0).training.method, train::Method::kGd);
+  EXPECT_FALSE(options(kGdBest, 0).training.learning_rate);
+  const study::RunOptions predict = options(kPredictAdam, 0);
+  EXPECT_EQ(predict.data.goal, study::Goal::kPredict);
+  EXPECT_EQ(predict.training.method, train::Method::kAdam);
+  EXPECT_EQ(predict.training.seed, 2U);
+  EXPECT_EQ(predict.given, (std::set<std::string>{"activation", "loss"}));
+}
+
+TEST(Plan, IsReadFromAFile) {
+  const std::string text = R"({"title": "Few", "architectures": [{"name": "a", "hidden": [3, 4]}],
+    "settings": {"target": {"value": "y"}, "drop": {"value": []}, "rows": {"value": 20},
+      "train-rows": {"value": 15}, "scale": {"value": "minmax"}, "categories": {"value": "index"},
+      "missing-numbers": {"value": "zero"}, "target-scale": {"value": "minmax"},
+      "fit": {"value": "train"}, "activation": {"value": "tanh"},
+      "parametrization": {"value": "ntk"}, "sigma-w": {"value": 1.5}, "sigma-b": {"value": 0},
+      "dtype": {"value": "float64"}, "loss": {"value": "mse"}, "schedule": {"value": "constant"},
+      "decay": {"value": 0}, "q": {"value": 1}, "p": {"value": 0.2}, "steps": {"value": 7},
+      "seeds": {"value": 2, "source": "paper"}, "validate-every": {"value": 3},
+      "lrs": {"value": [1, 0.1]}, "methods": {"value": ["gd", "gd-best"]}}})";
+  const Plan plan = parse_plan(text, "few.json");
+  EXPECT_EQ(plan.title, "Few");
+  EXPECT_EQ(plan.data.targets, std::vector<std::string>{"y"});
+  EXPECT_EQ(plan.network.dtype, torch::kFloat64);
+  EXPECT_EQ(plan.architecture("a").hidden, (std::vector<int64_t>{3, 4}));
+  EXPECT_EQ(plan.p, 0.2);
+  EXPECT_EQ(cases_of(plan).size(), 2U * 2 + 2);
+  const auto refuses = [&](const std::string& part, const std::string& other,
+                           const std::string& words) {
+    std::string changed = text;
+    changed.replace(changed.find(part), part.size(), other);
+    EXPECT_THAT([&] { parse_plan(changed, "few.json"); },
+                testing::ThrowsMessage<InvalidArgument>(testing::HasSubstr(words)));
+  };
+  refuses("\"p\": {\"value\": 0.2}", "\"p\": {\"value\": 0}", "few.json: settings.p.value");
+  refuses("\"steps\"", "\"stepz\"", "settings.stepz");
+  refuses("\"gd-best\"", "\"sgd\"", "settings.methods.value");
+}
+
 }  // namespace
 }  // namespace cdt::experiment

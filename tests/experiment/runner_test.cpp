@@ -1,6 +1,6 @@
 // Sweeps from a program of one's own: jobs, interruption, and going on.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/experiment/runner.h>
 #include <cdt/run/train.h>

@@ -1,6 +1,6 @@
 // The folder of a sweep: what is saved comes back, what does not fit is refused or made again.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/experiment/store.h>
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // Rows, curves, tables, figures and results.json of made-up runs, against numbers worked out by
 // hand.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/parts/figures.h>
 #include <cdt/experiment/results_file.h>

@@ -2,7 +2,7 @@
 // afterwards holds what it held before or what a run that went well would have left, and who tries
 // again gets the same bytes.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/parts/verify.h>
 #include <cdt/run/train.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // The corpus: seeds of every reader and all that fuzzing has found, read again.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

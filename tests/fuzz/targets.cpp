@@ -7,9 +7,10 @@
 #include <cdt/data/numpy/npz.h>
 #include <cdt/data/preprocess.h>
 #include <cdt/data/rows/describe.h>
+#include <cdt/experiment/parts/file.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/store.h>
-#include <cdt/image/idx.h>
+#include <cdt/image/formats/idx.h>
 #include <cdt/image/picture.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/mlp.h>
@@ -25,9 +26,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "cli/experiment_file.h"
 #include "cli/toml_file.h"
 #include "experiment/sample_plan.h"
+#include "experiments/claims.h"
 
 namespace cdt::fuzz {
 namespace {
@@ -144,10 +145,12 @@ void read_sweep(std::string_view bytes) {
 
 /// With few seeds, as the command line may ask for: every further one would add time, no more.
 void read_experiment(std::string_view bytes) {
-  cli::Experiment read = cli::read_experiment(cli::parse_toml(bytes, kFile));
-  read.plan.seeds = std::min<int64_t>(read.plan.seeds, 2);
-  experiment::require_sound(read.plan);
-  experiment::cases_of(read.plan);
+  const JsonValue content = cli::parse_toml(bytes, kFile);
+  experiment::Plan plan = experiment::read_plan(content);
+  paper::read_published(content);
+  plan.seeds = std::min<int64_t>(plan.seeds, 2);
+  experiment::require_sound(plan);
+  experiment::cases_of(plan);
 }
 
 void read_toml(std::string_view bytes) {

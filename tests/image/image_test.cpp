@@ -1,10 +1,10 @@
 // Pictures from files. The encoders are libjpeg's and libpng's own; what is wrong is made by hand.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/machine/memory.h>
 #include <cdt/image/folder.h>
-#include <cdt/image/generated.h>
-#include <cdt/image/idx.h>
+#include <cdt/image/formats/generated.h>
+#include <cdt/image/formats/idx.h>
 #include <gmock/gmock.h>
 #include <jpeglib.h>
 #include <png.h>

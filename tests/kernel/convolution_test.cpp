@@ -1,6 +1,5 @@
 // Kernel rules of convolutions, against Jacobians.
-#include <cdt/kernel/factors.h>
-#include <cdt/nn/conv.h>
+#include <cdt/kernel/factor/factors.h>
 #include <torch/nn.h>
 
 #include "kernel/all_ways.h"
@@ -81,14 +80,9 @@ TEST(Convolution, BlocksGiveTheSameKernel) {
 
 TEST(Convolution, LayersOfModulesAreCovered) {
   torch::manual_seed(1);
-  nn::Conv2dOptions first;
-  first.in_channels = 2;
-  first.out_channels = 4;
-  first.padding = 1;
-  first.parametrization = nn::Parametrization::kNtk;
   torch::nn::Sequential net(
-      nn::Conv2d(first, 3, torch::kFloat64), torch::nn::ReLU(torch::nn::ReLUOptions(true)),
-      torch::nn::MaxPool2d(2),
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(2, 4, 3).padding(1)),
+      torch::nn::ReLU(torch::nn::ReLUOptions(true)), torch::nn::MaxPool2d(2),
       torch::nn::Conv2d(torch::nn::Conv2dOptions(4, 6, 3).padding(torch::kSame).groups(2)),
       torch::nn::Tanh(), torch::nn::ConvTranspose2d(6, 3, 2), torch::nn::AdaptiveAvgPool2d(2),
       torch::nn::Flatten(), torch::nn::Linear(12, 2));

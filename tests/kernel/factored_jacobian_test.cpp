@@ -1,8 +1,8 @@
 // A kernel and products with J from one factorization: against brute force and the kernel by
 // itself; and what is left out where somebody vouches for the model.
 #include <cdt/core/error.h>
-#include <cdt/kernel/factored_jacobian.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/factor/factored_jacobian.h>
+#include <cdt/kernel/product/operator.h>
 #include <gmock/gmock.h>
 
 #include "kernel/networks.h"

@@ -1,10 +1,10 @@
 // The memory budget against what LibTorch's allocator hands out.
 #include "support/memory.h"
 
-#include <cdt/kernel/factors.h>
-#include <cdt/kernel/gram.h>
+#include <cdt/kernel/factor/factors.h>
+#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <gtest/gtest.h>
 
 #include "kernel/networks.h"

@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/dynamics/lanczos.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <gmock/gmock.h>
 #include <torch/nn.h>
 

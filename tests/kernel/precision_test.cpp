@@ -2,7 +2,7 @@
 #include <ATen/Context.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/precision_scope.h>
 #include <gtest/gtest.h>

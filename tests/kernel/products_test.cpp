@@ -1,7 +1,7 @@
 // Jacobian- and Hessian-vector products against finite differences and brute force.
 #include <cdt/core/error.h>
-#include <cdt/kernel/gram.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/gram.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/record/parameter_scope.h>
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // A wrong kernel is never returned: what is refused, and what the self-check finds.
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/step_engine.h>
 #include <gmock/gmock.h>
 #include <torch/nn.h>

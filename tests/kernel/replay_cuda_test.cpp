@@ -1,5 +1,5 @@
 // Kernels that a GPU computes again and again: each is what it would be if it were made anew.
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>

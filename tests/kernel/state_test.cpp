@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/local_model.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/operator.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/own_memory.h>
 #include <cdt/kernel/record/parameter_scope.h>

@@ -1,6 +1,6 @@
 // A descent pass against the same step by LibTorch's graph.
 #include <cdt/core/error.h>
-#include <cdt/nn/descent_pass.h>
+#include <cdt/nn/passes/descent_pass.h>
 #include <gmock/gmock.h>
 
 #include <limits>

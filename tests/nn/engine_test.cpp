@@ -1,7 +1,7 @@
 // Steps of a network by its engine, against those of LibTorch's graph.
 #include <cdt/core/error.h>
 #include <cdt/kernel/product/blocks.h>
-#include <cdt/nn/descent_pass.h>
+#include <cdt/nn/passes/descent_pass.h>
 #include <cdt/nn/engine.h>
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // Networks of any architecture: what they say of themselves, the table, and files by the table.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/mlp.h>

@@ -1,6 +1,6 @@
 // A pass by operators against the same step by LibTorch's graph.
 #include <cdt/core/error.h>
-#include <cdt/nn/operator_pass.h>
+#include <cdt/nn/passes/operator_pass.h>
 #include <gmock/gmock.h>
 #include <torch/autograd.h>
 

@@ -2,7 +2,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/record/precision_scope.h>
 #include <cdt/nn/engine.h>
-#include <cdt/nn/picture_pass.h>
+#include <cdt/nn/passes/picture_pass.h>
 #include <gmock/gmock.h>
 #include <torch/autograd.h>
 

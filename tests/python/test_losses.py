@@ -106,6 +106,44 @@ def test_a_regressor_of_counts():
         cdt.CDTRegressor(loss="poisson", target_transform="log").fit(x, y)
 
 
+def poisson(outputs, targets):
+    return (outputs.exp() - targets * outputs).sum(1)
+
+
+@pytest.mark.parametrize(
+    "loss, values",
+    [("huber:0.1", lambda a, b: F.huber_loss(a, b, reduction="none", delta=0.1).sum(1)), ("poisson", poisson), (log_cosh, log_cosh)],
+    ids=["huber", "poisson", "own"],
+)
+def test_the_preflight_is_of_the_curvature_at_the_outputs(loss, values):
+    model, x, y = problem()
+    if loss == "poisson":
+        y = torch.poisson((1 + 3 * y).exp())
+    report = cdt.analyze(model, x, y, loss=loss, lr=0.1)
+    outputs = model(x)
+    rows = [torch.cat([g.flatten() for g in torch.autograd.grad(o, list(model.parameters()), retain_graph=True)]) for o in outputs[:, 0]]
+    J = torch.stack(rows)
+    curvature = torch.autograd.functional.hessian(lambda z: values(z, y).mean(), outputs.detach()).reshape(40, 40)
+    largest = torch.linalg.eigvals(J @ J.T @ curvature).real.max().item()
+    assert report["lr_max"] == pytest.approx(2 / largest, rel=1e-9)
+    assert report["radius_gd"] == pytest.approx(max(abs(1 - 0.1 * largest), 1), abs=1e-6)
+    assert report["lambda_max"] == pytest.approx(report.eigenvalues.max().item())
+    assert "at the outputs before training" in " ".join(str(report).split())
+    with pytest.raises(ValueError, match="has no closed form"):
+        cdt.analyze(model, x, y, x_val=x, y_val=y, loss=loss)
+
+
+def test_a_function_learns_to_predict_and_goes_on():
+    model, x, y = problem()
+    before = log_cosh(model(x), y).mean().item()
+    result = cdt.fit(model, x, y, loss=log_cosh, goal="predict", steps=15)
+    assert log_cosh(model(x), y).mean().item() < 0.7 * before and result.best_step >= 1
+    # A second call goes on from where the first one ended: guarded steps never raise it.
+    first = cdt.fit(model, x, y, loss=log_cosh, steps=3)
+    second = cdt.fit(model, x, y, loss=log_cosh, steps=3)
+    assert second.history["train_loss"][0] == pytest.approx(first.train_loss, rel=1e-12) and second.train_loss <= first.train_loss
+
+
 @pytest.mark.parametrize("goal", ["fit", "predict"])
 def test_quantiles_lie_above_their_share(goal):
     torch.manual_seed(1)

@@ -437,21 +437,12 @@ def test_what_is_no_model_and_no_residuals_is_named():
 
 
 def test_equal_rows_are_held_out_together():
-    from cdt.training import _apart
-
-    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(1))
-    for seed in range(5):
-        order = torch.randperm(180, generator=torch.Generator().manual_seed(seed))
-        held, kept = _apart(x.repeat(3, 1), order, 36)
-        assert len(held) + len(kept) == 180 and 36 <= len(held) <= 38
-        assert not set((held % 60).tolist()) & set((kept % 60).tolist())
-        # Of rows that all differ it is the first of them in their order, as ever.
-        held, kept = _apart(torch.arange(180.0), order, 36)
-        assert torch.equal(held, order[:36]) and torch.equal(kept, order[36:])
-    with pytest.raises(ValueError, match="all 9 are equal"):
-        _apart(torch.ones(9, 2), torch.arange(9), 2)
+    for rows, words in ((9, "all 9 are equal"), (4, "there are only 4")):
+        with pytest.raises(ValueError, match=words):
+            cdt.fit(nn.Linear(2, 1), torch.ones(rows, 2), torch.ones(rows, 1), goal="predict", progress=False)
     # Noise that comes three times is not learned by heart.
     torch.manual_seed(1)
+    x = torch.randn(60, 3)
     y = torch.randn(60, 1)
     model = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     result = cdt.fit(model, x.repeat(3, 1), y.repeat(3, 1), goal="predict", progress=False)

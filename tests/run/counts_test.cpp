@@ -1,7 +1,7 @@
 // Counts: targets that keep their units, predictions that are the mean e^ŷ, from the table to the
 // folder and back.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/csv.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/train.h>
@@ -75,6 +75,19 @@ TEST_F(Counts, AreFittedInTheirUnits) {
   EXPECT_NEAR(done.result.train_loss, deviance.mean().item<double>(), 1e-12);
   const auto& errors = std::get<study::NumberErrors>(done.record.errors->train[0].value);
   EXPECT_NEAR(errors.rmse, (mu - wanted).square().mean().sqrt().item<double>(), 1e-12);
+}
+
+TEST_F(Counts, HaveAPreflight) {
+  options_.data.goal = study::Goal::kFit;
+  options_.analysis = true;
+  run::Hooks hooks;
+  hooks.on_warning = [](const std::string& text) { ADD_FAILURE() << text; };
+  const run::TrainedRun done = run::train(options_, hooks);
+  EXPECT_THAT(done.record.analysis_text, HasSubstr("loss poisson"));
+  EXPECT_THAT(done.record.analysis, HasSubstr("\"controller\""));
+  const run::RunFolder folder(options_.folder);
+  EXPECT_FALSE(path_exists(folder.spectrum()));  // those of the kernel are not those of the loop
+  EXPECT_TRUE(path_exists(folder.report()));
 }
 
 TEST_F(Counts, ArePredictedWithTheirIntervals) {

@@ -1,6 +1,6 @@
 // What runs decide where nobody has: decisions.txt lists jobs, and below each what it comes to.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/settings.h>
 #include <cdt/run/train.h>
 #include <fmt/format.h>

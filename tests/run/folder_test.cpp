@@ -1,6 +1,6 @@
 // What a run's folder keeps: whatever is asked, a run that is there stays until there is another.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/parts/verify.h>
 #include <cdt/run/train.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // A run in memory and a run in a folder are one pipeline.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/csv.h>
 #include <cdt/run/train.h>
 #include <fmt/format.h>

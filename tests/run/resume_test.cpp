@@ -1,5 +1,5 @@
 // Runs that are stopped and go on, under every method and goal, with what nobody has decided.
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/train.h>
 #include <cdt/train/options.h>

@@ -1,7 +1,7 @@
 // Run folders as a program of one's own writes and reads them.
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/train.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>

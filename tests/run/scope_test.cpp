@@ -1,6 +1,6 @@
 // Every setting, under every goal and method: another result, or a refusal that names it.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/settings.h>
 #include <cdt/run/train.h>
 #include <cdt/study/parts/scope.h>

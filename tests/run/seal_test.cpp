@@ -1,6 +1,6 @@
 // run.json with flipped bits: every reader refuses it, and one of an earlier version is still read.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/run/parts/tables.h>
 #include <cdt/run/parts/verify.h>
 #include <cdt/run/train.h>

@@ -1,6 +1,6 @@
 // The pre-flight by products with the kernel, against the dense one.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/study/parts/large.h>
 #include <gmock/gmock.h>

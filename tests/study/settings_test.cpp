@@ -1,6 +1,6 @@
 // The table of settings: its rows agree with themselves, and with docs/reference/settings.md.
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/study/decision.h>
 #include <cdt/study/parts/scope.h>
 #include <cdt/study/settings.h>

@@ -1,7 +1,7 @@
 // A table and a network to findings and predictions, without the program.
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/study/findings.h>

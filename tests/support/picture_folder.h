@@ -1,8 +1,8 @@
 /// Small generated pictures in files, a folder a class.
 #pragma once
 
-#include <cdt/core/file.h>
-#include <cdt/image/generated.h>
+#include <cdt/core/io/file.h>
+#include <cdt/image/formats/generated.h>
 
 #include "support/temp_folder.h"
 

@@ -1,7 +1,7 @@
 /// A training run that takes a moment.
 #pragma once
 
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/run/options.h>
 #include <torch/utils.h>

@@ -313,8 +313,28 @@ TEST(Classes, RefusesLabelsThatAreNone) {
                 d.x_val = d.y_val = Tensor();
               }),
               HasSubstr("two classes or more"));
-  EXPECT_THAT(refused([](auto& d) { d.sample_weights = torch::ones({8}, kDouble); }, Method::kCdt),
-              HasSubstr("solved by a form"));
+}
+
+TEST(Classes, WeightsCountUnderControl) {
+  for (const Method method : {Method::kCdt, Method::kGuarded}) {
+    const auto loss_of_first = [&](bool weighted) {
+      TrainData data = class_data(24, 3, 2);
+      if (weighted) {
+        data.sample_weights = torch::ones({24}, kDouble);
+        data.sample_weights.narrow(0, 0, 4).fill_(10);
+      }
+      nn::Mlp net = small_network(4, 3, 1);
+      TrainOptions options = class_options(method, 10);
+      options.learning_rate = 0.02;
+      const auto result = Trainer(net, data, options).run();
+      EXPECT_LT(result.objective, result.history.front().objective);
+      const torch::NoGradGuard no_graph;
+      return loss::assess(*loss::cross_entropy(0.1), net->forward(data.x.narrow(0, 0, 4)),
+                          data.y.narrow(0, 0, 4))
+          .loss;
+    };
+    EXPECT_LT(loss_of_first(true), 0.9 * loss_of_first(false)) << to_string(method);
+  }
 }
 
 TEST(AbsoluteError, TrainsWithoutControlAsLibTorchDoes) {

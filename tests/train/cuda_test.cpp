@@ -1,9 +1,9 @@
 // Training on a GPU: recorded steps are those that were not, and those of the CPU to rounding.
-#include <cdt/core/device.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/kernel/record/precision_scope.h>
 #include <cdt/nn/conv_net.h>
 #include <cdt/nn/engine.h>
-#include <cdt/nn/mlp_stack.h>
+#include <cdt/nn/passes/mlp_stack.h>
 #include <cdt/train/loop/base_rate.h>
 #include <cdt/train/together.h>
 #include <gtest/gtest.h>

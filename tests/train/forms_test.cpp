@@ -248,7 +248,7 @@ TEST(Forms, AKernelThatIsThereDoesNotReplaceTheOneAskedFor) {
   EXPECT_TRUE(torch::equal(found[0], found[1]));
 }
 
-TEST(FormFeedback, GuardedStepsAreThoseOfTheKernel) {
+TEST(FormSolver, GuardedStepsAreThoseOfTheKernel) {
   const TrainData data = test::smooth_data(40, 2, 3);
   std::vector<Tensor> found;
   for (const Form form : {Form::kDual, Form::kPrimal, Form::kSketch}) {
@@ -264,7 +264,7 @@ TEST(FormFeedback, GuardedStepsAreThoseOfTheKernel) {
   EXPECT_LE(relative_error(found[2], found[0]), 1e-6);
 }
 
-TEST(FormFeedback, NeverRaisesTheObjectiveAndArrives) {
+TEST(FormSolver, NeverRaisesTheObjectiveAndArrives) {
   for (const Form form : {Form::kPrimal, Form::kFree, Form::kSketch}) {
     for (const uint64_t seed : {1, 2}) {
       SCOPED_TRACE(testing::Message() << to_string(form) << ", seed " << seed);
@@ -283,7 +283,7 @@ TEST(FormFeedback, NeverRaisesTheObjectiveAndArrives) {
 
 /// A small budget has no room for factors: products go by graphs, which writes to the parameters
 /// invalidate.
-TEST(FormFeedback, GoesOnAfterARejectedStepWithoutFactors) {
+TEST(FormSolver, GoesOnAfterARejectedStepWithoutFactors) {
   TrainData data = test::smooth_data(60, 1, 1, torch::kFloat32);
   data.y = data.y * 30;  // far away: the first step is too long
   nn::Mlp net = test::small_network(4, 1, 1, torch::kFloat32);
@@ -294,7 +294,7 @@ TEST(FormFeedback, GoesOnAfterARejectedStepWithoutFactors) {
   EXPECT_LT(result.train_loss, 0.5 * result.history.front().train_loss);
 }
 
-TEST(FormFeedback, SaysWhenOnlyErrorsOutOfReachAreLeft) {
+TEST(FormSolver, SaysWhenOnlyErrorsOutOfReachAreLeft) {
   // Two rows with the same inputs and different labels, again and again.
   TrainData data = test::smooth_data(20, 1, 1);
   data.x = torch::cat({data.x, data.x});
@@ -306,7 +306,7 @@ TEST(FormFeedback, SaysWhenOnlyErrorsOutOfReachAreLeft) {
   EXPECT_NEAR(result.train_loss, 0.25, 1e-4);  // half apart from the mean
 }
 
-TEST(FormFeedback, ResumesToTheSameBits) {
+TEST(FormSolver, ResumesToTheSameBits) {
   for (const Method method : {Method::kGuarded, Method::kPath}) {
     for (const Form form : {Form::kPrimal, Form::kFree, Form::kSketch}) {
       SCOPED_TRACE(to_string(method) + " by " + to_string(form));

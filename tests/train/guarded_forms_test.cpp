@@ -1,7 +1,8 @@
 // Guarded steps by forms, of classes and with weights: the damped Gauss-Newton step of whatever is
 // trained.
 #include <cdt/core/error.h>
-#include <cdt/train/loop/form_feedback.h>
+#include <cdt/train/forms/form_solver.h>
+#include <cdt/train/loop/feedback.h>
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -100,18 +101,25 @@ Tensor weights_of(const TrainData& data) {
   return weights.reshape({-1});
 }
 
-FormFeedback feedback_of(Form form, const FormCase& c, const kernel::Model& model,
-                         const TrainData& data, const Tensor& weights, int64_t sketch_rows) {
+Feedback feedback_of(Form form, const FormCase& c, const kernel::Model& model,
+                     const TrainData& data, const Tensor& weights, int64_t sketch_rows) {
   const LossPtr loss = c.loss->classes() ? c.loss->smoothed(kSmoothing) : c.loss;
   RidgeOptions options = test::tight();
   options.sketch_rows = sketch_rows;
-  const Tensor outputs = model.forward(data.x).detach();
-  const auto make = [=, &model] {
-    const Residuals residuals = loss->residuals(outputs, data.y, weights);
+  const Residuals residuals = loss->residuals(model.forward(data.x).detach(), data.y, weights);
+  const auto solver = make_form_solver([=, &model] {
     const auto how = linearization_for(form, options, model.dtype());
     return make_form(form, {kernel::linearize(model, data.x, how), residuals, {}}, options);
+  });
+  auto coordinates = residual_coordinates(residuals, loss, data.y, weights, alone());
+  FeedbackOptions wanted;
+  wanted.make = [solver](const control::Plant& plant) {
+    return std::make_unique<control::SolveController>(
+        plant, kBoost, [solver](const control::Plant&) { return solver; });
   };
-  return {make, loss, data.y, weights, 1.0, 0.1};
+  const auto plant = control::Plant::of_products(coordinates->size(), solver->largest().lower,
+                                                 coordinates->plant(0));
+  return {coordinates, plant, wanted};
 }
 
 Tensor delta_of(const Proposal& proposal, const kernel::Model& model, const Tensor& x) {
@@ -132,18 +140,18 @@ TEST(GuardedForms, TakeTheDampedGaussNewtonStep) {
       for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
         SCOPED_TRACE(testing::Message()
                      << name_of(c) << ", " << to_string(form) << ", seed " << seed);
-        FormFeedback feedback =
+        Feedback feedback =
             feedback_of(form, c, model, data, c.weighted ? weights_of(data) : Tensor(), 12);
         // Of a sketch and of products it is estimated.
         if (form == Form::kDual || form == Form::kPrimal) {
           EXPECT_NEAR(feedback.unit_rate() * dense.c * dense.largest(), 1, 1e-9);
         }
-        EXPECT_NEAR(feedback.merit(feedback.state(outputs)), 2 * dense.sum, 1e-9 * dense.sum);
+        EXPECT_NEAR(feedback.merit(outputs), 2 * dense.sum, 1e-9 * dense.sum);
         for (const double damping : {1e-1, 1e-3, 1e-4}) {
           const double mu = damping * dense.largest();
           const double rate = 1 / (mu * dense.c * kBoost);
           feedback.design(rate);
-          const Proposal whole = feedback.propose(feedback.state(outputs), rate);
+          const Proposal whole = feedback.propose(outputs, rate);
           const Tensor wanted = dense.step(mu);
           EXPECT_LE(relative_error(delta_of(whole, model, data.x), wanted), 1e-8) << damping;
           EXPECT_EQ(whole.shrink, 0);
@@ -153,7 +161,7 @@ TEST(GuardedForms, TakeTheDampedGaussNewtonStep) {
           };
           EXPECT_NEAR(whole.promise, model_of(wanted), 1e-7 * model_of(wanted)) << damping;
           // A schedule takes a part of the step.
-          const Proposal half = feedback.propose(feedback.state(outputs), rate / 2);
+          const Proposal half = feedback.propose(outputs, rate / 2);
           EXPECT_LE(relative_error(delta_of(half, model, data.x), wanted / 2), 1e-8);
           EXPECT_NEAR(half.promise, model_of(wanted / 2), 1e-7 * model_of(wanted));
         }
@@ -177,9 +185,9 @@ TEST(GuardedForms, AWeightOfZeroIsNoRow) {
     rest.y = others(data.y);
     for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
       SCOPED_TRACE(testing::Message() << name_of(c) << ", " << to_string(form));
-      FormFeedback all = feedback_of(form, c, model, data, weights.reshape({-1}), 30);
-      FormFeedback some = feedback_of(form, c, model, rest, others(weights).reshape({-1}), 25);
-      const auto unit = [&](const FormFeedback& feedback, double rows) {
+      Feedback all = feedback_of(form, c, model, data, weights.reshape({-1}), 30);
+      Feedback some = feedback_of(form, c, model, rest, others(weights).reshape({-1}), 25);
+      const auto unit = [&](const Feedback& feedback, double rows) {
         return feedback.unit_rate() / rows;  // of a mean over all rows
       };
       EXPECT_NEAR(unit(all, 30), unit(some, 25), 1e-6 * unit(some, 25));
@@ -375,10 +383,6 @@ TEST(GuardedForms, SayWhatTheyGoWithout) {
     outputs.output_weights = torch::ones({3}, kDouble);
     EXPECT_THAT(refusal(outputs, options_of(c, form, 5)), HasSubstr("weights of outputs"));
   }
-  TrainOptions rated = options_of(c, Form::kAuto, 5);
-  EXPECT_EQ(refusal(data, rated), "");
-  rated.learning_rate = 1;
-  EXPECT_THAT(refusal(data, rated), HasSubstr("solved by a form"));
 }
 
 TEST(GuardedForms, AreChosenWhereAControllerHasTooManyModes) {
@@ -398,7 +402,7 @@ TEST(GuardedForms, AreChosenWhereAControllerHasTooManyModes) {
     EXPECT_EQ(form_of(c, modes), "");
     EXPECT_EQ(form_of(c, modes - 1), "dual");
   }
-  // Classes with weights have no controller; numbers are solved anyway.
+  // With weights classes are solved, and numbers anyway.
   EXPECT_EQ(form_of({loss::cross_entropy(), 3, true}, 5000), "dual");
   EXPECT_EQ(form_of({loss::mse(), 2, false}, 5000), "dual");
   EXPECT_EQ(form_of({loss::mse(), 2, true}, 5000), "dual");

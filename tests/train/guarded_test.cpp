@@ -5,7 +5,7 @@
 #include <cdt/kernel/curvature.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/products.h>
-#include <cdt/train/loop/quadratic_feedback.h>
+#include <cdt/train/loop/feedback_source.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
@@ -231,29 +231,46 @@ TEST(Weights, FavourWhatTheyWeigh) {
 }
 
 TEST(Shaping, AsksLessOfSlowModes) {
-  const Tensor theta = test::kernel_with({1e-4, 1e-2, 1}, 1);
-  const auto spectrum = dynamics::decompose(theta, 1e-14);
-  FeedbackOptions options;
-  options.loss = loss::sse();
-  QuadraticFeedback plain(spectrum, torch::zeros({3}, kDouble), options);
-  options.shape = 0.1;
-  QuadraticFeedback shaped(spectrum, torch::zeros({3}, kDouble), options);
-  plain.design(0.5);
-  shaped.design(0.5);
-  const Tensor one = torch::ones({3}, kDouble);
-  const Tensor less = plain.steer_modes(one) - shaped.steer_modes(one);
-  EXPECT_GT(less[0].item<double>(), 1.0);  // from 3.3 to nearly 1
-  EXPECT_LT(less[2].item<double>(), 0.1);
-  EXPECT_NEAR(shaped.steer_modes(one)[0].item<double>(), std::sqrt(1 + 10 * 1e-4 / (1e-4 + 0.1)),
-              1e-3);
+  // Two errors of a network with steps 10⁻⁴ apart: shaped, the slow one is steered as by descent.
+  const Tensor x = torch::diag(torch::tensor({1.0, 1e-2}, kDouble));
+  const auto steered = [&](double shape) {
+    const Tensor W = torch::ones({2, 1}, kDouble).requires_grad_();
+    const kernel::Model model([W](const Tensor& at) { return at.matmul(W); }, {W});
+    TrainData data;
+    data.x = x;
+    data.y = torch::zeros({2, 1}, kDouble);
+    TrainOptions options;
+    options.loss = loss::sse();
+    options.learning_rate = 0.5;
+    options.shape = shape;
+    const auto setup = std::make_shared<train::Setup>(model, data, options, nullptr);
+    const auto source = make_feedback_source(setup, {});
+    const auto feedback = source->at(0, setup->forward(0), nullptr);
+    feedback->design(0.5);
+    return feedback->controller().steer(torch::ones({2}, kDouble));
+  };
+  const Tensor plain = steered(0);
+  const Tensor shaped = steered(0.1);
+  EXPECT_GT((plain - shaped)[1].item<double>(), 1.0);  // from 3.3 to nearly 1
+  EXPECT_LT((plain - shaped)[0].item<double>(), 0.1);
+  EXPECT_NEAR(shaped[1].item<double>(), std::sqrt(1 + 10 * 1e-4 / (1e-4 + 0.1)), 1e-3);
 }
 
-TEST(Feedback, NeedsAllModes) {
-  auto leading = dynamics::decompose(test::kernel_with({1e-2, 1, 2}, 1), 1e-14);
-  leading.values = leading.values.narrow(0, 1, 2);
-  leading.vectors = leading.vectors.narrow(1, 1, 2);
-  leading.rank = 2;
-  EXPECT_THROW(QuadraticFeedback(leading, torch::zeros({3}, kDouble), {}), InvalidArgument);
+TEST(Shaping, GoesWithWeightsUnderAGuard) {
+  TrainData data = smooth_data(16, 2, 12);
+  data.sample_weights = torch::logspace(-1, 1, 16, 10, kDouble);
+  TrainOptions options;
+  options.shape = 0.1;
+  options.steps = 20;
+  const auto result = Trainer(small_network(4, 2, 6), data, options).run();
+  for (size_t k = 1; k < result.history.size(); ++k) {
+    EXPECT_LE(result.history[k].objective, result.history[k - 1].objective);
+  }
+  EXPECT_LT(result.objective, 0.1 * result.history[0].objective);
+  options.method = Method::kCdt;
+  options.learning_rate = 0.1;
+  nn::Mlp net = small_network(4, 2, 6);
+  EXPECT_THROW(Trainer(net, data, options).run(), InvalidArgument);
 }
 
 TEST(Policies, RenewTheKernelWhenTheySay) {

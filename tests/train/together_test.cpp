@@ -1,7 +1,7 @@
 // Runs that are trained as one: each is the run alone, to rounding, and minds its own numbers.
 #include <cdt/core/error.h>
 #include <cdt/nn/engine.h>
-#include <cdt/nn/mlp_stack.h>
+#include <cdt/nn/passes/mlp_stack.h>
 #include <cdt/train/together.h>
 #include <gtest/gtest.h>
 

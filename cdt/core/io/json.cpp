@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 
 namespace cdt {
 namespace {

@@ -1,6 +1,6 @@
 /// A seal: a member of a JSON object, `sealed`, says that it has one; the last, `checksum`, is that
 /// of all that stands before it. It tells whether a file is as it was written
-/// (core/checksum.h), nothing more.
+/// (core/io/checksum.h), nothing more.
 #pragma once
 
 #include <cdt/core/error.h>

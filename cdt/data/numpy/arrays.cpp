@@ -1,6 +1,6 @@
 #include "cdt/data/numpy/arrays.h"
 
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/npy.h>
 #include <fmt/format.h>
 

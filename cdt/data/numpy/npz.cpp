@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "cdt/core/error.h"
-#include "cdt/core/file.h"
+#include "cdt/core/io/file.h"
 #include "cdt/core/io/inflate.h"
 #include "cdt/core/machine/memory.h"
 #include "cdt/data/table.h"

@@ -1,9 +1,7 @@
 #include <cdt/experiment/parts/learn_case.h>
-#include <cdt/run/settings.h>
 #include <cdt/study/pipeline.h>
 
 #include <algorithm>
-#include <set>
 
 namespace cdt::experiment {
 namespace {
@@ -54,29 +52,8 @@ std::vector<TargetError> to_target_errors(const study::Errors& errors) {
 std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
                                         const data::Table& table, const study::Problem& compared,
                                         torch::Device device, const std::function<bool()>& stop) {
-  run::Options options;
-  options.data = data_of(plan);
-  options.data.goal = study::Goal::kPredict;
-  options.data.rows = options.data.train_rows = 0;  // the split has seen to it
-  options.data.train_fraction.reset();
-  options.data.test_fraction = 0;
-  options.data.equal_rows_together = true;
+  study::RunOptions options = options_of(plan, what);
   options.device = device;
-  options.network = network_of(plan, what.architecture);
-  options.training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
-  if (options.data.classes) options.training.loss = loss::cross_entropy();
-  options.training.seed = what.seed;
-  options.training.memory_bytes = plan.memory_bytes;
-  options.training.checkpoint_seconds = kNever;
-  options.intervals = false;
-  for (const report::Setting& setting : plan.settings) {
-    static const std::set<std::string> kOfNetworks{"activation", "parametrization", "sigma-w",
-                                                   "sigma-b",    "width-factor",    "dtype"};
-    if (setting.source == "given" && kOfNetworks.contains(setting.name)) {
-      options.given.insert(setting.name);
-    }
-  }
-  options.given.insert("loss");  // that of the comparison, whatever the target's values are
   std::vector<int64_t> rows = compared.split.train;
   std::sort(rows.begin(), rows.end());  // as a file of these rows has them
   study::Hooks hooks;

@@ -9,9 +9,6 @@
 
 namespace cdt::experiment {
 
-/// Seconds between checkpoints: the sweep repeats a run that was cut short.
-inline constexpr double kNever = 1e9;
-
 std::vector<TargetError> to_target_errors(const study::Errors& errors);
 
 /// The run that `cdt train --goal predict` makes of the training rows, judged by the others; empty

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/kernel/factors.h>
+#include <cdt/kernel/factor/factors.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/plan_memory.h>
+#include <cdt/kernel/replay/plan_memory.h>
 #include <cdt/kernel/record/autograd_scope.h>
 
 #include <algorithm>

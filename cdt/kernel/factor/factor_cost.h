@@ -2,7 +2,7 @@
 /// factors.h declares.
 #pragma once
 
-#include <cdt/kernel/factors.h>
+#include <cdt/kernel/factor/factors.h>
 #include <cdt/kernel/record/recorder.h>
 
 #include <set>

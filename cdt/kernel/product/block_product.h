@@ -1,7 +1,7 @@
 /// Products of two blocks of Jacobian factors: a block of the kernel.
 #pragma once
 
-#include <cdt/kernel/factors.h>
+#include <cdt/kernel/factor/factors.h>
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 /// Products of the kernel with vectors by its factors: no matrix of the kernel is formed.
 #pragma once
 
-#include <cdt/kernel/factor_group.h>
+#include <cdt/kernel/factor/factor_group.h>
 #include <cdt/kernel/model.h>
 
 namespace cdt::kernel {

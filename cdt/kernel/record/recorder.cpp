@@ -1,6 +1,6 @@
 #include <ATen/record_function.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/pending_checks.h>
+#include <cdt/kernel/check/pending_checks.h>
 #include <cdt/kernel/playback.h>
 #include <cdt/kernel/record/kept_states.h>
 #include <cdt/kernel/record/random_state.h>

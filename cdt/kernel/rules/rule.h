@@ -9,7 +9,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
-#include <cdt/kernel/factor_group.h>
+#include <cdt/kernel/factor/factor_group.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/types.h>
 

@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/numpy/arrays.h>
 #include <cdt/run/parts/claim.h>
 #include <unistd.h>

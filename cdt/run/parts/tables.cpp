@@ -1,5 +1,5 @@
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/csv/csv_rows.h>
 #include <cdt/run/folder.h>
 #include <cdt/run/parts/tables.h>

@@ -1,7 +1,7 @@
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
-#include <cdt/image/idx.h>
+#include <cdt/core/io/file.h>
+#include <cdt/image/formats/idx.h>
 #include <cdt/image/picture.h>
 #include <cdt/study/parts/idx_pictures.h>
 #include <cdt/study/parts/pictures.h>

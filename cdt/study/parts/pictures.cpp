@@ -1,10 +1,10 @@
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
-#include <cdt/core/file.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/text/text.h>
 #include <cdt/data/numpy/arrays.h>
 #include <cdt/image/folder.h>
-#include <cdt/image/generated.h>
+#include <cdt/image/formats/generated.h>
 #include <cdt/study/parts/idx_pictures.h>
 #include <cdt/study/parts/pictures.h>
 #include <fmt/format.h>

@@ -37,7 +37,7 @@ data::Table read_pictures(const std::filesystem::path& path, const PictureOption
 data::Table read_new_pictures(const std::filesystem::path& path, const std::vector<int64_t>& shape,
                               const PictureOptions& options);
 
-/// The generated set (cdt/image/generated.h) without files.
+/// The generated set (cdt/image/formats/generated.h) without files.
 data::Table generated_pictures(int64_t count, uint64_t seed, int64_t side);
 
 /// Some rows of such a table.

@@ -25,6 +25,7 @@ class DualForm : public RidgeForm {
     if (!u.defined()) return std::nullopt;
     step.seed = residuals_.to_outputs(u);
     step.residuals = lambda * u;
+    step.u = u;
     return step;
   }
 

@@ -11,6 +11,7 @@
 /// of some rows as a preconditioner (docs/explanation/guard.md).
 #pragma once
 
+#include <cdt/control/apply/shifted_factor.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/linearization.h>
 #include <cdt/train/history.h>
@@ -24,6 +25,8 @@
 
 namespace cdt::train {
 
+using control::ShiftedFactor;
+
 struct RidgeProblem {
   kernel::LinearizationPtr network;  ///< at the present parameters
   Residuals residuals;
@@ -35,7 +38,8 @@ struct RidgeProblem {
 
 /// The step, and what the linearization says of it.
 struct RidgeStep {
-  torch::Tensor seed;       ///< [n]: δ = −shrink·d − Jᵀ seed, or
+  torch::Tensor seed;       ///< [n]: δ = −shrink·d − Jᵀ seed, seed = S u, or
+  torch::Tensor u;          ///< [r·k], likewise
   double shrink = 0;        ///< w
   torch::Tensor delta;      ///< δ [P] itself
   torch::Tensor residuals;  ///< e + SᵀJδ [r·k], float64; their squares are the promise
@@ -147,26 +151,6 @@ class ResidualJacobian {
   bool reduced_;  ///< J is that of Dᵀŷ
   kernel::LinearizationPtr jacobian_;
   torch::Tensor kernel_;
-};
-
-/// A symmetric matrix with a multiple of the identity, factorized; of the last multiple kept.
-class ShiftedFactor {
- public:
-  explicit ShiftedFactor(torch::Tensor matrix) : matrix_(std::move(matrix)) {}
-
-  const torch::Tensor& matrix() const { return matrix_; }
-  /// The lower factor of M + λI; undefined where that is not positive definite.
-  const torch::Tensor& lower(double lambda);
-  /// (M + λI)⁻¹ b [m], float64, solved in the precision of M; undefined likewise.
-  torch::Tensor solve(const torch::Tensor& b, double lambda);
-  /// tr M(M + λI)⁻¹: exact up to 500 rows, beyond that by 32 random probes, some percent off. NaN
-  /// likewise.
-  double freedom(double lambda);
-
- private:
-  torch::Tensor matrix_;
-  double factored_ = -1;
-  torch::Tensor factor_;
 };
 
 }  // namespace cdt::train

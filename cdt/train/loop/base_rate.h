@@ -3,23 +3,15 @@
 #pragma once
 
 #include <cdt/core/error.h>
-#include <cdt/dynamics/modes.h>
+#include <cdt/dynamics/lanczos.h>
 #include <cdt/train/history.h>
 #include <cdt/train/saved_state.h>
 #include <cdt/train/setup.h>
 
 namespace cdt::train {
 
-/// λ_max of a symmetric positive semidefinite matrix [n, n], float64: by Lanczos from seeded random
-/// vectors, to rounding; on a GPU up to 2000 rows by squaring. Never too large, but for rounding.
-double largest_eigenvalue(const torch::Tensor& theta);
-
-/// The same from M = Θᵐ/tr Θᵐ, m = 2⁸, 2¹⁶, …, 2⁴⁰: some ten products and one read, where Lanczos
-/// takes two hundred small operations. tr MΘ is the mean of the eigenvalues with weights w_i ∝
-/// λ_iᵐ, so it lies below λ_max, by no more than the share 1 − Σw_i² = 1 − ‖M‖², which ends the
-/// squaring at 10⁻¹⁰, and by no more than n/(e·m), 10⁻⁹ for 3000 rows, where λ_max is repeated.
-/// @throws InvalidArgument if an entry is not finite.
-double largest_eigenvalue_by_squaring(const torch::Tensor& theta);
+using dynamics::largest_eigenvalue;
+using dynamics::largest_eigenvalue_by_squaring;
 
 /// λ_max of the model's kernel on x, by Lanczos from seeded random vectors (no eigenvector is
 /// orthogonal to them, as ones are to outputs that sum to zero): of the kernel itself, to rounding,

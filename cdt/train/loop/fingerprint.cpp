@@ -1,4 +1,4 @@
-#include <cdt/core/checksum.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
 #include <cdt/train/loop/fingerprint.h>

@@ -1,6 +1,6 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/record/parameter_scope.h>
-#include <cdt/train/loop/linearizer.h>
+#include <cdt/train/loop/renewal.h>
 #include <cdt/train/methods/batchwise.h>
 #include <cdt/train/methods/guarded.h>
 
@@ -16,9 +16,6 @@ using torch::Tensor;
 /// the error that they must remove together.
 constexpr std::array kEscapeRates{1e2, 1e4, 1.0, 1e-2};
 constexpr double kEscapeGain = 1e-6;
-/// Rates of a plain step, each a quarter of the one before.
-constexpr int kPlainTries = 10;
-constexpr double kPlainShrink = 4;
 /// A promised descent below this share of the objective is rounding.
 constexpr double kNothing = 1e-15;
 /// Rounding of a whole forward pass in units of the last place of its outputs: a deep network loses
@@ -53,31 +50,33 @@ class Guarded : public StepMethod {
  public:
   explicit Guarded(std::shared_ptr<const Setup> setup)
       : setup_(std::move(setup)),
-        linearizer_(setup_, {.renews_rate = true, .weight_decay = setup_->options.weight_decay}) {}
+        renewal_(setup_,
+                 make_feedback_source(setup_, {.weight_decay = setup_->options.weight_decay}),
+                 /*renews_rate=*/true) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override;
-  void adopt(const dynamics::Modes& modes) override { linearizer_.adopt(modes); }
-  double learning_rate() const override { return linearizer_.learning_rate(); }
-  int64_t linearizations() const override { return linearizer_.linearizations(); }
+  void adopt(const dynamics::Modes& modes) override { renewal_.adopt(modes); }
+  double learning_rate() const override { return renewal_.learning_rate(); }
+  int64_t linearizations() const override { return renewal_.linearizations(); }
   int64_t rejected() const override { return rejected_; }
   void prepare(int64_t step, const Pass& pass, StepRecord& row) override {
     last_ = pass.batch;
-    Plan& plan = linearizer_.plan_for(step, pass, row);
-    if (plan.feedback->rate() != rate_of(plan)) linearizer_.design(plan, damping_);
+    Plan& plan = renewal_.plan_for(step, pass, row);
+    design(plan);
   }
   control::Certificate certificate(const torch::Tensor& theta) const override {
-    return linearizer_.certificate(last_, theta);
+    return renewal_.certificate(last_, theta);
   }
   void damp(double share) override { damping_ = share; }
-  void distrust() override { linearizer_.distrust(); }
-  FormUsed form() const override { return linearizer_.form(); }
+  void distrust() override { renewal_.distrust(); }
+  FormUsed form() const override { return renewal_.form(); }
   void save(SavedState& state) const override {
-    linearizer_.save(state);
+    renewal_.save(state);
     state.values["rejected"] = rejected_;
   }
   void restore(const SavedState& state) override {
     const int64_t rejected = state.count("rejected");
-    linearizer_.restore(state);
+    renewal_.restore(state);
     rejected_ = rejected;
   }
 
@@ -91,15 +90,15 @@ class Guarded : public StepMethod {
     Verdict verdict;
     Pass next;
   };
-  Judged try_step(int64_t step, Plan& plan, Pass& pass, const Tensor& state, double before,
-                  StepRecord& row);
+  Judged try_step(int64_t step, Plan& plan, Pass& pass, double before, StepRecord& row);
   std::optional<Pass> escape(int64_t step, const Pass& pass, StepRecord& row);
-  std::optional<Pass> descend_plainly(int64_t step, const Pass& pass, const Plan& plan,
-                                      StepRecord& row);
   double rate_of(const Plan& plan) const { return plan.guard.rate * damping_; }
+  void design(const Plan& plan) const {
+    if (plan.feedback->rate() != rate_of(plan)) plan.feedback->design(rate_of(plan));
+  }
 
   std::shared_ptr<const Setup> setup_;
-  Linearizer linearizer_;
+  Renewal renewal_;
   int64_t rejected_ = 0;
   double damping_ = 1;         ///< the trainer's, which keeps it
   int64_t last_ = -1;          ///< the batch of the last step
@@ -107,24 +106,24 @@ class Guarded : public StepMethod {
 };
 
 /// Takes a step and judges it by the pass behind it; back where it came from unless it was good.
-Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Tensor& state,
-                                  double before, StepRecord& row) {
+Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, double before,
+                                  StepRecord& row) {
   using Kind = Relinearization::Kind;
   const Feedback& feedback = *plan.feedback;
   const double rate = rate_of(plan) * setup_->factor(step);
-  const Proposal proposal = feedback.propose(state, rate);
+  const Tensor outputs = pass.values;
+  const Proposal proposal = feedback.propose(outputs, rate);
   Trial trial(setup_->model, saved_);
   take_step(pass, proposal);
   Pass next = setup_->forward(step);
   const double rest = feedback.parameter_merit();
-  const double promised = proposal.prediction.defined()
-                              ? before - (feedback.merit(proposal.prediction) + rest)
-                              : proposal.promise;
-  const double gained = before - (feedback.merit(feedback.state(next.values)) + rest);
+  const double promised =
+      std::isnan(proposal.promise) ? before - (proposal.left + rest) : proposal.promise;
+  const double gained = before - (feedback.merit(next.values) + rest);
   // The objective may not rise, errors out of reach included, whatever the local model thinks.
   const bool rose = setup_->options.weight_decay > 0 ? next.objective > pass.objective
                                                      : next.found.misfit > pass.found.misfit;
-  const Kind policy = linearizer_.policy().kind;
+  const Kind policy = renewal_.policy().kind;
   const bool fresh = plan.step == step || policy == Kind::kNever;
   const double eta = gained > 0 && promised > 0 && !rose ? gained / promised : -1;
   const bool nothing = std::abs(promised) <= kNothing * before;
@@ -134,11 +133,11 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
   if (verdict == Verdict::kAccept || verdict == Verdict::kAcceptAndRefresh) {
     row.learning_rate = rate;
     row.augment_norm = proposal.augment_norm;
-    plan.feedback->took(state);
+    plan.feedback->took(outputs);
     plan.stale =
         (verdict == Verdict::kAcceptAndRefresh || !feedback.lasts()) && policy == Kind::kGuard;
     plan.tighten_bound(setup_->factor(step));
-    linearizer_.accepted(plan);
+    renewal_.accepted(plan, proposal.complete);
     trial.keep();
   }
   return {verdict, std::move(next)};
@@ -147,26 +146,22 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, const Te
 Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
   last_ = pass.batch;
   for (;;) {
-    Plan& plan = linearizer_.plan_for(step, pass, row);
+    Plan& plan = renewal_.plan_for(step, pass, row);
     Feedback& feedback = *plan.feedback;
-    if (feedback.rate() != rate_of(plan)) linearizer_.design(plan, damping_);
-    const Tensor state = feedback.state(pass.values);
-    const double before = feedback.merit(state) + feedback.parameter_merit();
+    design(plan);
+    const double before = feedback.merit(pass.values) + feedback.parameter_merit();
     if (before == 0) return {.end = Outcome::kFloor, .next = {}};
-    Judged judged = try_step(step, plan, pass, state, before, row);
+    Judged judged = try_step(step, plan, pass, before, row);
     if (judged.verdict == Verdict::kAccept || judged.verdict == Verdict::kAcceptAndRefresh) {
       return {.end = {}, .next = std::move(judged.next)};
     }
     pass = setup_->forward(step);
-    if (auto next = descend_plainly(step, pass, plan, row)) {
-      return {.end = {}, .next = std::move(next)};
-    }
     if (judged.verdict == Verdict::kFloor) {
       // Converged if rounding, or nothing within reach, is all that is left.
       const double rounding =
           kRounding * tol::epsilon(setup_->model.dtype()) *
           std::sqrt(setup_->data.ranks->sum(pass.values.square().sum().item<double>()));
-      if (feedback.settled(state, rounding)) return {.end = Outcome::kFloor, .next = {}};
+      if (feedback.settled(pass.values, rounding)) return {.end = Outcome::kFloor, .next = {}};
       if (auto landed = escape(step, pass, row)) return {.end = {}, .next = std::move(landed)};
       return {.end = Outcome::kStuck, .next = {}};
     }
@@ -174,33 +169,6 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
     ++rejected_;
     plan.stale = judged.verdict == Verdict::kRejectAndRefresh;
   }
-}
-
-/// The controller of weighted errors may let their sum rise for a while, and the guard does not:
-/// where a fresh kernel finds no step even at a low rate, the gradient of that sum does.
-std::optional<Pass> Guarded::descend_plainly(int64_t step, const Pass& pass, const Plan& plan,
-                                             StepRecord& row) {
-  const Tensor weights = setup_->weights(step);
-  const double unit = plan.feedback->unit_rate();
-  const bool steered = linearizer_.form().form == Form::kAuto;  // forms lower that sum themselves
-  if (!weights.defined() || !steered || plan.step != step || rate_of(plan) >= unit) {
-    return std::nullopt;
-  }
-  const Tensor seed = setup_->loss->gradient(pass.values, pass.labels).reshape({-1}) * weights;
-  double rate = unit / weights.max().item<double>();
-  for (int i = 0; i < kPlainTries; ++i, rate /= kPlainShrink) {
-    Trial trial(setup_->model, saved_);
-    setup_->forward(step).descend(seed, rate, rate * setup_->options.weight_decay);
-    Pass next = setup_->forward(step);
-    if (!(next.objective < pass.objective * (1 - kEscapeGain))) continue;
-    row.learning_rate = rate;
-    row.augment_norm = 0;
-    ++row.rejected;
-    ++rejected_;
-    trial.keep();
-    return next;
-  }
-  return std::nullopt;
 }
 
 /// At a kink of the network (ReLU) no short step descends: what is behind it looks different. So
@@ -213,18 +181,18 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
   const auto take = [&](const Plan& plan, double rate) {
     Pass from = setup_->forward(step);
     plan.feedback->design(rate);
-    const Proposal proposal = plan.feedback->propose(plan.feedback->state(from.values), rate);
+    const Proposal proposal = plan.feedback->propose(from.values, rate);
     take_step(from, proposal);
     return setup_->forward(step);
   };
-  const Plan start = linearizer_.plan_of(pass.batch);
+  const Plan start = renewal_.plan_of(pass.batch);
   const double unit = start.feedback->unit_rate();
   for (const double first : kEscapeRates) {
     set_parameters(model, origin);
     const Pass across = take(start, first * unit);
     if (!std::isfinite(across.found.misfit)) continue;
     copy_parameters(model, behind);
-    Plan& next = linearizer_.renew(step, across, row);
+    Plan& next = renewal_.renew(step, across, row);
     for (const double second : kEscapeRates) {
       set_parameters(model, behind);
       const double rate = std::min(next.guard.start_rate, second * unit);
@@ -237,7 +205,7 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
       return landed;
     }
   }
-  linearizer_.replace(pass.batch, start);
+  renewal_.replace(pass.batch, start);
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-#include <cdt/train/loop/linearizer.h>
+#include <cdt/train/loop/renewal.h>
 #include <cdt/train/methods/steered.h>
 
 namespace cdt::train {
@@ -7,55 +7,56 @@ namespace {
 class SteeredDescent : public StepMethod, public BlindSteps {
  public:
   explicit SteeredDescent(std::shared_ptr<const Setup> setup)
-      : setup_(std::move(setup)), linearizer_(setup_, {.steers = true}) {}
+      : setup_(std::move(setup)),
+        renewal_(setup_, make_feedback_source(setup_, {.steers = true})) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
     last_ = pass.batch;
-    Plan& plan = linearizer_.plan_for(step, pass, row);
+    Plan& plan = renewal_.plan_for(step, pass, row);
     row.learning_rate = plan.guard.rate * setup_->factor(step);
     const Steered steered = plan.feedback->steer(pass.values);
     row.augment_norm = steered.augment().norm().item<double>();
     pass.descend(steered.seed, row.learning_rate, row.learning_rate * setup_->options.weight_decay);
-    if (setup_->options.controller) plan.feedback->took(plan.feedback->state(pass.values));
+    plan.feedback->took(pass.values);
     plan.tighten_bound(setup_->factor(step));
     return {};
   }
   void prepare(int64_t step, const Pass& pass, StepRecord& row) override {
     last_ = pass.batch;
-    linearizer_.plan_for(step, pass, row);
+    renewal_.plan_for(step, pass, row);
   }
   control::Certificate certificate(const torch::Tensor& theta) const override {
-    return linearizer_.certificate(last_, theta);
+    return renewal_.certificate(last_, theta);
   }
   BlindSteps* blind() override { return this; }
-  int64_t left(int64_t step) const override { return linearizer_.unwatched_steps(kAll, step); }
+  int64_t left(int64_t step) const override { return renewal_.unwatched_steps(kAll, step); }
   Steered heading(const torch::Tensor& outputs, const torch::Tensor&) override {
-    return linearizer_.plan_of(kAll).feedback->steer(outputs);
+    return renewal_.plan_of(kAll).feedback->steer(outputs);
   }
   std::optional<LinearHeading> linear() override {
-    const torch::Tensor matrix = linearizer_.plan_of(kAll).feedback->matrix();
+    const torch::Tensor matrix = renewal_.plan_of(kAll).feedback->matrix();
     if (!matrix.defined()) return std::nullopt;
     return LinearHeading{matrix};
   }
   double rate(int64_t step) const override {
-    return linearizer_.plan_of(kAll).guard.rate * setup_->factor(step);
+    return renewal_.plan_of(kAll).guard.rate * setup_->factor(step);
   }
   void took(int64_t step) override {
-    Plan& plan = linearizer_.plan_of(kAll);
+    Plan& plan = renewal_.plan_of(kAll);
     plan.last_used = step;
     plan.tighten_bound(setup_->factor(step));
   }
-  void adopt(const dynamics::Modes& modes) override { linearizer_.adopt(modes); }
-  double learning_rate() const override { return linearizer_.learning_rate(); }
-  int64_t linearizations() const override { return linearizer_.linearizations(); }
-  void save(SavedState& state) const override { linearizer_.save(state); }
-  void restore(const SavedState& state) override { linearizer_.restore(state); }
+  void adopt(const dynamics::Modes& modes) override { renewal_.adopt(modes); }
+  double learning_rate() const override { return renewal_.learning_rate(); }
+  int64_t linearizations() const override { return renewal_.linearizations(); }
+  void save(SavedState& state) const override { renewal_.save(state); }
+  void restore(const SavedState& state) override { renewal_.restore(state); }
 
  private:
   static constexpr int64_t kAll = 0;  ///< the batch of runs with all samples
 
   std::shared_ptr<const Setup> setup_;
-  Linearizer linearizer_;
+  Renewal renewal_;
   int64_t last_ = -1;  ///< the batch of the last step
 };
 
