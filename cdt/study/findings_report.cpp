@@ -108,16 +108,18 @@ std::string loop_text(const Findings& findings) {
                  loop_advice(classes ? classes->warnings : std::vector<std::string>(),
                              classes ? classes->conflicts : curved->conflicts, findings.source));
   const double safe = classes ? classes->safe_rate : curved->safe_rate;
-  return text +
-         fmt::format(
-             "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
-             "  κ of gradient descent {}   radius under CDT {}\n"
-             "  largest stable rate {:.6g}   largest without oscillation {:.6g}{}\n  kernel: {}\n",
-             found.lambda_max, found.lambda_min, found.reachability.rank, found.n,
-             radius_text(found.stability.kappa), radius_text(found.radius_cdt), found.lr_max,
-             found.lr_monotone, safe > 0 ? fmt::format("   safe in every state {:.6g}", safe) : "",
-             findings.kernel) +
-         analysis::to_text(found.controller), 4);
+  return wrap(
+      text +
+          fmt::format(
+              "\nNumbers\n  of H^½ΘH^½: λ_max {:.6g}   λ_min {:.3g}   rank {} of {}\n"
+              "  κ of gradient descent {}   radius under CDT {}\n"
+              "  largest stable rate {:.6g}   largest without oscillation {:.6g}{}\n  kernel: {}\n",
+              found.lambda_max, found.lambda_min, found.reachability.rank, found.n,
+              radius_text(found.stability.kappa), radius_text(found.radius_cdt), found.lr_max,
+              found.lr_monotone, safe > 0 ? fmt::format("   safe in every state {:.6g}", safe) : "",
+              findings.kernel) +
+          analysis::to_text(found.controller),
+      4);
 }
 
 ordered_json loop_json(const Findings& findings) {
