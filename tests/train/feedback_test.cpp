@@ -345,7 +345,6 @@ TEST(SolvedFeedback, EveryModeIsLeftWithItsShare) {
 TEST(SolvedFeedback, AgreesWithTheControllerAtBothEndsOfTheSpectrum) {
   for (const double s : {1e-6, 1e-5, 1e-4, 1e3, 1e4, 1e5}) {
     const double ridge = 1 / (1 + s * std::sqrt(11.0));
-    const Tensor one = torch::ones({1, 1}, torch::kFloat64);
     const Tensor step = torch::full({1}, s, kDouble);
     const double exact = control::lqr(1, 0.1).leaves(step).item<double>();
     // Slow: the same to first order in s. Fast: both next to nothing.

@@ -1,6 +1,6 @@
 #include <cdt/core/check.h>
 #include <cdt/core/tolerance.h>
-#include <cdt/dynamics/loss_linearization.h>
+#include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/coordinates.h>
 
 #include <algorithm>
@@ -150,10 +150,7 @@ class ResidualCoordinates : public Coordinates {
   Tensor step_seed(const Tensor& v, double rate) const override {
     return seed(v) * (rate * factor_);
   }
-  Tensor kernel(const Tensor& theta) const override {
-    const Tensor half = dynamics::times_blocks(theta, residuals_.S);
-    return dynamics::times_blocks(half.t().contiguous(), residuals_.S);
-  }
+  Tensor kernel(const Tensor& theta) const override { return residual_kernel(theta, residuals_); }
   control::Plant::Options plant(double decay) const override {
     return {.gradient_factor = factor_, .decay = decay};
   }
