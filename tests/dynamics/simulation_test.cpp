@@ -44,7 +44,7 @@ TEST(Loss, FactorsAreThoseOfTheGradient) {
   for (const LossPtr& loss : {loss::mae(), loss::cross_entropy(), loss::negative_log()}) {
     EXPECT_FALSE(loss->quadratic());
     EXPECT_THAT([&] { gradient_factor(loss, 4); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("not " + to_string(loss))));
+                ThrowsMessage<InvalidArgument>(HasSubstr("got " + to_string(loss))));
     EXPECT_THROW(loss_value(loss, e), InvalidArgument);
   }
   EXPECT_THROW(loss_value(loss::mse(), e * NAN), InvalidArgument);

@@ -99,8 +99,8 @@ TEST(Plan, SaysWhatIsWrong) {
         p.architectures.push_back({"small", {4}});
       },
       "architectures: expected each one once");
-  refused([](Plan& p) { p.methods = {"sgd"}; }, "not 'sgd'");
-  refused([](Plan& p) { p.own_rate = {"sgd"}; }, "not 'sgd'");
+  refused([](Plan& p) { p.methods = {"sgd"}; }, "got 'sgd'");
+  refused([](Plan& p) { p.own_rate = {"sgd"}; }, "got 'sgd'");
   refused(
       [](Plan& p) {
         p.own_rate = {"adam", "adam"};

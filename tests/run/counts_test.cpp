@@ -159,7 +159,7 @@ TEST_F(Counts, WhatIsNoCountIsNamedWithItsLine) {
     write(table_of_counts(150, 40, "-3"));
     EXPECT_THAT([&] { run::train(options_); },
                 refused("counts.csv:42: expected the target \"n\" to be 0 or more, which the loss "
-                        "is defined for, but came -3"));
+                        "is defined for, got -3"));
   }
   options_.data.goal = study::Goal::kFit;
   write(table_of_counts(150, 40, ""));

@@ -183,7 +183,7 @@ TEST(Decisions, SayWhoChose) {
   EXPECT_EQ(chosen["loss"], "cross-entropy, data");
   EXPECT_EQ(chosen["method"], "path, goal");
   EXPECT_EQ(chosen["form"], "free, data");
-  EXPECT_EQ(chosen["steps"], "40, goal");
+  EXPECT_EQ(chosen["steps"], "20, goal");
   EXPECT_EQ(chosen["patience"], "3, user");
   EXPECT_EQ(chosen["seed"], "1, user");  // named, although it is the usual one
   EXPECT_EQ(chosen["train-fraction"], "all, goal");

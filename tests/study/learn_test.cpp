@@ -141,7 +141,9 @@ TEST(Learner, EndsAPathThatOnlyCreeps) {
       *x = x->sign();
       *y = 0.5 * torch::randn_like(*y) + x->sum(1, true) + x->prod(1, true);
     }
-    const Learned learned = Learner(problem, usual(1)).run();
+    LearnOptions patient = usual(1);
+    patient.training.steps = 2 * kMostPoints;
+    const Learned learned = Learner(problem, patient).run();
     EXPECT_EQ(learned.result.outcome, train::Outcome::kEarlyStopping);
     EXPECT_LT(learned.result.history.size(), 25U) << seed;
     // Whatever was gained on the way is taken.

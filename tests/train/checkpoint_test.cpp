@@ -385,7 +385,7 @@ TEST(Checkpoint, RefusesWhatIsNotItsOwn) {
               HasSubstr("symmetric"));
   TrainOptions other = setting.options;
   other.method = Method::kGd;
-  EXPECT_THAT(refused([](auto&) {}, other), HasSubstr("method guarded"));
+  EXPECT_THAT(refused([](auto&) {}, other), HasSubstr("got guarded"));
 }
 
 }  // namespace

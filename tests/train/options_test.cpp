@@ -35,7 +35,7 @@ TEST(Options, NamesSurviveTheWayThere) {
   for (const char* text : {"never", "every:25", "kc", "error:0.05", "guard"}) {
     EXPECT_EQ(to_string(parse_relinearization(text)), text);
   }
-  EXPECT_THAT(refusal([] { parse_method("sgd"); }), HasSubstr("not 'sgd'"));
+  EXPECT_THAT(refusal([] { parse_method("sgd"); }), HasSubstr("got 'sgd'"));
   for (const char* text : {"every", "every:", "every:0", "every:2.5", "every:x", "error:-1",
                            "error:nan", "sometimes", ""}) {
     EXPECT_THAT(refusal([&] { parse_relinearization(text); }),
