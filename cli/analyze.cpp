@@ -173,7 +173,7 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   preflight.riccati_residual = control::riccati_residual(
       control::design_spectral(
           spectrum, loss::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
-          {settings.q, settings.rho, {}, {}}),
+          {settings.q, settings.rho, {}}),
       kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {
     preflight.findings.trials =

@@ -81,7 +81,7 @@ int run_design(const DesignCommand& options) {
   };
   if (options.state_weight.empty() && options.input_weight.empty()) {
     const auto controller =
-        control::design_spectral(spectrum, step_scale, {settings.q, settings.rho, {}, {}});
+        control::design_spectral(spectrum, step_scale, {settings.q, settings.rho, {}});
     preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
     if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
       throw NumericalError(c10::str("the gain has a Riccati residual of ",

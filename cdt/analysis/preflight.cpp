@@ -48,7 +48,7 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   const int64_t n = modes.size();
   loss::require_quadratic(*options.loss, "the analysis");
   require_positive(options.learning_rate, "learning_rate");
-  const control::SpectralWeights weights{options.q, options.rho, {}, {}};
+  const control::SpectralWeights weights{options.q, options.rho, {}};
   const double factor = loss::gradient_factor(options.loss, n);
   const auto controller = control::design_spectral(modes, options.learning_rate * factor, weights);
 

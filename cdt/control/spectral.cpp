@@ -83,14 +83,14 @@ SpectralController design_spectral(const dynamics::Modes& modes, double step_sca
   require_steps(step_scale, modes);
   controller.s = modes.values * controller.step_scale;
   controller.q = shaped_weight(weights.q, weights.shape_q, controller.s, "q");
-  controller.rho = shaped_weight(weights.rho, weights.shape_rho, controller.s, "rho");
+  controller.rho = shaped_weight(weights.rho, {}, controller.s, "rho");
   controller.gains = mode_gains(controller.s, controller.q, controller.rho);
   if (!modes.complete()) {
     controller.tail_step = step_scale * modes.tail_bound;
     const Tensor step = torch::full({1}, controller.tail_step, controller.s.options());
     controller.tail_steering =
         mode_gains(step, shaped_weight(weights.q, weights.shape_q, step, "q"),
-                   shaped_weight(weights.rho, weights.shape_rho, step, "rho"))
+                   shaped_weight(weights.rho, {}, step, "rho"))
             .steering.item<double>();
   }
   return controller;

@@ -30,10 +30,9 @@ ModeGains mode_gains(const torch::Tensor& s, const torch::Tensor& q, const torch
 struct SpectralWeights {
   double q = 1.0;    ///< on the error; only q/ρ matters for the gain. The paper's Q = I.
   double rho = 0.1;  ///< on the label augment. The paper's p = 0.1: slow modes 3.3 times faster.
-  /// Spectral shaping: factors on q and ρ as functions of s [n] → [n], positive; empty means 1.
-  /// Less q on the modes that only carry noise asks for less effort there.
+  /// Spectral shaping: a factor on q as a function of s [n] → [n], positive; empty means 1. Less q
+  /// on the modes that only carry noise asks for less effort there.
   std::function<torch::Tensor(const torch::Tensor& s)> shape_q;
-  std::function<torch::Tensor(const torch::Tensor& s)> shape_rho;
 };
 
 /// K = V diag(k) Vᵀ + k_t(I − VVᵀ) and what it promises.

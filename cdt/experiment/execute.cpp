@@ -223,7 +223,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
 
-  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}, {}});
+  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}});
   const train::TrainOptions options = training_options(plan, what, run.lr);
   started.controlled = train::is_controlled(options.method);
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,

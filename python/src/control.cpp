@@ -102,7 +102,7 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
   auto preflight = analysis::analyze(theta, modes, options);
   preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(modes, options.learning_rate * factor, {q, p, {}, {}}), theta);
+      control::design_spectral(modes, options.learning_rate * factor, {q, p, {}}), theta);
   return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
 }
 

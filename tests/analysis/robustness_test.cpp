@@ -21,8 +21,7 @@ TEST(GainMargin, IsWhereTheScaledAugmentsLoseStability) {
     for (double rho : {0.01, 0.1, 10.0}) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << " rho " << rho);
       const Tensor theta = test::random_kernel(6, 18, 3.0, 5);
-      const auto controller =
-          control::design_spectral(spectrum_of(theta), rate, {1.0, rho, {}, {}});
+      const auto controller = control::design_spectral(spectrum_of(theta), rate, {1.0, rho, {}});
       const auto margin = analysis::gain_margin(controller);
       const Tensor S = rate * theta;
       const Tensor A = torch::eye(6, kDouble) - S;

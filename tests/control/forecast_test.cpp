@@ -89,7 +89,7 @@ TEST(Forecast, EqualsSimulatedLinearDynamics) {
         Tensor G = torch::eye(n, kDouble);
         if (c.controlled) {
           G = control::design_spectral(
-                  s.spectrum, loss::step_scale(c.learning_rate, loss::mse(), n), {1.0, c.p, {}, {}})
+                  s.spectrum, loss::step_scale(c.learning_rate, loss::mse(), n), {1.0, c.p, {}})
                   .steering_matrix();
         }
         const auto [train, validation] =

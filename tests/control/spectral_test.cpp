@@ -233,9 +233,9 @@ TEST(SpectralController, ShapesTheWeightsModeByMode) {
   const Tensor theta = test::random_kernel(8, 16, 2.0, 6);
   control::SpectralWeights weights;
   weights.shape_q = [](const Tensor& s) { return 1 / (1 + s.square()); };
-  weights.shape_rho = [](const Tensor& s) { return 2 + s; };
+  weights.rho = 2.5;
   const auto controller = design_spectral(theta, 0.5, weights);
-  // The same with dense Q = q(Θ), R = ρ(Θ) in the textbook formula.
+  // The same with dense Q = q(Θ), R = ρI in the textbook formula.
   const Tensor V = controller.modes.vectors;
   const Tensor Q = (V * controller.q).mm(V.t());
   const Tensor R = (V * controller.rho).mm(V.t());

@@ -59,7 +59,7 @@ TEST(RidgeFeedback, AgreesWithTheControllerAtBothEndsOfTheSpectrum) {
     const double ridge = 1 / (1 + s * std::sqrt(11.0));
     const Tensor one = torch::ones({1, 1}, torch::kFloat64);
     const auto modes = dynamics::decompose(one, 0);
-    const auto controller = control::design_spectral(modes, s, {1.0, 0.1, {}, {}});
+    const auto controller = control::design_spectral(modes, s, {1.0, 0.1, {}});
     const double exact = 1 - s * controller.gains.steering.item<double>();
     // Slow: the same to first order in s. Fast: both next to nothing.
     if (s < 1) {

@@ -142,8 +142,7 @@ LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& optio
   found.stability = analysis::assess_stability(found.modes, scale);
   found.lr_max = 2 / (factor * found.lambda_max_bound);
   found.lr_max_above = 2 / (factor * found.lambda_max);
-  const auto controller =
-      control::design_spectral(found.modes, scale, {options.q, options.p, {}, {}});
+  const auto controller = control::design_spectral(found.modes, scale, {options.q, options.p, {}});
   found.margins = analysis::kernel_margins(controller);
   found.radius_cdt = controller.closed_loop_radius();
   found.gain_slow_modes = control::gain_of_slow_modes(options.q, options.p);
