@@ -6,7 +6,8 @@
 /// is, how far errors are from Gaussian ones, and how much of v is to be believed, rows decide that
 /// were held out: |residual|/s, s² = 1 − a + a·v/median(v), sorted, are the quantiles (conformal
 /// prediction, normalised), so that intervals have their coverage whatever the errors are
-/// distributed like, as far as new rows are like these; a is the share that makes them shortest.
+/// distributed like, as far as new rows are like these; a is the share that makes them shortest. Of
+/// counts, which spread by their mean, s is times that: Loss::spread.
 #pragma once
 
 #include <cdt/core/error.h>
