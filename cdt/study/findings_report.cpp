@@ -63,8 +63,8 @@ std::string class_text(const Findings& findings) {
   const analysis::Preflight& found = findings.preflight;
   const ClassFindings& classes = *findings.classes;
   std::string text = fmt::format(
-      "Pre-flight: {} × {} classes, loss cross-entropy (smoothing {:.4g}), learning rate {:.4g}, p "
-      "= {:.4g}, q = {:.4g}\n\n",
+      "Pre-flight: {} × {} classes, loss cross-entropy (smoothing {:.4g}),\n"
+      "  learning rate {:.4g}, p = {:.4g}, q = {:.4g}\n\n",
       count_of(found.samples, "sample"), found.outputs, classes.smoothing, found.learning_rate,
       found.rho, found.q);
   text += class_verdicts(found);
