@@ -81,7 +81,8 @@ Progress progress(const std::string& what, const std::string& unit, bool quiet) 
     const double share = static_cast<double>(done) / std::abs(static_cast<double>(total));
     std::string line = what + (may_end ? ": " : fmt::format(" {:3.0f} %  ", 100 * share));
     if (!detail.empty()) line += printable(detail) + "  ";
-    line += fmt::format("{:.1f} {}/s", static_cast<double>(done) / seconds, unit);
+    const double rate = static_cast<double>(done) / seconds;
+    line += fmt::format("{:.{}f} {}/s", rate, rate < 100 ? 1 : 0, unit);
     if (done > 0 && !finished) {
       line += fmt::format("  {}{:.0f} s left", may_end ? "≤ " : "", seconds * (1 - share) / share);
     }

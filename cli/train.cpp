@@ -95,7 +95,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
       last.train_loss = row.train_loss;
     }
     if (!std::isnan(row.val_loss)) last.val_loss = row.val_loss;
-    std::string text = fmt::format("step {} of {}, loss {:.2e}", row.step, steps, last.train_loss);
+    std::string text = fmt::format("step {}/{}, loss {:.2e}", row.step, steps, last.train_loss);
     if (last.step != row.step) text += fmt::format(" at {}", last.step);
     if (!std::isnan(last.val_loss)) text += fmt::format(", val {:.2e}", last.val_loss);
     show(row.step, at_most(steps), text);

@@ -224,8 +224,8 @@ std::string to_text(const Preflight& p, const SampleOrigin& origin) {
   if (p.input_condition) describe_inputs(*p.input_condition, page);
   describe_findings(p, page);
   std::string out = fmt::format(
-      "Pre-flight: {} sample{} × {} output{}, loss {}, learning rate {:.4g}, p = {:.4g}, q = "
-      "{:.4g}\n\n",
+      "Pre-flight: {} sample{} × {} output{}, loss {},\n"
+      "  learning rate {:.4g}, p = {:.4g}, q = {:.4g}\n\n",
       p.samples, p.samples == 1 ? "" : "s", p.outputs, p.outputs == 1 ? "" : "s", to_string(p.loss),
       p.learning_rate, p.rho, p.q);
   out += page.verdicts;

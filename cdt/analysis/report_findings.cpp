@@ -124,14 +124,14 @@ void describe_rates(const std::vector<RateRow>& rates, Page& page) {
   if (rates.empty()) return;
   std::string& out = page.rates;
   out +=
-      fmt::format("\nOther rates\n  {:>10} {:>8} {:>13} {:>11} {:>11} {:>10} {:>10}\n", "rate",
+      fmt::format("\nOther rates\n  {:>9} {:>6} {:>13} {:>10} {:>10} {:>9} {:>10}\n", "rate",
                   "stable", "αc_Lλ_max < 1", "radius GD", "radius CDT", "margin GD", "margin CDT");
   const auto known = [](double value, int digits) {
     return std::isnan(value) ? std::string("-") : fmt::format("{:.{}g}", value, digits);
   };
   for (const RateRow& r : rates) {
     out +=
-        fmt::format("  {:>10.4g} {:>8} {:>13} {:>11.4g} {:>11} {:>10.3g} {:>10}\n", r.learning_rate,
+        fmt::format("  {:>9.4g} {:>6} {:>13} {:>10.4g} {:>10} {:>9.3g} {:>10}\n", r.learning_rate,
                     r.stable ? "yes" : "no", r.strictly_contracting ? "yes" : "no", r.radius_gd,
                     known(r.radius_cdt, 4), r.margin_gd, known(r.margin_cdt, 3));
   }

@@ -1,4 +1,5 @@
 #include <cdt/core/text/text.h>
+#include <cdt/core/text/wrap.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/tables.h>
 #include <fmt/format.h>
@@ -60,13 +61,6 @@ std::string error_cell(const Row& row, size_t column) {
   return row.converged == 0 ? "∞" : "";
 }
 
-/// By characters, not bytes.
-size_t shown_length(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
 std::string published(const Row& row) {
   return row.published ? loss(row, row.published->loss.mean, row.published->loss.spread) : "";
 }
@@ -110,7 +104,7 @@ std::string markdown(const std::string& text) {
 }
 
 std::string pad(const std::string& text, size_t width) {
-  const size_t shown = shown_length(text);
+  const size_t shown = printed_width(text);
   return shown < width ? std::string(width - shown, ' ') + text : text;
 }
 
@@ -222,20 +216,21 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
   const bool beside = any_published(rows);
   const std::vector<SweepError>& columns = error_columns(rows);
   const auto width = [](const SweepError& column) {
-    return std::max<size_t>(22, 2 + shown_length(error_title(column)));
+    return std::max<size_t>(18, 2 + printed_width(error_title(column)));
   };
   size_t method_width = 12;
   for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
   std::string text = fmt::format("\n{}\n", printable_name(title));
+  for (const std::string& sentence : lowest_errors(rows)) text += wrap(sentence, 2) + "\n";
   std::string last;
   std::string last_rate;
   for (const Row& row : rows) {
     if (row.architecture != last) {
       last = row.architecture;
       text += fmt::format("\nArchitecture {} ({}), {}\n{}{}{}{}{}{}", row.architecture,
-                          row.runs.front()->shape, validation_title(row), pad("lr", 9),
-                          pad("method", method_width), pad("reachable", 11), pad("αc_Lλ<1", 9),
-                          pad("converged", 11), pad("ours", 18));
+                          row.runs.front()->shape, validation_title(row), pad("lr", 7),
+                          pad("method", method_width), pad("reachable", 10), pad("αc_Lλ<1", 8),
+                          pad("converged", 10), pad("ours", 15));
       if (beside) text += pad("published", 18) + pad("difference", 12);
       for (const SweepError& column : columns) text += pad(error_title(column), width(column));
       text += "\n";
@@ -243,19 +238,19 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
       text += "\n";
     }
     last_rate = rate_cell(row);
-    text += pad(last_rate, 9) + pad(row.method, method_width) + pad(share(row.reachable, row), 11) +
-            pad(share(row.strictly_contracting, row), 9) + pad(converged(row), 11) +
-            pad(validation_cell(row), 18);
+    text += pad(last_rate, 7) + pad(row.method, method_width) + pad(share(row.reachable, row), 10) +
+            pad(share(row.strictly_contracting, row), 8) + pad(converged(row), 10) +
+            pad(validation_cell(row), 15);
     if (beside) text += pad(published(row), 18) + pad(difference(row), 12);
     for (size_t t = 0; t < columns.size(); ++t) text += pad(error_cell(row, t), width(columns[t]));
     text += "\n";
   }
-  for (const std::string& sentence : lowest_errors(rows)) text += "\n" + sentence + "\n";
   if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
   if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
   for (const report::Claim& claim : claims) {
-    text += fmt::format("  {:<15}{}\n                 {}\n", verdict(claim), claim.text,
-                        claim.evidence);
+    text += wrap(fmt::format("  {:<15}{}\n                 {}\n", verdict(claim), claim.text,
+                             claim.evidence),
+                 17);
   }
   return text;
 }

@@ -97,7 +97,7 @@ std::string loop_text(const Findings& findings) {
       classes ? fmt::format("classes, loss cross-entropy (smoothing {:.4g})", classes->smoothing)
               : fmt::format("outputs, loss {}", to_string(found.loss));
   std::string text =
-      fmt::format("Pre-flight: {} × {} {}, learning rate {:.4g}, p = {:.4g}, q = {:.4g}\n\n",
+      fmt::format("Pre-flight: {} × {} {},\n  learning rate {:.4g}, p = {:.4g}, q = {:.4g}\n\n",
                   count_of(found.samples, "sample"), found.outputs, what, found.learning_rate,
                   found.rho, found.q);
   text += loop_verdicts(found, classes ? "every class can be fitted on every row"

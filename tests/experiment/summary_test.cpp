@@ -155,10 +155,10 @@ TEST(Tables, HaveErrorsInUnitsOfTheFile) {
   const auto rows = collect_rows(plan, runs);
   const std::string text = to_text("T", rows, {});
   EXPECT_THAT(text, HasSubstr("RMSE of price, net\n"));
-  EXPECT_THAT(text, HasSubstr("own         cdt        yes      yes        2/2       3.00 ± 1.41"));
+  EXPECT_THAT(text, HasSubstr("own         cdt       yes     yes       2/2    3.00 ± 1.41"));
   EXPECT_THAT(text, HasSubstr("0.3 ± 0.14\n"));
   EXPECT_THAT(text, HasSubstr("Lowest RMSE of price, net on the rows left out: 0.3 ± 0.14, by cdt "
-                              "at rate 1 (architecture small)."));
+                              "at rate 1\n  (architecture small)."));
   const std::string csv = to_csv(rows);
   EXPECT_THAT(csv, HasSubstr("difference,\"rmse_price, net_mean\",\"rmse_price, net_std\"\n"));
   EXPECT_THAT(csv, HasSubstr("\nsmall,1,gd,yes,no,0,2,,,,0.25,,,,,\n"));

@@ -114,7 +114,7 @@ TEST(DescentPass, DescendsOnceAlongOneSeedForEachOutput) {
   Mlp model(relu_options({5}, 1, true), 4);
   DescentPass pass(model, torch::randn({3, 7}));
   EXPECT_THAT([&] { pass.descend(torch::ones({3}), 1e-3); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 1], not [3]")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 1], got [3]")));
   pass.descend(torch::ones({3, 1}), 1e-3);
   EXPECT_THAT(
       [&] {

@@ -102,7 +102,7 @@ TEST(OperatorPass, MovesOnceAlongOneSeedForEachOutput) {
   nn::Mlp model(operator_options({5}, 1, true), 4);
   OperatorPass pass(model, torch::randn({3, 7}));
   EXPECT_THAT([&] { pass.move(torch::ones({3}), {}); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 1], not [3]")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 1], got [3]")));
   pass.move(torch::ones({3, 1}), {});
   EXPECT_THAT(
       [&] {

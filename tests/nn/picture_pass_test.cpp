@@ -136,7 +136,7 @@ TEST(PicturePass, MovesOnceAlongOneSeedForEachOutput) {
   nn::ConvNet model(nn::cnn_options({3, 12, 13}, {4, 6}, 2), 4);
   PicturePass pass(model, torch::randn({3, 3, 12, 13}));
   EXPECT_THAT([&] { pass.move(torch::ones({3}), {}); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 2], not [3]")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("the outputs' shape [3, 2], got [3]")));
   pass.move(torch::ones({3, 2}), {});
   EXPECT_THAT(
       [&] {

@@ -311,7 +311,7 @@ def test_wrong_settings_are_named():
         cdt.Controller(model, x, y, lr=0.1, loss="mae")
     with pytest.raises(ValueError, match="array of all samples, got a DataLoader; batch_size="):
         cdt.fit(model, torch.utils.data.DataLoader(x), y)
-    with pytest.raises(ValueError, match=r"class numbers must have shape \[.*\], not \[.*, 1\]"):
+    with pytest.raises(ValueError, match=r"class numbers must have shape \[.*\], got \[.*, 1\]"):
         cdt.Controller(model, x, torch.zeros(len(x), 1, dtype=torch.int64), lr=0.1, loss="cross-entropy")
     with pytest.raises(KeyError, match="lrmax.*lr_max"):
         cdt.analyze(model, x, y)["lrmax"]

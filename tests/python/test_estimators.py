@@ -83,7 +83,7 @@ def test_intervals_and_deviations():
         assert bounds.shape == (4000, 2)
         held = np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
         assert abs(held - coverage) < 0.07, held
-    with pytest.raises(ValueError, match="between 0 and 1, not 1.5"):
+    with pytest.raises(ValueError, match="between 0 and 1, got 1.5"):
         model.predict_interval(X, 1.5)
 
 

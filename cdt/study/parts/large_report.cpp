@@ -72,8 +72,8 @@ ordered_json estimate_json(const dynamics::TraceEstimate& estimate) {
 
 std::string to_text(const LargeFindings& found) {
   std::string text = fmt::format(
-      "Pre-flight: {} × {}, loss {}, learning rate {:.4g}, p = {:.4g}, q = {:.4g}; by products "
-      "with the kernel\n\n",
+      "Pre-flight: {} × {}, loss {},\n"
+      "  learning rate {:.4g}, p = {:.4g}, q = {:.4g}; by products with the kernel\n\n",
       count_of(found.samples, "sample"), count_of(found.outputs, "output"), to_string(found.loss),
       found.learning_rate, found.p, found.q);
   text += large_verdicts(found);
