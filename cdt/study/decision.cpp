@@ -1,3 +1,4 @@
+#include <cdt/core/io/json_fields.h>
 #include <cdt/core/text/names.h>
 #include <cdt/core/text/wrap.h>
 #include <cdt/study/decision.h>
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace cdt::study {
 namespace {
@@ -285,6 +285,15 @@ void require_tunable(const Decision& decision, const std::string& no_analysis) {
 
 std::string to_string(Choice::By by) { return name_of(kBys, by); }
 
+void Choice::fields(Fields& f) {
+  f.need("setting", setting);
+  f.need("value", value);
+  f.spelled(
+      "by", by, [](By each) { return to_string(each); },
+      [](const std::string& name) { return parse_name(kBys, name, "who chose a setting"); });
+  f.need("why", why);
+}
+
 Facts facts_of(const std::string& file) {
   Facts facts;
   facts.pictures = study::holds_pictures(file);
@@ -429,14 +438,12 @@ std::string to_text(const Decision& decision) {
 }
 
 std::string to_json(const Decision& decision) {
-  nlohmann::ordered_json choices = nlohmann::ordered_json::array();
-  for (const Choice& each : decision.choices) {
-    choices.push_back({{"setting", each.setting},
-                       {"value", each.value},
-                       {"by", to_string(each.by)},
-                       {"why", each.why}});
-  }
-  return nlohmann::ordered_json{{"choices", choices}, {"notes", decision.notes}}.dump(2);
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  JsonWriter writer(json);
+  Decision shown = decision;
+  writer("choices", shown.choices);
+  writer("notes", shown.notes);
+  return json.dump(2);
 }
 
 }  // namespace cdt::study

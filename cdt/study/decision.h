@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/run_options.h>
@@ -18,6 +19,8 @@ struct Choice {
   std::string value;
   By by = By::kUser;
   std::string why;
+
+  void fields(Fields& f);
 };
 /// "user", "goal", "data" or "machine".
 std::string to_string(Choice::By by);

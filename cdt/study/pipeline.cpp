@@ -142,6 +142,7 @@ void Pipeline::start_record() {
   record.revision = kRevision;
   record.settings = decided_settings(options);
   record.defaults = usual_settings(options);
+  record.choices = run_.decision.choices;
   record.seed = run_.decision.training.seed;
   const std::string& file = options.data.file;
   record.data = {file.empty() ? file : std::filesystem::absolute(file).string(),
@@ -179,6 +180,7 @@ void Pipeline::require_same_everywhere() const {
 void Pipeline::follow(const Tuning& advice) {
   run_.record.tuned = advice;
   study::follow(advice, run_.decision);
+  run_.record.choices = run_.decision.choices;
   make_trainer();
 }
 

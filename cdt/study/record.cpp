@@ -140,6 +140,7 @@ void Record::fields(Fields& f) {
   f("revision", revision);
   f.object("settings", [&] { settings_fields(f, settings); });
   if (f.has("defaults")) f.object("defaults", [&] { settings_fields(f, defaults); });
+  f.some("choices", choices);
   f("seed", seed);
   f("data", data);
   f("network", network);

@@ -4,6 +4,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
+#include <cdt/study/decision.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/importance.h>
 #include <cdt/study/predictor.h>
@@ -135,6 +136,9 @@ struct Record {
   std::string revision;  ///< its commit
   Settings settings;     ///< what was decided
   Settings defaults;     ///< what stood in for the rest
+  /// Settings that were given, and those that were chosen, by whom and why; older records have
+  /// none.
+  std::vector<Choice> choices;
   uint64_t seed = 0;
   Data data;
   Network network;

@@ -253,5 +253,37 @@ TEST(Decisions, FollowTheForecast) {
                                              "steps 70 data"}));
 }
 
+/// run.json says afterwards what --explain says before.
+TEST(Decisions, AreInTheRecord) {
+  const test::TempFolder folder;
+  for (const char* job : {"rooms 60 target=y goal=fit steps=3 method=gd lr=0.1",
+                          "rooms 60 target=label steps=2 hidden=4 ensemble=2 folds=2",
+                          "rooms 60 target=y goal=fit method=cdt tune hidden=8"}) {
+    SCOPED_TRACE(job);
+    run::Options options = parse_job(job, folder);
+    options.overwrite = true;
+    const run::TrainedRun done = run::train(options);
+    const run::RunRecord read = done.folder.read_record();
+    ASSERT_EQ(read.choices.size(), done.decision.choices.size());
+    EXPECT_FALSE(read.choices.empty());
+    for (size_t i = 0; i < read.choices.size(); ++i) {
+      const study::Choice &found = read.choices[i], &expected = done.decision.choices[i];
+      EXPECT_EQ(found.setting, expected.setting);
+      EXPECT_EQ(found.value, expected.value);
+      EXPECT_EQ(found.by, expected.by) << found.setting;
+      EXPECT_EQ(found.why, expected.why);
+    }
+    run::RunRecord older = read;
+    older.choices.clear();
+    const std::string text = run::to_json(older);
+    EXPECT_EQ(text.find("\"choices\""), std::string::npos);
+    EXPECT_TRUE(run::parse_record(text).choices.empty());
+    std::string wrong = run::to_json(read);
+    const std::string by = "\"by\": \"user\"";
+    wrong.replace(wrong.find(by), by.size(), "\"by\": \"chance\"");
+    EXPECT_THROW(run::parse_record(wrong), InvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace cdt
