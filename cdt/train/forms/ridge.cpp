@@ -53,8 +53,7 @@ kernel::LinearizationPtr reduced(const kernel::LinearizationPtr& network,
 /// K for Θ of what `reduced` gives.
 Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::ScalarType dtype) {
   if (!residuals.D.defined()) {
-    const Tensor half = dynamics::times_blocks(theta.to(torch::kFloat64), residuals.S);
-    return dynamics::times_blocks(half.t().contiguous(), residuals.S).to(dtype);
+    return residual_kernel(theta.to(torch::kFloat64), residuals).to(dtype);
   }
   Tensor K = theta.to(dtype);
   if (residuals.all_one) return K;
@@ -65,6 +64,11 @@ Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::S
 }
 
 }  // namespace
+
+Tensor residual_kernel(const Tensor& theta, const Residuals& residuals) {
+  const Tensor half = dynamics::times_blocks(theta, residuals.S);
+  return dynamics::times_blocks(half.t().contiguous(), residuals.S);
+}
 
 Tensor residual_kernel(const kernel::Linearization& network, const Residuals& residuals) {
   const Tensor theta =

@@ -129,6 +129,7 @@ std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const Rid
 bool reduces(const Residuals& residuals);
 
 /// K = SᵀΘS [r·k, r·k], float64
+torch::Tensor residual_kernel(const torch::Tensor& theta, const Residuals& residuals);
 torch::Tensor residual_kernel(const kernel::Linearization& network, const Residuals& residuals);
 
 /// SᵀJ: K, and products beside it. For a network that is linearized with its kernel.
