@@ -302,7 +302,7 @@ def test_bad_tables():
 def test_it_tells_how_far_it_is(capsys):
     cdt.CDTRegressor(**SMALL, verbose=True).fit(*waves(60))
     said = capsys.readouterr().out
-    assert "point 0 of at most 40, held-out loss" in said and "all rows, point 1 of" in said and "expected RMS error on new rows" in said
+    assert "point 0 of at most 20, held-out loss" in said and "all rows, point 1 of" in said and "expected RMS error on new rows" in said
 
 
 def test_no_files(tmp_path, monkeypatch):
