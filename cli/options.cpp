@@ -1,7 +1,7 @@
 // Options that several commands share, and the files behind them.
 #include <cdt/core/check.h>
-#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/experiment/store.h>

@@ -13,8 +13,8 @@
 #include <memory>
 #include <system_error>
 
-#include "cdt/core/io/checksum.h"
 #include "cdt/core/error.h"
+#include "cdt/core/io/checksum.h"
 #include "cdt/core/io/inflate.h"
 #include "cdt/core/text/text.h"
 #include "cdt/data/csv/column_builder.h"

@@ -1,6 +1,6 @@
+#include <cdt/core/folder.h>
 #include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
-#include <cdt/core/folder.h>
 #include <cdt/core/io/json_fields.h>
 #include <cdt/core/io/seal.h>
 #include <cdt/core/version.h>

@@ -1,7 +1,7 @@
 #include <ATen/Parallel.h>
 #include <cdt/core/error.h>
-#include <cdt/core/io/file.h>
 #include <cdt/core/folder.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/machine/speed.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/parts/groups.h>

@@ -1,6 +1,6 @@
 #include <ATen/Parallel.h>
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/core/safetensors.h>
 #include <cdt/core/text/text.h>

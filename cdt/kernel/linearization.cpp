@@ -2,8 +2,8 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factor/factored_jacobian.h>
 #include <cdt/kernel/factor/factors.h>
-#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/linearization.h>
+#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/autograd_scope.h>

@@ -1,7 +1,7 @@
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
-#include <cdt/kernel/model.h>
 #include <cdt/kernel/check/pending_checks.h>
+#include <cdt/kernel/model.h>
 #include <cdt/kernel/replay/plan_memory.h>
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factor/backward.h>
-#include <cdt/kernel/replay/plan_memory.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/recorder.h>
+#include <cdt/kernel/replay/plan_memory.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #include <cdt/core/error.h>
+#include <cdt/kernel/check/pending_checks.h>
 #include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/factor/batched_rows.h>
 #include <cdt/kernel/linearization.h>
-#include <cdt/kernel/check/pending_checks.h>
 #include <cdt/kernel/product/blocks.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/recorder.h>

@@ -1,8 +1,8 @@
 /// A loss: what training lowers, by samples, and what controllers and solvers want to know of it.
 ///
 /// L = c·Σ wᵢ ℓ(ŷᵢ, yᵢ). Outputs ŷ and targets y are [r, n_L]; derivatives do not couple samples.
-/// A loss of one's own derives from Loss: name, traits, scale and values are enough to descend. With
-/// a bound on its curvature it can be given a rate, and its steps can be solved and guarded.
+/// A loss of one's own derives from Loss: name, traits, scale and values are enough to descend.
+/// With a bound on its curvature it can be given a rate, and its steps can be solved and guarded.
 #pragma once
 
 #include <cdt/core/error.h>

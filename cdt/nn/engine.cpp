@@ -1,7 +1,7 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/product/blocks.h>
-#include <cdt/nn/passes/descent_pass.h>
 #include <cdt/nn/engine.h>
+#include <cdt/nn/passes/descent_pass.h>
 #include <cdt/nn/passes/operator_pass.h>
 #include <cdt/nn/passes/picture_pass.h>
 

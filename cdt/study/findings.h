@@ -63,7 +63,8 @@ struct CurvedFindings {
 struct Findings {
   /// Of Θ; under the cross entropy of H^½ΘH^½, which counts the C − 1 coordinates of each sample
   /// that the softmax sees, scaled by the mean Hessian H of the smoothed loss from here to its
-  /// equilibrium (docs/explanation/mathematics.md); under other losses of H^½ΘH^½, H/c = ∂²ℓ/∂ŷ² here.
+  /// equilibrium (docs/explanation/mathematics.md); under other losses of H^½ΘH^½, H/c = ∂²ℓ/∂ŷ²
+  /// here.
   dynamics::Modes modes;
   /// Θ, which the controller that will train is held against; undefined once it was.
   torch::Tensor theta;

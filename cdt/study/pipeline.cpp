@@ -343,8 +343,7 @@ Run run(const data::Table& table, const RunOptions& given, const Hooks& hooks) {
 }
 
 Run learn(const data::Table& table, const RunOptions& given, const Hooks& hooks) {
-  CDT_REQUIRE(given.data.goal != Goal::kFit,
-              "learning a table is for the goal predict, got fit");
+  CDT_REQUIRE(given.data.goal != Goal::kFit, "learning a table is for the goal predict, got fit");
   RunOptions options = given;
   std::vector<std::string> notes;
   data::Table ordered = in_order(table, options, notes);

@@ -1,5 +1,5 @@
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/text/text.h>
 #include <cdt/data/encode/identifiers.h>
 #include <cdt/data/encode/targets.h>

@@ -1,5 +1,5 @@
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/train/ranks.h>
 
 namespace cdt::train {

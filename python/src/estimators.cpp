@@ -3,8 +3,8 @@
 #include "pictures.h"
 // Python first, as its headers want it
 
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/data/csv/column_builder.h>
 #include <cdt/nn/mlp.h>

@@ -1,6 +1,6 @@
 /// The training loop, on a Python module's own parameters.
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/kernel/step_engine.h>
 #include <cdt/study/held_out.h>
 #include <cdt/study/parts/scope.h>

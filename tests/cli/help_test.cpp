@@ -115,7 +115,8 @@ TEST_F(Help, SaysWhatWasMeant) {
   expect_wrong_usage("compare h.csv --target price --methods sgd", "did you mean gd or momentum?");
   expect_wrong_usage("trian h.csv", "there is no command 'trian'; did you mean cdt train?");
   expect_wrong_usage("fit h.csv", "did you mean cdt train?");
-  expect_wrong_usage("data mak h.csv", "there is no command 'data mak'; did you mean cdt data make?");
+  expect_wrong_usage("data mak h.csv",
+                     "there is no command 'data mak'; did you mean cdt data make?");
   // Nothing is near: nothing is suggested.
   const Result far = cdt(train + "--xyzzyplugh 1");
   EXPECT_EQ(far.code, 2);

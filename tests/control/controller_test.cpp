@@ -178,8 +178,7 @@ TEST(GeneralController, LeavesModesAloneThatAreSlowerThanRounding) {
   EXPECT_EQ(controller.rank, 1);
   EXPECT_EQ(controller.K[1][1].item<double>(), 0);
   EXPECT_NEAR(controller.K[0][0].item<double>(),
-              design_spectral(spectrum, 1e-4, {1, 1, {}}).gain_matrix()[0][0].item<double>(),
-              1e-9);
+              design_spectral(spectrum, 1e-4, {1, 1, {}}).gain_matrix()[0][0].item<double>(), 1e-9);
   EXPECT_THAT([&] { design_general(spectrum, 1e-12, ones, ones); },
               ThrowsMessage<InvalidArgument>(HasSubstr("Raise the learning rate")));
 }

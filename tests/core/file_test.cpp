@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "cdt/core/io/checksum.h"
 #include "cdt/core/error.h"
+#include "cdt/core/io/checksum.h"
 #include "cdt/core/io/own_file.h"
 #include "support/device.h"
 #include "support/temp_folder.h"

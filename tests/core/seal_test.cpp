@@ -1,6 +1,6 @@
 // Files that carry the checksum of themselves.
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/seal.h>
 #include <gmock/gmock.h>
 

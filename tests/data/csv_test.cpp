@@ -1,6 +1,6 @@
 // CSV files: what they may contain, what their columns become, and what is refused.
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/data/csv.h>
 #include <cdt/data/csv/column_builder.h>

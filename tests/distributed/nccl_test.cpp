@@ -1,6 +1,6 @@
 // Ranks on GPUs, by NCCL: as many as there are GPUs.
-#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
+#include <cdt/core/machine/device.h>
 #include <gmock/gmock.h>
 #include <torch/cuda.h>
 

@@ -1,7 +1,7 @@
 // A sweep whose every write, sync, rename and removal fails once, or is its last.
 #include <cdt/core/error.h>
-#include <cdt/core/io/file.h>
 #include <cdt/core/folder.h>
+#include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/experiment/parts/verify.h>
 #include <cdt/experiment/results_file.h>

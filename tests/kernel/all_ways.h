@@ -1,8 +1,8 @@
 /// rules (layer by layer, and together) = Jacobian = operator = brute force, on one network.
 #pragma once
 
-#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/record/precision_scope.h>
 #include <gmock/gmock.h>

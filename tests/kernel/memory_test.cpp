@@ -2,8 +2,8 @@
 #include "support/memory.h"
 
 #include <cdt/kernel/factor/factors.h>
-#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/kernel/product/gram.h>
 #include <cdt/kernel/product/operator.h>
 #include <gtest/gtest.h>
 

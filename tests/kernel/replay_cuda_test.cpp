@@ -1,6 +1,6 @@
 // Kernels that a GPU computes again and again: each is what it would be if it were made anew.
-#include <cdt/core/machine/device.h>
 #include <cdt/core/error.h>
+#include <cdt/core/machine/device.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/kernel/playback.h>

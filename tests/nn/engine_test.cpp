@@ -1,8 +1,8 @@
 // Steps of a network by its engine, against those of LibTorch's graph.
 #include <cdt/core/error.h>
 #include <cdt/kernel/product/blocks.h>
-#include <cdt/nn/passes/descent_pass.h>
 #include <cdt/nn/engine.h>
+#include <cdt/nn/passes/descent_pass.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"

@@ -3,6 +3,7 @@
 #include <torch/nn.h>
 
 #include <cstdio>
+#include <fstream>
 
 #include "all_headers.h"
 
@@ -13,7 +14,7 @@ int main() {
   const auto report = cdt::analysis::analyze(ntk, {});
   std::printf("cdt %s\n%s", cdt::kVersion, cdt::analysis::to_text(report).c_str());
 
-  cdt::write_file_atomically("houses.csv", {cdt::data::make_houses(20, 1)});
+  std::ofstream("houses.csv") << cdt::data::make_houses(20, 1);
   const auto table = cdt::data::read_csv("houses.csv");
   cdt::data::PreprocessOptions options;
   options.targets = {"price"};

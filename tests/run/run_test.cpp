@@ -1,6 +1,6 @@
 // Run folders as a program of one's own writes and reads them.
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/run/train.h>
 #include <cdt/train/method.h>

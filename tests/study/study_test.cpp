@@ -1,6 +1,6 @@
 // A table and a network to findings and predictions, without the program.
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/kernel/ntk.h>

@@ -17,8 +17,8 @@
 #include <system_error>
 #include <utility>
 
-#include "cdt/core/io/checksum.h"
 #include "cdt/core/error.h"
+#include "cdt/core/io/checksum.h"
 #include "cdt/core/io/json.h"
 #include "cdt/core/io/own_file.h"
 

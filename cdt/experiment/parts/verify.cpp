@@ -1,6 +1,6 @@
 #include <cdt/core/error.h>
-#include <cdt/core/io/file.h>
 #include <cdt/core/folder.h>
+#include <cdt/core/io/file.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/io/seal.h>
 #include <cdt/experiment/parts/verify.h>

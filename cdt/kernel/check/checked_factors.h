@@ -5,8 +5,8 @@
 #include <cdt/core/error.h>
 #include <cdt/kernel/factor/factors.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/replay/plan_memory.h>
 #include <cdt/kernel/record/autograd_scope.h>
+#include <cdt/kernel/replay/plan_memory.h>
 
 #include <algorithm>
 #include <map>

@@ -4,13 +4,13 @@
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/factor/factor_cost.h>
-#include <cdt/kernel/factor/jacobian.h>
 #include <cdt/kernel/factor/factors.h>
-#include <cdt/kernel/replay/plan_memory.h>
+#include <cdt/kernel/factor/jacobian.h>
 #include <cdt/kernel/product/sizes.h>
 #include <cdt/kernel/record/group_builder.h>
 #include <cdt/kernel/record/live_site.h>
 #include <cdt/kernel/record/recorder.h>
+#include <cdt/kernel/replay/plan_memory.h>
 
 #include <algorithm>
 #include <iterator>

@@ -6,10 +6,10 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/kernel/check/pending_checks.h>
 #include <cdt/kernel/factor/factor_group.h>
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/check/pending_checks.h>
 
 #include <algorithm>
 #include <optional>

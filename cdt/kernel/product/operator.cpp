@@ -4,8 +4,8 @@
 #include <cdt/kernel/check/checked_factors.h>
 #include <cdt/kernel/factor/backward.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/product/factor_product.h>
+#include <cdt/kernel/product/operator.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/record/autograd_scope.h>
 #include <cdt/kernel/record/recorder.h>

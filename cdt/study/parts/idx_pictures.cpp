@@ -1,5 +1,5 @@
-#include <cdt/core/io/checksum.h>
 #include <cdt/core/error.h>
+#include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/image/formats/idx.h>
 #include <cdt/image/picture.h>
