@@ -168,7 +168,7 @@ struct ControlProblem {
   torch::Tensor R{};  ///< likewise, instead of p
 };
 
-/// A row of the table by which programs and Python find a design.
+/// A row of the table in which `design` looks its names up.
 struct Design {
   std::string name;
   std::string summary;
