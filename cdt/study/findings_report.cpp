@@ -75,9 +75,17 @@ std::vector<std::string> curved_meaning(const analysis::Preflight& found,
   return meaning;
 }
 
-std::vector<std::string> loop_advice(std::vector<std::string> advice,
+std::vector<std::string> loop_advice(const analysis::Preflight& found, double safe_rate,
+                                     std::vector<std::string> advice,
                                      const std::vector<ConflictingRows>& conflicts,
                                      const std::string& source) {
+  if (found.margins.gd < 1) {
+    advice.push_back(
+        fmt::format("For plain gradient descent stay below a rate of {:.3g}{}.", found.lr_max,
+                    safe_rate > 0 && safe_rate < found.lr_max
+                        ? fmt::format("; below {:.3g} it is stable whatever the outputs", safe_rate)
+                        : ""));
+  }
   for (const ConflictingRows& rows : conflicts) {
     advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
                                  list_rows(rows.lines), source, rows.difference));
@@ -104,10 +112,10 @@ std::string loop_text(const Findings& findings) {
                                        : "every output can be moved to where its loss is least");
   append_section(text, "What it means",
                  classes ? class_meaning(found, *classes) : curved_meaning(found, *curved));
-  append_section(text, "What to do",
-                 loop_advice(classes ? classes->warnings : std::vector<std::string>(),
-                             classes ? classes->conflicts : curved->conflicts, findings.source));
   const double safe = classes ? classes->safe_rate : curved->safe_rate;
+  append_section(text, "What to do",
+                 loop_advice(found, safe, classes ? classes->warnings : std::vector<std::string>(),
+                             classes ? classes->conflicts : curved->conflicts, findings.source));
   return wrap(
       text +
           fmt::format(

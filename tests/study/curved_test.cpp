@@ -148,6 +148,8 @@ TEST(Curved, ThePreflightIsOfTheLoopAtTheOutputs) {
     options.learning_rate = 4 / largest;
     const Findings beyond = analyze(kernel::Model(c.net), c.data, options);
     EXPECT_FALSE(beyond.preflight.stability.stable);
+    EXPECT_THAT(to_text(beyond), testing::AllOf(HasSubstr("stay below a rate of"),
+                                                testing::Not(HasSubstr("Nothing stands in"))));
     EXPECT_NEAR(beyond.preflight.stability.kappa, 3, 1e-4);
     const auto json = nlohmann::json::parse(to_json(findings));
     EXPECT_EQ(json["loss"], loss->name());
