@@ -182,10 +182,17 @@ void choose_walks(const study::Problem& problem, Decision& decision) {
     wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
     put(decision, {"activation", "relu,tanh", By::kGoal, "networks take turns"});
   }
-  wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
-  if (!options.ensemble) {
+  if (options.ensemble) {
+    wanted.members = *options.ensemble;
+  } else {
+    const study::Plan plan =
+        study::usual_plan(study::plan_sizes(problem, options.training), options.training);
+    const bool path = options.training.method == Method::kPath;
+    wanted.members = plan.members;
+    if (path && !is_decided(options, "steps")) wanted.points = plan.points;
     put_number(decision, "ensemble", wanted.members, By::kData,
-               "four where that takes seconds, else as many as some ten seconds allow");
+               path ? "about ten seconds of training; more where the best point comes early"
+                    : "four where that takes seconds, else as many as about ten seconds allow");
   }
   wanted.folds = options.folds;
   if (options.folds == 0 && wanted.members > 1 && !problem.fixed_split) {

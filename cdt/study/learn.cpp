@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace cdt::study {
@@ -38,14 +39,6 @@ SafeTensors copy_of(SafeTensors content) {
 int64_t count_of_blocks(const std::vector<int64_t>& blocks) {
   return 1 + *std::max_element(blocks.begin(), blocks.end());
 }
-
-}  // namespace
-
-int64_t usual_members(const Problem& problem, const train::TrainOptions& training) {
-  return usual_plan(plan_sizes(problem, training), training).members;
-}
-
-namespace {
 
 /// The rows of both; where the second lies behind the first in one tensor, without a copy.
 Tensor joined(const Tensor& first, const Tensor& second) {
@@ -355,10 +348,49 @@ void Learner::State::find_variances() {
   held_variance = spread(variances);
 }
 
+double Learner::State::points_left() const {
+  PlanSizes sizes = plan_sizes(problem, options.training);
+  const auto operations = [&](int64_t rows) {
+    sizes.form.samples = rows;
+    return point_operations(options.training.form, sizes, options.training);
+  };
+  const int64_t r = data.x.size(0);
+  const double unit = operations(r);
+  const auto held = held_rows();
+  double left = options.points;
+  for (size_t w = 0; w < held.size(); ++w) {
+    int64_t points = history.back().step;
+    if (const int64_t patience = options.training.patience; patience > 0) {
+      points = std::min(points, best[w % kinds()].gain_point + patience);
+    }
+    left -= static_cast<double>(points) * operations(r - std::ssize(held[w])) / unit;
+  }
+  return left;
+}
+
+int64_t Learner::State::members_to_train() const {
+  // A time limit is the user's own plan.
+  if (options.points <= 0 || options.training.max_seconds > 0) return options.members;
+  const double left = std::max(1.0, points_left());
+  int64_t members = 0;
+  double nearest = std::numeric_limits<double>::infinity();
+  double points = 0;
+  for (int64_t m = 1; m <= kMostFilled; ++m) {
+    const size_t kind = predicting[static_cast<size_t>(m - 1) % predicting.size()];
+    points += static_cast<double>(std::max<int64_t>(1, best[kind].point));
+    const double distance = std::abs(std::log(points / left));
+    if (distance >= nearest) break;
+    members = m;
+    nearest = distance;
+  }
+  return members;
+}
+
 void Learner::State::start_refit() {
   stage = LearnStage::kRefit;
+  const auto members = static_cast<size_t>(members_to_train());
   walks.clear();
-  for (size_t m = 0; m < static_cast<size_t>(options.members); ++m) {
+  for (size_t m = 0; m < members; ++m) {
     Walk walk;
     walk.kind = predicting[m % predicting.size()];
     walk.model = network(m, walk.kind);
@@ -426,6 +458,7 @@ Learned Learner::State::result() const {
   }
   mean = mean / static_cast<double>(learned.networks.size());
   found.train_loss = loss_of(mean, data.y.to(mean.device(), torch::kFloat64), data.sample_weights);
+  learned.members = stage == LearnStage::kRefit ? std::ssize(walks) : 0;
   learned.refit = refit_history;
   learned.held_out = held_out;
   const auto held = held_rows();

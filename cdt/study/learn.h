@@ -31,6 +31,10 @@ struct LearnOptions {
   /// Members take turns with these; empty: all have that of `network`.
   std::vector<nn::Activation> activations;
   int64_t members = 4;
+  /// Points that selection and refit of a path take together; the unit is one point on all rows.
+  /// The refit then trains as many members as the selection has left points for, so that the time
+  /// of a run hardly depends on where its best point is. 0: exactly `members`.
+  double points = 0;
   /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
   /// member, else one fold a member, and at least kLeastFolds.
   int64_t folds = 0;
@@ -57,9 +61,8 @@ inline constexpr int64_t kMostMembers = 32;
 /// Members and walks; a line (linear.h) may come beside them.
 inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
-/// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
-/// cores, three or two where that does, else one (plan.h).
-int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
+/// The refit of a path whose points are planned trains no more members.
+inline constexpr int64_t kMostFilled = 12;
 
 enum class LearnStage { kSelection, kRefit };
 
@@ -88,6 +91,7 @@ struct Learned {
   /// is of all rows held out, walks that have ended count with their best; `best_step` is the first
   /// member's point. Seconds include the refit.
   train::TrainResult result;
+  int64_t members = 0;                   ///< trained on all rows; 0 without refit
   std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
   double decay = train::kUnknown;        ///< τ of the first network's last point; of a path
   std::vector<PickedPoint> picked;       ///< by activation, the first member's first

@@ -33,6 +33,9 @@ struct Learner::State {
   void end_selection();
   /// Only walks of kinds that predict stay.
   void leave_out_others();
+  /// Of options.points, those that the selection has not taken.
+  double points_left() const;
+  int64_t members_to_train() const;
   void start_refit();
   /// Where the refit ends.
   int64_t last_point() const;

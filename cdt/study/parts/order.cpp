@@ -148,6 +148,7 @@ void measure_later(const Problem& problem, const LearnOptions& options, const Le
   }
   LearnOptions wanted = options;
   wanted.members = 1;
+  wanted.points = 0;
   wanted.folds = 0;
   wanted.refit = wanted.intervals = false;
   wanted.training.steps = std::max<int64_t>(1, learned.result.best_step);

@@ -22,7 +22,9 @@ PlanSizes plan_sizes(const Problem& problem, const train::TrainOptions& training
 struct Plan {
   train::Form form = train::Form::kAuto;
   int64_t members = 1;
-  double operations = 0;  ///< of all members, their walks and refits
+  /// Points of all networks in selection and refit together; the unit is one point on all rows.
+  double points = 0;
+  double operations = 0;  ///< of these points
 };
 
 /// Operations a second of one core (AMD EPYC), in the mix of precisions at hand: measured 5 to
@@ -33,16 +35,18 @@ inline constexpr double kPlanOperations = 20 * kPlanRate;
 /// What is around the training: the start of the program, the table, the page.
 inline constexpr double kPlanOverhead = kPlanRate;
 
-/// Operations of one member by a form, walk and refit; those in float64 count twice.
-double member_operations(train::Form form, const PlanSizes& sizes,
-                         const train::TrainOptions& training);
+/// Operations of one point on all rows (of an optimizer: one epoch). Those in float64 count twice.
+double point_operations(train::Form form, const PlanSizes& sizes,
+                        const train::TrainOptions& training);
 
-/// All rows at once (one kernel; of several classes products with it), four members or two, while
-/// they take at most kExactIsWorthOfBatches times the operations of batches and stay within
-/// kPlanOperations, or residuals are few: below kFewResiduals batches err more. Batches beyond, so
-/// that the time goes on without a step, and as many members as kPlanOperations allow. On tables of
-/// 1000 to 4000 rows four members by batches erred as much as one or two by kernels
-/// (docs/tables.md). With `members` that somebody has chosen the form is compared for those.
+/// Chooses solver, members and points by counted operations, without a step as the rows grow.
+///
+/// The points are as many as kPlanOperations allows, between what one member and what four members
+/// usually take. All rows at once (one kernel; of several classes products with it) is the choice
+/// while residuals are few, since batches err more below kFewResiduals, and beyond that while two
+/// members fit into kExactIsWorthOfBatches times the operations of batches. On tables of 1000 to
+/// 4000 rows four members by batches erred as much as one or two by kernels (docs/tables.md).
+/// `members` are those that the user asked for, if any.
 Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
                 std::optional<int64_t> members = {});
 inline constexpr double kExactIsWorthOfBatches = 1.9;
