@@ -106,7 +106,8 @@ std::vector<std::vector<int64_t>> Learner::State::held_rows() const {
   if (parts == 0) {  // the problem's own split, the same for all
     std::vector<int64_t> last(static_cast<size_t>(r - problem.data.x.size(0)));
     std::iota(last.begin(), last.end(), problem.data.x.size(0));
-    return std::vector(static_cast<size_t>(options.members), last);
+    const size_t least = options.points > 0 ? kinds() : 1;  // each activation is tried
+    return std::vector(std::max(least, static_cast<size_t>(options.members)), last);
   }
   // Blocks stay together: rows, or groups of them.
   std::vector<int64_t> block = problem.groups;

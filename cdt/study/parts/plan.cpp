@@ -20,8 +20,10 @@ constexpr double kPlannedEpochs = 150;
 constexpr double kFactors = 2;
 /// Passes over all rows beside a form's own: the kernel's self-check, trials, evaluation.
 constexpr double kPlannedPasses = 4;
-/// Conjugate gradients and what is around them, a point: 24 to 75 on four tables.
-constexpr double kFreePasses = 40;
+/// Conjugate gradients and what is around them, a point: 24 to 75 on four tables. They are few while
+/// the preconditioner knows the whole kernel.
+constexpr double kFreePasses = 70;
+constexpr double kFreePassesOfWholeKernel = 30;
 /// The part of planned points that belongs to the selection, which goes beyond the best point.
 constexpr double kSelectionPart = 0.55;
 
@@ -49,7 +51,10 @@ double point_operations(Form form, const PlanSizes& sizes, const train::TrainOpt
   const double pass = static_cast<double>(sizes.form.samples) * sizes.step_operations;
   if (training.method != train::Method::kPath) return pass;
   if (form == Form::kAuto) form = train::choose_form(form, sizes.form).form;
-  if (form == Form::kFree) return kFreePasses * pass;
+  if (form == Form::kFree) {
+    const bool whole = sizes.form.residuals() <= train::kSketchResiduals;
+    return (whole ? kFreePassesOfWholeKernel : kFreePasses) * pass;
+  }
   train::FormSizes counted = sizes.form;
   counted.batch = batch_of_plan(sizes, training);
   double operations = train::form_cost(form, counted).operations;
@@ -75,9 +80,9 @@ struct PointCounts {
   double selection = 0;   ///< of one fold's network
   double refit = 0;       ///< of one member
 
-  /// The number of folds that the goal predict takes for so many members.
+  /// Of one network a fold, or of one an activation where the problem's own split decides.
   double of(int64_t members) const {
-    const int64_t folds = members > 1 ? std::max(members, kLeastFolds) : 1;
+    const int64_t folds = members > 1 ? std::max(members, kLeastFolds) : 2;
     return static_cast<double>(folds) * selection + static_cast<double>(members) * refit;
   }
   /// What fits kPlanOperations: no less than one member takes, no more than four.

@@ -49,7 +49,7 @@ double point_operations(train::Form form, const PlanSizes& sizes,
 /// `members` are those that the user asked for, if any.
 Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
                 std::optional<int64_t> members = {});
-inline constexpr double kExactIsWorthOfBatches = 1.9;
+inline constexpr double kExactIsWorthOfBatches = 1.3;
 inline constexpr int64_t kFewResiduals = 800;
 
 /// Rows of a batch of the plan; 0: as many as the form itself takes. Of several classes kernels of
