@@ -83,9 +83,8 @@ struct Plan {
   std::vector<Architecture> architectures;
   std::vector<double> lrs;
   std::vector<std::string> methods;  ///< at every rate; gd-best only at its own
-  std::vector<std::string>
-      /// Methods that run once, at the rate that they choose by default; also predict.
-      own_rate;
+  /// Methods that run once, at the rate that they choose by default; also predict.
+  std::vector<std::string> own_rate;
   FurtherRates further;
   OtherWeights weights;
   TracedRun samples;

@@ -52,9 +52,8 @@ struct RunnerOptions {
   /// Maximum number of runs of one architecture trained as one; 1: each alone; 0: 1, on a GPU as
   /// many as fill it.
   int64_t together = 0;
-  std::function<bool()>
-      /// Called repeatedly; once it returns true, unfinished runs are abandoned.
-      stop;
+  /// Called repeatedly; once it returns true, unfinished runs are abandoned.
+  std::function<bool()> stop;
   /// Called once, before the first run, with the number of runs, of those already finished, and of
   /// parallel jobs.
   std::function<void(int64_t runs, int64_t known, int64_t jobs)> on_start;

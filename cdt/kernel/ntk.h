@@ -72,9 +72,8 @@ struct Ntk {
                         ///< bit for x = x′.
   torch::Tensor outputs;                    ///< ŷ [r, n_L] on x.
   std::vector<ParameterCoverage> coverage;  ///< per parameter of the model
-  double self_check =
-      /// Largest relative gap between vᵀΘv and ‖Jᵀv‖², over groups and blocks.
-      0;
+  /// Largest relative gap between vᵀΘv and ‖Jᵀv‖², over groups and blocks.
+  double self_check = 0;
   torch::ScalarType network_dtype = torch::kFloat32;
 
   /// One line: how many parameters used a rule, Jacobian rows (and why), or none; the self-check.
