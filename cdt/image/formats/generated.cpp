@@ -10,8 +10,8 @@ namespace {
 
 using Colour = std::array<double, 3>;
 
-/// Sums, products and quotients alone, which are the same on every machine; the distributions of
-/// the standard library are not.
+/// Uses only sums, products and quotients, which give the same results on every machine; the
+/// standard library's distributions do not.
 class Painter {
  public:
   explicit Painter(uint64_t seed) : generator_(seed) {}
