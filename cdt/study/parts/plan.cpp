@@ -8,22 +8,22 @@ namespace {
 
 using train::Form;
 
-/// Points of a walk and its refit together, as they were on tables of 500 to 5000 rows; of classes,
-/// where noise begins early, both were 13 to 26 on eleven tables, 18 in the mean.
+/// Points of selection and refit together, as on tables of 500 to 5000 rows. For classes, where
+/// overfitting begins early, 13 to 26 on eleven tables, 18 on average.
 constexpr double kPlannedPoints = 30;
 constexpr double kPlannedOfClasses = 20;
-/// Of their batches, which go as far in fewer.
+/// For classes trained in batches, which need fewer points.
 constexpr double kPlannedBatchesOfClasses = 12;
-/// Of an optimizer.
+/// Epochs of an optimizer.
 constexpr double kPlannedEpochs = 150;
-/// Factors of the dual form a point: as many steps are taken back as are kept.
+/// Factorizations of the dual solver per point: as many steps are rejected as accepted.
 constexpr double kFactors = 2;
-/// Passes over all rows beside a form's own: the kernel's self-check, trials, evaluation.
+/// Passes over all rows besides the solver's own: the kernel's self-check, trials, evaluation.
 constexpr double kPlannedPasses = 4;
-/// Conjugate gradients and what is around them, a point: 24 to 75 on four tables.
+/// Passes per point for conjugate gradients and overhead: 24 to 75 on four tables.
 constexpr double kFreePasses = 40;
-/// Two exact members take the place of four while they take so much of what batches do, and up to
-/// kExactIsWorthOfBatches: some sixteen per cent more rows.
+/// Four exact members are kept while two would need at most this multiple of what batches do; then
+/// two, up to kExactIsWorthOfBatches. This covers about sixteen per cent more rows.
 constexpr double kRoomForTwo = 1.5;
 
 }  // namespace
@@ -66,12 +66,12 @@ double member_operations(Form form, const PlanSizes& sizes, const train::TrainOp
 
 namespace {
 
-/// Members and what is around them.
+/// Operations of the members with overhead.
 double whole(int64_t members, double one) {
   return static_cast<double>(members) * one + kPlanOverhead;
 }
 
-/// As many as the budget allows.
+/// As many members as the budget allows.
 int64_t members_within(double one) {
   for (const int64_t members : {4, 3, 2}) {
     if (static_cast<double>(members) * one <= kPlanOperations) return members;
@@ -79,13 +79,13 @@ int64_t members_within(double one) {
   return 1;
 }
 
-/// Of one that takes all rows at once: four members, or two, while they are not too slow beside
-/// batches; 0 beyond. Before batches come, two take the place of four: so the time halves, and
-/// halves again, and no step is larger.
+/// Number of members with all rows at once: four, or two, unless they are too slow compared with
+/// batches; then 0. Two replace four before batches do, so that the time falls in two smaller
+/// steps.
 int64_t exact_members(Form form, double exact, double batches) {
   if (exact <= batches) return members_within(exact);
   const double beside = whole(members_within(batches), batches);
-  // The ratio grows with the rows, but for products.
+  // The ratio grows with the number of rows, except for products.
   const double room = form == Form::kFree ? kExactIsWorthOfBatches : kRoomForTwo;
   if (4 * exact <= kPlanOperations &&
       (whole(4, exact) <= kExactIsWorthOfBatches * beside || whole(2, exact) <= room * beside)) {
