@@ -25,7 +25,7 @@ struct NpyLayout {
   torch::ScalarType dtype;
   bool fortran_order;
   std::vector<int64_t> shape;
-  size_t offset;  ///< of the data, which extend to the end
+  size_t offset;  ///< start of the data, which extends to the end
 };
 /// Accepts float16, signed integers, bytes and bools as well as float32 and float64.
 /// @throws InvalidArgument as parse_npy.

@@ -104,8 +104,8 @@ struct FeatureColumn {
   bool missing_seen = false;               ///< category: whether the table had missing values
   /// Whether each row fitted on had a value: then nothing was learned of missing ones.
   bool complete = false;
-  std::optional<NumberFormat> format;       ///< of texts read as numbers
-  DateOrder dates = DateOrder::kYearFirst;  ///< of the column's dates
+  std::optional<NumberFormat> format;       ///< format of texts read as numbers
+  DateOrder dates = DateOrder::kYearFirst;  ///< order of the column's dates
   std::vector<Scale> scales;                ///< one per feature
 
   /// Whether it is a number, in the file or as a part of a date; otherwise a category.
@@ -132,7 +132,7 @@ struct TargetColumn {
   /// Whether a class is fitted to 1 and 0 by squares, so that outputs are probabilities; otherwise
   /// they are logits.
   bool squares = false;
-  std::optional<NumberFormat> format;  ///< of texts read as numbers
+  std::optional<NumberFormat> format;  ///< format of texts read as numbers
 
   void fields(Fields& f);
 };
@@ -143,7 +143,7 @@ struct UnknownTexts {
   std::string column;
   int64_t rows = 0;
   std::string first;  ///< in the order of the file
-  int64_t line = 0;   ///< of that row
+  int64_t line = 0;   ///< line of that row
   /// Replacement: "rare", as for categories of few rows, or "missing"; for missing values the
   /// number used, or "no category".
   std::string taken_for;

@@ -32,7 +32,7 @@ Split split_rows(int64_t rows, int64_t count, int64_t train, uint64_t seed);
 
 /// Which rows are drawn, the size of each part, and which rows stay together.
 struct SplitRules {
-  std::vector<int64_t> rows;  ///< of the table, without repetition
+  std::vector<int64_t> rows;  ///< rows of the table, without repetition
   int64_t count = 0;          ///< number to draw
   int64_t test = 0;           ///< number of test rows, drawn first
   int64_t train = 0;          ///< number of training rows, drawn next; the others validate

@@ -22,8 +22,8 @@ enum class DateOrder { kYearFirst, kDayMonth, kMonthDay };
 
 /// Why the cells of a column made it text.
 struct NotNumeric {
-  int64_t line = 0;     ///< of the first cell that is no number
-  std::string text;     ///< of that cell
+  int64_t line = 0;     ///< line of the first cell that is not a number
+  std::string text;     ///< text of that cell
   int64_t others = 0;   ///< cells that are neither numbers nor missing, including the first
   int64_t numbers = 0;  ///< cells that are numbers
 };
@@ -36,7 +36,7 @@ struct Column {
   std::vector<int32_t> codes;  ///< [rows]; index into `categories`, −1 is a missing value
   std::vector<std::string> categories;  ///< the distinct values, sorted by their bytes
   std::optional<NotNumeric> not_numeric;
-  /// Of texts that were read as numbers.
+  /// Format of texts that were read as numbers.
   std::optional<NumberFormat> format;
   std::optional<DateOrder> dates;  ///< for ambiguous dates; empty: unspecified
   std::string understood;          ///< how the cells were read, in words; empty: literally
@@ -68,8 +68,8 @@ class Hint {
 
 struct Table {
   std::string source;    ///< the file, for messages
-  std::string checksum;  ///< of all its bytes (cdt/core/io/checksum.h)
-  char delimiter = ',';  ///< of the file
+  std::string checksum;  ///< checksum of all its bytes (cdt/core/io/checksum.h)
+  char delimiter = ',';  ///< delimiter of the file
   std::vector<Column> columns;
   std::vector<int64_t> lines;         ///< [rows] line where each row begins in the source, from 1
   std::vector<std::string> left_out;  ///< names of columns that were not read, for messages

@@ -73,7 +73,7 @@ struct Plan {
   study::DataOptions data;
   study::NetworkOptions network;  ///< except its architecture and hidden layers
   loss::LossPtr loss = loss::mse();
-  train::Schedule schedule;  ///< of all methods except guarded, which adapts its rate
+  train::Schedule schedule;  ///< schedule of all methods except guarded, which adapts its rate
   double q = 1.0;
   double p = 0.1;
   int64_t steps = 1000;
@@ -89,7 +89,7 @@ struct Plan {
   OtherWeights weights;
   TracedRun samples;
   bool errors = false;                    ///< whether runs also measure errors in units of the file
-  double loss_unit = 1e-3;                ///< of losses in tables, as in the paper
+  double loss_unit = 1e-3;                ///< unit of losses in tables, as in the paper
   std::vector<report::Setting> settings;  ///< as shown in the report
 
   /// @throws InvalidArgument if the name is unknown; the message lists the known names.

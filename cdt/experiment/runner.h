@@ -14,7 +14,7 @@ namespace cdt::experiment {
 
 /// The kernel of an untrained network.
 struct StartKernel {
-  dynamics::Modes modes;  ///< of Θ; for the cross entropy of H^½ΘH^½ (study::Findings)
+  dynamics::Modes modes;  ///< modes of Θ; for the cross entropy of H^½ΘH^½ (study::Findings)
   double factor = 0;      ///< the step scale at rate α is α·factor
   double lr_max = 0;      ///< gradient descent is stable below it
   std::vector<double> row_norm;
@@ -68,9 +68,9 @@ struct Sweep {
   std::vector<CaseRun> runs;      ///< finished runs, in the order of cases_of
   int64_t made = 0;               ///< number of runs executed now
   bool complete = false;          ///< false: stopped early
-  double wall_seconds = 0;        ///< of this call
-  std::vector<Session> sessions;  ///< of all calls that executed runs; the last is this one
-  std::string checksum;           ///< of the table
+  double wall_seconds = 0;        ///< duration of this call
+  std::vector<Session> sessions;  ///< all calls that executed runs; the last is this one
+  std::string checksum;           ///< checksum of the table
   int64_t table_rows = 0;
 };
 

@@ -49,7 +49,8 @@ struct CaseRun {
   /// bits.
   int64_t together = 1;
   double seconds = 0;     ///< training time; if trained together, this run's share
-  double operations = 0;  ///< of steps and validation, to compare with the machine's rate
+  double operations = 0;  ///< operations of steps and validation, to compare with the machine's
+                          ///< rate
   double lambda_max = 0;
   double lr_max = 0;
   bool reachable = false;
@@ -85,7 +86,7 @@ CaseRun parse_run(std::string_view json, const std::string& source);
 struct Session {
   int64_t runs = 0;
   double wall_seconds = 0;
-  double gflop = 0;  ///< of the runs' matrix products
+  double gflop = 0;  ///< operations of the runs' matrix products
   int64_t jobs = 0;
   std::string device;
   std::string libtorch;

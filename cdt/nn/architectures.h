@@ -20,7 +20,7 @@ namespace cdt::nn {
 /// default.
 struct NetworkOptions {
   std::string architecture = "mlp";
-  std::vector<int64_t> input_shape{1};  ///< of one sample
+  std::vector<int64_t> input_shape{1};  ///< shape of one sample
   int64_t outputs = 1;
   std::vector<int64_t> hidden;  ///< base widths of the hidden layers
   Activation activation = Activation::kRelu;

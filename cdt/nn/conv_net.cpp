@@ -19,7 +19,7 @@ struct LayerShape {
   std::string name;
   std::vector<int64_t> weight;
   FanIn fan_in;
-  double positions = 1;  ///< of its output
+  double positions = 1;  ///< positions of its output
 };
 
 /// Size of the pictures after a stage.

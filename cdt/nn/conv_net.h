@@ -11,7 +11,7 @@ namespace cdt::nn {
 
 /// z ↦ pool(φ(W ⋆ z + b))
 struct ConvStage {
-  std::string name;      ///< of its tensors in files: "features.0"
+  std::string name;      ///< name of its tensors in files: "features.0"
   int64_t channels = 1;  ///< base width of its output
   int64_t kernel = 3;
   int64_t stride = 1;

@@ -18,7 +18,7 @@ struct MlpOptions {
   int64_t width_factor = 1;  ///< s; never on the input layer
   bool bias = true;
 
-  void fields(Fields& f);  ///< of its record in files, docs/formats.md
+  void fields(Fields& f);  ///< fields of its record in files, docs/formats.md
 };
 
 /// h^{l+1} = z^l W^{l+1} + b^{l+1}, z = φ(h), no activation after the last layer. parameters() is

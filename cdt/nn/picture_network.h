@@ -16,7 +16,7 @@ struct PictureOptions {
   double sigma_b = 0.1;
   int64_t width_factor = 1;  ///< s, of all layers except inputs and outputs
 
-  void fields(Fields& f);  ///< of its record in files, docs/formats.md
+  void fields(Fields& f);  ///< fields of its record in files, docs/formats.md
 };
 
 }  // namespace cdt::nn

@@ -22,7 +22,7 @@ struct UnitShape {
   int64_t kernel = 3;
   int64_t stride = 1;
   int64_t padding = 1;
-  int64_t height = 1, width = 1;  ///< of its output
+  int64_t height = 1, width = 1;  ///< size of its output
   bool first = false;             ///< its inputs are pictures, which are not widened
 };
 
@@ -43,7 +43,8 @@ std::vector<UnitShape> resnet_units(const PictureOptions& o) {
                      after_window(width, kernel, stride, padding), units.empty()});
   };
   add("conv1", "bn1", o.input_shape[0], kStageWidths[0], 7, 2, o.input_shape[1], o.input_shape[2]);
-  int64_t height = after_window(units[0].height, 3, 2, 1);  // of the max pooling that follows
+  int64_t height = after_window(units[0].height, 3, 2, 1);  // size after the max pooling that
+                                                            // follows
   int64_t width = after_window(units[0].width, 3, 2, 1);
   int64_t in = kStageWidths[0];
   for (size_t stage = 0; stage < kStageWidths.size(); ++stage) {

@@ -44,7 +44,7 @@ class ResNet18Impl : public NetworkImpl {
     std::string conv, norm;  ///< names
     int64_t stride = 1;
     int64_t padding = 0;
-    double positions = 1;  ///< of its output
+    double positions = 1;  ///< positions of its output
     LayerScaling scaling;
   };
   torch::Tensor apply(const Unit& unit, const torch::Tensor& x) const;

@@ -117,7 +117,7 @@ struct SweepRecord {
   std::vector<NameValue> data;
   std::vector<NameValue> machine;
   std::vector<NameValue> timings;
-  std::string version;  ///< of the program
+  std::string version;  ///< version of the program
   std::string revision;
 };
 

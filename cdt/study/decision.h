@@ -28,7 +28,7 @@ std::string to_string(Choice::By by);
 /// Facts about the data that decide() needs.
 struct Facts {
   bool pictures = false;               ///< a folder of pictures or an IDX file, not a table
-  std::optional<char> delimiter = {};  ///< of a table, as detected
+  std::optional<char> delimiter = {};  ///< delimiter of a table, as detected
   bool classes = false;                ///< whether the target is text, or has two distinct numbers
   /// Notes on a target that is learned as classes, or as a number.
   std::string as_classes = {}, as_number = {};

@@ -33,7 +33,7 @@ struct Intervals {
   /// networks trained without decay.
   torch::Tensor x;
   double tau = 0;     ///< at the last point
-  double median = 1;  ///< of v over held-out rows
+  double median = 1;  ///< median of v over held-out rows
   /// Replaces the median for new rows: v given all rows is smaller than v given the rows of a fold
   /// network, whose residuals these are. On average s is not less than that of held-out rows.
   double new_median = 1;

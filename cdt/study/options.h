@@ -40,7 +40,7 @@ std::string to_string(MissingTarget missing);
 
 /// Options of pictures as samples (cdt/study/parts/pictures.h).
 struct PictureOptions {
-  std::optional<int64_t> size;  ///< of both sides; default: 96, for IDX files their own
+  std::optional<int64_t> size;  ///< size of both sides; default: 96, for IDX files their own
   bool grey = false;            ///< one channel instead of three; IDX files always have one
   bool skip_bad = false;        ///< leave out files that are damaged or not pictures
   /// Folder that caches decoded pictures; empty: no cache.
@@ -90,7 +90,7 @@ struct DataOptions {
   std::optional<data::TargetTransform> target_transform;  ///< default none; predict: auto
   std::optional<int64_t> quantiles;   ///< knots of a number's pieces; default 0; predict:
                                       ///< kUsualQuantiles
-  double quantile_weight = 0;         ///< of the pieces; 0: 1/√(their number)
+  double quantile_weight = 0;         ///< weight of the pieces; 0: 1/√(their number)
   std::optional<double> clip;         ///< bound of scaled features; default 0; predict: kUsualClip
   std::optional<int64_t> max_levels;  ///< one-hot categories; default all; predict: kUsualLevels
   std::vector<std::string> keep;      ///< predict: keep these features even if they look like

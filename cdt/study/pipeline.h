@@ -48,7 +48,7 @@ struct Run {
   Problem problem;  ///< its model is the trained one; with goal predict the first member
   train::TrainResult result;
   std::optional<Learned> learned;  ///< goal predict, once it has finished
-  Predictor predictor;             ///< once training has finished; of a fit the model only
+  Predictor predictor;             ///< once training has finished; for a fit only the model
   std::optional<Intervals> intervals;
   std::vector<SplitPredictions> predictions;  ///< none if training diverged
   /// Choices and cautions, in words, in order of occurrence.

@@ -34,16 +34,17 @@ struct LaterRows {
 struct Expectation {
   std::string target;
   int64_t rows = 0;       ///< held out
-  int64_t different = 0;  ///< of these, counting rows equal in every feature once
+  int64_t different = 0;  ///< distinct ones, counting rows equal in every feature once
   // Number.
   Estimate rmse;
   double r2 = train::kUnknown;           ///< 1 − MSE/variance
-  double mean_rmse = train::kUnknown;    ///< of the mean of the rows, the simplest model
-  double linear_rmse = train::kUnknown;  ///< of a linear model with the same features
+  double mean_rmse = train::kUnknown;    ///< RMSE of predicting the mean of the rows, the simplest
+                                         ///< model
+  double linear_rmse = train::kUnknown;  ///< RMSE of a linear model with the same features
   // Class: share of misclassified rows, and −log of the right class's probability.
   Estimate wrong;
   Estimate log_loss;
-  double majority_wrong = train::kUnknown;  ///< of always predicting the most frequent class
+  double majority_wrong = train::kUnknown;  ///< error of always predicting the most frequent class
   /// Paired advantage of this model over the mean (the most frequent class), and over the linear
   /// model, in standard errors. NaN: unknown, as in older records.
   double simple_lead = train::kUnknown;

@@ -11,7 +11,7 @@ namespace cdt::study {
 
 /// Training rows equal in every feature with different targets.
 struct ConflictingRows {
-  std::vector<int64_t> lines;  ///< of the file, from 1
+  std::vector<int64_t> lines;  ///< lines of the file, from 1
   std::string difference;      ///< in words: which target, by how much, and what can be learned
 };
 

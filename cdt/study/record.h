@@ -81,7 +81,7 @@ struct TargetPredictions {
 };
 
 struct PredictionTable {
-  std::vector<RowUse> use;  ///< of each row
+  std::vector<RowUse> use;  ///< use of each row
   std::vector<TargetPredictions> targets;
 };
 
@@ -93,7 +93,7 @@ struct Record {
     int64_t features = 0;
     int64_t train = 0;
     int64_t validation = 0;
-    int64_t columns = 0;   ///< of an array of inputs; not set for tables
+    int64_t columns = 0;   ///< columns of an array of inputs; not set for tables
     int64_t skipped = 0;   ///< pictures left out because they could not be read
     int64_t repeated = 0;  ///< training and validation rows that equal another in every feature
 
@@ -112,7 +112,7 @@ struct Record {
     std::string device;
     int threads = 0;
     std::string libtorch;
-    int64_t peak_bytes = 0;         ///< of memory, once the run has finished; 0: unknown
+    int64_t peak_bytes = 0;         ///< peak memory, once the run has finished; 0: unknown
     int64_t device_peak_bytes = 0;  ///< likewise for tensors on a GPU
     int64_t workers = 1;            ///< processes that shared the rows
 
@@ -132,7 +132,7 @@ struct Record {
     }
   };
 
-  std::string version;   ///< of the program that wrote the record
+  std::string version;   ///< version of the program that wrote the record
   std::string revision;  ///< its commit
   Settings settings;     ///< decided settings
   Settings defaults;     ///< defaults of all others
@@ -154,7 +154,7 @@ struct Record {
   std::map<std::string, std::string> files;  ///< checksums of the folder's files, by name
 
   // Not in run.json: tables, empty if not read or missing.
-  std::string name;  ///< of the folder; unique among the runs shown together
+  std::string name;  ///< name of the folder; unique among the runs shown together
   std::vector<train::StepRecord> history;
   PredictionTable predictions;
   Spectrum spectrum;

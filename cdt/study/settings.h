@@ -32,7 +32,7 @@ struct Setting {
   std::string name;
   Kind kind = Kind::kText;
   std::string help;
-  std::string placeholder;           ///< of a value, in help: "COLUMN"; empty: by kind
+  std::string placeholder;           ///< placeholder of a value in help: "COLUMN"; empty: by kind
   std::vector<std::string> choices;  ///< allowed texts; empty: any
   Range range;                       ///< for numbers
   /// Why a text is not allowed; "" if it is. Empty: `set` throws.

@@ -58,7 +58,7 @@ class Builder : public nlohmann::json_sax<ordered_json> {
  private:
   struct Open {
     ordered_json* value;
-    std::set<std::string> names;  ///< of the current object
+    std::set<std::string> names;  ///< names of the current object so far
   };
 
   bool add(ordered_json value) {
@@ -97,7 +97,7 @@ class Builder : public nlohmann::json_sax<ordered_json> {
   size_t deepest_;
   ordered_json top_;
   std::vector<Open> open_;
-  std::string name_;  ///< of the next value
+  std::string name_;  ///< name of the next value
 };
 
 /// The place of a member or an entry.

@@ -96,7 +96,7 @@ class JsonReader : public Fields {
  private:
   struct Place {
     JsonValue value;
-    std::vector<JsonValue> entries;  ///< of the current list or object
+    std::vector<JsonValue> entries;  ///< entries of the current list or object
     bool absent;                     ///< missing, not null
   };
   const JsonValue& value() const { return places_.back().value; }

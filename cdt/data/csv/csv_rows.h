@@ -56,7 +56,7 @@ class CsvRows {
 
   char delimiter_;
   std::array<bool, 256> ends_plain_{};  ///< bytes that end an unquoted field
-  std::vector<CsvCell> cells_;          ///< of the longest row so far
+  std::vector<CsvCell> cells_;          ///< as many as the longest row so far has
   size_t count_ = 0;                    ///< number of fields of the current row
 };
 

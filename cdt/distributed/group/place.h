@@ -18,7 +18,7 @@ inline constexpr const char *kStoreVariable = "CDT_STORE", *kStoreOfLauncher = "
 struct Place {
   int64_t rank = 0;
   int64_t size = 1;
-  std::string address = "127.0.0.1";  ///< of the store where ranks meet
+  std::string address = "127.0.0.1";  ///< address of the store where ranks meet
   int port = 0;
   /// Whether another process keeps that store: torchrun, or launch. Otherwise rank 0 does.
   bool kept_elsewhere = false;

@@ -49,10 +49,11 @@ struct FactorOptions {
   std::set<size_t> by_jacobian;  ///< parameters whose rules have failed
   bool all_by_jacobian = false;
   bool rules_only = false;  ///< throw RefutedRule if Jacobian rows would be needed
-  int64_t samples = 1;      ///< of the whole batch: operation counts choose one form for all blocks
+  int64_t samples = 1;      ///< size of the whole batch: operation counts choose one form for all
+                            ///< blocks
   int64_t first_output = 0;
   int64_t outputs = 0;               ///< number from the first one on; 0: all
-  uint64_t seed = 0;                 ///< of the probe
+  uint64_t seed = 0;                 ///< seed of the probe
   int64_t slice = int64_t{1} << 20;  ///< entries that an operator without a rule processes at a
                                      ///< time
   torch::Tensor probe;               ///< undefined: drawn from the seed

@@ -104,8 +104,8 @@ class NtkOperator {
   OperatorOptions options_;
   int64_t block_samples_ = 0;
   torch::Tensor outputs_;                  ///< [r, n_L], detached
-  std::vector<Factors> factors_;           ///< of all samples, in blocks; or
-  std::optional<Graphs> kept_;             ///< of all samples, if they fit
+  std::vector<Factors> factors_;           ///< factors of all samples, in blocks; or
+  std::optional<Graphs> kept_;             ///< graphs of all samples, if they fit
   std::vector<torch::Tensor> parameters_;  ///< copies, since version counters miss some writes
 };
 

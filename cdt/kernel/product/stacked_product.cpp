@@ -17,7 +17,7 @@ constexpr int64_t kShortRows = 4096;
 /// Common properties of the groups of a stack.
 struct StackShape {
   bool rows = false;
-  int64_t length = 0;  ///< of rows; for layers the number of positions
+  int64_t length = 0;  ///< length of rows; for layers the number of positions
   torch::ScalarType dtype = torch::kFloat32;
 
   auto operator<=>(const StackShape& other) const = default;

@@ -16,7 +16,7 @@ torch::Tensor by_sample(const torch::Tensor& gradients, int64_t sample_dimension
 
 struct LiveSite {
   const Site* site = nullptr;
-  int64_t sample_dimension = 0;  ///< of h
+  int64_t sample_dimension = 0;  ///< dimension of h
   torch::Tensor gradient;        ///< G [b, c, T, d…], with h as [b, T, d…]
 
   /// Assumes that samples lie along another dimension of h.

@@ -311,13 +311,13 @@ class Recorder : public Call {
   int64_t samples_;
   bool only_refuses_ = false;
   int depth_ = 0;
-  const at::RecordFunction* function_ = nullptr;  ///< of a call that has returned
-  const std::vector<Rule>* rules_ = nullptr;      ///< of the call in progress
+  const at::RecordFunction* function_ = nullptr;  ///< call that has returned
+  const std::vector<Rule>* rules_ = nullptr;      ///< rules of the call in progress
   Dependents dependents_;
-  bool depends_on_inputs_ = false;  ///< of the call in progress
+  bool depends_on_inputs_ = false;  ///< whether the call in progress does
   std::vector<Computed> computed_;
   int64_t activation_bytes_ = 0;
-  int64_t new_bytes_ = 0;  ///< of the call in progress
+  int64_t new_bytes_ = 0;  ///< bytes of the call in progress
   std::string refusal_;
   std::optional<RandomState> random_;  ///< changed by a refused pass
   KeptStates states_;                  ///< changed by the pass

@@ -19,7 +19,7 @@ namespace cdt::kernel {
 /// weight, a sum of two). Sites use it like a parameter, with an index after those of the model.
 struct Computed {
   torch::Tensor value;             ///< with its graph
-  std::vector<size_t> parameters;  ///< of the model, from which it is computed
+  std::vector<size_t> parameters;  ///< parameters of the model from which it is computed
 };
 
 /// A recorded forward pass.

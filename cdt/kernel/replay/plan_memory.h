@@ -34,7 +34,7 @@ struct PlanKey {
 
 struct KnownPlan {
   BlockPlan blocks;
-  int64_t bytes = 0;                       ///< of the largest block, as planned
+  int64_t bytes = 0;                       ///< planned size of the largest block
   int64_t width = 0;                       ///< n_L
   std::vector<int64_t> sample_dimensions;  ///< dimension of h, layer by layer
   bool lean = false;                       ///< FactorOptions::lean

@@ -141,7 +141,7 @@ class Site {
   int64_t input_version = 0;  ///< version when used; a later in-place change invalidates the record
   /// Graph edge of h. An in-place activation may overwrite the tensor itself.
   torch::autograd::Edge edge;
-  std::vector<int64_t> output_shape;  ///< of h
+  std::vector<int64_t> output_shape;  ///< shape of h
 
   /// Why the rule does not hold for a parameter; empty if it does.
   virtual std::string objection(const ParameterUse& use) const;

@@ -37,7 +37,7 @@ class DescentPass {
 
  private:
   Mlp model_;
-  std::vector<torch::Tensor> inputs_;  ///< of each layer
+  std::vector<torch::Tensor> inputs_;  ///< inputs of each layer
   torch::Tensor outputs_;
 };
 

@@ -80,7 +80,7 @@ class StackedPass : public kernel::StepPass {
 
  private:
   const StackedNetwork& network_;
-  std::vector<Tensor> inputs_;  ///< of each layer
+  std::vector<Tensor> inputs_;  ///< inputs of each layer
   Tensor outputs_;
 };
 

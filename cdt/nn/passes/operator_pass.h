@@ -33,7 +33,7 @@ class OperatorPass {
 
  private:
   Mlp model_;
-  std::vector<torch::Tensor> inputs_;  ///< of each layer
+  std::vector<torch::Tensor> inputs_;  ///< inputs of each layer
   torch::Tensor ones_;                 ///< [r]: products with it are sums over samples
   torch::Tensor outputs_;
 };

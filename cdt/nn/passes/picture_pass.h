@@ -37,7 +37,7 @@ class PicturePass {
   /// State of a convolution. Channels come first: [c, r, h, w].
   struct Stage {
     torch::Tensor patches;   ///< [c·k·k, r·positions]
-    torch::Tensor response;  ///< of the weights, if max pooling follows
+    torch::Tensor response;  ///< output before pooling, if max pooling follows
     torch::Tensor maxima;    ///< indices of the maxima
     torch::Tensor outputs;
     torch::Tensor turned;  ///< the weights for backpropagation

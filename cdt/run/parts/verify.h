@@ -25,7 +25,7 @@ std::string to_string(FileCheck::State state);
 
 struct FolderCheck {
   std::string kind;      ///< "run" or "sweep"
-  std::string version;   ///< of the program that wrote it, if readable
+  std::string version;   ///< version of the program that wrote it, if readable
   std::string revision;  ///< its commit
   std::vector<FileCheck> files;
   std::vector<std::string> notes;  ///< another version, an active process, an unfinished run

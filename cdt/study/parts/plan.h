@@ -11,8 +11,8 @@ namespace cdt::study {
 
 /// Sizes that determine the plan, besides the options.
 struct PlanSizes {
-  train::FormSizes form;       ///< of all training and validation rows
-  double step_operations = 0;  ///< of a gradient step, per sample
+  train::FormSizes form;       ///< sizes of all training and validation rows
+  double step_operations = 0;  ///< operations of a gradient step, per sample
   /// Whether batches are allowed: rows of a table, one process, a CPU.
   bool may_batch = false;
 };
@@ -21,7 +21,7 @@ PlanSizes plan_sizes(const Problem& problem, const train::TrainOptions& training
 struct Plan {
   train::Form form = train::Form::kAuto;
   int64_t members = 1;
-  double operations = 0;  ///< of all members, with fold networks and refits
+  double operations = 0;  ///< operations of all members, with fold networks and refits
 };
 
 /// Operations per second of one core (AMD EPYC), in the given mix of precisions: measured 5 to

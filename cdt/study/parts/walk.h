@@ -12,7 +12,7 @@ namespace cdt::study {
 struct Walk {
   nn::Network model;
   std::optional<train::Trainer> trainer;
-  train::TrainData rows;      ///< of this rank
+  train::TrainData rows;      ///< training rows of this rank
   int64_t count = 0;          ///< number of rows over all ranks
   std::vector<int64_t> held;  ///< held-out rows and their data
   torch::Tensor x_held, y_held, held_weights;
