@@ -23,7 +23,7 @@ class Controller:
     model, x, y    the model and all training samples: the controller acts on all outputs at once
     lr             the learning rate of the loop (plain gradient descent: torch.optim.SGD without momentum)
     p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster. For the cross entropy
-                   errors are weighted by the curvature of the loss near its minimum, as in `cdt train`
+                   errors are weighted as the loss weights them near its minimum, as in `cdt train`
     loss           loss of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
     gain           your own gain K [n, n] instead: labels become y − K(y_hat − y)
