@@ -13,26 +13,26 @@ namespace {
 
 using report::SweepError;
 
-/// "yes" for all runs, "no" for none, else how many.
+/// "yes" for all runs, "no" for none, else the number.
 std::string share(int64_t count, const Row& row) {
   if (predicts(row.method)) return "";  // there is no single kernel
   const auto total = static_cast<int64_t>(row.runs.size());
   return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
 }
 
-/// "2.33 ± 1.24" in units of the row; "∞" where no run converged.
+/// "2.33 ± 1.24" in units of the row; "∞" if no run converged.
 std::string loss(const Row& row, double mean, double spread) {
   if (!std::isfinite(mean)) return "∞";
   return fmt::format("{:.2f} ± {:.2f}", mean / row.unit, spread / row.unit);
 }
 
-/// Likewise, or a cross entropy as it is.
+/// The same, or a cross entropy without a unit.
 std::string validation_cell(const Row& row) {
   if (!row.classes || !std::isfinite(row.val_mean)) return loss(row, row.val_mean, row.val_std);
   return fmt::format("{:.3f} ± {:.3f}", row.val_mean, row.val_std);
 }
 
-/// What the validation column holds.
+/// Title of the validation column.
 std::string validation_title(const Row& row) {
   if (row.classes) return "validation cross entropy";
   return fmt::format("validation loss in units of {}", row.unit == 1e-3 ? "10⁻³"
@@ -41,7 +41,7 @@ std::string validation_title(const Row& row) {
                                                            : fmt::format("{:g}", row.unit));
 }
 
-/// What the columns of errors are, which not every row has.
+/// Titles of the error columns, which some rows lack.
 const std::vector<SweepError>& error_columns(const std::vector<Row>& rows) {
   static const std::vector<SweepError> none;
   for (const Row& row : rows) {
@@ -55,7 +55,7 @@ std::string error_title(const SweepError& column) {
                      printable_name(column.target));
 }
 
-/// "∞" where no run converged, nothing where none has measured it.
+/// "∞" if no run converged, empty if not measured.
 std::string error_cell(const Row& row, size_t column) {
   if (column < row.errors.size()) return report::show(row.errors[column]);
   return row.converged == 0 ? "∞" : "";
@@ -73,7 +73,7 @@ std::string converged(const Row& row) {
   return fmt::format("{}/{}", row.converged, row.runs.size());
 }
 
-/// Of a rate that nobody chose, that it was so.
+/// "own" if the method chose the rate.
 std::string rate_cell(const Row& row) {
   return std::isnan(row.lr) ? "–" : row.own_rate() ? "own" : fmt::format("{:.3g}", row.lr);
 }
@@ -82,7 +82,7 @@ std::string verdict(const report::Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
 
-/// A text as Markdown shows it, in a title or a cell: nothing in it is a mark, a link or HTML.
+/// Escapes text for Markdown titles and cells: no markup, links or HTML.
 std::string markdown(const std::string& text) {
   const std::string line = printable_name(text);
   const auto in_word = [&](size_t i) {

@@ -1,5 +1,4 @@
-// The table of settings: where each lives in the options, how it is spelled, and what is said of
-// it.
+// The table of settings: place in the options, spelling, and help.
 #include <cdt/nn/architectures.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/parts/setting_row.h>
@@ -10,7 +9,7 @@ namespace {
 
 using namespace rows;
 
-/// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
+/// A resumed run may read its data from another file or pipe with the same checksum.
 template <class Field>
 Row file_setting(const std::string& name, Field field) {
   return Row{
@@ -23,7 +22,7 @@ Row file_setting(const std::string& name, Field field) {
       .free();
 }
 
-/// Columns of a type that the content does not decide.
+/// Columns whose type is given instead of detected.
 Row typed_columns(const std::string& name, data::ColumnType type) {
   return {name, Setting::Kind::kTexts,
           [type](const RunOptions& o) -> std::optional<Values> {
@@ -67,7 +66,7 @@ Row delimiter() {
           }};
 }
 
-/// Answers to what the values of a column leave open.
+/// Resolve ambiguous values of columns.
 Row decimal() {
   return {"decimal", Setting::Kind::kText,
           [](const RunOptions& o) -> std::optional<Values> {
@@ -99,7 +98,7 @@ Row schedule() {
           }};
 }
 
-/// Comes after the schedule, and alone it means `inverse`.
+/// Applied after the schedule; alone it means `inverse`.
 Row decay() {
   using Kind = train::Schedule::Kind;
   return {"decay", Setting::Kind::kReal,
@@ -116,7 +115,7 @@ Row decay() {
           }};
 }
 
-/// Under predict all rows are learned from unless it is told.
+/// With goal predict all rows are learned from by default.
 Row train_fraction() {
   return {"train-fraction", Setting::Kind::kReal,
           [](const RunOptions& o) -> std::optional<Values> {
@@ -129,7 +128,7 @@ Row train_fraction() {
           }};
 }
 
-/// What lowers it, and not for analysis alone.
+/// The trainable losses.
 Row loss_setting() {
   const auto field = [](auto& o) -> auto& { return o.training.loss; };
   Row row = named("loss", field, loss::parse);
@@ -186,7 +185,7 @@ Row device() {
           }};
 }
 
-/// A folder that names none is a fit.
+/// A folder that names no goal is a fit.
 Row goal() {
   return {"goal", Setting::Kind::kText,
           [](const RunOptions& o) {
@@ -197,7 +196,7 @@ Row goal() {
           }};
 }
 
-/// Comes before the hidden layers, which it clears.
+/// Applied before the hidden layers, which it clears.
 Row architecture() {
   return {"arch", Setting::Kind::kText,
           [](const RunOptions& o) { return Values{o.network.architecture}; },
@@ -214,12 +213,12 @@ Values architecture_names() {
   [](auto& o) -> auto& { return o.place; }
 #define ENCODED(place) [](const RunOptions& o) { return study::preprocess_options(o.data).place; }
 
-// Before an analysis, or a run, goes on for ever.
+// Limits that keep an analysis or a run finite.
 constexpr double kMostProducts = 1LL << 40;
 constexpr double kWidestNetwork = 1 << 30;
 constexpr double kLargestPicture = 4096;
 
-// A row a setting, in the order of run.json.
+// One row per setting, in the order of run.json.
 // clang-format off
 std::vector<Setting> make_settings() {
   const Values scalings{"minmax", "standard", "none"};

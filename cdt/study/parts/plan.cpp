@@ -8,23 +8,23 @@ namespace {
 
 using train::Form;
 
-/// Points of a walk and its refit together, as they were on tables of 500 to 5000 rows; of classes,
-/// where noise begins early, both were 13 to 26 on eleven tables, 18 in the mean.
+/// Points of selection and refit together, as on tables of 500 to 5000 rows. For classes, where
+/// overfitting begins early, 13 to 26 on eleven tables, 18 on average.
 constexpr double kPlannedPoints = 30;
 constexpr double kPlannedOfClasses = 20;
-/// Of their batches, which go as far in fewer.
+/// For classes trained in batches, which need fewer points.
 constexpr double kPlannedBatchesOfClasses = 12;
-/// Of an optimizer.
+/// Epochs of an optimizer.
 constexpr double kPlannedEpochs = 150;
-/// Factors of the dual form a point: as many steps are taken back as are kept.
+/// Factorizations of the dual solver per point: as many steps are rejected as accepted.
 constexpr double kFactors = 2;
-/// Passes over all rows beside a form's own: the kernel's self-check, trials, evaluation.
+/// Passes over all rows besides the solver's own: the kernel's self-check, trials, evaluation.
 constexpr double kPlannedPasses = 4;
-/// Conjugate gradients and what is around them, a point: 24 to 75 on four tables. They are few while
-/// the preconditioner knows the whole kernel.
+/// Passes per point for conjugate gradients and overhead: 24 to 75 on four tables. They are few
+/// while the preconditioner is the whole kernel.
 constexpr double kFreePasses = 70;
 constexpr double kFreePassesOfWholeKernel = 30;
-/// The part of planned points that belongs to the selection, which goes beyond the best point.
+/// Share of the planned points for the selection, which goes beyond the best point.
 constexpr double kSelectionPart = 0.55;
 
 }  // namespace
@@ -125,10 +125,9 @@ Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
   const Plan batches = usual(Form::kBatch);
   if (exact == Form::kSketch) return batches;
   const PointCounts counts = count_points(exact, sizes, training);
-  const double most =
-      kExactIsWorthOfBatches * (batches.operations + kPlanOverhead) - kPlanOverhead;
-  const double points = std::min(members ? counts.of(*members) : counts.within_budget(),
-                                 most / counts.operations);
+  const double most = kExactIsWorthOfBatches * (batches.operations + kPlanOverhead) - kPlanOverhead;
+  const double points =
+      std::min(members ? counts.of(*members) : counts.within_budget(), most / counts.operations);
   const double least = counts.of(members.value_or(2));
   return points >= least ? plan_of(exact, counts, points) : batches;
 }
