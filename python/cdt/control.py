@@ -22,13 +22,13 @@ class Controller:
 
     model, x, y    the training samples, all of them: the controller acts on all outputs at once
     lr             the learning rate of the loop (plain gradient descent: torch.optim.SGD without momentum)
-    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster. Of the cross entropy errors weigh as the loss does near its
-                   minimum, as in `cdt train`
+    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster. Under cross entropy, errors are weighted
+                   as the loss weights them near its minimum, as in `cdt train`
     loss           that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
     gain           a gain K [n, n] of your own instead: labels become y − K(y_hat − y)
     law            or a function of the errors e [n], float64, that gives what is added to the labels: law=lambda e: -0.5 * e
-    smoothing      of the cross entropy: logits are steered to where softmax gives (1 − smoothing)·label + smoothing/classes; default: 0.1
+    smoothing      for cross entropy: logits are steered to where softmax gives (1 − smoothing)·label + smoothing/classes; default: 0.1
     refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this. Default: 0.5 for the cross entropy, whose design does
                    not last; else only refresh() does. math.inf: never
 
@@ -127,7 +127,7 @@ class Controller:
 
     @property
     def gain(self) -> torch.Tensor:
-        """K [n, n], float64: labels become y − K(y_hat − y). Of the cross entropy H + K, in coordinates of C − 1 a sample."""
+        """K [n, n], float64: labels become y − K(y_hat − y). Under cross entropy it is H + K, in C − 1 coordinates per sample."""
         return self._controller.gain
 
     @property
@@ -139,7 +139,7 @@ class Controller:
     def certificate(self) -> Dict[str, Any]:
         """What the controller in use promises: what it is (`controller`, `makes_least`), closed_loop_radius, riccati_residual, kernel_margin and overshoot_margin, the
         factors by which the kernel may grow before the loop is unstable or an error changes its sign, gain_margin, the factors on label augments between which
-        it is stable, and a digest of its numbers. A number of which only bounds are known is a pair; None: nothing is known."""
+        it is stable, and a digest of its numbers. A pair means that only bounds are known, None that nothing is."""
         return self._controller.certificate
 
     @property

@@ -150,7 +150,7 @@ class PictureRun(Run):
 
     @property
     def shape(self) -> Tuple[int, ...]:
-        """Of a picture: channels, height, width. Those of files are brought to it."""
+        """(channels, height, width) of a picture. Files are resized to it."""
         assert self._trained.pictures is not None
         return tuple(self._trained.pictures["shape"])
 
@@ -180,7 +180,7 @@ class PictureRun(Run):
 
 
 def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None, unknown: str = "warn") -> Run:
-    """A run folder of the program: what `cdt train … --out run1` has written. Of a run on pictures it is a PictureRun.
+    """Opens a run folder, which `cdt train … --out run1` has written. A run on pictures gives a PictureRun.
 
     `unknown` says what becomes of values that training did not know, and of missing ones in columns that had none: "warn" with their number, or "refuse".
 

@@ -22,7 +22,7 @@ class Guarded:
     time grows with the square to cube of samples × outputs.
 
     Where the loss is your own sum of squares, loss = opt.step(closure): the function takes nothing and returns the residuals, any shape, with their
-    graph, of which the mean square (loss="mse") is lowered. Physics-informed networks are trained so.
+    graph; their mean square (loss="mse") is minimised. Physics-informed networks are trained so.
 
     model         a module, or a function (params, x) -> y with params=
     loss          "mse" (PyTorch's), "half-mse", "sse", or "cross-entropy" on logits against class numbers or distributions
@@ -135,7 +135,7 @@ class Guarded:
         return trainer
 
     def _restore(self, trainer: _core.Trainer, data: str) -> None:
-        """Takes up what load_state_dict has brought, if it is of these samples and these parameters."""
+        """Restores what load_state_dict read, if it belongs to these samples and parameters."""
         saved, self._saved = self._saved, None
         if saved is None or saved["data"] != data:
             return
@@ -162,7 +162,7 @@ class Guarded:
         tensors = (state["linearization"] or {"tensors": {}})["tensors"]
         shapes = [tuple(tensors[f"parameters.{i}"].shape) for i in range(len(tensors)) if f"parameters.{i}" in tensors]
         if shapes and shapes != [tuple(p.shape) for p in self.params]:
-            raise ValueError("the state is of another model: its parameters have other shapes than those of this one")
+            raise ValueError("the state belongs to another model: its parameters have other shapes")
         self._settings, self._options, self.steps = dict(state["settings"]), options, state["steps"]
         self._forget()
         self._saved = state["linearization"]

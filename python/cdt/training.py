@@ -136,12 +136,12 @@ def fit(
     """Trains a module in place, to the end.
 
     goal      "fit": the training samples, as well as they can be (method "guarded"); "predict": new samples. Then a fifth of the rows (or x_val, y_val)
-              is held out (equal rows together), a path of falling decay (method "path") ends where they are predicted best, and with refit the walk is taken again on all
+              is held out (equal rows together), a path of falling decay (method "path") ends where they are predicted best, and refit follows the path again on all
               rows, to that point.
     method    "guarded", "path", "cdt", "gd", "gd-matched", "adam", "momentum" or "lbfgs"
     callback  called after each step with its row of the history, a dict: losses of the parameters that the step began with, while the module is that step
               further; its own losses come with the next row, and in the last one no step starts. A true answer ends the training (outcome "stopped"; of
-              goal="predict" without the walk on all rows)
+              goal="predict" without the path on all rows)
     progress  a bar (tqdm, if installed); default: where a terminal or a notebook is
     settings  loss ("mse"; or a function of outputs and targets that gives a value for each sample, 0 or above: training lowers their mean), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize, memory,
               as `cdt train --help` explains them; one that the method would not read is refused
