@@ -2,6 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/machine/speed.h>
+#include <cdt/core/text/wrap.h>
 #include <cdt/experiment/parts/groups.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
@@ -66,8 +67,9 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
   how.stop = InterruptScope::requested;
   how.on_start = [&](int64_t runs, int64_t known, int64_t jobs) {
     total = runs;
-    options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
-                                    runs, known, jobs));
+    options.output.text(wrap(
+        fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title, runs, known, jobs),
+        2));
   };
   if (!options.output.quiet) how.on_warning = warn;
   how.progress = progress("sweep", "runs", options.output.quiet);
@@ -93,10 +95,11 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
   const std::string json = experiment::write_results(folder, results);
   options.output.text(experiment::to_text(plan.title, rows, results.claims));
   options.output.text(
-      fmt::format("\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: {}"
-                  "results.json, results.csv, results.md, figures.json, runs/\n",
-                  sweep.runs.size(), sweep.made, sweep.wall_seconds, seconds_since(start),
-                  folder.string(), report::has_charts() ? "report.html, " : ""));
+      wrap(fmt::format("\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: {}"
+                       "results.json, results.csv, results.md, figures.json, runs/\n",
+                       sweep.runs.size(), sweep.made, sweep.wall_seconds, seconds_since(start),
+                       folder.string(), report::has_charts() ? "report.html, " : ""),
+           2));
   if (!report::has_charts() && !options.output.quiet) {
     complain("there is no report.html: this program was built without Chart.js (libjs-chart.js)");
   }
