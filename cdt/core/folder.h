@@ -26,7 +26,7 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// Of the file of this name: the permissions that it has, or had when the lock was taken.
+  /// The permissions that the file of this name has, or had when the lock was taken.
   std::optional<unsigned> mode_of(const std::string& name) const;
 
  private:
@@ -35,10 +35,10 @@ class FolderLock {
   std::map<std::string, unsigned> modes_;
 };
 
-/// Who holds the lock of a folder, in words ("process 4711 on host"); empty if nobody does.
+/// Who holds the lock of a folder, in words ("process 4711 on host"); empty if it is free.
 std::string lock_holder(const std::filesystem::path& folder);
 
-/// Files of a folder that change together or not at all, whatever fails and whoever is killed: they
+/// Files of a folder that change together or not at all, whatever fails or is killed: they
 /// are written to a folder within it that is closed to others, one rename commits them all, and who
 /// comes next finishes what the process did not live to do. Each has the mode that the file of its
 /// name has, or had when the folder was locked; a new one is open to nobody whom the files that are

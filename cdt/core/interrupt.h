@@ -30,19 +30,19 @@ class InterruptScope {
   InterruptScope* outer_;
 };
 
-/// A place where work may end: asks, if there is somebody to ask who has not been asked just now.
+/// A place where work may end: asks the scope's question, unless it was asked just now.
 void interruption_point();
 
-/// What this thread asks, for scopes of threads that work for it; empty with nobody to ask. It may
+/// What this thread asks, for scopes of threads that work for it; empty without a scope. It may
 /// then be asked by several threads at once.
 std::function<void()> interruption_question();
 
 /// Work without such places: on a thread of its own, with LibTorch's number of threads here, while
 /// this thread asks. Ended, it may go on by itself for a while, so it must own all that it uses.
-/// With nobody to ask it runs here.
+/// Without a scope it runs here.
 void run_aside(std::function<void()> work);
 
-/// Waits for work that nobody wants any more: before what it uses goes, at the end of a process.
+/// Waits for abandoned work: before what it uses goes, at the end of a process.
 void join_abandoned();
 
 /// What `work()` returns, which decomposes a matrix [n, n] by one call of LAPACK: aside, if that

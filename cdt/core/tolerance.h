@@ -65,7 +65,7 @@ inline constexpr double kUnreachableError = 1e-6;
 
 /// The doubling iteration stops when its increment falls below this share of the iterate.
 inline constexpr double kDoubling = 1e-15;
-/// … if the closed loop of so many steps has died down to this, as well.
+/// … if the closed loop of that many steps has decayed to this, as well.
 inline constexpr double kDiedDown = 1e-3;
 /// A solution of the Riccati equation is refined by Newton's method until each mode is this exact,
 /// or as exact as rounding lets it.

@@ -26,10 +26,10 @@ struct CsvOptions {
   std::vector<std::string> missing_marks{"NA", "?", "nan", "NaN", "NAN", "-nan"};
   /// Types that the content shall not decide.
   std::map<std::string, ColumnType> types;
-  /// How their numbers are written, of those that are none without it.
+  /// How numbers are written that could not be read without it.
   std::map<std::string, NumberFormat> formats;
   /// What stands before decimals where the values of a column leave it open, a point or a comma; 0:
-  /// nobody has said.
+  /// not given.
   char decimal = 0;
   /// The order of dates whose values leave it open.
   std::optional<DateOrder> dates;

@@ -28,7 +28,7 @@ struct Date {
 std::optional<Date> parse_date(std::string_view text, DateOrder order = DateOrder::kYearFirst);
 
 /// The order in which each text of the column is a date, or nothing: it holds none, or more than
-/// one order would do and nobody has said which (Column::dates).
+/// one order would do and none is given (Column::dates).
 std::optional<DateOrder> date_order(const Column& column);
 /// A text of dates whose order is open, in two readings: "1/2/2020 may be …". Empty: none.
 std::string open_dates(const Column& column);

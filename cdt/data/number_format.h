@@ -24,11 +24,11 @@ struct NumberFormat {
   void fields(Fields& f);
 };
 
-/// A text that is a number, as C and JSON write it; infinite ones included, NaN is none.
+/// A number as C and JSON write it; infinite ones included, NaN not.
 std::optional<double> parse_plain_number(std::string_view text);
 
 /// The number that a text is in this format, with or without what stands around it; then a plain
-/// one. "true" and "false" are 1 and 0. Nothing if it is none of these.
+/// one. "true" and "false" are 1 and 0. Nothing for any other text.
 std::optional<double> parse_number(std::string_view text, const NumberFormat& format);
 
 /// What was found out about texts.
@@ -38,7 +38,7 @@ struct FormatSearch {
 };
 
 /// Looks at different texts, none of them missing. `decimal`, a point or a comma, decides where
-/// they leave it open; 0: nobody has said. `comma_likely`: commas do not separate the fields of the
+/// they leave it open; 0: not given. `comma_likely`: commas do not separate the fields of the
 /// file, so that one may well be a decimal comma.
 FormatSearch find_format(const std::vector<std::string>& texts, char decimal = 0,
                          bool comma_likely = false);

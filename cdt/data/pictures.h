@@ -1,6 +1,6 @@
 /// Pictures as the features of a table's rows.
 ///
-/// Where they lie and how they are decoded is the business of whoever makes the table: a class of
+/// Where they lie and how they are decoded is decided where the table is made: a class of
 /// its own for folders, for files of digits, for pictures in memory.
 #pragma once
 

@@ -65,7 +65,7 @@ struct PreprocessOptions {
   /// A feature that is 1 where a number is missing, for columns that miss some in the rows fitted
   /// on.
   bool missing_indicator = false;
-  /// One-hot: so many of the most frequent categories have features of their own, and those of
+  /// One-hot: this number of the most frequent categories have their own features, and those of
   /// fewer rows than `rare_rows` have not; what is left has one feature together. 0: no limit.
   int64_t max_levels = 0;
   int64_t rare_rows = 0;

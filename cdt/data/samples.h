@@ -11,7 +11,7 @@ namespace cdt::data {
 
 struct Batch {
   torch::Tensor x;  ///< [rows, …] features
-  torch::Tensor y;  ///< [rows, n_L] labels; undefined where there are none
+  torch::Tensor y;  ///< [rows, n_L] labels; undefined without any
 };
 
 class Samples {

@@ -23,7 +23,7 @@ std::vector<int64_t> sample_rows(int64_t rows, int64_t count, uint64_t seed);
 struct Split {
   std::vector<int64_t> train;
   std::vector<int64_t> validation;
-  std::vector<int64_t> test;  ///< that nobody looks at until the end
+  std::vector<int64_t> test;  ///< not looked at until the end
 };
 
 /// Draws `count` rows; the first `train` of them train, the others validate.

@@ -38,7 +38,7 @@ struct Column {
   std::optional<NotNumeric> not_numeric;
   /// Of texts that are numbers, and were read so.
   std::optional<NumberFormat> format;
-  std::optional<DateOrder> dates;  ///< of dates whose values leave it open; nobody has said: none
+  std::optional<DateOrder> dates;  ///< for dates whose values leave it open, if given
   std::string understood;          ///< how the cells were read, in words; empty: as they stand
   std::string warning;             ///< what is lost or in doubt; empty: nothing
 
@@ -82,7 +82,7 @@ struct Table {
   int64_t rows() const { return static_cast<int64_t>(lines.size()); }
   /// The column of this name, or nullptr.
   const Column* find(std::string_view name) const;
-  /// @throws InvalidArgument if there is none; the message lists the columns that there are.
+  /// @throws InvalidArgument if it does not exist; the message lists the columns.
   const Column& at(std::string_view name) const;
 };
 

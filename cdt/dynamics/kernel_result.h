@@ -1,4 +1,4 @@
-/// A kernel together with what was found with it, so that nobody has to repeat its shape and
+/// A kernel together with what was found with it, so that callers need not repeat its shape and
 /// precision.
 #pragma once
 

@@ -28,7 +28,7 @@ using KernelProduct = std::function<torch::Tensor(const torch::Tensor&)>;
 struct LanczosOptions {
   int64_t modes = 32;  ///< how many; all n if there are no more
   /// Columns of a block: a streamed product costs hardly more for eight columns than for one, and
-  /// eigenvalues repeated so often are found.
+  /// eigenvalues of that multiplicity are found.
   int64_t block = 8;
   int64_t basis = 0;  ///< columns of the largest basis; 0 means 2·modes + 4·block
   /// ‖Θv − vλ‖ of every mode, relative to λ_max, at which the iteration ends.

@@ -14,7 +14,7 @@ namespace cdt::dynamics {
 /// L
 double output_loss(const loss::LossPtr& loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
-/// ∂L/∂ŷ [r, C]. Of the cross entropy it is (softmax(ŷ) − y)/r, also for labels that do not sum to
+/// ∂L/∂ŷ [r, C]. For cross entropy it is (softmax(ŷ) − y)/r, also for labels that do not sum to
 /// 1: augmented labels enter affinely.
 torch::Tensor loss_gradient(const loss::LossPtr& loss, const torch::Tensor& y_hat,
                             const torch::Tensor& y);

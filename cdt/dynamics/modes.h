@@ -19,7 +19,7 @@ struct Modes {
   double smallest = 0;  ///< the smallest eigenvalue as computed, before it was called zero; may be
                         ///< slightly negative.
   /// No eigenvalue of Θ on the orthogonal complement of V is larger: vᵀΘv ≤ tail_bound·‖v‖² there.
-  /// 0 if there is none, m = n.
+  /// 0 if V spans everything, m = n.
   double tail_bound = 0;
   /// ‖ΘV − VΛ‖₂ ≤ residual·λ_max; 0 in the dense case, where it is rounding.
   double residual = 0;

@@ -103,7 +103,7 @@ struct Plan {
 Plan parse_plan(std::string_view json, const std::string& source);
 
 /// The network of one of its architectures.
-/// @throws InvalidArgument if there is none of that name.
+/// @throws InvalidArgument if it has no such name.
 study::NetworkOptions network_of(const Plan& plan, const std::string& architecture);
 
 /// The plan's data, from which every run has its training and validation rows: a class is what the

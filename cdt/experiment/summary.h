@@ -16,7 +16,7 @@ struct Row {
   double lr = 0;        ///< of its own ones the mean; NaN: it has none
   std::vector<const CaseRun*> runs;
   int64_t converged = 0;
-  double val_mean = 0;  ///< over the converged, NaN if there are none; likewise the others
+  double val_mean = 0;  ///< over the converged, NaN without any; likewise the others
   double val_std = 0;   ///< with n − 1; 0 for a single one
   double train_mean = 0;
   bool classes = false;                    ///< whether the losses are cross entropies
@@ -36,7 +36,7 @@ struct Row {
 
 /// In the order of the plan. `runs` must outlive the rows.
 std::vector<Row> collect_rows(const Plan& plan, const std::vector<CaseRun>& runs);
-/// nullptr if there is none. `lr` is the one asked for, 0 the method's own.
+/// nullptr if it is missing. `lr` is the one asked for, 0 the method's own.
 const Row* find_row(const std::vector<Row>& rows, const std::string& architecture,
                     const std::string& method, double lr);
 

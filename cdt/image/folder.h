@@ -22,7 +22,7 @@ struct ImageFolder {
 
 /// The files that lie in `path` itself, without classes; or the one file that it is. Again without
 /// those that begin with a dot.
-/// @throws InvalidArgument, IoError if it cannot be read, or there are none.
+/// @throws InvalidArgument, IoError if it cannot be read, or is empty.
 ImageFolder list_unlabelled(const std::filesystem::path& path);
 
 /// Every file in the folders of `path` counts, whatever its name, but for those that begin with a

@@ -24,7 +24,7 @@ struct CurvatureOptions {
   int64_t starts = 8;
   /// Points of a segment at which the norm is estimated: its ends, and evenly between them.
   int64_t points = 2;
-  /// Of the random starts; those of further points have the seeds that follow.
+  /// Seed of the random starts; those of further points have the seeds that follow.
   uint64_t seed = 1;
 };
 

@@ -24,7 +24,7 @@ struct Sizes {
 };
 
 struct LinearizationOptions {
-  /// Of the kernel and of Gram matrices; its memory is the products' too.
+  /// Options of the kernel and of Gram matrices; its memory is the products' too.
   NtkOptions kernel;
 
   /// What products with J and Jᵀ are made from. kByThemselves: factors of the layers or kept graphs
@@ -44,7 +44,7 @@ struct LinearizationOptions {
 
 /// ŷ₀ and J at the parameters θ₀ of construction, on some samples. Vectors are [P] and [n], or
 /// blocks [P, k] and [n, k] of them: θ as Model orders it, outputs sample by sample. Nothing is
-/// computed before it is asked for, and no kernel is kept: whoever asks does that. Every kernel
+/// computed before it is asked for, and no kernel is kept: the caller does that. Every kernel
 /// checks itself.
 ///
 /// To derive: outputs, dtype, parameter_count and the two products are enough; all else is made of
@@ -59,7 +59,7 @@ class Linearization : public std::enable_shared_from_this<Linearization> {
   /// ŷ₀ [r, n_L], float64
   virtual const torch::Tensor& outputs() const = 0;
   virtual Sizes sizes() const;
-  /// Of the network. Vectors have it, or are float64; products have theirs.
+  /// Dtype of the network. Vectors have it, or are float64; products have theirs.
   virtual torch::ScalarType dtype() const = 0;
   /// P
   virtual int64_t parameter_count() const = 0;
@@ -90,7 +90,7 @@ class Linearization : public std::enable_shared_from_this<Linearization> {
   virtual LinearizationPtr projected(const torch::Tensor& D) const;
 };
 
-/// Of a model at its present parameters. x must not change while it is in use.
+/// Linearizes a model at its present parameters. x must not change while it is in use.
 LinearizationPtr linearize(const Model& model, const torch::Tensor& x,
                            const LinearizationOptions& options);
 LinearizationPtr linearize(const Model& model, const torch::Tensor& x,

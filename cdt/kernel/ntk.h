@@ -36,11 +36,11 @@ struct NtkOptions {
   /// visible (docs/explanation/mathematics.md).
   torch::ScalarType accumulate = torch::kFloat64;
 
-  /// Of the random weights in the self-check.
+  /// Seed of the random weights in the self-check.
   uint64_t seed = 1;
 
-  /// Without the self-check, once a kernel of this shape has passed it: for whoever makes many, of
-  /// a model that runs the same operators always, and has one of them checked now and then.
+  /// Without the self-check, once a kernel of this shape has passed it: for callers that make many,
+  /// of a model that runs the same operators always, and has one of them checked now and then.
   bool trusted = false;
 
   /// Whether kernels on a GPU, after some of one shape in a row, are replayed as a CUDA graph, with

@@ -23,8 +23,8 @@ class Playback {
   /// Does `work`, which may play: after all that the device was asked for before, and before all
   /// that it is asked for later.
   virtual void within(const std::function<void()>& work) = 0;
-  /// Runs a sequence so many times in a row; only within. A number of times is recorded as a whole:
-  /// the device waits some microseconds between two recordings.
+  /// Runs a sequence this many times in a row; only within. A number of times is recorded as a
+  /// whole: the device waits some microseconds between two recordings.
   virtual void play(size_t which, int64_t times = 1) = 0;
   /// Whether a sequence could not be recorded.
   virtual bool gave_up() const { return false; }
@@ -33,7 +33,7 @@ class Playback {
 /// Whether this thread is recording: a wait for the device fails then.
 bool recording_here();
 
-/// What may be kept of a device's memory by recordings that nobody asked for.
+/// What may be kept of a device's memory by recordings that were not asked for.
 int64_t spare_bytes(torch::Device device);
 
 /// While one lives, nothing is recorded anywhere: threads that use a GPU in other ways would spoil

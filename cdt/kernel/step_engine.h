@@ -18,11 +18,11 @@ class StepPass {
  public:
   virtual ~StepPass() = default;
 
-  /// ŷ as the model shapes them, without a graph; nobody writes to them later.
+  /// ŷ as the model shapes them, without a graph; they are not written to later.
   virtual torch::Tensor outputs() const = 0;
   /// θ ← keep·θ − Jᵀ seed, J the Jacobian of the outputs, seed shaped like them, of any floating
-  /// dtype; keep [], float64, undefined: 1. Both lie on the model's device, and nobody need read
-  /// them. At the parameters of the forward pass, once.
+  /// dtype; keep [], float64, undefined: 1. Both lie on the model's device, and need not be read
+  /// there. At the parameters of the forward pass, once.
   virtual void move(const torch::Tensor& seed, const torch::Tensor& keep) = 0;
   /// θ ← (1 − shrink) θ − Jᵀ(rate·seed): the rate goes along the outputs, where it costs least.
   void descend(const torch::Tensor& seed, double rate, double shrink);
@@ -49,7 +49,7 @@ class StepEngine {
   virtual std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) = 0;
   /// The outputs alone: nothing is kept for a step.
   virtual torch::Tensor evaluate(const torch::Tensor& x) = 0;
-  /// Of the outputs on x at the present parameters, where the engine has a way of its own to J and
+  /// Linearization on x at the present parameters, where the engine has its own way to J and
   /// its kernel; null: linearize() finds them.
   virtual LinearizationPtr linearization(const torch::Tensor& x) {
     (void)x;
@@ -66,8 +66,8 @@ class StepEngine {
   virtual bool repeatable() const { return false; }
 };
 
-/// A pass of an engine that keeps the outputs alone: one that most often only looks. Whoever steps
-/// after all takes another forward pass, at the parameters of this one.
+/// A pass of an engine that keeps the outputs alone: one that most often only looks. A caller that
+/// steps after all takes another forward pass, at the parameters of this one.
 std::unique_ptr<StepPass> look(std::shared_ptr<StepEngine> engine, const torch::Tensor& x);
 
 /// K models of one shape as one, x [K, r, …] → [K, r, …], each with samples and parameters of its
@@ -95,13 +95,13 @@ class GraphEngine : public StepEngine {
 };
 
 /// Of residuals that belong to no samples, as the outputs of one: a physics-informed loss. Rows of
-/// their Jacobian come from backward passes for many vectors at once, within so many bytes.
+/// their Jacobian come from backward passes for many vectors at once, within this memory.
 class ResidualEngine : public GraphEngine {
  public:
   ResidualEngine(const Model& model, int64_t memory_bytes)
       : GraphEngine(model), model_(model), memory_bytes_(memory_bytes) {}
 
-  /// Whoever calls the function looks at it: one pass more would draw other points.
+  /// The caller looks at it: one pass more would draw other points.
   void check(const torch::Tensor&) override {}
   /// By from_rows. @throws InvalidArgument, later, if the rows do not fit the memory.
   LinearizationPtr linearization(const torch::Tensor& x) override;

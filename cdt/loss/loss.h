@@ -1,7 +1,7 @@
 /// A loss: what training lowers, by samples, and what controllers and solvers want to know of it.
 ///
 /// L = c·Σ wᵢ ℓ(ŷᵢ, yᵢ). Outputs ŷ and targets y are [r, n_L]; derivatives do not couple samples.
-/// A loss of one's own derives from Loss: name, traits, scale and values are enough to descend.
+/// Your own loss derives from Loss: name, traits, scale and values are enough to descend.
 /// With a bound on its curvature it can be given a rate, and its steps can be solved and guarded.
 #pragma once
 
@@ -50,7 +50,7 @@ struct Assessment {
   double squares = 0;
 };
 
-/// Whether somebody asks for values alone, or for derivatives, too.
+/// Whether values alone are wanted, or derivatives, too.
 enum class Order { kValue, kDerivatives };
 
 class Loss {
@@ -100,7 +100,7 @@ class Loss {
   /// Of those, without outputs.
   virtual ResidualShape residual_shape(int64_t outputs) const;
 
-  /// What there is to read for an assessment, [k] float64, of which the host makes the rest: so
+  /// What an assessment reads, [k] float64; the host computes the rest: so
   /// numbers of many passes can wait on the device and be read together.
   virtual torch::Tensor sums(const torch::Tensor& outputs, const torch::Tensor& targets,
                              const torch::Tensor& weights = {}) const;

@@ -47,7 +47,7 @@ using Architectures = std::vector<Architecture>;
 /// Those of the library: mlp, alexnet, cnn, resnet18.
 Architectures architectures();
 
-/// @throws InvalidArgument if there is none of that name; the message lists those that there are.
+/// @throws InvalidArgument if the name is unknown; the message lists the known ones.
 const Architecture& find_architecture(const Architectures& table, std::string_view name);
 
 /// @throws InvalidArgument if the architecture is unknown or an option wrong.

@@ -69,7 +69,7 @@ class ConvNetImpl : public NetworkImpl {
   size_t depth() const { return layers_.size(); }  ///< stages, dense layers, head
   const torch::Tensor& weight(size_t layer) const { return layers_[layer].weight; }
   const torch::Tensor& bias(size_t layer) const { return layers_[layer].bias; }
-  /// Of a layer's output, where its weights are used again.
+  /// Positions of a layer's output, where its weights are used again.
   double positions(size_t layer) const { return layers_[layer].positions; }
   /// Whether a layer multiplies its parameters by a factor other than 1.
   bool scaled() const;

@@ -26,7 +26,7 @@ NamedTensors named_tensors(const torch::nn::Module& module);
 ///   `to`, or shape or dtype differ; the message gives the name, what was expected and what came.
 void copy_tensors(const NamedTensors& from, const NamedTensors& to);
 
-/// @throws InvalidArgument if a dtype is none of safetensors', or the file cannot be written.
+/// @throws InvalidArgument if safetensors lacks a dtype, or the file cannot be written.
 void save_parameters(const std::filesystem::path& path, const NamedTensors& tensors);
 void save_parameters(const std::filesystem::path& path, const torch::nn::Module& module);
 

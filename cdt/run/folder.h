@@ -27,7 +27,7 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path run() const { return path_ / "run.json"; }
   std::filesystem::path history() const { return path_ / "history.csv"; }
-  /// Of the first member of an ensemble; the others are model-2.safetensors, …
+  /// File of the first member of an ensemble; the others are model-2.safetensors, …
   std::filesystem::path model(int64_t member = 1) const;
   std::filesystem::path preprocess() const { return path_ / "preprocess.json"; }
   std::filesystem::path predictions() const { return path_ / "predictions.csv"; }
@@ -37,7 +37,7 @@ class RunFolder {
   std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
 
   void write_record(const RunRecord& record) const;
-  /// @throws InvalidArgument if there is none, or it is damaged.
+  /// @throws InvalidArgument if it is missing or damaged.
   RunRecord read_record() const;
   /// @throws InvalidArgument if a file is not the one that run.json describes: it was damaged or
   ///   exchanged. Runs of earlier versions have no checksums.
@@ -53,7 +53,7 @@ class RunFolder {
                          const std::vector<SplitPredictions>& predictions,
                          bool for_spreadsheets = false, const data::Column* id = nullptr) const;
   void write_intervals(const study::Intervals& intervals) const;
-  /// @throws InvalidArgument if there are none, or they are damaged, or not of `features` features
+  /// @throws InvalidArgument if they are missing, damaged, or not of `features` features
   ///   and `targets` targets.
   study::Intervals read_intervals(int64_t features, int64_t targets) const;
   /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
@@ -73,7 +73,7 @@ std::filesystem::path make_free_folder();
 /// they were asked for.
 using TrainedModel = study::TrainedModel;
 /// @throws InvalidArgument unless the folder holds a finished run whose files fit each other, or if
-///   intervals are asked for and there are none.
+///   intervals are asked for and missing.
 TrainedModel load_trained(const RunFolder& folder, torch::Device device, bool intervals = false);
 
 /// What a trained network says about a table.

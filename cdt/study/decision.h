@@ -1,4 +1,4 @@
-/// What a run will do, and why: the one place that chooses where nobody has.
+/// What a run will do, and why: the one place that chooses what the user has not.
 ///
 /// decide() looks at what was given and at the data, complete() at rows and network. Both are pure:
 /// the same arguments give the same decision, nothing is written and no clock is read.
@@ -42,8 +42,8 @@ struct Decision {
   /// Those of `options` as they hold, with what follows from rows: samples a step, the plateau.
   train::TrainOptions training;
   std::optional<study::LearnOptions> learn;  ///< goal predict, once complete
-  std::string no_analysis;      ///< why a fit has no pre-flight although nobody has switched it off
-  std::vector<Choice> choices;  ///< in the order of the settings
+  std::string no_analysis;         ///< why a fit has no pre-flight although it was not switched off
+  std::vector<Choice> choices;     ///< in the order of the settings
   std::vector<std::string> notes;  ///< what was chosen that people want to hear of
 };
 
@@ -55,7 +55,7 @@ Decision decide(const RunOptions& given, const Facts& facts);
 /// @throws InvalidArgument if what was given does not go with these rows: tune, reshuffle.
 Decision complete(Decision decision, const study::Problem& problem);
 
-/// Takes rate, p and stopping step from the forecast, where nobody has chosen them.
+/// Takes rate, p and stopping step from the forecast, where they are not given.
 void follow(const study::Tuning& advice, Decision& decision);
 
 /// Whether there is a pre-flight.
@@ -71,7 +71,7 @@ std::string to_json(const Decision& decision);
 RunOptions usual_options(study::Goal goal, train::Method method,
                          train::Form form = train::Form::kAuto);
 
-/// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
+/// Settings that are not given, by the goal. Under predict `guarded` is the path, its guarded
 /// way to predict. Without a goal as of fit.
 RunOptions resolved(RunOptions options);
 

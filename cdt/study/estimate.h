@@ -49,8 +49,8 @@ Estimate share_of(double share, int64_t rows);
 /// The upper end of that interval.
 double share_at_most(double share, int64_t rows);
 
-/// Standard errors on either side of a mean of so many rows that hold it in 19 of 20 cases if they
-/// are normal: Student's t, 2 for many.
+/// Standard errors on either side of a mean of this many rows that hold it in 19 of 20 cases if
+/// they are normal: Student's t, 2 for many.
 double errors_on_a_side(int64_t rows);
 
 /// By how many standard errors the mean of these differences lies above zero. NaN of fewer than two

@@ -1,4 +1,4 @@
-/// A model of one's own that learns to predict new samples: some samples are held out, and their
+/// Your own model learns to predict new samples: some samples are held out, and their
 /// loss picks the step to which it is trained on all of them. (Of a table and a network of ours,
 /// walks do so: learn.h.)
 #pragma once

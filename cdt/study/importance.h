@@ -19,7 +19,7 @@ struct Importance {
   }
 };
 
-/// By column of the table, the most important one first. Each walk predicts its own held-out rows;
+/// By column of the table, the most important one first. Each network predicts its held-out rows;
 /// the same seed gives the same exchange.
 std::vector<Importance> permutation_importance(const Problem& problem, const Learned& learned,
                                                const loss::LossPtr& loss, uint64_t seed);

@@ -34,15 +34,15 @@ struct LearnOptions {
   /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
   /// member, else one fold a member, and at least kLeastFolds.
   int64_t folds = 0;
-  /// The caller has chosen LibTorch's number of threads; otherwise walks that have no use for so
-  /// many (the form batch) take fewer.
+  /// The caller has chosen LibTorch's number of threads; otherwise networks that cannot use as
+  /// many (--form batch) take fewer.
   bool keep_threads = false;
   bool refit = true;       ///< otherwise the walks alone, at the point, predict
   bool intervals = false;  ///< also finds `held_variance`, of quadratic losses by a path
 };
 
 inline constexpr int64_t kLeastFolds = 4;
-/// Options of walks where nobody has chosen. Beyond some twenty points a path takes its time for a
+/// Options of networks where none are given. Beyond some twenty points a path takes its time for a
 /// per cent of the error (bench/RESULTS.md), and how far it goes depends on the draw of the rows.
 inline constexpr int64_t kMostPoints = 20;
 inline constexpr int64_t kPathPatience = 5;
@@ -57,7 +57,7 @@ inline constexpr int64_t kMostMembers = 32;
 /// Members and walks; a line (linear.h) may come beside them.
 inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
-/// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
+/// Default number of members: four where all of the work stays within some ten seconds of two
 /// cores, three or two where that does, else one (plan.h).
 int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
 

@@ -16,7 +16,7 @@
 namespace cdt::study {
 
 /// What a model is for: to fit the rows that train, or to predict others. Choices of encoding that
-/// nobody has made follow from it.
+/// are not given follow from it.
 enum class Goal { kFit, kPredict };
 /// "fit" or "predict".
 /// @throws InvalidArgument on another name.
@@ -63,7 +63,7 @@ struct DataOptions {
   data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
   /// What it is for. None: as run::train and `cdt train` find usual, predict of a table and fit of
-  /// pictures; whoever takes samples alone fits.
+  /// pictures; a caller that takes samples alone fits.
   std::optional<Goal> goal;
   bool classes = false;  ///< whether the target, then a single one, is a class
   /// As loss::Traits has them.
@@ -75,7 +75,7 @@ struct DataOptions {
   /// the others are test rows.
   std::optional<double> train_fraction;
   int64_t train_rows = 0;    ///< instead of the share; 0: by the share
-  double test_fraction = 0;  ///< of the rows, that nobody sees until the end; drawn first
+  double test_fraction = 0;  ///< of the rows, unseen until the end; drawn first
   /// Rows that are equal in every feature stay on one side, whatever their targets. (The paper's
   /// experiments draw rows as they come.)
   bool equal_rows_together = true;
@@ -132,7 +132,7 @@ struct NetworkOptions : nn::NetworkOptions {
   torch::ScalarType dtype = torch::kFloat32;
 };
 
-/// What pictures are learned by where nobody has chosen.
+/// The default loss of pictures.
 inline constexpr const char* kUsualPictureNetwork = "cnn";
 
 /// "float32" or "float64", the precisions of networks.

@@ -69,8 +69,8 @@ Run run(const data::Table& table, const RunOptions& given, const Hooks& hooks = 
 /// @throws as run() does, and InvalidArgument if the goal is fit.
 Run learn(const data::Table& table, const RunOptions& given, const Hooks& hooks = {});
 
-/// One run, stage by stage, for whoever keeps what comes between. Stages are called in the order in
-/// which they stand here; those that a goal has not do nothing.
+/// One run, stage by stage, for callers that keep what comes between. Stages are called in the
+/// order in which they stand here; those that a goal has not do nothing.
 ///
 /// Of several ranks (RunOptions::ranks) all prepare and train; the first one goes on. The others
 /// see no hooks but stop_requested.

@@ -55,7 +55,7 @@ Problem make_problem(const data::Table& table, const std::vector<int64_t>& rows,
                      torch::Device device);
 
 /// Whether what to learn is one column of text that is not mostly numbers, or of numbers of which
-/// two differ alone: classes, unless somebody says otherwise.
+/// two differ alone: classes, by default.
 bool is_class(const data::Table& table, const std::vector<std::string>& targets);
 
 /// What there is to say of numbers that could be classes, two or few whole ones, once it is decided

@@ -10,7 +10,7 @@
 
 namespace cdt::study {
 
-/// What training takes where nobody has chosen; it stops at a training loss of 10⁻⁶.
+/// Default options of training; it stops at a training loss of 10⁻⁶.
 inline train::TrainOptions usual_training() {
   train::TrainOptions training;
   training.stop_loss = 1e-6;
@@ -37,7 +37,7 @@ struct RunOptions {
   /// Whether training may round products to TF32 on a GPU, for the record alone;
   /// kernel::allow_tf32 sets it.
   bool tf32 = false;
-  /// 0: nobody has said how many. torch::set_num_threads sets them; here it says that they are to
+  /// 0: not given. torch::set_num_threads sets them; here it says that they are to
   /// be kept.
   int threads = 0;
 
@@ -49,7 +49,7 @@ struct RunOptions {
   bool resume = false;           ///< goes on with the run in the folder
   bool overwrite = false;        ///< replaces it
 
-  /// Names of settings (cdt/study/settings.h) that somebody has decided although they have their
+  /// Names of settings (cdt/study/settings.h) that were given although they have their
   /// usual values: run.json lists them as given, and tuning leaves them alone. Those with other
   /// values count without being named.
   std::set<std::string> given;

@@ -21,7 +21,7 @@ using Settings = std::vector<SettingValue>;
 struct Range {
   double lowest = -std::numeric_limits<double>::infinity();
   double highest = std::numeric_limits<double>::infinity();
-  bool open = false;  ///< the lowest is none of them
+  bool open = false;  ///< the lowest is excluded
 };
 
 /// One setting: flag of `cdt train`, key of its TOML files, name in run.json and in Python.
@@ -45,7 +45,7 @@ struct Setting {
   std::function<void(RunOptions&, const Values&)> set;
   /// Whether a resumed run may have another value: it says how long, or where, not what.
   bool may_change = false;
-  bool listed = true;  ///< among the defaults of run.json and in help, where nobody has decided it
+  bool listed = true;  ///< among the defaults of run.json and in help
   /// What it is about: columns of tables, pictures, or neither.
   enum class About { kAny, kTables, kPictures } about = About::kAny;
   /// Where help lists it, and whether the short help (`--help`, not `--help-all`) does.
@@ -55,10 +55,10 @@ struct Setting {
 
 /// All of them, in the order in which run.json lists them.
 const std::vector<Setting>& all_settings();
-/// @throws InvalidArgument if there is none of this name.
+/// @throws InvalidArgument if the name is unknown.
 const Setting& find_setting(const std::string& name);
 
-/// Whether somebody has decided it: it is named in `given`, or has another value than usual.
+/// Whether it was given: it is named in `given`, or has another value than usual.
 bool is_decided(const RunOptions& options, const std::string& name);
 
 /// What was decided, and what stood in for the rest.
@@ -71,7 +71,7 @@ Settings usual_settings(const RunOptions& options);
 void require_fitting(const RunOptions& options);
 
 /// Puts these values into the options, and their names into `given`.
-/// @throws InvalidArgument if a name is unknown or a value is none of it.
+/// @throws InvalidArgument if a name is unknown or a value does not fit it.
 void apply(const Settings& settings, RunOptions& options);
 
 /// A resumed run must be the same run, in values: "0.10" is "0.1". `decided` and `usual` are those
