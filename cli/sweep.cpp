@@ -33,7 +33,7 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
 }
 
 void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
-  app.add_option("--lrs", plan.lrs, "learning rates, with commas between")
+  app.add_option("--lrs", plan.lrs, "learning rates, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(positive())
@@ -41,9 +41,10 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
   std::vector<std::string> methods = train::method_names();
   std::erase(methods, train::to_string(train::Method::kPath));  // it has no rate
   methods.emplace_back(experiment::kGdBest);
-  app.add_option("--methods", plan.methods,
-                 "of gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest "
-                 "stable rate), cdt, guarded, momentum, adam, lbfgs")
+  app.add_option(
+         "--methods", plan.methods,
+         "gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest stable rate), "
+         "cdt, guarded, momentum, adam, lbfgs; separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(among(methods))
@@ -51,7 +52,7 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
   app.add_option("--seeds", plan.seeds, "initializations, each with its own split: 1 to N")
       ->check(positive())
       ->type_name("N");
-  app.add_option("--steps", plan.steps, "of each run")->check(positive())->type_name("N");
+  app.add_option("--steps", plan.steps, "steps of each run")->check(positive())->type_name("N");
 }
 
 int run_sweep(const experiment::Plan& plan, const data::Table& table,
