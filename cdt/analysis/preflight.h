@@ -51,15 +51,14 @@ struct Preflight {
   Margins margins;
   double radius_cdt = 0;       ///< max |1 − s(1 + k)| on the reachable subspace; 1 if it is empty
   double gain_slow_modes = 0;  ///< k(0) = √(1 + q/ρ) − 1: slow modes learn 1 + k(0) times faster
-  std::optional<double>
-      riccati_residual;  ///< filled in by whoever computed it: control::riccati_residual
+  std::optional<double> riccati_residual;  ///< filled in by the caller: control::riccati_residual
   std::optional<InputCondition> input_condition;
   std::optional<double> reach_size;  ///< √Σ‖y_u‖² of the smallest sequence that reaches the labels
                                      ///< in `reach_steps`, if any does
   std::optional<double> label_norm;  ///< ‖y‖, to compare it with
   int64_t reach_steps = 0;
   Findings findings;
-  /// Of the controller that will train, where training is meant (`promise`); else empty, and the
+  /// The controller that will train, where training is meant (`promise`); else empty, and the
   /// numbers of controlled descent are those of the paper's controller, lqr with q and p.
   control::Certificate controller;
 };

@@ -115,6 +115,41 @@ bool any_published(const std::vector<Row>& rows) {
 
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
+using TextCells = std::vector<std::string>;
+
+/// Each column as wide as its widest cell, with two blanks before all but the first.
+std::vector<size_t> text_widths(const std::vector<TextCells>& lines) {
+  std::vector<size_t> widths(lines.front().size(), 0);
+  for (const TextCells& line : lines) {
+    for (size_t c = 0; c < line.size(); ++c) {
+      widths[c] = std::max(widths[c], printed_width(line[c]) + (c > 0 ? 2 : 0));
+    }
+  }
+  return widths;
+}
+
+/// The columns that fit a terminal side by side. Each block begins with the rate and the method.
+std::vector<std::vector<size_t>> text_blocks(const std::vector<size_t>& widths) {
+  std::vector<std::vector<size_t>> blocks;
+  size_t used = 0;
+  for (size_t c = 2; c < widths.size(); ++c) {
+    if (blocks.empty() || used + widths[c] > kColumns) {
+      blocks.push_back({0, 1});
+      used = widths[0] + widths[1];
+    }
+    blocks.back().push_back(c);
+    used += widths[c];
+  }
+  return blocks;
+}
+
+std::string text_line(const TextCells& cells, const std::vector<size_t>& block,
+                      const std::vector<size_t>& widths) {
+  std::string line;
+  for (const size_t c : block) line += pad(cells[c], widths[c]);
+  return line + "\n";
+}
+
 }  // namespace
 
 std::string to_csv(const std::vector<Row>& rows, bool for_spreadsheets) {
@@ -215,37 +250,45 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
                     const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
   const std::vector<SweepError>& columns = error_columns(rows);
-  const auto width = [](const SweepError& column) {
-    return std::max<size_t>(18, 2 + printed_width(error_title(column)));
-  };
-  size_t method_width = 12;
-  for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
-  std::string text = fmt::format("\n{}\n", printable_name(title));
-  for (const std::string& sentence : lowest_errors(rows)) text += wrap(sentence, 2) + "\n";
-  std::string last;
-  std::string last_rate;
+  TextCells header{"lr", "method", "reach", "αc_Lλ<1", "runs", "ours"};
+  if (beside) header.emplace_back("published");
+  if (beside) header.emplace_back("diff.");
+  for (const SweepError& column : columns) header.push_back(error_title(column));
+  std::vector<TextCells> lines{std::move(header)};
   for (const Row& row : rows) {
-    if (row.architecture != last) {
-      last = row.architecture;
-      text += fmt::format("\nArchitecture {} ({}), {}\n{}{}{}{}{}{}", row.architecture,
-                          row.runs.front()->shape, validation_title(row), pad("lr", 7),
-                          pad("method", method_width), pad("reachable", 10), pad("αc_Lλ<1", 8),
-                          pad("converged", 10), pad("ours", 15));
-      if (beside) text += pad("published", 18) + pad("difference", 12);
-      for (const SweepError& column : columns) text += pad(error_title(column), width(column));
-      text += "\n";
-    } else if (rate_cell(row) != last_rate) {
-      text += "\n";
-    }
-    last_rate = rate_cell(row);
-    text += pad(last_rate, 7) + pad(row.method, method_width) + pad(share(row.reachable, row), 10) +
-            pad(share(row.strictly_contracting, row), 8) + pad(converged(row), 10) +
-            pad(validation_cell(row), 15);
-    if (beside) text += pad(published(row), 18) + pad(difference(row), 12);
-    for (size_t t = 0; t < columns.size(); ++t) text += pad(error_cell(row, t), width(columns[t]));
-    text += "\n";
+    TextCells cells{rate_cell(row),
+                    row.method,
+                    share(row.reachable, row),
+                    share(row.strictly_contracting, row),
+                    converged(row),
+                    validation_cell(row)};
+    if (beside) cells.push_back(published(row));
+    if (beside) cells.push_back(difference(row));
+    for (size_t t = 0; t < columns.size(); ++t) cells.push_back(error_cell(row, t));
+    lines.push_back(std::move(cells));
   }
-  if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
+  const std::vector<size_t> widths = text_widths(lines);
+  const std::vector<std::vector<size_t>> blocks = text_blocks(widths);
+  std::string text = "\n" + wrap(printable_name(title), 2) + "\n";
+  for (const std::string& sentence : lowest_errors(rows)) text += wrap(sentence, 2) + "\n";
+  for (size_t first = 0, end = 0; first < rows.size(); first = end) {
+    const Row& row = rows[first];
+    while (end < rows.size() && rows[end].architecture == row.architecture) ++end;
+    text += "\n" +
+            wrap(fmt::format("Architecture {} ({}), {}", row.architecture, row.runs.front()->shape,
+                             validation_title(row)),
+                 2) +
+            "\n";
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      text += (b > 0 ? "\n" : "") + text_line(lines.front(), blocks[b], widths);
+      for (size_t i = first; i < end; ++i) {
+        if (i > first && lines[i + 1][0] != lines[i][0]) text += "\n";
+        text += text_line(lines[i + 1], blocks[b], widths);
+      }
+    }
+  }
+  text += "\nreach: all labels can be fitted. runs: converged, of all.\n";
+  if (beside) text += "diff.: (ours − published) / published spread.\n";
   if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
   for (const report::Claim& claim : claims) {
     text += wrap(fmt::format("  {:<15}{}\n                 {}\n", verdict(claim), claim.text,

@@ -205,7 +205,7 @@ Page sweep_page(const SweepRecord& sweep) {
   page.title = sweep.title;
   if (!sweep.complete) {
     page.summary.emplace_back(
-        "This sweep was interrupted: what follows is of the runs that were done by then.");
+        "This sweep was interrupted: the page shows the runs that had finished.");
   }
   page.summary.insert(page.summary.end(), sweep.summary.begin(), sweep.summary.end());
   page.sections.push_back({"Results", {}, rows_tables(sweep), {}, "", false});

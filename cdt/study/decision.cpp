@@ -100,7 +100,7 @@ void list_choices(const RunOptions& given, Decision& decision) {
       return {By::kData, pictures ? "pictures are fitted" : "tables are learned for new rows"};
     }
     if (decision.options.data.keeps_units && name.starts_with("target-")) {
-      return Reason{By::kGoal, "of the loss: its targets keep their units"};
+      return Reason{By::kGoal, "the loss keeps targets in their units"};
     }
     const auto found = kReasons.find(name);
     return found == kReasons.end() ? Reason{By::kGoal, "usual for it"}
@@ -211,7 +211,7 @@ void choose_batch(const study::Problem& problem, Decision& decision) {
   training.batch = study::usual_batch(problem, training);
   if (training.form == Form::kBatch || study::kernel_fits(problem, training)) {
     if (training.batch > 0) {
-      put_number(decision, "batch", training.batch, By::kData, "usual for the form batch");
+      put_number(decision, "batch", training.batch, By::kData, "default of --form batch");
     }
     return;
   }

@@ -229,7 +229,7 @@ std::vector<Setting> make_settings() {
   using Group = Setting::Group;
   add(Group::kData, {
     file_setting("file", FIELD(data.file)).says("a CSV file, NumPy arrays, or pictures").first(),
-    file_setting("labels", FIELD(data.labels)).of_tables().says("of arrays: their labels"),
+    file_setting("labels", FIELD(data.labels)).of_tables().says("labels of arrays"),
     texts("drop", FIELD(data.csv.drop)).of_tables().says("columns to leave out, separated by commas; quote a name that has a comma", "COLUMN"),
     typed_columns("numeric", data::ColumnType::kNumeric).of_tables().says("columns that must be numbers", "COLUMN"),
     typed_columns("text", data::ColumnType::kText).of_tables().says("columns to read as text, even if they look like numbers", "COLUMN"),
@@ -278,7 +278,7 @@ std::vector<Setting> make_settings() {
     by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)).of_tables().non_negative()
         .says("squashes scaled features smoothly into ±C; 0: off", "C"),
     by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling, ENCODED(target_scaling)).of_tables().among(scalings)
-        .says("targets, likewise; predictions come back in units of the file"),
+        .says("scaling of the targets; predictions come back in units of the file"),
     by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform, ENCODED(target_transform))
         .of_tables().among({"auto", "none", "log"})
         .says("learn the logarithm of the targets: auto, if they are positive and skewed; none; log, always. Predictions come back in units of the file"),
@@ -309,7 +309,7 @@ std::vector<Setting> make_settings() {
         .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
               "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
     loss_setting().first()
-        .says("mse, half-mse, sse; huber:δ for outliers (δ in spreads of the target, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
+        .says("mse, half-mse, sse; huber:δ for outliers (δ in standard deviations, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
               "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
     optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
         .says("label smoothing: trains on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),

@@ -71,8 +71,8 @@ def require_differentiable(parameters: Mapping[str, torch.Tensor]) -> None:
             continue
         if parameter.is_complex():
             raise ValueError(
-                f"the parameter {name} is complex ({parameter.dtype}), and kernels and steps are of real numbers: make a real parameter by "
-                "torch.view_as_real, of which forward takes torch.view_as_complex"
+                f"the parameter {name} is complex ({parameter.dtype}), expected a real one: store torch.view_as_real of it, "
+                "and call torch.view_as_complex in forward"
             )
         if parameter.layout != torch.strided:
             raise ValueError(f"the parameter {name} must be a dense tensor, but its layout is {parameter.layout}; to_dense() makes it one")

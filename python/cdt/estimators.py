@@ -391,7 +391,7 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs two classes or more, but all of y is of one class, {self.classes_[0]!r}")
+            raise ValueError(f"{type(self).__name__} needs two classes or more, got one class, {self.classes_[0]!r}")
         self._fit(X, codes.reshape(-1, 1), [name], sample_weight, [("loss", ["cross-entropy"]), *self._class_weights()])
         return self
 

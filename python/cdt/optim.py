@@ -162,7 +162,7 @@ class Guarded:
         tensors = (state["linearization"] or {"tensors": {}})["tensors"]
         shapes = [tuple(tensors[f"parameters.{i}"].shape) for i in range(len(tensors)) if f"parameters.{i}" in tensors]
         if shapes and shapes != [tuple(p.shape) for p in self.params]:
-            raise ValueError("the state is of another model: its parameters have other shapes than those of this one")
+            raise ValueError("the state belongs to another model: its parameters have other shapes")
         self._settings, self._options, self.steps = dict(state["settings"]), options, state["steps"]
         self._forget()
         self._saved = state["linearization"]

@@ -196,8 +196,8 @@ std::optional<Figure> path_figure(const Record& run) {
   if (figure.series.empty()) return std::nullopt;
   if (points.size() > 1) {
     figure.caption +=
-        " The curves are of all walks together; each activation has a point of its "
-        "own, at the loss of the rows that its walks held out.";
+        " The curves are of all networks together; each activation has its own point, at the "
+        "loss of its held-out rows.";
   }
   if (run.prediction && run.prediction->points == 0) {
     figure.caption += " Here no point was better than the start, which has learned nothing.";

@@ -221,7 +221,7 @@ Table outcome_table(const Record& run) {
   Table table{
       "Outcome",
       {"", ""},
-      {run.prediction ? std::vector<std::string>{"the walk ended", end_of_walk(result.outcome)}
+      {run.prediction ? std::vector<std::string>{"the path ended", end_of_walk(result.outcome)}
                       : std::vector<std::string>{"outcome", train::to_string(result.outcome)}},
       ""};
   const auto add = [&](const char* name, std::string value) {
@@ -232,7 +232,7 @@ Table outcome_table(const Record& run) {
     const bool path = walks_path(run);
     add("networks", std::to_string(found.members));
     if (!run.history.empty()) {
-      add(path ? "points walked" : "epochs walked",
+      add(path ? "points taken" : "epochs taken",
           show(static_cast<double>(run.history.back().step)));
     }
     add(path ? "point picked" : "epoch picked", std::to_string(found.points));

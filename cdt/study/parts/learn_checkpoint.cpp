@@ -27,7 +27,7 @@ std::vector<Tensor> take_tensors(const SafeTensors& content, const std::string& 
     const auto found = content.tensors.find(c10::str(name, ".", i));
     CDT_REQUIRE(found != content.tensors.end() && found->second.sizes() == like[i].sizes() &&
                     found->second.scalar_type() == like[i].scalar_type(),
-                "the checkpoint lacks ", name, ".", i, ", or it is of another network");
+                "the checkpoint lacks ", name, ".", i, ", or belongs to another network");
     tensors.push_back(found->second.to(like[i].device()));
   }
   return tensors;
@@ -97,7 +97,7 @@ void Learner::restore(const SafeTensors& content) {
   auto fresh = std::make_unique<State>(state_->problem, state_->options);
   State& s = *fresh;
   const bool refit = saved["stage"].whole(0, 1) == 1;
-  CDT_REQUIRE(!refit || s.options.refit, "the checkpoint is of a run with a refit");
+  CDT_REQUIRE(!refit || s.options.refit, "the checkpoint belongs to a run with a refit");
   s.history = train::parse_history(text("history"));
   s.refit_history = train::parse_history(text("refit_history"));
   const auto best = saved["best"].list();
@@ -140,10 +140,10 @@ void Learner::restore(const SafeTensors& content) {
   }
   const auto walks = saved["walks"].list();
   CDT_REQUIRE(walks.size() == s.walks.size(), "the checkpoint must be of ", s.walks.size(),
-              " walks, got ", walks.size());
+              " networks, got ", walks.size());
   s.point = saved["point"].count();
   CDT_REQUIRE(static_cast<int64_t>((refit ? s.refit_history : s.history).size()) == s.point,
-              "the checkpoint is of point ", s.point, ", its history is not");
+              "the checkpoint belongs to point ", s.point, ", its history does not");
   for (size_t w = 0; w < walks.size(); ++w) {
     Walk& walk = s.walks[w];
     const std::string name = c10::str("walk.", w, ".");

@@ -110,7 +110,7 @@ std::map<std::string, Scope> make_scopes() {
                             [](const RunOptions& o) { return o.training.loss->classes(); })},
       {"tune", fit(forecast)},
       // Batches and stopping
-      {"batch", needing(both(all), "form batch, or another method than path",
+      {"batch", needing(both(all), "--form batch, or another method than path",
                         [](const RunOptions& o) {
                           return o.training.method != Method::kPath ||
                                  o.training.form == train::Form::kBatch;

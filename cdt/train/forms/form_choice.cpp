@@ -122,9 +122,9 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
       std::min(sizes.samples, std::max<int64_t>(1, kSketchResiduals / sizes.per_sample));
   if (wanted != Form::kAuto) {
     const FormCost needed = cost(wanted);
-    CDT_REQUIRE(needed.bytes <= room, "form ", to_string(wanted), " needs ",
+    CDT_REQUIRE(needed.bytes <= room, "--form ", to_string(wanted), " needs ",
                 fmt::format("{:.3g}", needed.bytes * 1e-6), " MB for its matrices, and memory is ",
-                sizes.memory_bytes >> 20, " MB: more memory, or form auto");
+                sizes.memory_bytes >> 20, " MB: more memory, or --form auto");
     choice.why = "asked for";
     if (wanted == Form::kBatch) {
       choice.batch_rows = sizes.batch_samples();
@@ -168,11 +168,11 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
 FormChoice choose_form(Form wanted, const FormSizes& sizes) {
   const FormChoice choice = choose_for_one(wanted, sizes);
   CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kBatch,
-              "form batch goes through all rows one batch after another, which workers cannot "
-              "share: leave them out, or choose form primal, sketch or free");
-  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "form dual (", choice.why,
+              "--form batch goes through all rows one batch after another, which workers cannot "
+              "share: leave them out, or choose --form primal, sketch or free");
+  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "--form dual (", choice.why,
               ") has one kernel of all rows, which workers cannot share: leave them out, or choose "
-              "form primal, sketch or free");
+              "--form primal, sketch or free");
   return choice;
 }
 
