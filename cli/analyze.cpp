@@ -91,6 +91,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
   settings.p = options.design.p;
   settings.q = options.design.q;
+  settings.design = options.design.controller;
   settings.reach_steps = options.design.reach_steps;
   settings.memory_bytes = options.source.memory_mb << 20;
   std::string of_all;
@@ -171,14 +172,18 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
         0.5 * dynamics::unit_rate(spectrum, loss::gradient_factor(settings.loss, spectrum.size()));
   }
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
-  preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(
-          spectrum, loss::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
-          {settings.q, settings.rho, {}}),
-      kernel.theta);
+  const double factor = loss::gradient_factor(settings.loss, spectrum.size());
+  const auto controller =
+      control::design(control::Plant::of_modes(
+                          spectrum, {.gradient_factor = factor, .rate = settings.learning_rate}),
+                      {.q = settings.q, .p = settings.rho}, settings.design);
+  if (settings.design == "lqr") {
+    preflight.riccati_residual =
+        dynamic_cast<const control::ModalController&>(*controller).riccati_residual(kernel.theta);
+  }
   if (kernel.model && settings.labels && options.trial_steps > 0) {
     preflight.findings.trials =
-        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, spectrum, preflight,
+        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, *controller, preflight,
                           options.trial_steps, options.curvature_products);
   }
   options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));

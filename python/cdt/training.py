@@ -71,7 +71,7 @@ def _like(default: Any, value: Any, name: str) -> Any:
     """A setting in the type that the library keeps it in."""
     if name == "loss" and callable(value) and not isinstance(value, torch.nn.Module):
         return value
-    if name in ("loss", "method", "schedule"):
+    if name in ("loss", "method", "schedule", "controller"):
         return spelled(value)
     if isinstance(value, (str, bytes)):
         return value
@@ -143,7 +143,7 @@ def fit(
               further; its own losses come with the next row, and in the last one no step starts. A true answer ends the training (outcome "stopped"; of
               goal="predict" without the walk on all rows)
     progress  a bar (tqdm, if installed); default: where a terminal or a notebook is
-    settings  loss ("mse"; or a function of outputs and targets that gives a value for each sample, 0 or above: training lowers their mean), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize, memory,
+    settings  loss ("mse"; or a function of outputs and targets that gives a value for each sample, 0 or above: training lowers their mean), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, controller, shape, batch_size, weight_decay, schedule, relinearize, memory,
               as `cdt train --help` explains them; one that the method would not read is refused
 
     Ctrl-C ends the training: the module then has the parameters of the last step that was kept, and the outcome is "interrupted".
