@@ -120,11 +120,8 @@ void analyze_fully(const Problem& problem, analysis::PreflightOptions options) {
   options.outputs = ntk.outputs.to(torch::kFloat64).reshape({-1});
   const double factor = loss::gradient_factor(options.loss, spectrum.size());
   options.learning_rate = 0.5 * dynamics::unit_rate(spectrum, factor);
-  auto preflight = analysis::analyze(ntk.theta, spectrum, options);
-  const auto plant = control::Plant::of_modes(
-      spectrum, {.gradient_factor = factor, .rate = options.learning_rate});
-  preflight.riccati_residual =
-      control::ModalController(plant, control::lqr(1, 0.1)).riccati_residual(ntk.theta);
+  options.residual = true;
+  const auto preflight = analysis::analyze(ntk.theta, spectrum, options);
   benchmark::DoNotOptimize(analysis::to_text(preflight).size() +
                            analysis::to_json(preflight).size());
 }

@@ -171,19 +171,11 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
     settings.learning_rate =
         0.5 * dynamics::unit_rate(spectrum, loss::gradient_factor(settings.loss, spectrum.size()));
   }
+  settings.residual = true;
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
-  const double factor = loss::gradient_factor(settings.loss, spectrum.size());
-  const auto controller =
-      control::design(control::Plant::of_modes(
-                          spectrum, {.gradient_factor = factor, .rate = settings.learning_rate}),
-                      {.q = settings.q, .p = settings.rho}, settings.design);
-  if (settings.design == "lqr") {
-    preflight.riccati_residual =
-        dynamic_cast<const control::ModalController&>(*controller).riccati_residual(kernel.theta);
-  }
   if (kernel.model && settings.labels && options.trial_steps > 0) {
     preflight.findings.trials =
-        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, *controller, preflight,
+        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, spectrum, preflight,
                           options.trial_steps, options.curvature_products);
   }
   options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));

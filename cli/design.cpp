@@ -69,7 +69,8 @@ std::string describe_design(const DesignCommand& options,
 int run_design(const DesignCommand& options) {
   const torch::Device device = options.machine.apply();
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
-  const analysis::PreflightOptions settings = options.design.load(kernel);
+  analysis::PreflightOptions settings = options.design.load(kernel);
+  settings.residual = options.state_weight.empty() && options.input_weight.empty();
   const auto spectrum = decompose(kernel);
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   const auto weight = [&](const std::string& path) {
@@ -86,14 +87,10 @@ int run_design(const DesignCommand& options) {
   if (weighted != nullptr) {
     preflight.riccati_residual = weighted->gain().residual;
     preflight.radius_cdt = weighted->closed_loop_radius();
-  } else {
-    preflight.riccati_residual =
-        dynamic_cast<const control::ModalController&>(*controller).riccati_residual(kernel.theta);
-    if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
-      throw NumericalError(c10::str("the gain has a Riccati residual of ",
-                                    *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
-                                    ": rate and weights are too extreme; nothing was written"));
-    }
+  } else if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
+    throw NumericalError(c10::str("the gain has a Riccati residual of ",
+                                  *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
+                                  ": rate and weights are too extreme; nothing was written"));
   }
   save_npy(options.out, controller->gain_matrix());
   if (!options.steering.empty()) save_npy(options.steering, controller->matrix());

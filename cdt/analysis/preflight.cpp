@@ -62,6 +62,7 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   result.loss = options.loss;
   result.q = options.q;
   result.rho = options.rho;
+  result.design = options.design;
   result.lambda_max = modes.largest();
   result.lambda_min = modes.smallest;
   result.rank_tolerance = modes.rank_tolerance;
@@ -80,6 +81,7 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   result.conflicts = trace_unreachable(theta, modes, result.outputs, labels);
   result.findings.mae_radius = mae_radius(theta, options.learning_rate);
   result.findings.gain_margin = gain_margin(controller);
+  if (options.residual) result.riccati_residual = controller.riccati_residual(theta);
   std::optional<control::Law> law = controller.law();
   if (options.design != "lqr") {
     const auto other = control::design(plant, {.q = options.q, .p = options.rho}, options.design);

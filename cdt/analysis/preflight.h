@@ -28,6 +28,7 @@ struct PreflightOptions {
   std::optional<torch::Tensor> outputs;
   std::optional<torch::Tensor> inputs;  ///< [r, …], for the condition on the inputs
   int64_t reach_steps = 10;             ///< f of the finite-step label reachability
+  bool residual = false;                ///< of the Riccati equation: three matrix products more
 };
 
 struct Preflight {
@@ -38,6 +39,7 @@ struct Preflight {
   loss::LossPtr loss = loss::mse();
   double q = 0;
   double rho = 0;
+  std::string design = "lqr";
   double lambda_max = 0;
   double lambda_min = 0;  ///< as computed; rounding may leave it slightly negative
   double rank_tolerance = 0;
@@ -51,8 +53,7 @@ struct Preflight {
   Margins margins;
   double radius_cdt = 0;       ///< max |1 − s(1 + k)| on the reachable subspace; 1 if it is empty
   double gain_slow_modes = 0;  ///< k(0) = √(1 + q/ρ) − 1: slow modes learn 1 + k(0) times faster
-  std::optional<double>
-      riccati_residual;  ///< filled in by whoever computed it: Certificate::residual
+  std::optional<double> riccati_residual;  ///< if it was asked for
   std::optional<InputCondition> input_condition;
   std::optional<double> reach_size;  ///< √Σ‖y_u‖² of the smallest sequence that reaches the labels
                                      ///< in `reach_steps`, if any does

@@ -47,6 +47,7 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   settings.q = options.q;
   settings.rho = options.p;
   settings.design = options.design;
+  settings.residual = options.residual;
   settings.reach_steps = options.reach_steps;
   if (data.x.is_floating_point()) settings.inputs = data.x;
   settings.outputs_per_sample = data.y.size(1);
@@ -55,17 +56,9 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   settings.learning_rate = options.examined_rate(dynamics::unit_rate(findings.modes, factor));
   findings.preflight = analysis::analyze(ntk.theta, findings.modes, settings);
   findings.theta = ntk.theta;
-  const auto controller = control::design(
-      control::Plant::of_modes(findings.modes,
-                               {.gradient_factor = factor, .rate = settings.learning_rate}),
-      {.q = settings.q, .p = settings.rho}, settings.design);
-  const auto* paper = dynamic_cast<const control::ModalController*>(controller.get());
-  if (options.residual && settings.design == "lqr" && paper != nullptr) {
-    findings.preflight.riccati_residual = paper->riccati_residual(ntk.theta);
-  }
   if (options.trial_steps > 0) {
     findings.preflight.findings.trials =
-        run_trials(model, data.x, *settings.labels, *controller, findings.preflight,
+        run_trials(model, data.x, *settings.labels, findings.modes, findings.preflight,
                    options.trial_steps, options.curvature_products);
   }
   if (options.forecast) {
@@ -302,15 +295,18 @@ Tuning best_tuning(const Findings& findings, train::Method method) {
 
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
-                                                const control::Controller& controller,
+                                                const dynamics::Modes& modes,
                                                 const analysis::Preflight& preflight, int64_t steps,
                                                 int64_t curvature_products) {
   std::vector<analysis::TrialFindings> trials;
   const double factor = loss::gradient_factor(preflight.loss, y.numel());
+  const auto controller = control::design(
+      control::Plant::of_modes(modes, {.gradient_factor = factor, .rate = preflight.learning_rate}),
+      {.q = preflight.q, .p = preflight.rho}, preflight.design);
   for (const bool controlled : {false, true}) {
     const auto seed = [&](const torch::Tensor& outputs) {
       const torch::Tensor error = outputs - y;
-      return factor * (controlled ? controller.steer(error) : error);
+      return factor * (controlled ? controller->steer(error) : error);
     };
     kernel::PathOptions options;
     options.steps = steps;

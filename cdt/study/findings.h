@@ -110,11 +110,11 @@ std::string to_text(const Findings& findings);
 /// One JSON object with the names of docs/formats.md.
 std::string to_json(const Findings& findings);
 
-/// Short trials under gradient descent and under this controller, on a copy of the parameters: how
-/// long the local model may be believed. Labels y [n], float64.
+/// Short trials under gradient descent and under the preflight's controller, on a copy of the
+/// parameters: how long the local model may be believed. Labels y [n], float64.
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
-                                                const control::Controller& controller,
+                                                const dynamics::Modes& modes,
                                                 const analysis::Preflight& preflight, int64_t steps,
                                                 int64_t curvature_products);
 

@@ -103,13 +103,8 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
     return values && values->dim() == 2;
   };
   if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
-  auto preflight = analysis::analyze(theta, modes, options);
-  if (controller == "lqr") {
-    const auto plant =
-        control::Plant::of_modes(modes, {.gradient_factor = factor, .rate = options.learning_rate});
-    preflight.riccati_residual =
-        control::ModalController(plant, control::lqr(q, p)).riccati_residual(theta);
-  }
+  options.residual = true;
+  const auto preflight = analysis::analyze(theta, modes, options);
   return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
 }
 
