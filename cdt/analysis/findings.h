@@ -23,8 +23,8 @@ struct ForecastFindings {
 
 ForecastFindings summarize(const control::Forecast& forecast);
 
-/// Filled by analyze() where kernel, labels and outputs suffice; `trials` and `forecast` by whoever
-/// has the network and validation data.
+/// Filled by analyze() where kernel, labels and outputs suffice; `trials` and `forecast` by a
+/// caller that has the network and validation data.
 struct Findings {
   std::optional<Equilibrium> equilibrium;  ///< needs labels and outputs
   std::optional<double> lyapunov_lr_max;   ///< likewise
@@ -35,7 +35,7 @@ struct Findings {
   std::vector<TrialFindings> trials;  ///< gradient descent and CDT
   std::optional<ForecastFindings> forecast;
 
-  /// The trial to report first: that of CDT, else any; none if there is none.
+  /// The trial to report first: that of CDT, else any; nullptr without trials.
   const TrialFindings* leading_trial() const;
 };
 

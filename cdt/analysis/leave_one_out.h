@@ -17,12 +17,12 @@ struct LeaveOneOut {
   double outputs = 0;  ///< of the network's outputs as they are
 
   double r2() const { return mean > 0 ? 1 - error / mean : 0; }
-  /// Of the outputs as they are: hardly above 0 for a network that has not seen the labels. One
+  /// For the present outputs: hardly above 0 for a network that has not seen the labels. One
   /// that has carries them in outputs and kernel, and leaving a row out does not take it away.
   double outputs_r2() const { return mean > 0 ? 1 - outputs / mean : 0; }
 };
 
-/// Of the network's outputs at the start corrected by kernel regression, ŷ + Θ(Θ + τI)⁻¹(y − ŷ):
+/// For the network's first outputs, corrected by kernel regression, ŷ + Θ(Θ + τI)⁻¹(y − ŷ):
 /// exact, without solving the n smaller problems. For labels y and outputs ŷ [n], float64, of
 /// one output a sample; `modes` must be complete.
 /// @throws InvalidArgument if modes are missing or there are fewer than two rows.

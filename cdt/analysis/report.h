@@ -15,7 +15,7 @@ struct SampleOrigin {
 };
 
 /// A page of text: the verdicts first, then what they mean and what to do.
-/// Two lines on a controller; empty if there is none.
+/// Two lines on a controller; empty without one.
 std::string to_text(const control::Certificate& controller);
 std::string to_text(const Preflight& preflight, const SampleOrigin& origin = {});
 

@@ -57,8 +57,8 @@ std::vector<std::string> class_meaning(const analysis::Preflight& found,
 std::vector<std::string> curved_meaning(const analysis::Preflight& found,
                                         const CurvedFindings& curved) {
   std::vector<std::string> meaning{
-      fmt::format("The loss is {:.4g} before training. What is said here is of its curvature at "
-                  "the outputs before training, and holds near them.",
+      fmt::format("The loss is {:.4g} before training. The statements below use its curvature at "
+                  "the outputs before training, and hold near them.",
                   curved.initial_loss),
       fmt::format(
           "There gradient descent is stable up to the rate {:.3g}{}.", found.lr_max,

@@ -1,9 +1,9 @@
-/// Controls a training loop that somebody else writes: labels that keep plain gradient descent
+/// Controls a training loop that you write: labels that keep plain gradient descent
 /// stable at its rate, for one model and its training samples.
 ///
 /// A design holds near the parameters that it was made for, and training moves them. So each step
 /// is compared with what the design expected of it (`drift`), and where that is too far off, the
-/// controller is designed anew. Of the cross entropy that is so unless told otherwise: its
+/// controller is designed anew. Cross entropy does so by default: its
 /// curvature, and with it the design, changes within a few steps.
 #pragma once
 
@@ -24,7 +24,7 @@ struct ModelControllerOptions {
   loss::LossPtr loss = loss::mse();  ///< of the loop; quadratic, or the cross entropy
   double q = 1.0;                    ///< weight on errors
   double p = 0.1;                    ///< weight on label augments
-  /// Of a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
+  /// For a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
   std::optional<torch::Tensor> Q;
   std::optional<torch::Tensor> R;
   std::string design = "lqr";  ///< a name in control::designs()
@@ -53,7 +53,7 @@ class ModelController {
 
   /// The labels for this step, detached, shaped like y_hat: the model's outputs on all of x. Once a
   /// step.
-  /// @throws InvalidArgument if y_hat is of another size.
+  /// @throws InvalidArgument if y_hat has another size.
   /// @throws NumericalError if it is not finite: the loop has diverged. The message says why it may
   /// have.
   torch::Tensor augment(const torch::Tensor& y_hat);
