@@ -142,7 +142,7 @@ class ModalController : public Controller {
   const torch::Tensor& steering() const { return steering_; }        ///< g(s) [m]
   const torch::Tensor& closed_loop() const { return closed_loop_; }  ///< 1 − s g(s) [m]
   double tail_step() const { return tail_step_; }                    ///< s̄; 0 without a tail
-  /// The residual of the Riccati equation, with M of the plant (riccati/modal_residual.h says
+  /// The residual of the Riccati equation, with M of the plant (apply/modal_products.h says
   /// relative to what); NaN of a law without a cost.
   /// @throws InvalidArgument if M is no kernel of this size.
   double riccati_residual(const torch::Tensor& matrix) const;

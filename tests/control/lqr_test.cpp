@@ -1,8 +1,8 @@
 // The closed-form gain against long double arithmetic, value iteration, its limits and its own
 // Riccati equation.
+#include <cdt/control/apply/modal_products.h>
 #include <cdt/control/controller.h>
 #include <cdt/control/riccati.h>
-#include <cdt/control/riccati/modal_residual.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
