@@ -91,6 +91,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
   settings.p = options.design.p;
   settings.q = options.design.q;
+  settings.design = options.design.controller;
   settings.reach_steps = options.design.reach_steps;
   settings.memory_bytes = options.source.memory_mb << 20;
   std::string of_all;
@@ -170,12 +171,8 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
     settings.learning_rate =
         0.5 * dynamics::unit_rate(spectrum, loss::gradient_factor(settings.loss, spectrum.size()));
   }
+  settings.residual = true;
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
-  preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(
-          spectrum, loss::step_scale(settings.learning_rate, settings.loss, spectrum.size()),
-          {settings.q, settings.rho, {}}),
-      kernel.theta);
   if (kernel.model && settings.labels && options.trial_steps > 0) {
     preflight.findings.trials =
         study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, spectrum, preflight,

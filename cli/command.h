@@ -150,6 +150,7 @@ struct DesignOptions {
   loss::LossPtr loss = loss::mse();
   double p = 0.1;
   double q = 1.0;
+  std::string controller = "lqr";
   std::string labels;
   std::string outputs;
   int64_t outputs_per_sample = 0;

@@ -1,7 +1,7 @@
 // cdt design: kernel → gain, with its certificate.
 #include <cdt/analysis/report.h>
 #include <cdt/analysis/stability.h>
-#include <cdt/control/general.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/npy.h>
@@ -69,51 +69,43 @@ std::string describe_design(const DesignCommand& options,
 int run_design(const DesignCommand& options) {
   const torch::Device device = options.machine.apply();
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
-  const analysis::PreflightOptions settings = options.design.load(kernel);
+  analysis::PreflightOptions settings = options.design.load(kernel);
+  settings.residual = options.state_weight.empty() && options.input_weight.empty();
   const auto spectrum = decompose(kernel);
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
-  const double step_scale =
-      loss::step_scale(settings.learning_rate, settings.loss, spectrum.size());
-  nlohmann::ordered_json json;
-  const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
-    save_npy(options.out, gain);
-    if (!options.steering.empty()) save_npy(options.steering, steering);
+  const auto weight = [&](const std::string& path) {
+    return path.empty() ? torch::Tensor() : load_matrix(path, device);
   };
-  if (options.state_weight.empty() && options.input_weight.empty()) {
-    const auto controller =
-        control::design_spectral(spectrum, step_scale, {settings.q, settings.rho, {}});
-    preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
-    if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
-      throw NumericalError(c10::str("the gain has a Riccati residual of ",
-                                    *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
-                                    ": rate and weights are too extreme; nothing was written"));
-    }
-    save(controller.gain_matrix(),
-         options.steering.empty() ? torch::Tensor() : controller.steering_matrix());
-    json = parse_json(analysis::to_json(preflight), "the analysis").raw();
-    json["solver"] = "spectral";
-  } else {
-    const int64_t n = spectrum.size();
-    const auto weight = [&](const std::string& path, double scale) {
-      return path.empty() ? torch::full({n}, scale, kernel.theta.options())
-                          : load_matrix(path, device);
-    };
-    const auto controller =
-        control::design_general(spectrum, step_scale, weight(options.state_weight, settings.q),
-                                weight(options.input_weight, settings.rho));
-    preflight.riccati_residual = controller.relative_residual;
-    preflight.radius_cdt = controller.closed_loop_radius;
-    save(controller.K, controller.steering);
-    json = parse_json(analysis::to_json(preflight), "the analysis").raw();
-    json["margin_cdt"] = number_or_null(analysis::kernel_margins(controller, step_scale).cdt);
+  const double factor = loss::gradient_factor(settings.loss, spectrum.size());
+  const auto plant = control::Plant::of_modes(
+      spectrum, {.gradient_factor = factor, .rate = settings.learning_rate});
+  const auto controller = control::design(plant, {.q = settings.q,
+                                                  .p = settings.rho,
+                                                  .Q = weight(options.state_weight),
+                                                  .R = weight(options.input_weight)});
+  const auto* weighted = dynamic_cast<const control::GainController*>(controller.get());
+  if (weighted != nullptr) {
+    preflight.riccati_residual = weighted->gain().residual;
+    preflight.radius_cdt = weighted->closed_loop_radius();
+  } else if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
+    throw NumericalError(c10::str("the gain has a Riccati residual of ",
+                                  *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
+                                  ": rate and weights are too extreme; nothing was written"));
+  }
+  save_npy(options.out, controller->gain_matrix());
+  if (!options.steering.empty()) save_npy(options.steering, controller->matrix());
+  nlohmann::ordered_json json = parse_json(analysis::to_json(preflight), "the analysis").raw();
+  json["solver"] = "spectral";
+  if (weighted != nullptr) {
+    json["margin_cdt"] = number_or_null(analysis::kernel_margins(*weighted).cdt);
     // Closed forms of Q = qI, R = pI, which these weights are not.
     for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
       json[name] = nullptr;
     json["solver"] = "doubling";
-    json["iterations"] = controller.iterations;
+    json["iterations"] = weighted->gain().iterations;
   }
   json["gain"] = options.out;
-  json["gradient_factor"] = loss::gradient_factor(settings.loss, spectrum.size());
+  json["gradient_factor"] = factor;
   options.output.text(describe_design(options, settings, preflight, json, spectrum));
   options.output.write_json(dump_readably(json));
   return 0;

@@ -308,6 +308,12 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
       ->check(positive())
       ->capture_default_str();
   app.add_option("--q", q, "weight on errors, Q = qI")->check(positive())->capture_default_str();
+  if (!rate_required) {
+    app.add_option("--controller", controller,
+                   "the controller to examine, as of cdt train --method cdt")
+        ->check(CLI::IsMember(control::design_names()))
+        ->capture_default_str();
+  }
   app.add_option("--labels", labels,
                  "labels y [n] or [r, n_L] as .npy: finds conflicts, decides stabilizability")
       ->type_name(kInputFile);
@@ -329,6 +335,7 @@ analysis::PreflightOptions DesignOptions::load(const LoadedKernel& kernel) const
   options.loss = loss;
   options.q = q;
   options.rho = p;
+  options.design = controller;
   options.reach_steps = reach_steps;
   options.inputs = kernel.inputs;
   int64_t width = outputs_per_sample;

@@ -18,7 +18,7 @@ TRAINING = [
     ("complete", "Decision", "solver, batch, members, threads", "study/decision.cpp"),
     ("linearize", "Linearization", "ŷ₀ + Jδ at the present parameters, with its kernel", "kernel/linearization.cpp"),
     ("pose", "Plant", "x⁺ = x − S(x − u), in the loss's coordinates", "control/plant.cpp"),
-    ("design", "Controller", "what descent acts on instead of the error", "control/designs.cpp"),
+    ("design", "Controller", "what descent acts on instead of the error", "control/designs/table.cpp"),
     ("examine", "Findings", "stability, reachability, margins; the Certificate", "study/findings.cpp"),
     ("train", "TrainResult", "parameters, history, how it ended", "train/trainer.cpp"),
     ("pick", "Learned", "goal predict: walks, the point, members", "study/learn.cpp"),

@@ -2,7 +2,7 @@
 // forecast, then classification under cross entropy. docs/explanation/mathematics.md quotes its
 // output.
 #include <cdt/analysis/report.h>
-#include <cdt/control/cross_entropy.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
@@ -38,7 +38,7 @@ void descend(const cdt::kernel::Model& model, const Tensor& x, const Tensor& see
 
 /// Twenty steps on a copy of the parameters, with what assess_trial wants to know of them.
 cdt::analysis::Trial run_trial(const cdt::kernel::Model& model,
-                               const cdt::control::SpectralController& controller, bool controlled,
+                               const cdt::control::ModalController& controller, bool controlled,
                                double rate, const Tensor& x, const Tensor& y) {
   const double factor = cdt::loss::gradient_factor(kLoss, y.numel());
   const auto path = cdt::kernel::record_path(model, x, rate, [&](const Tensor& outputs) {
@@ -52,8 +52,8 @@ cdt::analysis::Trial run_trial(const cdt::kernel::Model& model,
   trial.displacements = path.displacements;
   trial.target = y;
   trial.hessian_norm = path.curvature.norm;
-  trial.kappa =
-      controlled ? controller.closed_loop_radius() : (1 - controller.s).abs().max().item<double>();
+  trial.kappa = controlled ? controller.closed_loop_radius()
+                           : (1 - controller.steps()).abs().max().item<double>();
   return trial;
 }
 
@@ -76,8 +76,8 @@ void regression() {
   auto report = cdt::analysis::analyze(kernel, options);
   const Tensor outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
 
-  const auto controller =
-      cdt::control::design_spectral(spectrum, cdt::loss::step_scale(rate, kLoss, y.numel()));
+  const cdt::control::ModalController controller(cdt::control::Plant::of(kernel, kLoss, rate),
+                                                 cdt::control::lqr(1, 0.1));
   for (const bool controlled : {false, true}) {
     report.findings.trials.push_back(
         cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));
@@ -96,7 +96,7 @@ void classification() {
   double rate = 0;
   for (const bool controlled : {false, true}) {
     const cdt::kernel::Model model(network(3));
-    cdt::control::CrossEntropyController controller;
+    std::unique_ptr<cdt::control::Controller> controller;
     std::printf("%-18s loss", controlled ? "controlled descent" : "gradient descent");
     for (int step = 0; step <= 20; ++step) {
       const Tensor logits = outputs_of(model, x).view({48, 3});
@@ -105,18 +105,14 @@ void classification() {
         break;
       }
       if (step % 2 == 0) {  // the kernel moves: linearize again
-        const auto kernel = cdt::kernel::empirical_ntk(model, x);
-        if (rate == 0) {
-          rate = 12 * cdt::control::design_cross_entropy(kernel.theta, kernel.outputs, y, 1).lr_max;
-        }
-        if (controlled) {
-          controller = cdt::control::design_cross_entropy(kernel.theta, kernel.outputs, y, rate);
-        }
+        const auto plant =
+            cdt::control::Plant::of(cdt::kernel::empirical_ntk(model, x), loss, /*rate=*/1, y);
+        if (rate == 0) rate = 24 * plant.unit_rate();
+        if (controlled) controller = cdt::control::design(plant.at(rate));
       }
       if (step % 4 == 0) std::printf(" %8.3g", cdt::dynamics::output_loss(loss, logits, y));
-      descend(model, x,
-              controlled ? controller.seed(logits) : cdt::dynamics::loss_gradient(loss, logits, y),
-              rate);
+      const Tensor label = controlled ? controller->augment(logits) : y;
+      descend(model, x, cdt::dynamics::loss_gradient(loss, logits, label), rate);
     }
     std::printf("   (rate %.3g, every fourth step)\n", rate);
   }

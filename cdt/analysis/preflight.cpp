@@ -48,9 +48,11 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   const int64_t n = modes.size();
   loss::require_quadratic(*options.loss, "the analysis");
   require_positive(options.learning_rate, "learning_rate");
-  const control::SpectralWeights weights{options.q, options.rho, {}};
   const double factor = loss::gradient_factor(options.loss, n);
-  const auto controller = control::design_spectral(modes, options.learning_rate * factor, weights);
+  const auto plant =
+      control::Plant::of_modes(modes, {.gradient_factor = factor, .rate = options.learning_rate});
+  const control::ModalController controller(plant, control::lqr(options.q, options.rho));
+  const double step_scale = plant.step_scale();
 
   Preflight result;
   result.n = n;
@@ -60,10 +62,11 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   result.loss = options.loss;
   result.q = options.q;
   result.rho = options.rho;
+  result.design = options.design;
   result.lambda_max = modes.largest();
   result.lambda_min = modes.smallest;
   result.rank_tolerance = modes.rank_tolerance;
-  result.stability = assess_stability(modes, controller.step_scale);
+  result.stability = assess_stability(modes, step_scale);
   result.lr_max = result.stability.scale_max / factor;
   result.lr_monotone = result.stability.scale_monotone / factor;
   result.reachability = assess_reachability(modes);
@@ -78,8 +81,15 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
   result.conflicts = trace_unreachable(theta, modes, result.outputs, labels);
   result.findings.mae_radius = mae_radius(theta, options.learning_rate);
   result.findings.gain_margin = gain_margin(controller);
-  result.findings.rates = rate_table(modes, factor, rates_around(options.learning_rate),
-                                     control::lqr(options.q, options.rho));
+  if (options.residual) result.riccati_residual = controller.riccati_residual(theta);
+  std::optional<control::Law> law = controller.law();
+  if (options.design != "lqr") {
+    const auto other = control::design(plant, {.q = options.q, .p = options.rho}, options.design);
+    promise(result, other->certificate(theta));
+    const auto* modal = dynamic_cast<const control::ModalController*>(other.get());
+    law = modal != nullptr ? std::optional(modal->law()) : std::nullopt;
+  }
+  result.findings.rates = rate_table(modes, factor, rates_around(options.learning_rate), law);
   if (labels && outputs) {
     const torch::Tensor error = *outputs - *labels;
     const double scale = factor * (*result.label_norm + outputs->norm().item<double>());
@@ -92,8 +102,7 @@ Preflight analyze(const torch::Tensor& theta, const dynamics::Modes& modes,
       result.findings.left_out = leave_one_out(modes, *labels, *outputs);
     }
     if (result.stabilizability->stabilizable) {
-      result.reach_size =
-          reach_labels(modes, controller.step_scale, error, options.reach_steps).size;
+      result.reach_size = reach_labels(modes, step_scale, error, options.reach_steps).size;
     }
   } else if (result.reachability.reachable) {
     result.stabilizability = Stabilizability{true, 0};

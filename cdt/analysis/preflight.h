@@ -5,8 +5,7 @@
 #include <cdt/analysis/findings.h>
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
-#include <cdt/control/certificate.h>
-#include <cdt/control/spectral.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/kernel_result.h>
 #include <cdt/loss/loss.h>
@@ -20,6 +19,7 @@ struct PreflightOptions {
   loss::LossPtr loss = loss::mse();
   double q = 1.0;
   double rho = 0.1;
+  std::string design = "lqr";  ///< the controller that is examined: a name in control::designs()
   /// n_L. 0: as labels or outputs [r, n_L], or the rows of the inputs, have it. Where none of them
   /// tells, it must be given: to which sample a row of Θ belongs depends on it.
   int64_t outputs_per_sample = 0;
@@ -28,6 +28,7 @@ struct PreflightOptions {
   std::optional<torch::Tensor> outputs;
   std::optional<torch::Tensor> inputs;  ///< [r, …], for the condition on the inputs
   int64_t reach_steps = 10;             ///< f of the finite-step label reachability
+  bool residual = false;                ///< of the Riccati equation: three matrix products more
 };
 
 struct Preflight {
@@ -38,6 +39,7 @@ struct Preflight {
   loss::LossPtr loss = loss::mse();
   double q = 0;
   double rho = 0;
+  std::string design = "lqr";
   double lambda_max = 0;
   double lambda_min = 0;  ///< as computed; rounding may leave it slightly negative
   double rank_tolerance = 0;
@@ -51,15 +53,16 @@ struct Preflight {
   Margins margins;
   double radius_cdt = 0;       ///< max |1 − s(1 + k)| on the reachable subspace; 1 if it is empty
   double gain_slow_modes = 0;  ///< k(0) = √(1 + q/ρ) − 1: slow modes learn 1 + k(0) times faster
-  std::optional<double> riccati_residual;  ///< filled in by the caller: control::riccati_residual
+  std::optional<double> riccati_residual;  ///< if it was asked for
   std::optional<InputCondition> input_condition;
   std::optional<double> reach_size;  ///< √Σ‖y_u‖² of the smallest sequence that reaches the labels
                                      ///< in `reach_steps`, if any does
   std::optional<double> label_norm;  ///< ‖y‖, to compare it with
   int64_t reach_steps = 0;
   Findings findings;
-  /// The controller that will train, where training is meant (`promise`); else empty, and the
-  /// numbers of controlled descent are those of the paper's controller, lqr with q and p.
+  /// Of the controller that will train, where training is meant (`promise`), or of another design
+  /// than lqr; else empty, and the numbers of controlled descent are those of the paper's
+  /// controller, lqr with q and p.
   control::Certificate controller;
 };
 

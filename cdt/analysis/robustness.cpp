@@ -5,21 +5,11 @@
 
 namespace cdt::analysis {
 
-using torch::Tensor;
-
-GainMargin gain_margin(const control::SpectralController& controller) {
-  dynamics::require_complete(controller.modes, "the gain margin");
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const int64_t rank = controller.modes.rank;
-  if (rank == 0) return {-kInfinity, kInfinity, -kInfinity, kInfinity};
-  const int64_t first = controller.modes.nullity();
-  const auto reachable = [&](const Tensor& t) { return t.narrow(0, first, rank); };
-  const Tensor s = reachable(controller.s);
-  const Tensor k = reachable(controller.gains.gain);
-  const control::Known exact = control::augment_interval(s, k);
-  const Tensor rho = reachable(controller.rho);
-  const Tensor a = torch::sqrt(rho / (rho + s * reachable(controller.gains.w))).min();
-  return {exact.lower, exact.upper, 1 / (1 + a.item<double>()), 1 / (1 - a.item<double>())};
+GainMargin gain_margin(const control::ModalController& controller) {
+  dynamics::require_complete(controller.plant().modes(), "the gain margin");
+  const control::Certificate found = controller.certificate();
+  return {found.gain_margin.lower, found.gain_margin.upper, found.guaranteed_margin.lower,
+          found.guaranteed_margin.upper};
 }
 
 std::vector<RateRow> rate_table(const dynamics::Modes& modes, double gradient_factor,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cdt/control/controller.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 
 #include <optional>
@@ -14,14 +13,16 @@ namespace cdt::analysis {
 struct GainMargin {
   double lower = 0;  ///< exact: all reachable modes are stable for δ in (lower, upper), 1 inside
   double upper = 0;
-  /// What the Riccati equation promises of any such controller: (1/(1 + a), 1/(1 − a)), a² =
-  /// ρ/(ρ + s²P), the least return difference. It lies inside; at large steps it closes around 1.
+  /// The interval that the Riccati equation promises for any such controller: (1/(1 + a), 1/(1 −
+  /// a)), a² = p/(p + s²P), the least return difference. It lies inside; at large steps it closes
+  /// around 1.
   double guaranteed_lower = 0;
   double guaranteed_upper = 0;
 };
 
 /// Mode by mode −1 < 1 − s − δsk < 1. Without reachable modes everything is stable, (−∞, ∞).
-GainMargin gain_margin(const control::SpectralController& controller);
+/// @throws InvalidArgument unless all modes are known.
+GainMargin gain_margin(const control::ModalController& controller);
 
 /// What one learning rate does (remark Learning rate adaptation).
 struct RateRow {

@@ -29,24 +29,20 @@ Stability assess_stability(const dynamics::Modes& modes, double step_scale) {
   return stability;
 }
 
-Margins kernel_margins(const control::SpectralController& controller) {
-  const double tail = controller.tail_step;
-  const Tensor steered = controller.s * controller.gains.steering;
-  return {2 / std::max(controller.s.max().item<double>(), tail),
-          2 / std::max(steered.max().item<double>(), tail * controller.tail_steering)};
-}
-
-Margins kernel_margins(const control::GeneralController& controller, double step_scale) {
-  require_positive(step_scale, "step_scale");
-  const dynamics::Modes& modes = controller.modes;
-  Margins margins{2 / (step_scale * modes.largest()), std::numeric_limits<double>::infinity()};
-  if (modes.rank == 0) return margins;
-  // Λ^½VᵀGVΛ^½ has the eigenvalues of SG that are not zero.
-  const torch::Tensor scaled =
-      modes.reachable_vectors() * (step_scale * modes.reachable_values()).sqrt();
-  const torch::Tensor mu =
-      torch::linalg_eigvals(scaled.t().mm(controller.steering).mm(scaled).cpu());
-  margins.cdt = (2 * torch::real(mu) / torch::abs(mu).square()).min().item<double>();
+Margins kernel_margins(const control::Controller& controller) {
+  const control::Plant& plant = controller.plant();
+  const dynamics::Modes& modes = plant.modes();
+  Margins margins{2 / (plant.step_scale() * std::max(modes.largest(), modes.tail_bound)),
+                  std::numeric_limits<double>::infinity()};
+  if (dynamic_cast<const control::GainController*>(&controller) == nullptr) {
+    margins.cdt = controller.certificate().kernel_margin.lower;
+  } else if (modes.rank > 0) {
+    // Λ^½VᵀGVΛ^½ has the eigenvalues of SG that are not zero.
+    const Tensor scaled =
+        modes.reachable_vectors() * (plant.step_scale() * modes.reachable_values()).sqrt();
+    const Tensor mu = torch::linalg_eigvals(scaled.t().mm(controller.matrix()).mm(scaled).cpu());
+    margins.cdt = (2 * torch::real(mu) / torch::abs(mu).square()).min().item<double>();
+  }
   return margins;
 }
 

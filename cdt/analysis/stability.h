@@ -2,8 +2,7 @@
 /// LinearizedExpBoundedness) and kernel margins.
 #pragma once
 
-#include <cdt/control/general.h>
-#include <cdt/control/spectral.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/modes.h>
 
@@ -35,10 +34,8 @@ struct Margins {
   double cdt = 0;  ///< 2 / max s(1 + k)
 };
 
-Margins kernel_margins(const control::SpectralController& controller);
-/// The same of a gain from general weights: with μ the eigenvalues of SG on the reachable subspace,
-/// |1 − δμ| < 1 while δ < 2 Re μ/|μ|². O(n³).
-/// @throws InvalidArgument unless step_scale > 0.
-Margins kernel_margins(const control::GeneralController& controller, double step_scale);
+/// As the controller's certificate has it; of a gain matrix however large, by the eigenvalues μ of
+/// SG on the reachable subspace: |1 − δμ| < 1 while δ < 2 Re μ/|μ|², O(n³).
+Margins kernel_margins(const control::Controller& controller);
 
 }  // namespace cdt::analysis

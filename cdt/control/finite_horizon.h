@@ -1,9 +1,9 @@
-/// The control problem over finitely many steps, and the receding horizon that mini-batches call
-/// for (paper App. DARE, remark Batch).
+/// The control problem over finitely many steps, for a receding horizon as mini-batches call for
+/// (paper App. DARE, remark Batch). Mode by mode it is the law `receding` (law.h).
 #pragma once
 
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
+#include <torch/types.h>
 
 #include <vector>
 
@@ -23,12 +23,5 @@ struct FiniteHorizon {
 FiniteHorizon solve_finite_horizon(const torch::Tensor& A, const torch::Tensor& B,
                                    const torch::Tensor& Q, const torch::Tensor& R,
                                    const torch::Tensor& terminal, int64_t horizon);
-
-/// The first step's feedback mode by mode, for terminal weight q: w_N = s q, w = s q + (1 − s)²ρ
-/// w⁺/(ρ + s w⁺). Tends to mode_gains, the slower the smaller s is: a mode that takes a thousand
-/// steps needs a horizon of some thousand.
-/// @throws InvalidArgument as mode_gains, or if N < 1.
-ModeGains receding_mode_gains(const torch::Tensor& s, const torch::Tensor& q,
-                              const torch::Tensor& rho, int64_t horizon);
 
 }  // namespace cdt::control

@@ -46,6 +46,8 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   const double factor = loss::gradient_factor(options.loss, data.y.numel());
   settings.q = options.q;
   settings.rho = options.p;
+  settings.design = options.design;
+  settings.residual = options.residual;
   settings.reach_steps = options.reach_steps;
   if (data.x.is_floating_point()) settings.inputs = data.x;
   settings.outputs_per_sample = data.y.size(1);
@@ -54,12 +56,6 @@ void analyze_numbers(const kernel::Model& model, const kernel::Ntk& ntk,
   settings.learning_rate = options.examined_rate(dynamics::unit_rate(findings.modes, factor));
   findings.preflight = analysis::analyze(ntk.theta, findings.modes, settings);
   findings.theta = ntk.theta;
-  if (options.residual) {
-    findings.preflight.riccati_residual = control::riccati_residual(
-        control::design_spectral(findings.modes, settings.learning_rate * factor,
-                                 {settings.q, settings.rho, {}}),
-        ntk.theta);
-  }
   if (options.trial_steps > 0) {
     findings.preflight.findings.trials =
         run_trials(model, data.x, *settings.labels, findings.modes, findings.preflight,
@@ -92,10 +88,13 @@ void examine_loop(const dynamics::Modes& modes, double divisor, double unit,
   found.lr_max = found.stability.scale_max * divisor;
   found.lr_monotone = found.stability.scale_monotone * divisor;
   found.reachability = analysis::assess_reachability(modes);
-  const auto controller = control::design_spectral(modes, scale, {options.q, options.p, {}});
-  found.margins = analysis::kernel_margins(controller);
-  found.radius_cdt = controller.closed_loop_radius();
+  const auto controller = control::design(
+      control::Plant::of_modes(modes, {.rate = found.learning_rate, .samples = divisor}),
+      {.q = options.q, .p = options.p}, options.design);
+  found.margins = analysis::kernel_margins(*controller);
+  found.radius_cdt = controller->closed_loop_radius();
   found.gain_slow_modes = control::gain_of_slow_modes(options.q, options.p);
+  if (options.design != "lqr") analysis::promise(found, controller->certificate());
 }
 
 void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
@@ -104,24 +103,26 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
   const auto start = Clock::now();
   findings.kernel = ntk.brief_report();
   const Tensor logits = ntk.outputs.to(torch::kFloat64);
-  const auto plant = control::linearize_cross_entropy(ntk.theta, logits, data.y, options.smoothing,
-                                                      ntk.network_dtype);
-  findings.modes = plant.modes;
+  const auto plant = control::Plant::of_classes(
+      ntk.theta, loss::class_coordinates_at(logits, data.y, options.smoothing), 1,
+      ntk.network_dtype);
+  findings.modes = plant.modes();
   findings.theta = ntk.theta;
   const double largest = torch::linalg_eigvalsh(ntk.theta).max().item<double>();
   findings.kernel_seconds = seconds_since(start);
 
   ClassFindings classes;
-  const auto r = static_cast<double>(plant.samples);
+  const auto r = static_cast<double>(plant.classes()->samples);
   classes.smoothing = options.smoothing;
   classes.safe_rate = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
   classes.initial_loss =
       dynamics::output_loss(loss::cross_entropy(), logits, data.y.to(torch::kFloat64));
   const double unit =
       train::is_controlled(options.method) ? plant.unit_rate() : classes.safe_rate / 2;
-  findings.preflight.samples = plant.samples;
-  findings.preflight.outputs = plant.classes;
-  examine_loop(plant.modes, r, unit, options, findings.preflight);  // the step of ζ is (α/r)H^½ΘH^½
+  findings.preflight.samples = plant.classes()->samples;
+  findings.preflight.outputs = plant.classes()->classes;
+  examine_loop(plant.modes(), r, unit, options,
+               findings.preflight);  // the step of ζ is (α/r)H^½ΘH^½
   findings.classes = std::move(classes);
 }
 
@@ -170,6 +171,7 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
   options.method = training.method;
   options.p = training.p;
   options.q = training.q;
+  options.design = training.design;
   if (const double smoothing = train::smoothing_of(training); smoothing > 0) {
     options.smoothing = smoothing;
   }
@@ -255,8 +257,11 @@ static std::optional<control::Law> law_of(const train::TrainOptions& training,
   if (train::only_arrives(training)) {
     return control::damped(control::damping_like(training.q, training.p));
   }
-  if (training.shape == 0) return control::lqr(training.q, training.p);
-  return std::nullopt;
+  if (training.shape != 0) return std::nullopt;
+  const auto made = control::design(control::Plant::of_modes(modes, {}),
+                                    {.q = training.q, .p = training.p}, training.design);
+  const auto* modal = dynamic_cast<const control::ModalController*>(made.get());
+  return modal != nullptr ? std::optional(modal->law()) : std::nullopt;
 }
 
 void promise(Findings& findings, train::Trainer& trainer, const train::TrainOptions& training) {
@@ -295,12 +300,13 @@ std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, cons
                                                 int64_t curvature_products) {
   std::vector<analysis::TrialFindings> trials;
   const double factor = loss::gradient_factor(preflight.loss, y.numel());
-  const auto controller = control::design_spectral(modes, preflight.learning_rate * factor,
-                                                   {preflight.q, preflight.rho, {}});
+  const auto controller = control::design(
+      control::Plant::of_modes(modes, {.gradient_factor = factor, .rate = preflight.learning_rate}),
+      {.q = preflight.q, .p = preflight.rho}, preflight.design);
   for (const bool controlled : {false, true}) {
     const auto seed = [&](const torch::Tensor& outputs) {
       const torch::Tensor error = outputs - y;
-      return factor * (controlled ? controller.steer(error) : error);
+      return factor * (controlled ? controller->steer(error) : error);
     };
     kernel::PathOptions options;
     options.steps = steps;

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cdt/analysis/preflight.h>
-#include <cdt/control/cross_entropy.h>
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
 #include <cdt/kernel/ntk.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/study/problem.h>
 #include <cdt/train/trainer.h>
 
@@ -21,7 +21,8 @@ struct AnalysisOptions {
   train::Method method = train::Method::kGd;
   double p = 0.1;
   double q = 1.0;
-  double smoothing = control::kUsualSmoothing;  ///< of class labels
+  std::string design = "lqr";                ///< of the controller: a name in control::designs()
+  double smoothing = loss::kUsualSmoothing;  ///< of class labels
   int64_t reach_steps = 10;
   int64_t memory_bytes = int64_t{2} << 30;
   int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none
@@ -109,8 +110,8 @@ std::string to_text(const Findings& findings);
 /// One JSON object with the names of docs/formats.md.
 std::string to_json(const Findings& findings);
 
-/// Short trials under gradient descent and under CDT, on a copy of the parameters: how long the
-/// local model may be believed. Labels y [n], float64.
+/// Short trials under gradient descent and under the preflight's controller, on a copy of the
+/// parameters: how long the local model may be believed. Labels y [n], float64.
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
                                                 const dynamics::Modes& modes,

@@ -8,9 +8,9 @@
 #pragma once
 
 #include <cdt/control/controller.h>
-#include <cdt/control/cross_entropy.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/model.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/loss/loss.h>
 
 #include <memory>
@@ -27,10 +27,11 @@ struct ModelControllerOptions {
   /// For a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
   std::optional<torch::Tensor> Q;
   std::optional<torch::Tensor> R;
-  /// For a quadratic loss, instead of q, p, Q and R: your own controller, a gain, a function
-  /// (control/controller.h).
+  std::string design = "lqr";  ///< a name in control::designs()
+  /// Of a quadratic loss, instead of the design and its weights: a controller of one's own, a gain,
+  /// a function (control/controller.h).
   control::ControllerFactory controller{};
-  /// ε of the cross entropy, and of no other loss. Default: control::kUsualSmoothing.
+  /// ε of the cross entropy, and of no other loss. Default: loss::kUsualSmoothing.
   std::optional<double> smoothing;
   /// `augment` designs anew where `drift` exceeds this. Default: kUsualDrift for the cross entropy;
   /// for quadratic losses only `refresh` does, as in the paper. Infinite: never.
@@ -73,14 +74,14 @@ class ModelController {
   double closed_loop_radius() const;
   /// What the design in use promises, on the linearization that it was made for.
   control::Certificate certificate() const;
-  /// K [n, n] with y_u = −K(ŷ − y). Under cross entropy H + K, in its coordinates.
+  /// K [n, n] with y_u = −K(ŷ − y). Of the cross entropy H + K, in zero-sum coordinates.
   torch::Tensor gain() const;
   const torch::Tensor& kernel() const { return theta_; }   ///< Θ [n, n] of the design
   const torch::Tensor& labels() const { return labels_; }  ///< y [r, n_L], float64
   const ModelControllerOptions& options() const { return options_; }
   int64_t refreshes() const { return refreshes_; }  ///< designs after the first
 
-  /// For a quadratic loss in x = ŷ − y; for classes in ζ (control/cross_entropy.h).
+  /// Of a quadratic loss, in x = ŷ − y; of classes in ζ (loss/class_coordinates.h).
   const control::Controller& controller() const { return *controller_; }
 
  private:
@@ -103,7 +104,6 @@ class ModelController {
   torch::Tensor theta_;
   double epsilon_ = 0;  ///< of the network's dtype
   std::shared_ptr<const control::Controller> controller_;
-  std::optional<control::CrossEntropyController> classes_;  ///< the same for logits
   std::optional<Look> before_;  ///< at the `augment` before the last one
   std::optional<Look> last_;
   int64_t in_a_row_ = 0;  ///< steps that needed a new design

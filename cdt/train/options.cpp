@@ -1,7 +1,7 @@
-#include <cdt/control/cross_entropy.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text/names.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/train/method.h>
 #include <cdt/train/options.h>
 
@@ -102,7 +102,7 @@ bool only_arrives(const TrainOptions& options) {
 
 double smoothing_of(const TrainOptions& options) {
   if (!options.loss->classes()) return 0;
-  return options.smoothing.value_or(is_controlled(options.method) ? control::kUsualSmoothing : 0);
+  return options.smoothing.value_or(is_controlled(options.method) ? loss::kUsualSmoothing : 0);
 }
 
 namespace {
@@ -203,6 +203,14 @@ void require_valid(const TrainOptions& options) {
   require_path(options);
   require_form(options);
   const bool controlled = is_controlled(options.method);
+  if (options.design != "lqr") {
+    control::require_design(options.design);
+    CDT_REQUIRE(options.method == Method::kCdt && !options.controller, "controller ",
+                options.design,
+                " belongs to the method cdt, without a controller "
+                "of your own, got ",
+                to_string(options.method));
+  }
   if (options.controller) {
     CDT_REQUIRE(controlled, "a controller belongs to cdt and guarded; ", to_string(options.method),
                 " has none");

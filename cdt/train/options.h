@@ -117,6 +117,8 @@ struct TrainOptions {
   Schedule schedule;
   double q = 1.0;  ///< weight on errors
   double p = 0.1;  ///< weight on label augments
+  /// The controller of `cdt`: a name in control::designs().
+  std::string design = "lqr";
   /// Your own controller for `cdt` and `guarded`, made for each linearization, instead of the
   /// one that q, p and shape make; for quadratic losses with weights or without, and for classes
   /// without (docs/cpp.md). Empty: theirs.

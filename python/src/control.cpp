@@ -2,9 +2,8 @@
 #include "interruptible.h"
 // Python first, as its headers want it
 #include <cdt/analysis/report.h>
-#include <cdt/control/augmented_view.h>
-#include <cdt/control/cross_entropy.h>
 #include <cdt/control/forecast.h>
+#include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
@@ -44,15 +43,17 @@ train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<T
 double smoothing_of(const loss::LossPtr& loss, std::optional<double> given) {
   CDT_REQUIRE(!given || loss->classes(), "smoothing belongs to cross-entropy, not to ",
               to_string(loss));
-  return given.value_or(control::kUsualSmoothing);
+  return given.value_or(loss::kUsualSmoothing);
 }
 
 Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  const std::optional<Tensor>& x_val, const std::optional<Tensor>& y_val,
                  const GivenLoss& loss, std::optional<double> lr, double p, double q,
                  int64_t trial_steps, std::optional<double> smoothing,
-                 std::optional<int64_t> memory, std::optional<int64_t> curvature_products) {
+                 std::optional<int64_t> memory, std::optional<int64_t> curvature_products,
+                 const std::string& controller) {
   study::AnalysisOptions options;
+  options.design = controller;
   options.loss = loss_of(loss);
   options.smoothing = smoothing_of(options.loss, smoothing);
   options.learning_rate = lr;
@@ -82,7 +83,8 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
 /// Of a kernel that somebody has: Θ in float64, from a matrix that once had `precision`.
 Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
                         const std::optional<Tensor>& outputs, const std::string& loss,
-                        std::optional<double> lr, double p, double q, bool single) {
+                        std::optional<double> lr, double p, double q, bool single,
+                        const std::string& controller) {
   const auto precision = single ? torch::kFloat32 : torch::kFloat64;
   const dynamics::Modes modes =
       dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), precision), precision);
@@ -94,15 +96,15 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
       lr.value_or(train::start_rate(train::Method::kGd, dynamics::unit_rate(modes, factor)));
   options.q = q;
   options.rho = p;
+  options.design = controller;
   options.labels = y;
   options.outputs = outputs;
   const auto has_columns = [](const std::optional<Tensor>& values) {
     return values && values->dim() == 2;
   };
   if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
-  auto preflight = analysis::analyze(theta, modes, options);
-  preflight.riccati_residual = control::riccati_residual(
-      control::design_spectral(modes, options.learning_rate * factor, {q, p, {}}), theta);
+  options.residual = true;
+  const auto preflight = analysis::analyze(theta, modes, options);
   return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
 }
 
@@ -118,8 +120,9 @@ std::shared_ptr<train::ModelController> make_controller(
     const kernel::Model& model, const Tensor& x, const Tensor& y, const std::string& loss,
     double lr, double p, double q, const std::optional<Tensor>& Q, const std::optional<Tensor>& R,
     const std::optional<Tensor>& gain, const py::object& law, std::optional<double> smoothing,
-    std::optional<double> refresh_above, std::optional<int64_t> memory) {
+    std::optional<double> refresh_above, std::optional<int64_t> memory, const std::string& design) {
   train::ModelControllerOptions options;
+  options.design = design;
   options.learning_rate = lr;
   options.loss = loss::parse(loss);
   options.q = q;
@@ -253,17 +256,17 @@ void bind_control(py::module_& module) {
   module.def("analyze", &analyze, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
              py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
              py::arg("trial_steps"), py::arg("smoothing"), py::arg("memory"),
-             py::arg("curvature_products"));
+             py::arg("curvature_products"), py::arg("controller"));
   module.def("analyze_kernel", interruptibly<analyze_kernel>(), py::arg("theta"), py::arg("y"),
              py::arg("outputs"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-             py::arg("single"));
+             py::arg("single"), py::arg("controller"));
 
   using train::ModelController;
   py::class_<ModelController, std::shared_ptr<ModelController>>(module, "ModelController")
       .def(py::init(&make_controller), py::arg("model"), py::arg("x"), py::arg("y"),
            py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"), py::arg("Q"), py::arg("R"),
            py::arg("gain"), py::arg("law"), py::arg("smoothing"), py::arg("refresh_above"),
-           py::arg("memory"))
+           py::arg("memory"), py::arg("design"))
       .def("augment", &ModelController::augment, py::arg("y_hat"), WithoutLock())
       .def("refresh", &ModelController::refresh, WithoutLock())
       .def("set_lr", &ModelController::set_learning_rate, py::arg("lr"), WithoutLock())

@@ -226,6 +226,7 @@ void bind_train(py::module_& module) {
       .def_readwrite("lr", &TrainOptions::learning_rate)
       .def_readwrite("p", &TrainOptions::p)
       .def_readwrite("q", &TrainOptions::q)
+      .def_readwrite("controller", &TrainOptions::design)
       .def_readwrite("shape", &TrainOptions::shape)
       .def_readwrite("smoothing", &TrainOptions::smoothing)
       .def_readwrite("weight_decay", &TrainOptions::weight_decay)

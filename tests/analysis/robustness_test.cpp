@@ -6,6 +6,7 @@
 
 #include "support/compare.h"
 #include "support/modes.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -21,7 +22,7 @@ TEST(GainMargin, IsWhereTheScaledAugmentsLoseStability) {
     for (double rho : {0.01, 0.1, 10.0}) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << " rho " << rho);
       const Tensor theta = test::random_kernel(6, 18, 3.0, 5);
-      const auto controller = control::design_spectral(spectrum_of(theta), rate, {1.0, rho, {}});
+      const auto controller = test::lqr_of(spectrum_of(theta), rate, 1, rho);
       const auto margin = analysis::gain_margin(controller);
       const Tensor S = rate * theta;
       const Tensor A = torch::eye(6, kDouble) - S;
@@ -41,7 +42,7 @@ TEST(GainMargin, IsWhereTheScaledAugmentsLoseStability) {
       EXPECT_GT(margin.guaranteed_upper, 1);
     }
   }
-  const auto zero = control::design_spectral(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.1);
+  const auto zero = test::lqr_of(spectrum_of(torch::zeros({3, 3}, kDouble)), 0.1);
   EXPECT_TRUE(std::isinf(analysis::gain_margin(zero).upper));
 }
 
@@ -50,9 +51,9 @@ TEST(GainMargin, TheReturnDifferenceIsAsLargeAsPromised) {
   for (double s : {0.01, 0.5, 1.5, 3.0, 50.0}) {
     SCOPED_TRACE(testing::Message() << "s " << s);
     const Tensor one = torch::ones({1}, kDouble);
-    const auto gains = control::mode_gains(s * one, one, 0.1 * one);
-    const double k = gains.gain.item<double>();
-    const double promise = 0.1 / (0.1 + s * gains.w.item<double>());
+    const auto law = control::lqr(1, 0.1);
+    const double k = law.augments(s * one).item<double>();
+    const double promise = 0.1 / (0.1 + s * law.cost(s * one).item<double>());
     double least = INFINITY;
     for (int i = 0; i < 1000; ++i) {
       const auto z = std::polar(1.0, 2 * M_PI * (i + 0.5) / 1000);

@@ -66,6 +66,7 @@ std::map<std::string, Trial> trials() {
       {"decay-period", {{"1"}, {{"schedule", {"step"}}}}},
       {"p", {{"0.9"}, {}}},
       {"q", {{"3"}, {}}},
+      {"controller", {{"damped"}, {}}},
       {"shape", {{"0.2"}, {}}},
       {"output-weights", {{"3", "1"}, {{"target", {"y", "z"}}}}},
       {"relinearize", {{"every:1"}, {}}},

@@ -1,7 +1,6 @@
 // What a certificate says, against the loop of the object that takes the first step: that loop is
 // taken from the steps themselves, of a network that is linear in its parameters, by moving the
 // parameters one at a time.
-#include <cdt/control/cross_entropy.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/train/trainer.h>
 #include <fmt/format.h>
@@ -242,10 +241,24 @@ TEST(CertificateOf, ClassesIsThatOfTheLoopInLogits) {
     const auto ntk = kernel::empirical_ntk(model, data.x);
     Trainer trainer(model, data, options);
     const control::Certificate found = trainer.prepare(ntk.theta);
-    // By the Riccati equation in logits' own coordinates, and the eigenvalues of its loop.
-    const auto oracle = control::design_cross_entropy(ntk.theta, ntk.outputs.to(torch::kFloat64),
-                                                      data.y.to(torch::kFloat64), found.rate);
-    EXPECT_NEAR(found.radius.value, radius_of(oracle.closed_loop), 1e-7);
+    // The loop that its labels make in the logits, column by column: the label is affine in them.
+    const auto plant = control::Plant::of(ntk, loss::cross_entropy(), found.rate, data.y);
+    const auto oracle = control::design(plant);
+    const loss::ClassCoordinates& at = *plant.classes();
+    const int64_t n = at.samples * at.classes;
+    const auto next = [&](const Tensor& z) {
+      const Tensor seed = (torch::softmax(z, 1) - oracle->augment(z)) / at.samples;
+      return (z - found.rate * ntk.theta.mv(seed.reshape({-1})).view(z.sizes()) - at.equilibrium)
+          .matmul(at.basis)
+          .reshape({-1});
+    };
+    const Tensor Z = torch::kron(torch::eye(at.samples, torch::kFloat64), at.basis);
+    std::vector<Tensor> columns;
+    for (int64_t j = 0; j < at.size(); ++j) {
+      columns.push_back(next(at.equilibrium + Z.select(1, j).view({at.samples, -1})));
+    }
+    ASSERT_EQ(Z.size(0), n);
+    EXPECT_NEAR(found.radius.value, radius_of(torch::stack(columns, 1)), 1e-7);
     EXPECT_LT(found.residual, 1e-9);
     ASSERT_FALSE(trainer.step().outcome);
     EXPECT_EQ(trainer.controller().digest, found.digest);

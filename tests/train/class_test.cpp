@@ -1,5 +1,5 @@
 // Training of classes under the cross entropy, and of numbers under the absolute error.
-#include <cdt/control/cross_entropy.h>
+#include <cdt/control/plant.h>
 #include <cdt/core/error.h>
 #include <cdt/kernel/ntk.h>
 #include <gmock/gmock.h>
@@ -76,7 +76,7 @@ TEST(Classes, ControlLearnsAtARateThatRuinsPlainDescent) {
     nn::Mlp probe = wide();
     const auto kernel = kernel::empirical_ntk(probe, data.x);
     const double rate =
-        60 * control::linearize_cross_entropy(kernel.theta, kernel.outputs, data.y).unit_rate();
+        60 * control::Plant::of(kernel, loss::cross_entropy(), 1, data.y).unit_rate();
     std::map<Method, std::vector<double>> losses;
     for (const Method method : {Method::kGd, Method::kCdt, Method::kGuarded}) {
       nn::Mlp net = wide();

@@ -1,5 +1,4 @@
 // Guarded CDT: monotone, restored bit by bit, floors, blow-ups, weights, decay; and its policies.
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/curvature.h>
@@ -9,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "train/problem.h"
 
 namespace cdt::train {
@@ -345,9 +345,9 @@ TEST(Policies, KcIsThePapersTrigger) {
     options.steps = 400;
     options.relinearize = parse_relinearization("kc");
     const Tensor S = *options.learning_rate * 2 / n * J.mm(J.t());
-    const Tensor K = control::design_spectral(J.mm(J.t()), loss::step_scale(*options.learning_rate,
-                                                                            loss::mse(), J.size(0)))
-                         .gain_matrix();
+    const Tensor K =
+        test::lqr_of(J.mm(J.t()), loss::step_scale(*options.learning_rate, loss::mse(), J.size(0)))
+            .gain_matrix();
     const Tensor loop = torch::eye(n, kDouble) - S - S.mm(K);
     const double kappa = torch::linalg_eigvals(loop).abs().max().item<double>();
     const double h = kernel::hessian_norm(model, data.x).norm;

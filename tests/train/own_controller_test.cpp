@@ -1,10 +1,13 @@
 // Controllers of one's own in training: derived, a gain, a function; under the guard and without,
 // resumed.
 #include <cdt/control/controller.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/train/model_controller.h>
 #include <cdt/train/trainer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "train/problem.h"
 
@@ -60,6 +63,71 @@ TEST(OwnController, LqrAsOnesOwnIsTheUsualOne) {
   options.controller = ours;
   const TrainResult found = Trainer(kernel::Model(own), data, options).run();
   EXPECT_NEAR(found.train_loss, expected.train_loss, 1e-9 * expected.history[0].train_loss);
+}
+
+/// What a mode of step s is left with, by the formulas of the designs for q = 1, p = 0.1.
+double left_by(const std::string& design, double s) {
+  if (design == "descent") return 1 - s;
+  if (design == "damped") return 1 / (1 + s * std::sqrt(11));
+  double P = 0;  // value iteration
+  for (int k = 0; k < 20000; ++k) P = 1 + (1 - s) * (1 - s) * P * 0.1 / (0.1 + s * s * P);
+  return 0.1 * (1 - s) / (0.1 + s * s * P);
+}
+
+TEST(Designs, EachTrainsByItsNameAndIsWhatItPromises) {
+  const TrainData data = test::smooth_data(10, 1, 3);
+  for (const std::string& name : control::design_names()) {
+    SCOPED_TRACE(name);
+    const auto net = test::small_network(4, 1, 5);
+    const kernel::Model model(net);
+    TrainOptions options;
+    options.method = Method::kCdt;
+    options.design = name;
+    options.learning_rate = 0.2;
+    options.steps = 30;
+    Trainer trainer(model, data, options);
+    const Tensor theta = kernel::empirical_ntk(model, data.x).theta;
+    const control::Certificate promise = trainer.prepare(theta);
+    double radius = 0;
+    const Tensor steps = 0.2 * 2 / 10 * torch::linalg_eigvalsh(theta);
+    for (int64_t i = 0; i < 10; ++i) {
+      radius = std::max(radius, std::abs(left_by(name, steps[i].item<double>())));
+    }
+    EXPECT_NEAR(promise.radius.value, radius, 1e-7);
+    const TrainResult found = trainer.run();
+    EXPECT_EQ(found.controller.digest, promise.digest);
+    EXPECT_LT(found.train_loss, found.history[0].train_loss);
+    // The same design steers a loop of one's own.
+    ModelControllerOptions loop;
+    loop.learning_rate = 0.2;
+    loop.design = name;
+    const ModelController own(model, data.x, data.y, loop);
+    EXPECT_EQ(own.certificate().controller, promise.controller);
+  }
+}
+
+TEST(Designs, AreRefusedWhereTheyHaveNoPlace) {
+  const auto refusal = [](const TrainOptions& options) -> std::string {
+    try {
+      require_valid(options);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  TrainOptions options;
+  options.design = "damped";
+  EXPECT_THAT(refusal(options), testing::HasSubstr("controller damped belongs to the method cdt"));
+  options.method = Method::kCdt;
+  EXPECT_EQ(refusal(options), "");
+  options.design = "lqg";
+  EXPECT_THAT(refusal(options), testing::HasSubstr("lqr, damped, descent, got 'lqg'"));
+  options.design = "descent";
+  options.shape = 0.1;
+  EXPECT_THROW(
+      Trainer(kernel::Model(test::small_network(4, 1, 5)), test::smooth_data(12, 1, 4), options)
+          .run(),
+      InvalidArgument);
 }
 
 TEST(OwnController, AGuardNeverRaisesTheLoss) {

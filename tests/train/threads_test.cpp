@@ -1,11 +1,11 @@
 // Threads of one program, each with a model of its own.
-#include <cdt/control/spectral.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/loss/loss.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "support/plants.h"
 #include "train/problem.h"
 
 namespace cdt {
@@ -22,7 +22,7 @@ struct ThreadedWork {
   std::vector<Tensor> done() const {
     const Tensor theta = kernel::empirical_ntk(net, data.x).theta;
     const auto scale = loss::step_scale(0.1, options.loss, data.y.numel());
-    std::vector<Tensor> found{theta, control::design_spectral(theta, scale).gain_matrix()};
+    std::vector<Tensor> found{theta, test::lqr_of(theta, scale).gain_matrix()};
     train::Trainer trainer(net, data, options);
     trainer.run();
     for (const Tensor& parameter : net->parameters()) found.push_back(parameter.detach().clone());

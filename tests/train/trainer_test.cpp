@@ -1,6 +1,5 @@
 // The loop against re-implementations, the local model, and LibTorch's own optimizers.
 #include <ATen/Context.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/simulation.h>
 #include <cdt/kernel/ntk.h>
@@ -9,6 +8,7 @@
 #include <torch/optim.h>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 #include "train/problem.h"
 
@@ -79,7 +79,7 @@ TEST(Training, GradientDescentAndCdtFollowTheLocalModelForTinySteps) {
     const Tensor S = dynamics::step_matrix(theta, scale);
     std::optional<Tensor> K;
     if (method == Method::kCdt) {
-      K = control::design_spectral(theta, scale).gain_matrix();
+      K = test::lqr_of(theta, scale).gain_matrix();
     }
     const Tensor start = error_of(net, data);
     const auto local = dynamics::simulate(S, start, 20, K);

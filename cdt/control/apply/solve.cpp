@@ -1,5 +1,5 @@
 #include <cdt/control/apply/solve.h>
-#include <cdt/control/steering.h>
+#include <cdt/control/apply/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/interrupt.h>
 

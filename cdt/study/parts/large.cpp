@@ -1,4 +1,4 @@
-#include <cdt/control/spectral.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/data/rows/conflicts.h>
@@ -142,10 +142,15 @@ LargeFindings analyze_large(const Problem& problem, const AnalysisOptions& optio
   found.stability = analysis::assess_stability(found.modes, scale);
   found.lr_max = 2 / (factor * found.lambda_max_bound);
   found.lr_max_above = 2 / (factor * found.lambda_max);
-  const auto controller = control::design_spectral(found.modes, scale, {options.q, options.p, {}});
-  found.margins = analysis::kernel_margins(controller);
-  found.radius_cdt = controller.closed_loop_radius();
-  found.gain_slow_modes = control::gain_of_slow_modes(options.q, options.p);
+  const auto controller =
+      control::design(control::Plant::of_modes(
+                          found.modes, {.gradient_factor = factor, .rate = found.learning_rate}),
+                      {.q = options.q, .p = options.p}, options.design);
+  found.margins = analysis::kernel_margins(*controller);
+  found.radius_cdt = controller->closed_loop_radius();
+  found.gain_slow_modes = options.design == "lqr"
+                              ? control::gain_of_slow_modes(options.q, options.p)
+                              : controller->certificate().gain - 1;
 
   describe_spectrum(dynamics::stochastic_quadrature(product, found.n, &found.modes, quadrature,
                                                     problem.data.x.device()),

@@ -95,6 +95,7 @@ std::map<std::string, Scope> make_scopes() {
                [](const RunOptions& o) { return o.training.schedule.kind == Kind::kStep; })},
       {"p", needing(both(balanced), "another form than batch", one_kernel)},
       {"q", needing(both(balanced), "another form than batch", one_kernel)},
+      {"controller", both({Method::kCdt})},
       {"shape", both(controlled)},
       {"relinearize", both(controlled)},
       {"curvature-products", needing(both(controlled), "relinearize kc",

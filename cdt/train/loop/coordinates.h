@@ -2,13 +2,13 @@
 /// linear and symmetric, x⁺ = x − αcM(x − u) with M = TΘTᵀ.
 ///
 /// Of quadratic losses T = 1, with weights W^½; of classes T = H^½ of zero-sum logits
-/// (control/cross_entropy.h), with weights of samples too; of one linearization alone T = Sᵀ, the
+/// (loss/class_coordinates.h), with weights of samples too; of one linearization alone T = Sᵀ, the
 /// Gauss-Newton root of any loss (loss/residuals.h).
 #pragma once
 
-#include <cdt/control/cross_entropy.h>
 #include <cdt/control/plant.h>
 #include <cdt/core/error.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/loss/loss.h>
 #include <cdt/train/loop/residuals.h>
 #include <cdt/train/saved_state.h>
@@ -60,13 +60,13 @@ using CoordinatesPtr = std::shared_ptr<const Coordinates>;
 /// W^½(ŷ − y) for labels y [n] and root W^½ [n], float64, undefined if all are 1; c = `factor`.
 CoordinatesPtr error_coordinates(torch::Tensor labels, torch::Tensor root, double factor);
 /// ζ of classes at a linearization; weights of samples [r], undefined if all are 1.
-CoordinatesPtr class_coordinates(control::CrossEntropyPlant plant, const torch::Tensor& weights);
+CoordinatesPtr class_coordinates(loss::ClassCoordinates classes, const torch::Tensor& weights);
 /// Whether such coordinates have saved that they have a root: modes beside it are those of M. Older
 /// checkpoints have the modes of Θ.
 bool saved_weighted(const SavedState& state);
 /// The curvature that such coordinates have saved, of labels [r, C].
-control::CrossEntropyPlant saved_curvature(const SavedState& state, const torch::Tensor& labels,
-                                           double smoothing);
+loss::ClassCoordinates saved_curvature(const SavedState& state, const torch::Tensor& labels,
+                                       double smoothing);
 /// Sᵀδŷ + e at the outputs of the residuals and at no others; `weights` [b·n_L] as the loss takes
 /// them. The rows of x are those of this rank.
 CoordinatesPtr residual_coordinates(loss::Residuals residuals, loss::LossPtr loss,

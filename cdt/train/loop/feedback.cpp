@@ -1,4 +1,4 @@
-#include <cdt/control/steering.h>
+#include <cdt/control/apply/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/products.h>

@@ -122,7 +122,7 @@ CoordinatesPtr Source::coordinates(int64_t step, const Tensor& values,
   const double smoothing = setup_->loss->traits().smoothing;
   return class_coordinates(
       saved ? saved_curvature(*saved, labels, smoothing)
-            : control::cross_entropy_plant_at(values, labels, smoothing),
+            : loss::class_coordinates_at(values, labels, smoothing),
       weights.defined() ? weights.view(labels.sizes()).select(1, 0) : Tensor());
 }
 
@@ -144,14 +144,14 @@ std::shared_ptr<Feedback> Source::feedback(int64_t step, CoordinatesPtr coordina
   } else {
     Tensor weights;
     if (weighs_problem()) weights = setup_->weights(step);
-    wanted.make = [weights, q = options().q, p = options().p,
-                   shape = options().shape](const Plant& at) {
+    wanted.make = [weights, q = options().q, p = options().p, shape = options().shape,
+                   name = options().design](const Plant& at) {
       control::ControlProblem problem{.q = q, .p = p, .shape = shape_of(at, shape)};
       if (weights.defined() && at.modes().rank > 0) {
         problem.Q = weights * q;
         problem.R = torch::full_like(weights, p);
       }
-      return control::design(at, problem);
+      return control::design(at, problem, name);
     };
   }
   if (!wanted.own) before = nullptr;

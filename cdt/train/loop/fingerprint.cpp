@@ -64,7 +64,7 @@ std::string fingerprint(const Setup& setup) {
   own["q"] = exactly(options.q);
   own["p"] = exactly(options.p);
   own["shape"] = exactly(options.shape);
-  if (options.controller) own["controller"] = "one's own";
+  own["controller"] = options.controller ? "one's own" : options.design;
   own["relinearize"] = options.relinearize ? to_string(*options.relinearize) : "automatic";
   own["weight decay"] = exactly(options.weight_decay);
   own["batch"] = std::to_string(options.batch);

@@ -1,4 +1,4 @@
-#include <cdt/control/augmented_view.h>
+#include <cdt/control/riccati.h>
 #include <cdt/control/riccati/doubling.h>
 #include <cdt/control/riccati/hautus.h>
 #include <cdt/core/check.h>
