@@ -14,7 +14,7 @@
 namespace cdt::experiment {
 
 /// Gradient descent at 0.9 of its largest stable rate, whatever that is: a method of sweeps beside
-/// those of train::parse_method.
+/// those of train::Method.
 inline constexpr const char* kGdBest = "gd-best";
 
 /// Networks that predict as `cdt train --goal predict` does, by a path and by Adam: methods of
@@ -22,6 +22,9 @@ inline constexpr const char* kGdBest = "gd-best";
 inline constexpr const char* kPredict = "predict";
 inline constexpr const char* kPredictAdam = "predict-adam";
 bool predicts(const std::string& method);
+/// What a method of sweeps trains by.
+/// @throws InvalidArgument if there is none of this name.
+train::Method training_method(const std::string& name);
 
 struct Architecture {
   std::string name;
@@ -32,7 +35,7 @@ struct Architecture {
 /// Which run. Runs with the same key are the same run.
 struct Case {
   std::string architecture;
-  std::string method;  ///< as of train::parse_method, gd-best, predict or predict-adam
+  std::string method;  ///< as of train::Method, gd-best, predict or predict-adam
   double lr = 0;       ///< 0: one of the method's own
   double p = 0.1;
   uint64_t seed = 1;

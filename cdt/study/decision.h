@@ -68,8 +68,8 @@ std::string to_json(const Decision& decision);
 
 /// RunOptions with what is usual for a goal and, under predict, a method: a path and few small
 /// weights, or an optimizer's epochs with early stopping.
-RunOptions usual_options(study::Goal goal, train::Method method,
-                         train::Form form = train::Form::kAuto);
+RunOptions usual_options(study::Goal goal, const train::Method& method,
+                         const train::Form& form = "auto");
 
 /// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
 /// way to predict. Without a goal as of fit.

@@ -48,20 +48,20 @@ int64_t batch_of_plan(const PlanSizes& sizes, const train::TrainOptions& trainin
 
 double member_operations(Form form, const PlanSizes& sizes, const train::TrainOptions& training) {
   const double pass = static_cast<double>(sizes.form.samples) * sizes.step_operations;
-  if (training.method != train::Method::kPath) return kPlannedEpochs * pass;
-  if (form == Form::kAuto) form = train::choose_form(form, sizes.form).form;
+  if (!training.method->path) return kPlannedEpochs * pass;
+  if (form->open) form = train::choose_form(form, sizes.form).form;
   const bool classes = training.loss->classes();
-  const double of_classes = form == Form::kBatch ? kPlannedBatchesOfClasses : kPlannedOfClasses;
+  const double of_classes = form->batches ? kPlannedBatchesOfClasses : kPlannedOfClasses;
   const double points = classes ? of_classes : kPlannedPoints;
-  if (form == Form::kFree) return points * kFreePasses * pass;
+  if (form->products) return points * kFreePasses * pass;
   train::FormSizes counted = sizes.form;
   counted.batch = batch_of_plan(sizes, training);
   double operations = train::form_cost(form, counted).operations;
-  if (form == Form::kDual) {
+  if (form->one_kernel) {
     const auto n = static_cast<double>(sizes.form.residuals());
     operations += (kFactors - 1) * 2 * n * n * n / 3;
   }
-  return points * (operations + (form == Form::kBatch ? 0 : kPlannedPasses * pass));
+  return points * (operations + (form->batches ? 0 : kPlannedPasses * pass));
 }
 
 namespace {
@@ -86,7 +86,7 @@ int64_t exact_members(Form form, double exact, double batches) {
   if (exact <= batches) return members_within(exact);
   const double beside = whole(members_within(batches), batches);
   // The ratio grows with the rows, but for products.
-  const double room = form == Form::kFree ? kExactIsWorthOfBatches : kRoomForTwo;
+  const double room = form->products ? kExactIsWorthOfBatches : kRoomForTwo;
   if (4 * exact <= kPlanOperations &&
       (whole(4, exact) <= kExactIsWorthOfBatches * beside || whole(2, exact) <= room * beside)) {
     return 4;
@@ -107,19 +107,19 @@ Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
     return plan_of(form,
                    members.value_or(members_within(member_operations(form, sizes, training))));
   };
-  const bool open = training.method == train::Method::kPath && training.form == Form::kAuto;
+  const bool open = training.method->path && training.form->open;
   if (!open) return usual(training.form);
-  const Form exact = train::choose_form(Form::kAuto, sizes.form).form;
+  const Form exact = train::choose_form("auto", sizes.form).form;
   if (!sizes.may_batch || sizes.form.residuals() <= kFewResiduals) return usual(exact);
-  if (exact == Form::kSketch) return usual(Form::kBatch);
+  if (exact->sketches) return usual("batch");
   const double e = member_operations(exact, sizes, training);
-  const double b = member_operations(Form::kBatch, sizes, training);
+  const double b = member_operations("batch", sizes, training);
   if (members) {
     const bool keeps = whole(*members, e) <= kExactIsWorthOfBatches * whole(*members, b);
-    return usual(keeps ? exact : Form::kBatch);
+    return usual(keeps ? exact : Form("batch"));
   }
   const int64_t count = exact_members(exact, e, b);
-  return count > 0 ? plan_of(exact, count) : usual(Form::kBatch);
+  return count > 0 ? plan_of(exact, count) : usual("batch");
 }
 
 }  // namespace cdt::study

@@ -20,7 +20,7 @@ struct PlanSizes {
 PlanSizes plan_sizes(const Problem& problem, const train::TrainOptions& training);
 
 struct Plan {
-  train::Form form = train::Form::kAuto;
+  train::Form form = "auto";
   int64_t members = 1;
   double operations = 0;  ///< of all members, their walks and refits
 };

@@ -13,15 +13,16 @@ namespace cdt::study {
 
 /// For whom a setting is there. Given elsewhere it would do nothing, so it is refused.
 struct Scope {
-  std::vector<train::Method> fit;      ///< methods that read it under the goal fit; empty: none
-  std::vector<train::Method> predict;  ///< likewise; `guarded` is the path there
+  using Reads = std::function<bool(const train::MethodTraits&)>;
+  Reads fit;      ///< whether a method reads it under the goal fit; empty: none does
+  Reads predict;  ///< likewise; `guarded` is the path there
   /// What else it needs, in words ("schedule step"), and whether that is so; empty: nothing.
   std::string needs;
   std::function<bool(const RunOptions&)> met;
 
-  const std::vector<train::Method>& of(study::Goal goal) const {
-    return goal == study::Goal::kFit ? fit : predict;
-  }
+  bool reads(Goal goal, const train::Method& method) const;
+  /// The methods of the library that read it.
+  std::vector<train::Method> of(Goal goal) const;
 };
 
 /// That of the setting of this name; of one without an entry: all goals and methods.
