@@ -3,6 +3,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
+#include <cdt/data/read.h>
 #include <cdt/loss/loss.h>
 #include <cdt/nn/architectures.h>
 
@@ -38,29 +39,12 @@ enum class MissingTarget { kDrop, kError };
 MissingTarget parse_missing_target(std::string_view name);
 std::string to_string(MissingTarget missing);
 
-/// Pictures and how they become samples (cdt/study/parts/pictures.h).
-struct PictureOptions {
-  std::optional<int64_t> size;  ///< of both sides; default: 96, of IDX files as they are
-  bool grey = false;            ///< one channel instead of three; IDX files have one anyway
-  bool skip_bad = false;        ///< leave out files that are no pictures, or damaged
-  /// A folder where decoded pictures are kept for the next time; empty: nowhere.
-  std::string cache;
-  std::function<void(int64_t done, int64_t total)> progress;  ///< of decoding
-};
-
-/// A CSV file, or arrays, and how they become samples. What is optional and not there is the goal's
-/// choice: `preprocess_options` and the functions below it know.
-struct DataOptions {
-  std::string file;
-  /// Of inputs in an array of NumPy (cdt/data/numpy/arrays.h): the file of the labels; empty: those
-  /// of the archive, or none. Without `targets` all labels are.
-  std::string labels;
-  /// Whether the file is a folder of pictures, or an IDX file: holds_pictures tells. `csv`, and
-  /// what is about columns below, is then nothing to it; the target is the class, and without
-  /// `classes` its 1 and 0 are fitted as numbers.
+/// A file and how its rows become samples. The goal chooses what is optional and not there:
+/// `preprocess_options` and the functions below it. Without `targets` all labels of arrays are.
+struct DataOptions : data::Source {
+  /// Whether the file holds pictures (holds_pictures). `csv` and columns mean nothing then; the
+  /// target is the class, and without `classes` its 1 and 0 are fitted as numbers.
   bool is_pictures = false;
-  PictureOptions pictures;
-  data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
   /// What it is for. None: as run::train and `cdt train` find usual, predict of a table and fit of
   /// pictures; whoever takes samples alone fits.
