@@ -3,7 +3,7 @@
 #include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text/format.h>
-#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/read.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/findings.h>
 #include <cdt/study/parts/cost.h>
@@ -43,11 +43,10 @@ AnalyzeCommand with_arrays(AnalyzeCommand options) {
   CDT_REQUIRE(inputs.empty() || options.run.data.file.empty(),
               "FILE and --inputs exclude each other, unless there is a --model");
   if (!inputs.empty()) options.run.data.file = std::exchange(inputs, "");
-  if (data::holds_arrays(options.run.data.file)) {
+  if (data::format_of(options.run.data.file).arrays) {
     options.run.data.labels = std::exchange(options.design.labels, "");
   } else {
-    CDT_REQUIRE(options.app->count("--inputs") == 0, "--inputs ", options.run.data.file,
-                ": expected an array of NumPy, a .npy or .npz file");
+    if (options.app->count("--inputs") > 0) require_arrays(options.run.data.file);
   }
   return options;
 }
@@ -62,7 +61,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.loss = options.design.loss;
   study::DataOptions data = options.run.data;
   data.is_pictures = study::holds_pictures(data.file);
-  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::format_of(data.file).arrays,
               "a CSV file needs --target, the columns to learn");
   show_reading(data.csv, options.output.quiet);
   study::NetworkOptions network = options.run.network;

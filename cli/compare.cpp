@@ -1,5 +1,6 @@
 // cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
 #include <cdt/core/error.h>
+#include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
@@ -29,11 +30,10 @@ void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
   const bool asked = options.app->count("--methods") > 0 && options.app->count("--lrs") > 0;
   std::vector<std::string> at_rates;
   for (const std::string& name : plan.methods) {
-    const bool curvature =
-        name == experiment::kGdBest || train::traits_of(train::parse_method(name)).by_curvature;
-    const bool guarded = name == train::to_string(train::Method::kGuarded);
-    if (asked || curvature) at_rates.push_back(name);
-    if (guarded || !(asked || curvature)) plan.own_rate.push_back(name);
+    const train::Method method = experiment::training_method(name);
+    const bool at_rate = asked || method->by_curvature;
+    if (at_rate) at_rates.push_back(name);
+    if (method->guarded || !at_rate) plan.own_rate.push_back(name);
   }
   plan.methods = at_rates;
 }
@@ -77,7 +77,7 @@ void require_readers(const CompareCommand& options) {
   for (const std::string& name : given_settings(*options.app)) {
     std::optional<study::Unread> unread;
     bool read = false;
-    const auto look = [&](study::Goal goal, train::Method method) {
+    const auto look = [&](study::Goal goal, const train::Method& method) {
       as_run.data.goal = goal;
       as_run.training.method = method;
       const auto found = study::find_unread(as_run, {name});
@@ -86,17 +86,12 @@ void require_readers(const CompareCommand& options) {
     };
     for (const auto* methods : {&plan.methods, &plan.own_rate}) {
       for (const std::string& method : *methods) {
-        const bool adam = method == experiment::kPredictAdam;
-        if (experiment::predicts(method)) {
-          look(study::Goal::kPredict, adam ? train::Method::kAdam : train::Method::kPath);
-          continue;
-        }
-        const train::Method known =
-            method == experiment::kGdBest ? train::Method::kGd : train::parse_method(method);
-        // The guarded method adapts its rate here.
+        const train::Method known = experiment::training_method(method);
+        const bool predicts = experiment::predicts(method);
+        // A guarded method adapts its rate here.
         const bool own_rate = name == "schedule" || name == "decay";
-        if (own_rate && known == train::Method::kGuarded) continue;
-        look(study::Goal::kFit, known);
+        if (own_rate && known->guarded && !predicts) continue;
+        look(predicts ? study::Goal::kPredict : study::Goal::kFit, known);
       }
     }
     CDT_REQUIRE(read || !unread, "--", name, ": no method of this comparison reads it (",
@@ -153,7 +148,7 @@ int run_compare(CompareCommand& options) {
     if (name == "goals") value = fmt::format("{}", fmt::join(options.goals, ", "));
     plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
-  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  const data::Table table = study::read_table(plan.data);
   if (options.app->count("--loss") == 0 && study::is_class(table, plan.data.targets)) {
     plan.loss = loss::cross_entropy();
     const std::string note = study::note_on_target(table, plan.data.targets, /*classes=*/true);

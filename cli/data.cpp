@@ -54,7 +54,7 @@ int describe(const DescribeOptions& options) {
     for (const std::string& text : data::warnings_of(table)) warn(text);
   }
   std::vector<std::string> targets = options.run.data.targets;
-  if (targets.empty() && data::holds_arrays(options.run.data.file)) {
+  if (targets.empty() && data::format_of(options.run.data.file).arrays) {
     targets = data::label_columns(table);
   }
   const auto description = data::describe(table, targets);

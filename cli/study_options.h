@@ -23,6 +23,8 @@ void add_array_options(CLI::App& app, std::string& file, std::string& labels);
 
 /// @throws InvalidArgument if there is neither FILE nor --inputs, or --labels goes with no array.
 void require_file(const std::string& file, const std::string& labels);
+/// @throws InvalidArgument unless the file of --inputs holds arrays.
+void require_arrays(const std::string& inputs);
 
 /// Shows how far a long file has been read.
 void show_reading(data::CsvOptions& csv, bool quiet);

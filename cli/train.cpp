@@ -178,8 +178,8 @@ int run_train_by_workers(TrainCommand& command) {
 
 /// Where the goals differ, the help shows both: that of predict, which is the usual one, first.
 void show_defaults_by_goal(CLI::App& app) {
-  const run::Options predict = study::usual_options(study::Goal::kPredict, train::Method::kPath);
-  const run::Options fit = study::usual_options(study::Goal::kFit, train::Method::kGuarded);
+  const run::Options predict = study::usual_options(study::Goal::kPredict, "path");
+  const run::Options fit = study::usual_options(study::Goal::kFit, "guarded");
   for (const run::Setting& setting : run::all_settings()) {
     CLI::Option* option = app.get_option_no_throw("--" + setting.name);
     const auto usual = setting.get(predict), other = setting.get(fit);

@@ -133,7 +133,7 @@ std::string fit_facts(const run::TrainedRun& run) {
   const double rate = result.learning_rate;  // a path has none
   return fmt::format("\n{}, {} by {}{}\n{} in {:.2f} s\n", network_of(run.problem),
                      count_of(static_cast<int64_t>(run.problem.split.train.size()), "sample"),
-                     train::to_string(run.decision.training.method),
+                     run.decision.training.method.name(),
                      std::isnan(rate) ? "" : fmt::format(", learning rate {:.4g}", rate),
                      count_of(result.steps, "step"), result.seconds);
 }
@@ -147,7 +147,7 @@ std::string prediction_facts(const run::TrainedRun& run) {
   return fmt::format("\n{} of {}{}, {} by {}\npoint {} of {} in {:.2f} s\n",
                      count_of(found.members - (line ? 1 : 0), "network"), network_of(problem),
                      line ? " and a linear model" : "", count_of(rows, "row"),
-                     train::to_string(run.decision.training.method), found.points,
+                     run.decision.training.method.name(), found.points,
                      run.result.history.size() - 1, run.result.seconds);
 }
 

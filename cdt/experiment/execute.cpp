@@ -197,7 +197,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   const double factor = start_kernel->factor;
   run.lr = what.lr > 0      ? what.lr
            : has_rate(what) ? kBestShare * start_kernel->lr_max
-                            : train::start_rate(train::parse_method(what.method),
+                            : train::start_rate(training_method(what.method),
                                                 dynamics::unit_rate(modes, factor));
   const auto stability = analysis::assess_stability(modes, run.lr * factor);
   run.lambda_max = modes.largest();
@@ -211,7 +211,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
       control::lqr(plan.q, what.p));
   train::TrainOptions options = options_of(plan, what).training;
   if (has_rate(what)) options.learning_rate = run.lr;
-  started.controlled = train::is_controlled(options.method);
+  started.controlled = options.method->controlled;
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
                                                      nn::make_engine(problem.model));
   if (plan.loss->quadratic()) started.trainer->adopt(modes, start_kernel->seconds);

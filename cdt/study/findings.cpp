@@ -117,8 +117,7 @@ void analyze_classes(const kernel::Ntk& ntk, const train::TrainData& data,
   classes.safe_rate = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
   classes.initial_loss =
       dynamics::output_loss(loss::cross_entropy(), logits, data.y.to(torch::kFloat64));
-  const double unit =
-      train::is_controlled(options.method) ? plant.unit_rate() : classes.safe_rate / 2;
+  const double unit = options.method->controlled ? plant.unit_rate() : classes.safe_rate / 2;
   findings.preflight.samples = plant.classes()->samples;
   findings.preflight.outputs = plant.classes()->classes;
   examine_loop(plant.modes(), r, unit, options,
@@ -149,7 +148,7 @@ void analyze_curved(const kernel::Ntk& ntk, const train::TrainData& data,
     curved.safe_rate = largest > 0 ? 2 / (c * bound * largest) : INFINITY;
   }
   findings.kernel_seconds = seconds_since(start);
-  const bool local = train::is_controlled(options.method) || curved.safe_rate == 0;
+  const bool local = options.method->controlled || curved.safe_rate == 0;
   const double unit = local ? dynamics::unit_rate(findings.modes, c) : curved.safe_rate / 2;
   findings.preflight.samples = data.y.size(0);
   findings.preflight.outputs = data.y.size(1);
@@ -160,8 +159,8 @@ void analyze_curved(const kernel::Ntk& ntk, const train::TrainData& data,
 }  // namespace
 
 double AnalysisOptions::examined_rate(double unit) const {
-  const bool path = method == train::Method::kPath;
-  return learning_rate.value_or(train::start_rate(path ? train::Method::kGuarded : method, unit));
+  const train::Method rated = method->path ? train::Method("guarded") : method;
+  return learning_rate.value_or(train::start_rate(rated, unit));
 }
 
 AnalysisOptions analysis_of(const train::TrainOptions& training) {
@@ -279,12 +278,11 @@ void promise(Findings& findings, train::Trainer& trainer, const train::TrainOpti
   if (!found.empty() && std::isfinite(found.rate)) findings.preflight.learning_rate = found.rate;
 }
 
-Tuning best_tuning(const Findings& findings, train::Method method) {
+Tuning best_tuning(const Findings& findings, const train::Method& method) {
   const auto& forecast = findings.preflight.findings.forecast;
   CDT_REQUIRE(forecast, "tuning needs findings with a forecast");
-  const auto& best = train::is_controlled(method) || !forecast->best_descent
-                         ? forecast->best
-                         : *forecast->best_descent;
+  const auto& best =
+      method->controlled || !forecast->best_descent ? forecast->best : *forecast->best_descent;
   Tuning tuning;
   tuning.learning_rate = best.candidate.learning_rate;
   if (best.candidate.controlled) tuning.p = best.candidate.p;

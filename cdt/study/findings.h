@@ -18,7 +18,7 @@ namespace cdt::study {
 struct AnalysisOptions {
   loss::LossPtr loss = loss::mse();
   std::optional<double> learning_rate;  ///< default: what `method` would take
-  train::Method method = train::Method::kGd;
+  train::Method method = "gd";
   double p = 0.1;
   double q = 1.0;
   std::string design = "lqr";                ///< of the controller: a name in control::designs()
@@ -135,6 +135,6 @@ struct Tuning {
 
 /// The best place of the forecast for a method: of descent alone for one without control.
 /// @throws InvalidArgument if the findings have no forecast.
-Tuning best_tuning(const Findings& findings, train::Method method);
+Tuning best_tuning(const Findings& findings, const train::Method& method);
 
 }  // namespace cdt::study

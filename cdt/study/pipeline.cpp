@@ -208,7 +208,7 @@ void Pipeline::analyze() {
   AnalysisOptions wanted = analysis_of(decision.training);
   wanted.forecast = tune;
   wanted.progress = hooks_.on_kernel;
-  wanted.residual = !train::is_controlled(decision.training.method);
+  wanted.residual = !decision.training.method->controlled;
   Findings findings = study::analyze(run_.problem, wanted);
   if (tune) follow(best_tuning(findings, decision.training.method));
   const bool of_kernel = findings.preflight.loss->quadratic();  // otherwise of the loss's

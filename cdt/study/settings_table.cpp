@@ -320,9 +320,7 @@ std::vector<Setting> make_settings() {
     dtype().among({"float32", "float64"}).says("the network's precision"),
   });
   add(Group::kTraining, {
-    named("method", FIELD(training.method), train::parse_method).among(train::method_names()).first()
-        .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
-              "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
+    of_table("method", FIELD(training.method)).first().says(train::Method::summaries()),
     loss_setting().first()
         .says("mse, half-mse, sse; huber:δ for outliers (δ in standard deviations, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
               "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
@@ -346,10 +344,9 @@ std::vector<Setting> make_settings() {
     number("curvature-products", FIELD(training.curvature_products)).unlisted().within(0, kMostProducts)
         .says("--relinearize kc: most products with second derivatives for the norm of ∂²ŷ/∂θ², for each kernel; 0: 400, or 60 of a large "
               "network"),
-    named("form", FIELD(training.form), train::parse_form).among({"auto", "dual", "primal", "free", "sketch", "batch"})
-        .says("solver of a step, for --goal predict and for guarded runs without --lr. dual: kernel of all rows; primal: Gram matrix of the "
-              "parameters; free: conjugate gradients; sketch: conjugate gradients with a kernel of some rows; batch: kernels of batches with "
-              "momentum (--batch). auto chooses by operations and memory; guarded runs on classes have a controller while rows are few"),
+    of_table("form", FIELD(training.form))
+        .says("solver of a step, for --goal predict and for guarded runs without --lr. " + train::Form::summaries() +
+              ". Guarded runs on classes have a controller while rows are few"),
   });
   add(Group::kTraining, {
     number("weight-decay", FIELD(training.weight_decay)).non_negative().says("adds ½·decay·‖θ‖² to the objective"),

@@ -68,7 +68,7 @@ SafeTensors Trainer::checkpoint() const {
   state.values["pending_rejected"] = pending_.rejected;
   if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);
   json text = to_json(state);
-  text["method"] = to_string(setup_->options.method);
+  text["method"] = setup_->options.method.name();
   // Without the row of the end: a longer run continues from here.
   std::vector<StepRecord> history = history_;
   if (over_) history.pop_back();
@@ -94,8 +94,8 @@ void Trainer::restore(const SafeTensors& content) {
   const std::string method = text["method"].text();
   SavedState state = from_json(text);
   const Method own = setup_->options.method;
-  CDT_REQUIRE(method == to_string(own), "the checkpoint must be of method ", to_string(own),
-              ", got ", method);
+  CDT_REQUIRE(method == own.name(), "the checkpoint must be of method ", own.name(), ", got ",
+              method);
   // Those of before have none.
   if (const auto saved = content.metadata.find("fingerprint"); saved != content.metadata.end()) {
     if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);
@@ -117,7 +117,7 @@ void Trainer::restore(const SafeTensors& content) {
   // The format has these whatever the method.
   for (const char* name : {"linearizations", "rejected"}) state.count(name);
   state.list("plans");
-  auto restored = traits_of(own).make(setup_);
+  auto restored = own->make(setup_);
   restored->restore(state);
   std::optional<EpochGuard> epochs;
   if (epochs_) {

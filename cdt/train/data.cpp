@@ -88,8 +88,7 @@ bool all_equal(const Tensor& weights) {
 /// Weights that are all the same say nothing about what matters more. (Beside a decay, or an
 /// augment of labels that keeps its own weight, their size counts.)
 void drop_equal_weights(TrainData& data, const TrainOptions& options) {
-  const bool relative = options.method == Method::kGuarded || options.method == Method::kPath;
-  if (!relative || options.weight_decay > 0 || data.ranks->several() ||
+  if (!options.method->solves || options.weight_decay > 0 || data.ranks->several() ||
       !all_equal(data.sample_weights) || !all_equal(data.output_weights)) {
     return;
   }
@@ -135,10 +134,9 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
   data.output_weights =
       prepare_weights(data.output_weights, data.y.size(1), model, "output weights");
   drop_equal_weights(data, options);
-  CDT_REQUIRE(traits_of(options.method).weighs ||
+  CDT_REQUIRE(options.method->weights != MethodTraits::Weights::kNone ||
                   !(data.sample_weights.defined() || data.output_weights.defined()),
-              "weights enter the controller's Q; ", to_string(options.method),
-              " has no controller");
+              "weights enter the controller's Q; ", options.method.name(), " has no controller");
   return data;
 }
 

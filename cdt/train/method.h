@@ -1,5 +1,5 @@
-/// A training method: one step from a forward pass. A new one is a file in methods/ and a line in
-/// the table of method_table.cpp (and its enumerator in options.h).
+/// A training method: one step from a forward pass. The library's are sources in methods/ and rows
+/// of method_table.cpp; your own goes to training by value (MethodTraits, docs/cpp.md).
 #pragma once
 
 #include <cdt/control/certificate.h>
@@ -11,7 +11,6 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 
 namespace cdt::train {
 
@@ -92,25 +91,5 @@ class StepMethod {
   /// @throws InvalidArgument if the state is not its own.
   virtual void restore(const SavedState& state) = 0;
 };
-
-/// What is to be known of a method without running it.
-struct MethodTraits {
-  Method method;
-  std::string_view name;
-  bool controlled = false;  ///< steers labels, and so needs the kernel
-  bool guarded = false;     ///< judges its steps, so that `Relinearization::Kind::kGuard` means it
-  bool optimizer = false;   ///< one of LibTorch's
-  bool weighs = false;      ///< takes weights of samples: in the controller's Q, or the objective
-  /// Its rate, p and steps may be those that the forecast of gradient descent and CDT finds best.
-  bool follows_forecast = false;
-  double start_rate = 0;  ///< default α, in units of 1/(c_L λ_max) if `by_curvature`
-  bool by_curvature = true;
-  kernel::StepUse use = kernel::StepUse::kDescent;
-  std::unique_ptr<StepMethod> (*make)(std::shared_ptr<const Setup> setup) = nullptr;
-};
-
-std::span<const MethodTraits> methods();
-/// @throws InvalidArgument if the table has no such method.
-const MethodTraits& traits_of(Method method);
 
 }  // namespace cdt::train

@@ -71,7 +71,7 @@ ModelController::ModelController(kernel::Model model, const Tensor& x, const Ten
     : model_(std::move(model)), options_(options) {
   require_options(options_);
   TrainOptions labels_alone;
-  labels_alone.method = Method::kAdam;  // asks nothing of the loss
+  labels_alone.method = "adam";  // asks nothing of the loss
   labels_alone.loss = options_.loss;
   TrainData data;
   data.x = x;

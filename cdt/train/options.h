@@ -6,32 +6,99 @@
 #include <cdt/dynamics/loss_linearization.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cdt::train {
 
-/// Each has its line in method_table.cpp.
-enum class Method {
-  kGd,         ///< gradient descent at α
-  kGdMatched,  ///< gradient descent at α√(1 + q/p), what CDT does to slow modes: the fair baseline
-  kCdt,        ///< the paper's Algorithm 1: labels steered by a gain designed once
-  kGuarded,    ///< CDT as a trust-region method in function space: every step is checked
-  kMomentum,  ///< Nesterov momentum 0.9, LibTorch's
-  kAdam,      ///< LibTorch's
-  kLbfgs,     ///< LibTorch's, with a strong Wolfe line search; 20 iterations a step
-  kPath,      ///< a path of falling decay towards the start, one guarded step a point
+class StepMethod;
+class RidgeForm;
+struct Setup;
+struct RidgeProblem;
+struct RidgeOptions;
+struct FormSizes;
+struct FormCost;
+
+/// A row of a table: one of the library's by its name, or one of your own.
+template <class Traits>
+class Named {
+ public:
+  /// @throws InvalidArgument on another name than those of the table; the message lists them.
+  Named(std::string_view name) {
+    for (const Named& row : all()) {
+      if (row.name() == name) traits_ = row.traits_;
+    }
+    CDT_REQUIRE(traits_, Traits::kWhat, " must be one of ", c10::Join(", ", names()), ", got '",
+                name, "'");
+  }
+  Named(const char* name) : Named(std::string_view(name)) {}
+  Named(const std::string& name) : Named(std::string_view(name)) {}
+  Named(Traits own) : traits_(std::make_shared<const Traits>(std::move(own))) {}
+
+  const std::string& name() const { return traits_->name; }
+  const Traits& operator*() const { return *traits_; }
+  const Traits* operator->() const { return traits_.get(); }
+  friend bool operator==(const Named& a, const Named& b) { return a.name() == b.name(); }
+
+  /// The rows of the library.
+  static const std::vector<Named>& all() { return Traits::table(); }
+  static std::vector<std::string> names() {
+    std::vector<std::string> found;
+    for (const Named& row : all()) found.push_back(row.name());
+    return found;
+  }
+  /// "a: summary. b, c: summary", for --help.
+  static std::string summaries() {
+    std::string text;
+    for (size_t i = 0; i < all().size(); ++i) {
+      const std::string& summary = all()[i]->summary;
+      const bool last = i + 1 == all().size();
+      const bool shared = !last && all()[i + 1]->summary == summary;
+      text += all()[i].name() + (shared ? ", " : ": " + summary + (last ? "" : ". "));
+    }
+    return text;
+  }
+
+ private:
+  std::shared_ptr<const Traits> traits_;
 };
-Method parse_method(std::string_view name);
-/// All of them, as options and files spell them.
-std::vector<std::string> method_names();
-std::string to_string(Method method);
-/// Whether the method steers labels, and so needs the kernel.
-bool is_controlled(Method method);
-/// Whether the method is one of LibTorch's optimizers.
-bool is_optimizer(Method method);
+
+template <class Traits>
+std::string to_string(const Named<Traits>& row) {
+  return row.name();
+}
+
+/// What there is to know of a training method without running it. A method of the library is a
+/// source in methods/ and a row in method_table.cpp; a program passes its own by value.
+struct MethodTraits {
+  std::string name;
+  std::string summary{};          ///< for --help
+  bool controlled = false;        ///< steers labels, and so needs the kernel
+  bool guarded = false;           ///< judges its steps, and renews the kernel where it must
+  bool solves = false;            ///< may solve a step as TrainOptions::form says
+  bool path = false;              ///< a step is a point of a decay path, without a learning rate
+  bool gradients = false;         ///< takes gradients of parameters (Pass::gradients)
+  bool blind = false;             ///< has BlindSteps, so that sweeps take runs together
+  bool balances = false;          ///< reads q and p
+  bool designed = false;          ///< takes TrainOptions::design by name
+  bool follows_forecast = false;  ///< takes rate, p and steps from the forecast of the pre-flight
+  /// Where weights of samples and outputs enter: nowhere, the controller's Q, or the objective.
+  enum class Weights { kNone, kCost, kObjective } weights = Weights::kNone;
+  /// α by default, in units of 1/(c_L λ_max) if `by_curvature`.
+  double start_rate = 0;
+  bool by_curvature = true;
+  std::function<std::unique_ptr<StepMethod>(std::shared_ptr<const Setup>)> make{};
+
+  static constexpr const char* kWhat = "method";
+  static const std::vector<Named<MethodTraits>>& table();
+};
+/// "gd", "cdt", "guarded", …; equal names are equal methods.
+using Method = Named<MethodTraits>;
 
 /// α_k = α·factor(k). The controller is designed for the undecayed α, as in the paper.
 struct Schedule {
@@ -71,27 +138,32 @@ struct Relinearization {
 Relinearization parse_relinearization(std::string_view text);
 std::string to_string(const Relinearization& policy);
 
-/// The default first α of a method (method_table.cpp), `unit` being the largest at
-/// which plain descent does not oscillate, 1/(c_L λ_max) for quadratic losses.
-double start_rate(Method method, double unit);
+/// The default first α of a method, `unit` being the largest at which plain descent does not
+/// oscillate, 1/(c_L λ_max) for quadratic losses.
+double start_rate(const Method& method, double unit);
 
-/// How a step of the decay path, or of a guarded run at its own rate, is solved (ridge.h).
-enum class Form {
-  kAuto,    ///< by operations and memory (form_choice.h)
-  kDual,    ///< the kernel of all outputs
-  kPrimal,  ///< the Gram matrix of the parameters, summed over rows
-  kFree,    ///< conjugate gradients, no matrix
-  kSketch,  ///< conjugate gradients steered by the kernel of some rows
-  kBatch,   ///< kernels of batches, one after another, with a momentum (batch_momentum.h)
+/// A solver of steps: of the decay path, or of a guarded run at its own rate (forms/ridge.h). Each
+/// is a source in forms/ and a row in forms/form_table.cpp.
+struct FormTraits {
+  std::string name;
+  std::string summary{};    ///< for --help
+  bool open = false;        ///< counted operations and memory choose one of the others
+  bool one_kernel = false;  ///< takes the kernel of all rows, which ranks cannot share
+  bool sketches = false;    ///< takes the kernel of some rows
+  bool products = false;    ///< takes products with the kernel, and no matrix
+  bool batches = false;     ///< takes one batch after another; the guard judges epochs
+  std::function<FormCost(const FormSizes&)> cost{};
+  std::function<std::unique_ptr<RidgeForm>(const RidgeProblem&, const RidgeOptions&)> make{};
+
+  static constexpr const char* kWhat = "form";
+  static const std::vector<Named<FormTraits>>& table();
 };
 /// "auto", "dual", "primal", "free", "sketch" or "batch".
-/// @throws InvalidArgument on another name.
-Form parse_form(std::string_view name);
-std::string to_string(Form form);
+using Form = Named<FormTraits>;
 
 /// How steps are solved, and why so.
 struct FormUsed {
-  Form form = Form::kAuto;  ///< kAuto: nothing is
+  Form form = "auto";  ///< auto: none is
   std::string why;
 };
 
@@ -105,7 +177,7 @@ struct PathOptions {
 };
 
 struct TrainOptions {
-  Method method = Method::kGuarded;
+  Method method = "guarded";
   /// Quadratic, or the cross entropy on logits against labels that are distributions. The absolute
   /// error has no curvature to control: for the methods without a controller only.
   loss::LossPtr loss = loss::mse();
@@ -131,8 +203,8 @@ struct TrainOptions {
   /// For the policy kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most
   /// (kernel/curvature.h); 0: the usual number.
   int64_t curvature_products = 0;
-  PathOptions path;         ///< of the method of this name
-  Form form = Form::kAuto;  ///< of its steps, and of guarded ones at their own rate
+  PathOptions path;    ///< for methods with a path
+  Form form = "auto";  ///< solver of its steps, and of guarded ones at their own rate
   /// For classes without weights --form auto begins where the kernel has more modes than this: a
   /// controller needs all of them.
   int64_t most_modes = 5000;

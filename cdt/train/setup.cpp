@@ -56,12 +56,10 @@ void Setup::require_shareable() const {
         "or of guarded training that finds its own rate; not ",
         what));
   };
-  if (options.method != Method::kPath && options.method != Method::kGuarded) {
-    refuse("of method " + to_string(options.method));
-  }
+  if (!options.method->solves) refuse("of method " + options.method.name());
   if (!options.loss->traits().has_curvature()) refuse("of the loss " + to_string(options.loss));
   if (options.weight_decay > 0) refuse("with weight decay");
-  if (!batches.all() || options.form == Form::kBatch) refuse("in batches");
+  if (!batches.all() || options.form->batches) refuse("in batches");
 }
 
 Tensor Setup::inputs(int64_t step) const { return rows_of(data.x, batches.rows(step)); }
@@ -72,9 +70,8 @@ Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows
 /// Steps of batches, and of so many samples, come from forms that move parameters themselves: their
 /// passes need keep nothing for a step.
 bool Setup::only_looks(const Tensor& labels) const {
-  if (options.form == Form::kBatch) return true;
-  const bool by_forms = options.method == Method::kPath ||
-                        (options.method == Method::kGuarded && !options.learning_rate);
+  if (options.form->batches) return true;
+  const bool by_forms = options.method->solves && !options.learning_rate;
   return by_forms && engine->repeatable() && labels.numel() > kMostDual;
 }
 
@@ -89,8 +86,10 @@ Pass Setup::forward(const Tensor& rows) const {
   pass.x = rows_of(data.x, rows);
   pass.labels = rows_of(data.y, rows);
   pass.weights = weights_of(data, rows);
-  pass.step = only_looks(pass.labels) ? kernel::look(engine, pass.x)
-                                      : engine->forward(pass.x, traits_of(options.method).use);
+  pass.step = only_looks(pass.labels)
+                  ? kernel::look(engine, pass.x)
+                  : engine->forward(pass.x, options.method->gradients ? kernel::StepUse::kGradients
+                                                                      : kernel::StepUse::kDescent);
   const Tensor outputs = pass.step->outputs();
   const auto shape = pass.labels.sizes();
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],

@@ -44,7 +44,7 @@ bool alike(const Setup& a, const Setup& b) {
          same_shape(a.data.y_val, b.data.y_val) && a.options.loss == b.options.loss &&
          a.options.steps == b.options.steps &&
          a.options.validate_every == b.options.validate_every &&
-         is_controlled(a.options.method) == is_controlled(b.options.method);
+         a.options.method->controlled == b.options.method->controlled;
 }
 
 /// [K] of e [K, n]
@@ -101,7 +101,7 @@ void Together::gather() {
       x_val.push_back(data.x_val);
       y_val.push_back(data.y_val.reshape({-1}));
     }
-    if (is_controlled(setup(k).options.method)) {
+    if (setup(k).options.method->controlled) {
       const int64_t n = data.y.numel();
       matrices.push_back(over_[k] ? torch::zeros({n, n}, data.y.options())
                                   : runs_[k]->method_->blind()->linear()->matrix);

@@ -13,10 +13,10 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options,
                  std::shared_ptr<kernel::StepEngine> engine)
     : setup_(
           std::make_shared<Setup>(std::move(model), std::move(data), options, std::move(engine))),
-      method_(traits_of(options.method).make(setup_)),
+      method_(options.method->make(setup_)),
       rules_(options) {
-  const bool by_batches = !setup_->batches.all() || options.form == Form::kBatch;
-  if (traits_of(options.method).guarded && by_batches) epochs_.emplace(setup_);
+  const bool by_batches = !setup_->batches.all() || options.form->batches;
+  if (options.method->guarded && by_batches) epochs_.emplace(setup_);
   stride_by({});
 }
 
@@ -30,7 +30,7 @@ void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
               setup_->data.y.numel(), " rows, got ", modes.size());
   if (step_ > 0 || !setup_->batches.all() || !setup_->options.loss->quadratic()) return;
   method_->adopt(modes);
-  if (is_controlled(setup_->options.method)) earlier_seconds_ += seconds;
+  if (setup_->options.method->controlled) earlier_seconds_ += seconds;
 }
 
 control::Certificate Trainer::prepare(const torch::Tensor& theta) {
@@ -110,8 +110,8 @@ StepResult Trainer::step() {
 /// Whatever others have done to the model since the last call is where the run goes on from.
 void Trainer::notice_changes() {
   const kernel::AutogradScope scope;
-  const MethodTraits& traits = traits_of(setup_->options.method);
-  if (traits.controlled || traits.method == Method::kPath) setup_->engine->check(setup_->data.x);
+  const Method& method = setup_->options.method;
+  if (method->controlled || method->path) setup_->engine->check(setup_->data.x);
   if (!left_.parameters.empty() && !has_parameters(setup_->model, left_.parameters)) {
     last_.clear();
     if (epochs_) epochs_->start_from(step_);
@@ -257,8 +257,8 @@ TrainResult Trainer::finish(Outcome outcome) {
   result.best_val_loss = rules_.best_val_loss();
   result.linearizations = method_->linearizations();
   result.rejected = method_->rejected() + (epochs_ ? epochs_->rejected() : 0);
-  if (const FormUsed used = method_->form(); used.form != Form::kAuto) {
-    result.form = to_string(used.form);
+  if (const FormUsed used = method_->form(); !used.form->open) {
+    result.form = used.form.name();
     result.form_why = used.why;
   }
   result.learning_rate = method_->learning_rate();
@@ -318,9 +318,9 @@ int Trainer::most_threads() const {
   const FormSizes sizes = form_sizes(*setup_);
   // Of pictures, whose layers use a weight many times, parameters and widths do not tell.
   const bool dense = setup_->data.x.dim() == 2;
-  if (is_optimizer(setup_->options.method)) return dense ? most_threads_of_a_gradient(sizes) : 0;
+  if (setup_->options.method->gradients) return dense ? most_threads_of_a_gradient(sizes) : 0;
   const Form form = method_->form().form;
-  return form == Form::kDual && !dense ? 0 : train::most_threads(form, sizes);
+  return form->one_kernel && !dense ? 0 : train::most_threads(form, sizes);
 }
 
 double Trainer::seconds() const {

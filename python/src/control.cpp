@@ -64,7 +64,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
   if (memory) options.memory_bytes = *memory;
   if (curvature_products) options.curvature_products = *curvature_products;
   train::TrainOptions plain;
-  plain.method = train::Method::kAdam;  // asks nothing of the loss
+  plain.method = "adam";  // asks nothing of the loss
   plain.loss = options.loss;
   train::TrainData data;
   kernel::Ntk start;
@@ -92,8 +92,7 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   options.loss = loss::parse(loss);
   loss::require_quadratic(*options.loss, "the analysis of a kernel alone");
   const double factor = loss::gradient_factor(options.loss, modes.size());
-  options.learning_rate =
-      lr.value_or(train::start_rate(train::Method::kGd, dynamics::unit_rate(modes, factor)));
+  options.learning_rate = lr.value_or(train::start_rate("gd", dynamics::unit_rate(modes, factor)));
   options.q = q;
   options.rho = p;
   options.design = controller;
@@ -170,7 +169,7 @@ control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Te
                            const std::vector<int64_t>& steps, double decay,
                            std::optional<int64_t> memory) {
   train::TrainOptions plain;
-  plain.method = train::Method::kAdam;
+  plain.method = "adam";
   plain.loss = loss::parse(loss);
   loss::require_quadratic(*plain.loss, "a forecast");
   const auto data = train::prepare(data_of(x, y, x_val, y_val), model, plain);

@@ -142,7 +142,7 @@ std::optional<std::tuple<std::string, std::string, std::vector<std::string>>> un
   const auto found = study::find_unread(options, names);
   if (!found) return std::nullopt;
   std::vector<std::string> methods;
-  for (const train::Method method : found->methods) methods.push_back(train::to_string(method));
+  for (const train::Method& method : found->methods) methods.push_back(method.name());
   const std::string needs = methods.empty() ? study::scope_of(found->name).needs : "";
   return std::make_tuple(found->name, needs, methods);
 }
@@ -198,8 +198,8 @@ void bind_train(py::module_& module) {
   py::class_<TrainOptions> options(module, "TrainOptions");
   options.def(py::init<>())
       .def_property(
-          "method", [](const TrainOptions& o) { return train::to_string(o.method); },
-          [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
+          "method", [](const TrainOptions& o) { return o.method.name(); },
+          [](TrainOptions& o, const std::string& name) { o.method = name; })
       .def_property(
           "loss", [](const TrainOptions& o) { return to_string(o.loss); },
           [](TrainOptions& o, const GivenLoss& given) { o.loss = loss_of(given); })
@@ -282,7 +282,7 @@ void bind_train(py::module_& module) {
       .def("run", &run<study::HeldOutTrainer, OnStep, OnStep>, py::arg("stop"), py::arg("looks"),
            py::arg("on_step"), py::arg("on_refit"));
 
-  module.def("method_names", &train::method_names);
+  module.def("method_names", &train::Method::names);
   module.def("checksum", &checksum_of, py::arg("tensor"), WithoutLock());
 }
 

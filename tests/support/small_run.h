@@ -29,7 +29,7 @@ inline run::Options small_run(const TempFolder& folder, int64_t rows, int64_t wi
 inline run::Options small_descent(const TempFolder& folder, int64_t rows, int64_t width,
                                   int64_t steps) {
   run::Options options = small_run(folder, rows, width);
-  options.training.method = train::Method::kGd;
+  options.training.method = "gd";
   options.training.learning_rate = 0.01;
   options.training.steps = steps;
   return options;

@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/methods/batch_momentum.h>
 
 #include <cmath>
@@ -91,6 +92,21 @@ void BatchMomentum::restore(const SavedState& state, const kernel::Model& model)
       torch::empty({model.parameter_count()},
                    torch::TensorOptions().dtype(model.dtype()).device(model.device()));
   phi_ = state.tensor_like("direction", like);
+}
+
+/// Steps of batches are the methods' own (BatchMomentum), so there is nothing to make. The cost is
+/// that of an epoch.
+FormTraits batch_form() {
+  return {.name = "batch",
+          .summary = "kernels of batches with momentum (--batch)",
+          .batches = true,
+          .cost = [](const FormSizes& sizes) {
+            const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
+            FormCost cost = dense_cost(rows, sizes);
+            cost.operations = cost.operations * static_cast<double>(sizes.residuals()) / rows +
+                              sizes.factor_pass() + sizes.product();
+            return cost;
+          }};
 }
 
 }  // namespace cdt::train

@@ -1,4 +1,4 @@
-/// Which form a step takes (ridge.h), by operations and memory.
+/// Which solver a step takes (ridge.h), by operations and memory.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -22,6 +22,9 @@ struct FormSizes {
   bool path = true;   ///< points of a path, not guarded steps
   int64_t batch = 0;  ///< samples of a batch, of the form of batches; 0: the usual number
 
+  /// Operations of a recorded pass over all rows, and of a product with J and one with Jᵀ.
+  double factor_pass() const;
+  double product() const;
   int64_t residuals() const { return samples * per_sample; }
   int64_t batch_samples() const { return batch_rows(batch, samples, per_sample); }
 };
@@ -36,33 +39,41 @@ struct FormCost {
   double operations = 0;  ///< those in float64 count twice
   double bytes = 0;       ///< of matrices
 };
-FormCost form_cost(Form form, const FormSizes& sizes);
+/// Of the kernel of so many residuals and its factor.
+FormCost dense_cost(double residuals, const FormSizes& sizes);
+FormCost form_cost(const Form& form, const FormSizes& sizes);
+
+/// A matrix, a copy with its diagonal moved, and a factor.
+inline constexpr double kMatricesOfASolve = 3;
+/// Of all samples, in units of rP: a recorded forward pass, gradients at the layers, and the checks
+/// of both.
+inline constexpr double kFactorPasses = 12;
 
 /// The most CPU threads that steps of a form have use for; 0: any number. A batch is hundreds of
 /// small operations, one after another, and at each of them threads meet: where all of a batch
 /// takes one thread some milliseconds, others would mostly wait.
-int most_threads(Form form, const FormSizes& sizes);
+int most_threads(const Form& form, const FormSizes& sizes);
 
 /// The same of an optimizer's steps with dense layers, whose batches are smaller still.
 int most_threads_of_a_gradient(const FormSizes& sizes);
 
 struct FormChoice {
-  Form form = Form::kAuto;
+  Form form = "auto";
   int64_t sketch_rows = 0;  ///< to begin with
   int64_t batch_rows = 0;   ///< of the form batch
   std::string why;          ///< in words
 };
 
-/// `wanted`, or if that is kAuto: the kernel up to kMostDual residuals; else the Gram matrix of the
+/// `wanted`, or if that is auto: the kernel up to kMostDual residuals; else the Gram matrix of the
 /// parameters, if that takes at most kExactIsWorth times the operations of a sketch; else the
 /// sketch. Of a path of several classes, where a sketch has few rows for its residuals, products
 /// alone; guarded steps of them take it, since a damping that is 10⁻⁵ of the norm wants too many.
 /// Matrices must fit the memory.
-/// kBatch is never chosen here: its steps promise nothing, and only whole epochs are judged. The
+/// Batches are never chosen here: its steps promise nothing, and only whole epochs are judged. The
 /// goal predict may choose it before (study::decide).
-/// @throws InvalidArgument if the form that is wanted does not fit the memory, or is kDual or
-///   kBatch and rows are shared by several ranks.
-FormChoice choose_form(Form wanted, const FormSizes& sizes);
+/// @throws InvalidArgument if the form that is wanted does not fit the memory, or takes one
+///   kernel or batches and rows are shared by several ranks.
+FormChoice choose_form(const Form& wanted, const FormSizes& sizes);
 
 /// Of the next sketch where products of this one ran out: as many rows again, up to
 /// kMostSketchResiduals, of so many samples with n_L outputs.

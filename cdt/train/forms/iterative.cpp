@@ -17,6 +17,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/text/numbers.h>
 #include <cdt/dynamics/lanczos.h>
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
 #include <cdt/train/loop/draws.h>
@@ -86,13 +87,13 @@ class Sketch {
     };
     // One process has the rows of the kernel to itself: one factorization serves both.
     if (!ranks_->several() && !reduces(residuals_)) {
-      jacobian_ = at(x, Form::kBatch);
+      jacobian_ = at(x, "batch");
       kernel_.emplace(ResidualJacobian(jacobian_, residuals_).take_kernel() * weight_);
       if (jacobian_->lasts()) return;
     } else {
-      kernel_.emplace(residual_kernel(*at(all.x, Form::kDual), all.residuals) * weight_);
+      kernel_.emplace(residual_kernel(*at(all.x, "dual"), all.residuals) * weight_);
     }
-    jacobian_ = at(x, Form::kSketch);
+    jacobian_ = at(x, "sketch");
   }
 
   Tensor push_forward(const Tensor& v) const {
@@ -236,9 +237,39 @@ double IterativeForm::largest_eigenvalue() const {
 
 }  // namespace
 
-std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem,
-                                          const RidgeOptions& options) {
-  return std::make_unique<IterativeForm>(problem, options);
+FormTraits free_form() {
+  constexpr double kProducts = 30;
+  return {.name = "free",
+          .summary = "conjugate gradients",
+          .products = true,
+          .cost =
+              [](const FormSizes& sizes) {
+                return FormCost{sizes.factor_pass() + kProducts * sizes.product(), 0};
+              },
+          .make =
+              [](const RidgeProblem& problem, RidgeOptions options) {
+                options.sketch_rows = 0;
+                return std::make_unique<IterativeForm>(problem, options);
+              }};
+}
+
+FormTraits sketch_form() {
+  constexpr double kProducts = 3;
+  return {.name = "sketch",
+          .summary = "conjugate gradients with a kernel of some rows",
+          .sketches = true,
+          .cost =
+              [](const FormSizes& sizes) {
+                const auto rows = static_cast<double>(sizes.residuals());
+                FormCost cost =
+                    dense_cost(std::min(rows, static_cast<double>(kSketchResiduals)), sizes);
+                cost.operations += sizes.factor_pass() + kProducts * sizes.product();
+                return cost;
+              },
+          .make =
+              [](const RidgeProblem& problem, const RidgeOptions& options) {
+                return std::make_unique<IterativeForm>(problem, options);
+              }};
 }
 
 }  // namespace cdt::train

@@ -7,7 +7,7 @@
 ///   δ = −w d − JᵀS u,   (K + (τ + μ)I) u = e − w SᵀJ d,   K = SᵀΘS          (outputs)
 ///   (A + (τ + μ)I) δ = −(JᵀS e + τ d),                     A = JᵀSSᵀJ       (parameters)
 ///
-/// kDual factorizes K, kPrimal A, kFree takes conjugate gradients on A, kSketch the same with the K
+/// dual factorizes K, primal A, free takes conjugate gradients on A, sketch the same with the K
 /// of some rows as a preconditioner (docs/explanation/guard.md).
 #pragma once
 
@@ -32,7 +32,7 @@ struct RidgeProblem {
   Residuals residuals;
   torch::Tensor displacement;  ///< d [P], in the network's dtype; undefined: 0
   /// Who solves it together: samples and residuals are those of this rank, the step is the same on
-  /// all. Not for kDual.
+  /// all. Not for dual.
   std::shared_ptr<const Ranks> ranks = alone();
 };
 
@@ -111,19 +111,13 @@ class RidgeForm {
 };
 
 /// How a network is best linearized for a form; parameters stay until it asks.
-kernel::LinearizationOptions linearization_for(Form form, const RidgeOptions& options,
+kernel::LinearizationOptions linearization_for(const Form& form, const RidgeOptions& options,
                                                torch::ScalarType dtype);
 
-/// @throws InvalidArgument if the form is kAuto.
+/// @throws InvalidArgument if the form is open, or several ranks share rows that need one kernel.
 /// @throws NumericalError if a kernel cannot be computed.
-std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
+std::unique_ptr<RidgeForm> make_form(const Form& form, const RidgeProblem& problem,
                                      const RidgeOptions& options);
-
-// Each in its file in forms/.
-std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem);
-std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem);
-/// By conjugate gradients, with a sketch as preconditioner if options.sketch_rows > 0.
-std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const RidgeOptions& options);
 
 /// Whether there are fewer residuals than outputs: J is then that of Dᵀŷ.
 bool reduces(const Residuals& residuals);

@@ -49,7 +49,7 @@ double BaseRate::at(const Setup& setup, const Pass& pass) {
   if (!std::isnan(value_)) return value_;
   const TrainOptions& options = setup.options;
   double unit = 1;  // 1/(c_L λ_max)
-  if (!options.learning_rate && traits_of(options.method).by_curvature) {
+  if (!options.learning_rate && options.method->by_curvature) {
     const double largest = largest_
                                ? *largest_
                                : largest_kernel_eigenvalue(setup.model, pass.x, pass.labels.numel(),

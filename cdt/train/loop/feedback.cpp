@@ -190,8 +190,7 @@ bool Feedback::settled(const Tensor& outputs, double rounding) const {
     if (distance(outputs) <= rounding) return true;
     // Whether even the step of the default rate promises next to nothing: the spectrum that would
     // tell more is not known.
-    const auto usual =
-        controller_->redesigned(plant_.at(start_rate(Method::kGuarded, unit_rate())));
+    const auto usual = controller_->redesigned(plant_.at(start_rate("guarded", unit_rate())));
     const double promise = controller_->merit(x) - usual->step(at(x)).merit;
     return promise <= tol::kUnreachableError * merit(outputs);
   }

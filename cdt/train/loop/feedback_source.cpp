@@ -46,7 +46,7 @@ class Source : public FeedbackSource {
   /// The kernel of all outputs serves for several steps; of solved ones only if it is the dual form
   /// of a quadratic loss.
   bool lasts() const override {
-    return !solves() || (choice_.form == Form::kDual && options().loss->quadratic());
+    return !solves() || (choice_.form->one_kernel && options().loss->quadratic());
   }
   void adopt(const dynamics::Modes& modes) override {
     if (modes.complete()) adopted_ = modes;
@@ -57,7 +57,7 @@ class Source : public FeedbackSource {
   }
   FormUsed form() const override { return {choice_.form, choice_.why}; }
   void save(SavedState& state) const override {
-    if (choice_.form == Form::kSketch) state.values["sketch_rows"] = sketch_rows_;
+    if (choice_.form->sketches) state.values["sketch_rows"] = sketch_rows_;
   }
   void restore(const SavedState& state) override {
     // Older checkpoints have none.
@@ -68,10 +68,11 @@ class Source : public FeedbackSource {
  private:
   const TrainOptions& options() const { return setup_->options; }
   /// Whether steps are solved, by a form, and not steered by a gain.
-  bool solves() const { return choice_.form != Form::kAuto; }
+  bool solves() const { return !choice_.form->open; }
   /// Weights enter Q, as the paper has it, and not the coordinates.
   bool weighs_problem() const {
-    return options().method == Method::kCdt && !options().controller && options().loss->quadratic();
+    return options().method->weights == MethodTraits::Weights::kCost && !options().controller &&
+           options().loss->quadratic();
   }
   double boost() const { return std::sqrt(1 + options().q / options().p); }
   bool rooted(int64_t step) const { return setup_->weights(step).defined() && !weighs_problem(); }
@@ -104,7 +105,7 @@ Source::Source(std::shared_ptr<const Setup> setup, const FeedbackNeeds& needs)
   const FormSizes sizes = form_sizes(*setup_);
   const int64_t modes = sizes.samples * (classes ? sizes.outputs - 1 : sizes.outputs);
   // There is a controller of classes for few modes. With weights a form takes fewer operations.
-  const bool steers = classes && !setup_->weights(0).defined() && options().form == Form::kAuto &&
+  const bool steers = classes && !setup_->weights(0).defined() && options().form->open &&
                       !several && modes <= options().most_modes;
   if (steers) return;
   choice_ = choose_form(options().form, sizes);
@@ -195,8 +196,8 @@ std::shared_ptr<Feedback> Source::at(int64_t step, const Pass& pass, const Feedb
   // not.
   kernel::LinearizationPtr network;
   if (!adopts) network = setup_->engine->linearization(pass.x);
-  if (solves() && network && choice_.form != Form::kDual) {
-    choice_.form = Form::kDual;
+  if (solves() && network && !choice_.form->one_kernel) {
+    choice_.form = "dual";
     choice_.why = "the engine of the steps has its own way to the kernel";
   }
   if (!lasts()) return by_form(step, pass, network);

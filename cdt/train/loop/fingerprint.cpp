@@ -39,7 +39,7 @@ constexpr std::array kDataNames{"training inputs x", "training labels y", "valid
 Tensor first_outputs(const Setup& setup) {
   const Tensor& x = setup.data.x;
   if (setup.data.ranks->several()) return {};  // each has rows of its own
-  if (!is_controlled(setup.options.method) || x.size(0) < 2) return {};
+  if (!setup.options.method->controlled || x.size(0) < 2) return {};
   const torch::NoGradGuard no_graph;
   const int64_t count = std::min(kProbed, x.size(0));
   const Tensor outputs = setup.model.forward(x.narrow(0, 0, count));
@@ -72,7 +72,7 @@ std::string fingerprint(const Setup& setup) {
     own["reshuffle"] = options.reshuffle ? "on" : "off";
     own["seed"] = std::to_string(options.seed);
   }
-  if (options.method == Method::kPath) {
+  if (options.method->path) {
     own["path"] = c10::str(exactly(options.path.start), " ", exactly(options.path.factor));
   }
   return own.dump();

@@ -26,10 +26,10 @@ Renewal::Renewal(std::shared_ptr<const Setup> setup, std::unique_ptr<FeedbackSou
     : setup_(std::move(setup)),
       source_(std::move(source)),
       renews_rate_(renews_rate),
-      policy_(setup_->options.relinearize.value_or(Relinearization{
-          traits_of(setup_->options.method).guarded ? Relinearization::Kind::kGuard
-                                                    : Relinearization::Kind::kNever})) {
-  if (setup_->options.loss->classes() && source_->form().form != Form::kAuto) {
+      policy_(setup_->options.relinearize.value_or(
+          Relinearization{setup_->options.method->guarded ? Relinearization::Kind::kGuard
+                                                          : Relinearization::Kind::kNever})) {
+  if (setup_->options.loss->classes() && !source_->form().form->open) {
     share_ = kFirstShareOfClasses / kMoreRate;
   }
 }
@@ -42,7 +42,7 @@ control::Certificate Renewal::certificate(int64_t batch, const Tensor& theta) co
 
 /// A controller of one's own need not bear the long steps of ours.
 double Renewal::usual_rate(const Feedback& feedback) const {
-  const Method method = setup_->options.controller ? Method::kCdt : setup_->options.method;
+  const Method method = setup_->options.controller ? Method("cdt") : setup_->options.method;
   return start_rate(method, feedback.unit_rate());
 }
 

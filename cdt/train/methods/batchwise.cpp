@@ -1,6 +1,8 @@
+/// Guarded training by the form of batches (batch_momentum.h): a batch a step, and the guard of
+/// epochs (epoch_guard.h) over all of them.
 #include <cdt/train/forms/form_choice.h>
+#include <cdt/train/method.h>
 #include <cdt/train/methods/batch_momentum.h>
-#include <cdt/train/methods/batchwise.h>
 
 namespace cdt::train {
 namespace {
@@ -8,15 +10,14 @@ namespace {
 class Batchwise : public StepMethod {
  public:
   explicit Batchwise(std::shared_ptr<const Setup> setup)
-      : setup_(std::move(setup)), choice_(choose_form(Form::kBatch, form_sizes(*setup_))) {}
+      : setup_(std::move(setup)), choice_(choose_form("batch", form_sizes(*setup_))) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
     BatchRates rates = BatchRates().at(share_);
     rates.rate *= setup_->factor(step);
     const kernel::Model& model = setup_->model;
     const bool checked = step % setup_->batches.per_epoch() == 0;
-    const auto how =
-        linearization_for(Form::kBatch, batch_options(*setup_, checked), model.dtype());
+    const auto how = linearization_for("batch", batch_options(*setup_, checked), model.dtype());
     momentum_.take(model,
                    {kernel::linearize(model, pass.x, how),
                     setup_->loss->residuals(pass.values, pass.labels, pass.weights),

@@ -1,8 +1,8 @@
+/// Guarded CDT, a trust-region method in function space: every step is checked (guard.h).
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/record/parameter_scope.h>
 #include <cdt/train/loop/renewal.h>
-#include <cdt/train/methods/batchwise.h>
-#include <cdt/train/methods/guarded.h>
+#include <cdt/train/method.h>
 
 #include <array>
 #include <cmath>
@@ -211,9 +211,24 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
 
 }  // namespace
 
-std::unique_ptr<StepMethod> make_guarded(std::shared_ptr<const Setup> setup) {
-  if (setup->options.form == Form::kBatch) return make_batchwise(std::move(setup));
-  return std::make_unique<Guarded>(std::move(setup));
+/// By batches: batchwise.cpp.
+std::unique_ptr<StepMethod> make_batchwise(std::shared_ptr<const Setup> setup);
+
+/// At 10⁴ units every mode with s ≫ 1 is removed almost at once; the guard finds what is too much.
+MethodTraits guarded_method() {
+  return {.name = "guarded",
+          .summary = "controlled descent with every step checked, no rate needed",
+          .controlled = true,
+          .guarded = true,
+          .solves = true,
+          .balances = true,
+          .follows_forecast = true,
+          .weights = MethodTraits::Weights::kObjective,
+          .start_rate = 1e4,
+          .make = [](auto setup) -> std::unique_ptr<StepMethod> {
+            if (setup->options.form->batches) return make_batchwise(std::move(setup));
+            return std::make_unique<Guarded>(std::move(setup));
+          }};
 }
 
 }  // namespace cdt::train

@@ -1,6 +1,7 @@
+/// LibTorch's own optimizers as baselines.
 #include <cdt/core/error.h>
 #include <cdt/train/loop/base_rate.h>
-#include <cdt/train/methods/optimizers.h>
+#include <cdt/train/method.h>
 #include <torch/optim.h>
 
 #include <deque>
@@ -13,6 +14,7 @@ namespace optim = torch::optim;
 using torch::Tensor;
 
 constexpr double kRateComesLater = 1;
+constexpr const char* kCompared = "to compare with";
 
 using Memories = std::remove_cvref_t<decltype(std::declval<optim::Optimizer&>().state())>;
 
@@ -204,8 +206,7 @@ class Lbfgs : public Optimizer {
   }
 };
 
-}  // namespace
-
+/// Nesterov momentum 0.9.
 std::unique_ptr<StepMethod> make_momentum(std::shared_ptr<const Setup> setup) {
   auto optimizer = std::make_unique<optim::SGD>(setup->model.parameters(),
                                                 optim::SGDOptions(kRateComesLater)
@@ -222,11 +223,40 @@ std::unique_ptr<StepMethod> make_adam(std::shared_ptr<const Setup> setup) {
   return std::make_unique<Adam>(std::move(setup), std::move(optimizer));
 }
 
+/// With a strong Wolfe line search; 20 iterations a step.
 std::unique_ptr<StepMethod> make_lbfgs(std::shared_ptr<const Setup> setup) {
   auto optimizer = std::make_unique<optim::LBFGS>(
       setup->model.parameters(),
       optim::LBFGSOptions(kRateComesLater).line_search_fn("strong_wolfe"));
   return std::make_unique<Lbfgs>(std::move(setup), std::move(optimizer));
+}
+
+}  // namespace
+
+MethodTraits momentum_method() {
+  return {.name = "momentum",
+          .summary = kCompared,
+          .gradients = true,
+          .start_rate = 0.05,
+          .make = make_momentum};
+}
+
+MethodTraits adam_method() {
+  return {.name = "adam",
+          .summary = kCompared,
+          .gradients = true,
+          .start_rate = 1e-3,
+          .by_curvature = false,
+          .make = make_adam};
+}
+
+MethodTraits lbfgs_method() {
+  return {.name = "lbfgs",
+          .summary = kCompared,
+          .gradients = true,
+          .start_rate = 1,
+          .by_curvature = false,
+          .make = make_lbfgs};
 }
 
 }  // namespace cdt::train

@@ -1,9 +1,15 @@
+/// The decay path: from the linear model at the start to interpolation, one linearization a point
+/// (docs/explanation/guard.md). What picks a point on it learns to predict.
+///
+/// Point k lowers F_k = ‖e‖² + τ_k‖θ − θ₀‖² (of the cross entropy Σ loss + ½τ_k‖θ − θ₀‖²) by one
+/// guarded step from the point before, and τ falls by a factor after each. The recorded objective
+/// is F_k in the units of the loss; since τ only falls, it never rises.
 #include <cdt/core/text/numbers.h>
 #include <cdt/train/epoch_guard.h>
 #include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
+#include <cdt/train/method.h>
 #include <cdt/train/methods/batch_momentum.h>
-#include <cdt/train/methods/path.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +69,7 @@ class DecayPath : public StepMethod {
     state.values["damping"] = mu_;
     state.values["mean_eigenvalue"] = mean_eigenvalue_;
     state.put("start", start_);
-    if (choice_.form != Form::kBatch) return;
+    if (!choice_.form->batches) return;
     momentum_.save(state);
     share_.save(state);
   }
@@ -79,7 +85,7 @@ class DecayPath : public StepMethod {
     mu_ = damping;
     mean_eigenvalue_ = mean;
     start_ = std::move(start);
-    if (choice_.form != Form::kBatch) return;
+    if (!choice_.form->batches) return;
     momentum_.restore(state, setup_->model);
     share_.restore(state);
   }
@@ -100,7 +106,7 @@ class DecayPath : public StepMethod {
     return std::accumulate(read.begin(), read.end(), 0.0);
   }
   /// Of the samples of a pass, at the present parameters.
-  RidgeProblem problem_of(const Pass& pass, Form form, const RidgeOptions& options) const;
+  RidgeProblem problem_of(const Pass& pass, const Form& form, const RidgeOptions& options) const;
   std::unique_ptr<RidgeForm> linearize(int64_t step, const Pass& pass) const;
   /// From here on decays have a start; noted with the objective in the row of a point.
   void begin_point(double mean_eigenvalue, const Pass& pass, StepRecord& row);
@@ -111,7 +117,7 @@ class DecayPath : public StepMethod {
   /// Of the first point, in mean eigenvalues.
   double start_decay() const {
     const double start = setup_->options.path.start;
-    if (choice_.form != Form::kBatch) return start;
+    if (!choice_.form->batches) return start;
     return std::max(start / static_cast<double>(epoch().per_epoch()),
                     std::min(start, kLeastBatchStart));
   }
@@ -120,9 +126,7 @@ class DecayPath : public StepMethod {
   /// θ ← θ + δ
   void move(Pass& pass, const RidgeStep& step) const;
   /// Of all rows it would be exact.
-  bool sketches() const {
-    return choice_.form == Form::kSketch && choice_.sketch_rows < setup_->samples;
-  }
+  bool sketches() const { return choice_.form->sketches && choice_.sketch_rows < setup_->samples; }
   /// Whether a step that gained this much is good enough.
   static bool keeps(double promised, double gained, double objective) {
     return gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * objective);
@@ -133,7 +137,7 @@ class DecayPath : public StepMethod {
   /// After an accepted step.
   void next_decay() {
     tau_ *= std::pow(setup_->options.path.factor,
-                     sketches() || choice_.form == Form::kBatch ? kWideStride : 1);
+                     sketches() || choice_.form->batches ? kWideStride : 1);
     if (mu_ < kLeastDamping * tau_) mu_ = 0;
   }
 
@@ -172,7 +176,8 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
   return make_form(choice_.form, problem_of(pass, choice_.form, wanted), wanted);
 }
 
-RidgeProblem DecayPath::problem_of(const Pass& pass, Form form, const RidgeOptions& options) const {
+RidgeProblem DecayPath::problem_of(const Pass& pass, const Form& form,
+                                   const RidgeOptions& options) const {
   const torch::NoGradGuard no_graph;
   std::vector<Tensor> moved;
   for (size_t i = 0; i < start_.size(); ++i) {
@@ -201,7 +206,7 @@ bool DecayPath::take_epoch(int64_t step, const Batches& batches) {
     const Pass pass = setup_->forward(batches.rows(step * batches.per_epoch() + k));
     if (!std::isfinite(pass.objective)) return false;
     const double part = static_cast<double>(pass.x.size(0)) / all;
-    const RidgeProblem batch = problem_of(pass, Form::kBatch, batch_options(*setup_, k == 0));
+    const RidgeProblem batch = problem_of(pass, "batch", batch_options(*setup_, k == 0));
     momentum_.take(setup_->model, batch, tau_ * part, rates);
     ++linearizations_;
   }
@@ -214,7 +219,8 @@ Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row)
   if (start_.empty()) {
     const Pass first = setup_->forward(batches.rows(0));
     mean_eigenvalue_ =
-        make_dual(problem_of(first, Form::kDual, batch_options(*setup_, true)))->mean_eigenvalue();
+        make_form("dual", problem_of(first, "dual", batch_options(*setup_, true)), {})
+            ->mean_eigenvalue();
   }
   begin_point(mean_eigenvalue_, pass, row);
   row.refreshed += batches.per_epoch();
@@ -255,7 +261,7 @@ void DecayPath::certify(RidgeForm& ridge, const RidgeStep& step) {
 }
 
 Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
-  if (choice_.form == Form::kBatch) return advance_by_batches(step, pass, row);
+  if (choice_.form->batches) return advance_by_batches(step, pass, row);
   std::unique_ptr<RidgeForm> ridge = linearize(step, pass);
   ++linearizations_;
   ++row.refreshed;
@@ -316,8 +322,14 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
 
 }  // namespace
 
-std::unique_ptr<StepMethod> make_path(std::shared_ptr<const Setup> setup) {
-  return std::make_unique<DecayPath>(std::move(setup));
+MethodTraits path_method() {
+  return {.name = "path",
+          .summary = "for --goal predict",
+          .solves = true,
+          .path = true,
+          .weights = MethodTraits::Weights::kObjective,
+          .by_curvature = false,
+          .make = [](auto setup) { return std::make_unique<DecayPath>(std::move(setup)); }};
 }
 
 }  // namespace cdt::train
