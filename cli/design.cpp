@@ -1,6 +1,5 @@
 // cdt design: kernel → gain, with its certificate.
-#include <cdt/analysis/report.h>
-#include <cdt/analysis/stability.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/control/general.h>
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
@@ -50,7 +49,7 @@ std::string describe_design(const DesignCommand& options,
       weight(options.state_weight, settings.q), weight(options.input_weight, settings.rho));
   text += fmt::format(
       "  certificate    Riccati residual {:.2e}, closed-loop radius {}, {}\n",
-      *preflight.riccati_residual, radius_text(preflight.radius_cdt),
+      preflight.controller.residual, radius_text(preflight.controller.radius.upper),
       preflight.reachability.reachable
           ? "every direction reachable"
           : fmt::format("{} of {} directions out of reach of any label: run cdt analyze",
@@ -69,27 +68,26 @@ std::string describe_design(const DesignCommand& options,
 int run_design(const DesignCommand& options) {
   const torch::Device device = options.machine.apply();
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
-  const analysis::PreflightOptions settings = options.design.load(kernel);
+  analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = decompose(kernel);
+  const bool scalar = options.state_weight.empty() && options.input_weight.empty();
+  settings.residual = scalar;
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
-  const double step_scale =
-      loss::step_scale(settings.learning_rate, settings.loss, spectrum.size());
+  control::Certificate& found = preflight.controller;
   nlohmann::ordered_json json;
   const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
     save_npy(options.out, gain);
     if (!options.steering.empty()) save_npy(options.steering, steering);
   };
-  if (options.state_weight.empty() && options.input_weight.empty()) {
-    const auto controller =
-        control::design_spectral(spectrum, step_scale, {settings.q, settings.rho, {}});
-    preflight.riccati_residual = control::riccati_residual(controller, kernel.theta);
-    if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
-      throw NumericalError(c10::str("the gain has a Riccati residual of ",
-                                    *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
+  if (scalar) {
+    const auto controller = analysis::usual_controller(preflight);
+    if (!(found.residual <= tol::kRiccatiResidual)) {
+      throw NumericalError(c10::str("the gain has a Riccati residual of ", found.residual,
+                                    ", above ", tol::kRiccatiResidual,
                                     ": rate and weights are too extreme; nothing was written"));
     }
     save(controller.gain_matrix(),
-         options.steering.empty() ? torch::Tensor() : controller.steering_matrix());
+         options.steering.empty() ? torch::Tensor() : controller.matrix());
     json = parse_json(analysis::to_json(preflight), "the analysis").raw();
     json["solver"] = "spectral";
   } else {
@@ -98,14 +96,16 @@ int run_design(const DesignCommand& options) {
       return path.empty() ? torch::full({n}, scale, kernel.theta.options())
                           : load_matrix(path, device);
     };
-    const auto controller =
-        control::design_general(spectrum, step_scale, weight(options.state_weight, settings.q),
-                                weight(options.input_weight, settings.rho));
-    preflight.riccati_residual = controller.relative_residual;
-    preflight.radius_cdt = controller.closed_loop_radius;
+    const control::Plant& plant = *preflight.plant;
+    const auto controller = control::design_general(spectrum, plant.step_scale(),
+                                                    weight(options.state_weight, settings.q),
+                                                    weight(options.input_weight, settings.rho));
+    found.residual = controller.relative_residual;
+    found.radius = control::Known::exactly(controller.closed_loop_radius);
+    found.kernel_margin =
+        control::Known::exactly(analysis::kernel_margin(plant, controller.steering));
     save(controller.K, controller.steering);
     json = parse_json(analysis::to_json(preflight), "the analysis").raw();
-    json["margin_cdt"] = number_or_null(analysis::kernel_margins(controller, step_scale).cdt);
     // Closed forms of Q = qI, R = pI, which these weights are not.
     for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
       json[name] = nullptr;

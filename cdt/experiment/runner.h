@@ -14,7 +14,7 @@ namespace cdt::experiment {
 
 /// The kernel of a network at its start.
 struct StartKernel {
-  dynamics::Modes modes;  ///< of Θ; under the cross entropy of H^½ΘH^½ (study::Findings)
+  dynamics::Modes modes;  ///< of Θ; under the cross entropy of H^½ΘH^½ (analysis::Spectrum)
   double factor = 0;      ///< a step of rate α takes α·factor of the modes
   double lr_max = 0;      ///< plain descent is stable below it
   std::vector<double> row_norm;

@@ -58,7 +58,7 @@ class RunFolder {
   study::Intervals read_intervals(int64_t features, int64_t targets) const;
   /// spectrum.csv: the modes of the kernel before training, and what a step of gradient descent and
   /// of controlled descent does to them at the rate of the analysis.
-  void write_spectrum(const study::Findings& findings) const;
+  void write_spectrum(const analysis::Preflight& preflight) const;
   /// report.html, from the other files. `mode` is that of one that was not there.
   void write_report(unsigned mode = 0666) const;
 

@@ -23,7 +23,7 @@ struct Hooks {
   /// The problem is there, and so is the folder, if there is one.
   std::function<void(const Problem&)> on_problem;
   /// The pre-flight; not of a resumed run, which has it already.
-  std::function<void(const Findings&)> on_findings;
+  std::function<void(const analysis::Preflight&)> on_preflight;
   /// Why there is no pre-flight, although it was asked for.
   std::function<void(const std::string& reason)> on_skipped;
   std::function<void(int64_t done, int64_t total)> on_pictures;  ///< while they are decoded

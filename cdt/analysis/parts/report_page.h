@@ -3,7 +3,6 @@
 
 #include <cdt/analysis/preflight.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +20,11 @@ struct Page {
   void verdict(std::string_view subject, std::string_view word, const std::string& detail);
 };
 
-void describe_findings(const Preflight& preflight, Page& page);
-void add_findings(const Preflight& preflight, nlohmann::ordered_json& json);
+/// What labels can do, and for which samples they cannot (text_reach.cpp).
+void describe_reach(const Preflight& preflight, Page& page);
+/// The outputs before training, and what training will bring (text_outlook.cpp).
+void describe_outlook(const Preflight& preflight, Page& page);
+
+inline bool has_classes(const Preflight& p) { return p.curvature && p.curvature->smoothing; }
 
 }  // namespace cdt::analysis

@@ -1,3 +1,4 @@
+// The second half of the pre-flight page: equilibrium, new rows, trials, forecast, other rates.
 #include <cdt/analysis/parts/report_page.h>
 #include <cdt/core/text/format.h>
 #include <fmt/format.h>
@@ -6,8 +7,6 @@
 
 namespace cdt::analysis {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A local model that misses less than this share of the way is good enough to plan with.
 constexpr double kGoodShare = 0.1;
@@ -53,7 +52,7 @@ void describe_trial(const TrialFindings& t, Page& page) {
                   t.kc ? fmt::format("; its bound is broken at step {} (k_c)", *t.kc) : ""));
 }
 
-void describe_trials(const Findings& f, Page& page) {
+void describe_trials(const Outlook& f, Page& page) {
   for (const TrialFindings& trial : f.trials) describe_trial(trial, page);
   const TrialFindings* leading = f.leading_trial();
   if (!leading) return;
@@ -90,31 +89,33 @@ void describe_forecast(const ForecastFindings& f, Page& page) {
   }
 }
 
-void describe_numbers(const Findings& f, Page& page) {
+void describe_numbers(const Preflight& p, Page& page) {
   std::string& out = page.numbers;
-  const GainMargin& g = f.gain_margin;
-  if (!std::isnan(g.lower)) {
-    out += fmt::format("  label augments may be scaled by {:.3g} to {:.3g}", g.lower, g.upper);
-    out += std::isnan(g.guaranteed_lower) ? "\n"
-                                          : fmt::format(" (guaranteed: {:.3g} to {:.3g})\n",
-                                                        g.guaranteed_lower, g.guaranteed_upper);
+  const control::Known& margin = p.controller.gain_margin;
+  const control::Known& guaranteed = p.controller.guaranteed_margin;
+  if (margin.bounded()) {
+    out += fmt::format("  label augments may be scaled by {:.3g} to {:.3g}", margin.lower,
+                       margin.upper);
+    if (guaranteed.bounded()) {
+      out += fmt::format(" (guaranteed: {:.3g} to {:.3g})", guaranteed.lower, guaranteed.upper);
+    }
+    out += "\n";
   }
+  if (p.curvature || p.products) return;
   out += fmt::format(
       "  under the mean absolute error outputs would keep jumping by up to {:.3g} near their "
       "labels\n",
-      f.mae_radius);
-  if (f.lyapunov_lr_max) {
+      p.state.mae_radius);
+  if (p.rates.lyapunov) {
     out +=
-        fmt::format("  at this state the error falls for rates below {:.6g}\n", *f.lyapunov_lr_max);
+        fmt::format("  at this state the error falls for rates below {:.6g}\n", *p.rates.lyapunov);
   }
-  for (const TrialFindings& t : f.trials) {
+  for (const TrialFindings& t : p.outlook.trials) {
     if (t.diverged) continue;
     out += fmt::format(
         "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g} (an "
-        "estimate, up "
-        "to {:.2g} % too low), "
-        "linearization error {:.3g} "
-        "(estimated bound {:.3g}, across ReLU kinks indicative)\n",
+        "estimate, up to {:.2g} % too low), linearization error {:.3g} (estimated bound {:.3g}, "
+        "across ReLU kinks indicative)\n",
         name(t), t.lipschitz, t.lipschitz_local, t.hessian_norm, 100 * t.hessian_accuracy,
         t.linearization_error, t.lagrange_bound);
   }
@@ -136,32 +137,6 @@ void describe_rates(const std::vector<RateRow>& rates, Page& page) {
                     known(r.radius_cdt, 4), r.margin_gd, known(r.margin_cdt, 3));
   }
 }
-
-Json trial_json(const TrialFindings& t) {
-  return {{"method", t.controlled ? "cdt" : "gd"},
-          {"steps", t.steps},
-          {"diverged", t.diverged},
-          {"lipschitz", number_or_null(t.lipschitz)},
-          {"lipschitz_local", number_or_null(t.lipschitz_local)},
-          {"linearization_error", number_or_null(t.linearization_error)},
-          {"linearization_error_relative", number_or_null(t.relative_error)},
-          {"lagrange_bound", number_or_null(t.lagrange_bound)},
-          {"hessian_norm", number_or_null(t.hessian_norm)},
-          {"hessian_norm_accuracy", number_or_null(t.hessian_accuracy)},
-          {"kc", t.kc ? Json(*t.kc) : Json(nullptr)}};
-}
-
-Json point_json(const control::ForecastPoint& point) {
-  const bool controlled = point.candidate.controlled;
-  return {{"method", point.method()},
-          {"best_lr", point.candidate.learning_rate},
-          {"best_p", controlled ? Json(point.candidate.p) : Json(nullptr)},
-          {"best_step", point.step},
-          {"best_train_loss", number_or_null(point.train_loss)},
-          {"best_val_loss", number_or_null(point.validation_loss)}};
-}
-
-}  // namespace
 
 void describe_left_out(const LeaveOneOut& found, Page& page) {
   constexpr double kLittle = 0.1;  // of the variance
@@ -203,61 +178,15 @@ void describe_left_out(const LeaveOneOut& found, Page& page) {
       std::sqrt(found.error), std::sqrt(found.mean), found.decay, found.freedom);
 }
 
-void describe_findings(const Preflight& preflight, Page& page) {
-  const Findings& f = preflight.findings;
-  if (f.left_out) describe_left_out(*f.left_out, page);
-  if (f.equilibrium) describe_equilibrium(*f.equilibrium, page);
-  describe_trials(f, page);
-  if (f.forecast) describe_forecast(*f.forecast, page);
-  describe_rates(f.rates, page);
-  describe_numbers(f, page);
-}
+}  // namespace
 
-void add_findings(const Preflight& preflight, Json& json) {
-  const Findings& f = preflight.findings;
-  const TrialFindings* trial = f.leading_trial();
-  const auto of_trial = [&](const char* key) {
-    return trial ? trial_json(*trial)[key] : Json(nullptr);
-  };
-  for (const char* key :
-       {"lipschitz", "linearization_error", "lagrange_bound", "hessian_norm", "kc"}) {
-    json[key] = of_trial(key);
-  }
-  json["equilibrium"] = f.equilibrium ? Json({{"kind", to_string(f.equilibrium->kind)},
-                                              {"movement", number_or_null(f.equilibrium->movement)},
-                                              {"rows", f.equilibrium->rows}})
-                                      : Json(nullptr);
-  json["left_out"] = f.left_out ? Json({{"r2", number_or_null(f.left_out->r2())},
-                                        {"mse", number_or_null(f.left_out->error)},
-                                        {"mse_fitted", number_or_null(f.left_out->fitted)},
-                                        {"mse_mean", number_or_null(f.left_out->mean)},
-                                        {"mse_outputs", number_or_null(f.left_out->outputs)},
-                                        {"decay", f.left_out->decay},
-                                        {"freedom", f.left_out->freedom}})
-                                : Json(nullptr);
-  json["mae_radius"] = f.mae_radius;
-  json["lyapunov_lr_max"] = f.lyapunov_lr_max ? number_or_null(*f.lyapunov_lr_max) : Json(nullptr);
-  json["gain_margin"] = {{"lower", number_or_null(f.gain_margin.lower)},
-                         {"upper", number_or_null(f.gain_margin.upper)},
-                         {"guaranteed_lower", number_or_null(f.gain_margin.guaranteed_lower)},
-                         {"guaranteed_upper", number_or_null(f.gain_margin.guaranteed_upper)}};
-  json["rates"] = Json::array();
-  for (const RateRow& r : f.rates) {
-    json["rates"].push_back({{"lr", r.learning_rate},
-                             {"stable", r.stable},
-                             {"strictly_contracting", r.strictly_contracting},
-                             {"radius_gd", r.radius_gd},
-                             {"radius_cdt", number_or_null(r.radius_cdt)},
-                             {"margin_gd", number_or_null(r.margin_gd)},
-                             {"margin_cdt", number_or_null(r.margin_cdt)}});
-  }
-  json["trials"] = Json::array();
-  for (const TrialFindings& t : f.trials) json["trials"].push_back(trial_json(t));
-  if (!f.forecast) return;
-  json["forecast"] = point_json(f.forecast->best);
-  if (f.forecast->best_descent) json["forecast"]["gd"] = point_json(*f.forecast->best_descent);
-  json["forecast"]["spread_lr"] = number_or_null(f.forecast->sensitivity.to_learning_rate);
-  json["forecast"]["spread_p"] = number_or_null(f.forecast->sensitivity.to_weight);
+void describe_outlook(const Preflight& p, Page& page) {
+  if (p.outlook.left_out) describe_left_out(*p.outlook.left_out, page);
+  if (p.state.equilibrium) describe_equilibrium(*p.state.equilibrium, page);
+  describe_trials(p.outlook, page);
+  if (p.outlook.forecast) describe_forecast(*p.outlook.forecast, page);
+  describe_rates(p.rates.others, page);
+  describe_numbers(p, page);
 }
 
 }  // namespace cdt::analysis
