@@ -209,8 +209,8 @@ std::function<int()> setup_analyze(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--curvature-products", options->curvature_products,
-         "of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; 0: 400, "
-         "or 60 of a large network")
+         "most products with second derivatives that a trial takes for the norm of ∂²ŷ/∂θ²; "
+         "0: 400, or 60 for a large network")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_flag(
@@ -222,8 +222,8 @@ std::function<int()> setup_analyze(CLI::App& app) {
   CLI::Option* inputs = app.get_option("--inputs");
   inputs->remove_needs(app.get_option("--model"));
   inputs->description(
-      "inputs [r, features]: of the model, as .npy; without a model arrays to learn, .npy or an "
-      "array of an .npz archive (FILE.npz:NAME; x if it is not named)");
+      "inputs [r, features] of the model as .npy; without a model, data to learn: .npy or an "
+      "array of an .npz archive (FILE.npz:NAME; default x)");
   options->design.add_to(app, /*rate_required=*/false);
   options->machine.add_to(app);
   options->output.add_to(app);

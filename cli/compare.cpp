@@ -176,7 +176,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.seeds = 3;
   plan.steps = 300;
   add_table_options(app, options->run, /*required=*/true);
-  app.get_option("--target")->description("columns to learn, with commas between");
+  app.get_option("--target")->description("columns to learn, separated by commas");
   // Not in the help, but known: a file of options that cdt train shares may have it.
   add_setting(app, options->run, "sample-weights")->group("");
   app.add_option("--archs", options->archs,
@@ -206,9 +206,9 @@ std::function<int()> setup_compare(CLI::App& app) {
             "Default: cross-entropy if the target is text, or has two values");
   add_named(app, "--schedule", plan.schedule.kind, train::parse_schedule,
             {"constant", "inverse", "exponential", "cosine", "step"},
-            "of the rate: constant, inverse α/(1 + decay·k), exponential, cosine, step; not "
-            "for guarded, which adapts its rate");
-  app.add_option("--decay", plan.schedule.decay, "of the schedule; of step 0.5 unless given")
+            "learning rate schedule: constant, inverse α/(1 + decay·k), exponential, cosine, step; "
+            "not for guarded, which adapts its rate");
+  app.add_option("--decay", plan.schedule.decay, "decay rate of the schedule; 0.5 for step")
       ->check(non_negative())
       ->capture_default_str();
   app.add_option("--p", plan.p, "weight on label augments")

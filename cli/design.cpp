@@ -129,8 +129,9 @@ std::function<int()> setup_design(CLI::App& app) {
                  "weights on errors as .npy, instead of --q: a matrix [n, n] or a diagonal [n]")
       ->type_name(kInputFile)
       ->excludes("--q");
-  app.add_option("--R", options->input_weight,
-                 "weights on label augments as .npy, instead of --p, likewise")
+  app.add_option(
+         "--R", options->input_weight,
+         "weights on label augments as .npy, instead of --p: a matrix [n, n] or a diagonal [n]")
       ->type_name(kInputFile)
       ->excludes("--p");
   app.add_option("--out", options->out, "where to write the gain K [n, n], float64 .npy")

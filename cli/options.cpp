@@ -290,8 +290,7 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
   } else {  // analyze, which takes tables
     app.add_option_function<std::string>(
            "--loss", [this](const std::string& name) { loss = loss::parse(name); },
-           "mse, half-mse, sse; of a CSV file also cross-entropy, whose target is a class, "
-           "huber:δ, "
+           "mse, half-mse, sse. CSV files also: cross-entropy, whose target is a class; huber:δ, "
            "quantile:q and poisson, by their curvature at the outputs before training")
         ->check([](const std::string& name) -> std::string {
           try {
@@ -313,7 +312,7 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
                  "labels y [n] or [r, n_L] as .npy: finds conflicts, decides stabilizability")
       ->type_name(kInputFile);
   app.add_option("--outputs", outputs,
-                 "the network's present outputs ŷ, likewise; a model computes its own")
+                 "the network's present outputs ŷ as .npy; a model computes its own")
       ->type_name(kInputFile);
   app.add_option("--outputs-per-sample", outputs_per_sample,
                  "n_L; taken from the model or the labels' shape where possible")

@@ -119,7 +119,7 @@ std::function<int()> setup_reproduce(CLI::App& app) {
                  "generated pictures")
       ->type_name(kInputFile);
   app.add_option("--archs", options->archs,
-                 "of the experiment's architectures, 1,2,3 of ames; default: all")
+                 "architectures of the experiment, such as 1,3; default: all")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");

@@ -171,9 +171,10 @@ void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
          "(FILE.npz:NAME; x if it is not named). Columns are x1, x2, …")
       ->excludes(place)
       ->type_name(kInputFile);
-  app.add_option("--labels", labels,
-                 "of --inputs: labels [rows] or [rows, targets] as .npy or .npz, then the columns "
-                 "y, or y1, y2, …; default: the y of an archive of inputs")
+  app.add_option(
+         "--labels", labels,
+         "labels of --inputs, [rows] or [rows, targets], as .npy or .npz. Columns are y, or y1, "
+         "y2, …; default: y of the archive of --inputs")
       ->type_name(kInputFile);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/machine/speed.h>
+#include <cdt/core/text/wrap.h>
 #include <cdt/experiment/parts/groups.h>
 #include <cdt/experiment/results_file.h>
 #include <cdt/experiment/tables.h>
@@ -32,7 +33,7 @@ void SweepOptions::add_to(CLI::App& app, const std::string& folder) {
 }
 
 void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
-  app.add_option("--lrs", plan.lrs, "learning rates, with commas between")
+  app.add_option("--lrs", plan.lrs, "learning rates, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(positive())
@@ -40,9 +41,10 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
   std::vector<std::string> methods = train::method_names();
   std::erase(methods, train::to_string(train::Method::kPath));  // it has no rate
   methods.emplace_back(experiment::kGdBest);
-  app.add_option("--methods", plan.methods,
-                 "of gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest "
-                 "stable rate), cdt, guarded, momentum, adam, lbfgs")
+  app.add_option(
+         "--methods", plan.methods,
+         "gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest stable rate), "
+         "cdt, guarded, momentum, adam, lbfgs; separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(among(methods))
@@ -50,7 +52,7 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
   app.add_option("--seeds", plan.seeds, "initializations, each with its own split: 1 to N")
       ->check(positive())
       ->type_name("N");
-  app.add_option("--steps", plan.steps, "of each run")->check(positive())->type_name("N");
+  app.add_option("--steps", plan.steps, "steps of each run")->check(positive())->type_name("N");
 }
 
 int run_sweep(const experiment::Plan& plan, const data::Table& table,
@@ -66,8 +68,9 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
   how.stop = InterruptScope::requested;
   how.on_start = [&](int64_t runs, int64_t known, int64_t jobs) {
     total = runs;
-    options.output.text(fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title,
-                                    runs, known, jobs));
+    options.output.text(wrap(
+        fmt::format("{}: {} runs, {} there already, {} at a time\n", plan.title, runs, known, jobs),
+        2));
   };
   if (!options.output.quiet) how.on_warning = warn;
   how.progress = progress("sweep", "runs", options.output.quiet);
@@ -93,10 +96,11 @@ int run_sweep(const experiment::Plan& plan, const data::Table& table,
   const std::string json = experiment::write_results(folder, results);
   options.output.text(experiment::to_text(plan.title, rows, results.claims));
   options.output.text(
-      fmt::format("\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: {}"
-                  "results.json, results.csv, results.md, figures.json, runs/\n",
-                  sweep.runs.size(), sweep.made, sweep.wall_seconds, seconds_since(start),
-                  folder.string(), report::has_charts() ? "report.html, " : ""));
+      wrap(fmt::format("\n{} runs, {} of them now in {:.0f} s; report in {:.2f} s\n{}: {}"
+                       "results.json, results.csv, results.md, figures.json, runs/\n",
+                       sweep.runs.size(), sweep.made, sweep.wall_seconds, seconds_since(start),
+                       folder.string(), report::has_charts() ? "report.html, " : ""),
+           2));
   if (!report::has_charts() && !options.output.quiet) {
     complain("there is no report.html: this program was built without Chart.js (libjs-chart.js)");
   }

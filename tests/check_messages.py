@@ -3,31 +3,16 @@
 
 usage: check_messages.py ROOT [--list]
 
-It fails if a text has a phrase of BANNED, or if the fixed part of an error has more than MOST characters. --list prints every text instead.
+It fails if a text has a phrase that docs/style.md bans, or if the fixed part of an error has more than MOST characters. --list prints every text instead.
 """
 import ast
 import pathlib
 import re
 import sys
 
-MOST = 200
+from check_prose import banned_phrases
 
-# What to write instead. docs/style.md explains it.
-BANNED = {
-    r"but (it )?came\b": "expected X, got Y",
-    r"\bcame none\b|\bcame in both\b": "expected X, got Y",
-    r"\b[Ww]hoever\b|\b[Nn]obody\b|\b[Ss]omebody\b": "name who does it, or use the passive",
-    r"\bis none\b|\bare none\b|\bis none of\b": "is not a …",
-    r"\bof (one|its)'s own\b|\bof one's own\b": "its own",
-    r"\bthat one\b(?! \w)": "repeat the noun",
-    r"\bso many\b|\bso long\b|\bso often\b": "the number, or N",
-    r"\b[Oo]n those\b": "repeat the noun",
-    r"\bhas one together\b|\bhave one together\b|\ba feature together\b": "share one feature",
-    r"\bis not waited for\b|\bfor ever\b": "without limit",
-    r"\ban own\b": "its own",
-    r"\bsome \{\}|\bsome \d": "about",
-    r"\bmust be .* not $": "expected X, got Y",
-}
+MOST = 200
 
 CALLS = r"CDT_REQUIRE|CDT_CHECK|InvalidArgument|NumericalError|IoError|ValueError|TypeError|RuntimeError"
 WORD = re.compile(rf"\b({CALLS})\s*[({{]|\b({CALLS})\s+\w+\s*[({{]")
@@ -145,12 +130,12 @@ def all_texts(root):
                 yield f"{path.relative_to(root)}:{line}", text, error
 
 
-def faults(text, error):
+def faults(text, error, banned):
     """What is wrong with a text."""
-    for phrase, instead in BANNED.items():
-        match = re.search(phrase, text)
+    for phrase in banned:
+        match = phrase.search(text)
         if match:
-            yield f"“{match[0]}”: write instead: {instead}"
+            yield f"“{match[0]}” is banned by docs/style.md"
     fixed = text.replace("…", "")
     if error and len(fixed) > MOST:
         yield f"expected at most {MOST} characters, got {len(fixed)}"
@@ -158,14 +143,14 @@ def faults(text, error):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    texts = list(all_texts(root))
+    texts, banned = list(all_texts(root)), banned_phrases(root, "messages")
     if "--list" in sys.argv:
         for place, text, error in texts:
             print(f"{place}:{' error:' if error else ''} {text!r}")
         return 0
     errors = sum(error for _, _, error in texts)
     assert errors > 500, f"expected more than 500 errors in the sources, got {errors}: the collector is broken"
-    wrong = [(place, text, fault) for place, text, error in texts for fault in faults(text, error)]
+    wrong = [(place, text, fault) for place, text, error in texts for fault in faults(text, error, banned)]
     for place, text, fault in wrong:
         print(f"{place}: {fault}\n    {text.strip()[:300]!r}")
     print(f"{len(texts)} texts, {errors} of them errors, {len(wrong)} faults")

@@ -13,7 +13,7 @@ import sys
 WIDTH, NARROW = 160, 120
 MOST_WORDS_OF_A_SENTENCE, MOST_WORDS_OF_A_PARAGRAPH = 40, 120
 MADE_PAGES = "docs/reference/"  # from the settings, the headers and the docstrings: their words are checked there
-STRICT = re.compile(r"docs/(explanation|how-to|tutorials)/|docs/(design|style)\.md|CONTRIBUTING\.md")
+STRICT = re.compile(r"docs/|CONTRIBUTING\.md|README\.md")
 NAMES = re.compile(r"docs/explanation/|docs/(design|style)\.md|CONTRIBUTING\.md")  # where files and tests are named for certain
 SUFFIXES = {".cpp", ".h", ".py", ".md", ".js", ".css", ".toml", ".txt", ".svg"}
 MADE = re.compile(r"build|^(checkpoint|run|results|sweep|history|predictions|spectrum|report|model)\.")  # by running something
@@ -58,9 +58,11 @@ def words_of(text):
     return [word for word in text.split() if re.search(r"[A-Za-z]{2}|^[aI]$", word)]
 
 
-def banned_phrases(root):
+def banned_phrases(root, kind):
+    """The list of docs/style.md, for kind "prose" or "messages"."""
     block = re.search(r"^```banned\n(.*?)^```", (root / "docs/style.md").read_text(), re.M | re.S)
-    return [re.compile(line, re.I) for line in block.group(1).splitlines() if line]
+    marked = [re.fullmatch(r"(?:(prose|messages): )?(.+)", line) for line in block.group(1).splitlines() if line]
+    return [re.compile(phrase[2], re.I) for phrase in marked if phrase[1] in (None, kind)]
 
 
 def without_code(line):
@@ -131,7 +133,7 @@ class Sources:
 def findings(root):
     files = sorted(root.glob("docs/**/*.md")) + [root / "README.md", root / "CONTRIBUTING.md"]
     pages = {path.relative_to(root).as_posix(): Page(path, path.relative_to(root).as_posix()) for path in files}
-    banned, sources = banned_phrases(root), Sources(root)
+    banned, sources = banned_phrases(root, "prose"), Sources(root)
     for name, page in pages.items():
         for number, what in broken_links(page, pages, root):
             yield name, number, what

@@ -2,19 +2,14 @@
 """How the guide reads: check_reading.py ROOT
 
 Tutorials and how-tos have a Flesch reading ease of 50 or more, a how-to at most 600 words; README at most 120 lines and 900 words. No sentence of these
-pages has more than 40 words. All of docs/ without the reference that is made has at most 22 000 words, code aside.
+pages has more than 40 words. All of docs/, without the settings page that is generated, has at most 22 000 words as `wc -w` counts them.
 """
 import pathlib
 import re
 import sys
 
 EASE, LONGEST, ALL = 50, 40, 22000
-MADE = {"settings.md"}
-
-
-def without_code(text):
-    text = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.M | re.S)
-    return re.sub(r"`[^`\n]*`", "", text)
+GENERATED = {"docs/reference/settings.md"}
 
 
 def prose(text):
@@ -76,10 +71,10 @@ def main(root):
                 failures.append(f"{name}: {total} words, expected 600 at most")
         elif total > 900 or text.count("\n") > 120:
             failures.append(f"{name}: {total} words in {text.count(chr(10))} lines, expected 900 in 120 at most")
-    read = sum(len(without_code(page.read_text()).split()) for page in root.glob("docs/**/*.md") if page.name not in MADE)
-    print(f"docs/ has {read} words, code aside")
-    if read > ALL:
-        failures.append(f"docs/ has {read} words, expected {ALL} at most")
+    total = sum(len(page.read_text().split()) for page in root.glob("docs/**/*.md") if page.relative_to(root).as_posix() not in GENERATED)
+    print(f"docs/ has {total} words")
+    if total > ALL:
+        failures.append(f"docs/ has {total} words, expected {ALL} at most")
     print("\n".join(failures))
     return bool(failures)
 

@@ -113,7 +113,7 @@ struct LeaveOneOut {
   double outputs = 0;  ///< of the network's outputs as they are
 
   double r2() const { return mean > 0 ? 1 - error / mean : 0; }
-  /// Of the outputs as they are: hardly above 0 for a network that has not seen the labels. One
+  /// For the present outputs: hardly above 0 for a network that has not seen the labels. One
   /// that has carries them in outputs and kernel, and leaving a row out does not take it away.
   double outputs_r2() const { return mean > 0 ? 1 - outputs / mean : 0; }
   void fields(Fields& f);
@@ -206,8 +206,8 @@ struct Preflight {
   Reach reach;
   State state;
   Outlook outlook;
-  /// Of the controller that will train, where `acts` says so (`promise`); else of the paper's, lqr
-  /// with q and p (`usual_controller`).
+  /// The controller that will train, where `acts` says so (`promise`); else the paper's, lqr with q
+  /// and p (`usual_controller`).
   control::Certificate controller;
   bool acts = false;
   std::optional<Curvature> curvature;  ///< under losses that are not quadratic

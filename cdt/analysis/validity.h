@@ -29,7 +29,7 @@ struct ValidityBound {
   bool violated(double local_distance, double lagrange) const;
 };
 
-/// A short training run of f steps on a copy of the network, recorded by whoever has one. Float64.
+/// A short training run of f steps on a copy of the network, recorded by the caller. Float64.
 struct Trial {
   bool controlled = false;      ///< under CDT, or plain gradient descent
   torch::Tensor outputs;        ///< ŷ(k) [f + 1, n]; rows after a divergence may be anything

@@ -35,8 +35,8 @@ struct Certificate {
   double rate = std::numeric_limits<double>::quiet_NaN();  ///< α; NaN: it has none
   /// What it multiplies the slowest errors by, as seen by descent: 1 is plain descent.
   double gain = std::numeric_limits<double>::quiet_NaN();
-  /// Of the equation that it solves, recomputed: Riccati's, or the step's; NaN: there is none, or
-  /// nobody has computed it.
+  /// Residual of the equation that it solves (Riccati's, or the step's), recomputed; NaN if
+  /// unknown.
   double residual = std::numeric_limits<double>::quiet_NaN();
   Known radius;  ///< max |closed loop| on reachable modes: what a step leaves of the slowest error
   Known kernel_margin;     ///< stable while the kernel grows by less than this factor
@@ -54,7 +54,7 @@ struct Certificate {
   void fields(Fields& f);
 };
 
-/// Of a damped solve, which leaves μ/(λ + μ) of a mode: the least of ‖e⁺‖² + μ‖δ‖². `largest` and
+/// For a damped solve, which leaves μ/(λ + μ) of a mode: the least of ‖e⁺‖² + μ‖δ‖². `largest` and
 /// `smallest` are the eigenvalues of the kernel on what labels can move.
 Certificate damped_certificate(double mu, const Known& largest, const Known& smallest);
 

@@ -1,7 +1,7 @@
 /// A controller: what it does to the errors of one linearization, and what it promises.
 ///
 /// The library's own are laws, mode by mode (law.h, ModalController), gains (GainController) and
-/// functions. One's own derives from Controller; training takes it as it takes ours
+/// functions. Derive your own from Controller; training takes it as it takes ours
 /// (TrainOptions::controller, docs/cpp.md).
 #pragma once
 
@@ -58,7 +58,7 @@ class Controller {
   virtual double merit(const torch::Tensor& x) const;
   /// G [n, n], where `steer` is Gx whatever the step is.
   virtual torch::Tensor matrix() const { return {}; }
-  /// What it promises. M of the plant, where somebody has it, is what the residual of an equation
+  /// What it promises. M of the plant, where it is known, is what the residual of an equation
   /// is measured with; without it the residual is not known. Default: of the linear part of
   /// `steer`, by probing; it says so.
   virtual Certificate certificate(const torch::Tensor& matrix = {}) const;

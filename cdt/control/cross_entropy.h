@@ -25,7 +25,7 @@ struct CrossEntropyOptions {
   double q = 1.0;
   double rho = 0.1;
   double smoothing = kUsualSmoothing;  ///< ε
-  /// Of the network that Θ came from: its rounding decides which modes count as null.
+  /// Precision of the network that Θ came from: its rounding decides which modes count as null.
   torch::ScalarType network_dtype = torch::kFloat32;
 };
 

@@ -68,7 +68,7 @@ struct Sensitivity {
   double to_weight = 0;         ///< over p at the best α
 };
 
-/// Of the controlled candidates (the paper: p is significantly less sensitive than α).
+/// Spreads of the controlled candidates (the paper: p is significantly less sensitive than α).
 /// @throws InvalidArgument if the forecast has none.
 Sensitivity sensitivity(const Forecast& forecast);
 

@@ -12,7 +12,7 @@
 
 namespace cdt::control {
 
-/// Of one linearization; copies share what was computed. Threads may share them as well.
+/// Describes one linearization; copies share what was computed. Threads may share them as well.
 class Plant {
  public:
   struct Options {
@@ -29,8 +29,8 @@ class Plant {
   static Plant of_modes(dynamics::Modes modes, const Options& options);
   /// Of both.
   static Plant of_kernel(torch::Tensor matrix, dynamics::Modes modes, const Options& options);
-  /// Of a kernel that nobody forms, with n rows and the largest eigenvalue, or about: who steps by
-  /// it asks for neither matrix nor modes.
+  /// For a kernel that is never formed, with n rows and about this largest eigenvalue: a step by
+  /// it needs neither matrix nor modes.
   static Plant of_products(int64_t n, double largest, const Options& options);
 
   /// The same at another rate; O(1).
@@ -53,10 +53,10 @@ class Plant {
   bool has_matrix() const;  ///< it was made of one
   bool has_modes() const;
   double rank_tolerance() const;  ///< of the eigenvalues of a matrix
-  /// Whether it is of the same linearization, at whatever rate.
+  /// Whether it describes the same linearization, at any rate.
   bool shares(const Plant& other) const { return shared_ == other.shared_; }
   /// Of M; decomposed when first asked for.
-  /// @throws InvalidArgument if nobody has formed M; so does all that follows.
+  /// @throws InvalidArgument if M was not formed; so does all that follows.
   const dynamics::Modes& modes() const;
   /// s [m] of all modes, ascending, the decay in it.
   torch::Tensor steps() const;

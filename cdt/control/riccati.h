@@ -24,7 +24,7 @@ struct RiccatiSolution {
   /// Of `solve_augmented_riccati`: x_e [n − 1], where x rests and costs nothing.
   torch::Tensor equilibrium{};
 
-  /// ½xᵀPx, what it costs to come to rest from x [n]. Of the augmented form from the error x − x_e,
+  /// ½xᵀPx, what it costs to come to rest from x [n]. In the augmented form from the error x − x_e,
   /// so that large labels cost no digits.
   /// @throws InvalidArgument if x is not [n], float64 and finite.
   double optimal_cost(const torch::Tensor& x) const;

@@ -71,7 +71,7 @@ struct SpectralController {
   /// lack of a bound if it has one on the tail.
   double optimal_cost(const torch::Tensor& error) const;
   /// max |1 − s(1 + k)| over reachable modes, below 1 even where s is too small to show in it; 1 if
-  /// there are none, since nothing moves. 1 with a tail, whose slowest mode may hardly move.
+  /// no mode is reachable, since nothing moves. 1 with a tail, whose slowest mode may hardly move.
   double closed_loop_radius() const;
 };
 
@@ -103,7 +103,7 @@ double riccati_residual(const dynamics::Modes& modes, const torch::Tensor& s,
 torch::Tensor shaped_weight(double weight,
                             const std::function<torch::Tensor(const torch::Tensor& s)>& shape,
                             const torch::Tensor& s, std::string_view name);
-/// @throws InvalidArgument if a mode's step is so long that its square overflows.
+/// @throws InvalidArgument if the square of a mode's step overflows.
 void require_steps(double step_scale, const dynamics::Modes& modes);
 
 /// k(0) = √(1 + q/ρ) − 1 without cancellation: slow modes learn 1 + k(0) times faster.

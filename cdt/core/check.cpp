@@ -1,4 +1,4 @@
-/// The named checks: a cheap reduction first, the search for the offender only once there is one.
+/// The named checks: a cheap reduction first; the search for the offending entry only on failure.
 #include "cdt/core/check.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace cdt {
 namespace {
 
-/// Shortest decimal that reads back as the same number: two entries that differ print differently.
+/// Shortest decimal that reads back as the same number, so that distinct entries print differently.
 std::string number(double value) {
   if (std::isnan(value)) return "nan";  // Never "-nan".
   char digits[32];
@@ -58,8 +58,8 @@ void require_finite(const torch::Tensor& tensor, std::string_view name) {
   require_dense(tensor, name);
   if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) return;
   require_floating(tensor, name);
-  // A non-finite entry always spoils the sum, and the sum needs no temporary. It may also overflow
-  // by itself, so what it accuses still gets a fair look.
+  // A non-finite entry always makes the sum non-finite, and the sum needs no temporary. The sum may
+  // also overflow by itself, so the entries are checked then.
   const torch::Tensor values = tensor.detach();
   if (std::isfinite(values.sum().item<double>())) return;
   const torch::Tensor bad = torch::isfinite(values).logical_not_().flatten();

@@ -7,21 +7,21 @@
 
 namespace cdt {
 
-/// The caller got something wrong: a shape, a dtype, a file, an option. The message says what was
-/// expected, then what came.
+/// The caller made an error: a shape, a dtype, a file, an option. The message says what was
+/// expected, then what was given.
 class InvalidArgument : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
 };
 
-/// The machine refused what was asked rightly: a full disk, a quota, a file system that is mounted
-/// read-only, an input/output error.
+/// The machine failed on a valid request: a full disk, a quota, a read-only file system, an
+/// input/output error.
 class IoError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The numbers refused: no convergence, a non-finite iterate, a failed self-check.
+/// A numerical failure: no convergence, a non-finite iterate, a failed self-check.
 class NumericalError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

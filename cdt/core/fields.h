@@ -1,5 +1,5 @@
-/// How a struct that leaves memory is described, once: its member `void fields(Fields& f)` names
-/// its parts, in the order of the file, and a child of Fields writes them or reads them.
+/// Serialization of structs: a member `void fields(Fields& f)` describes a struct's fields once, in
+/// file order; subclasses of Fields write or read them.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -15,35 +15,34 @@
 
 namespace cdt {
 
-/// Visits the parts of a struct. A child that writes takes their values, a child that reads sets
-/// them; what it cannot take is refused with an InvalidArgument that names the place.
+/// Visits the fields of a struct. A writer takes their values, a reader sets them; a value that
+/// does not fit raises InvalidArgument with its place in the file.
 ///
 ///     void Expectation::fields(Fields& f) {
-///       f.need("target", target);  // refused where it is missing
-///       f("r2", r2);               // keeps its value there
-///       f.some("later", later);    // written only where there is something to say
+///       f.need("target", target);  // required
+///       f("r2", r2);               // optional: keeps its value if missing
+///       f.some("later", later);    // optional: written only if not the default
 ///     }
 ///
-/// A part is a number, a text, true or false, a struct with a member `fields`, or a list, a map or
-/// an optional of these. Whole numbers are counts, 0 or above. Numbers that are infinite or unknown
-/// are written as null, which reads as NaN; of other parts null is one that is missing.
-/// Where a struct is written, its description sets nothing.
+/// A field is a number, a string, a bool, a struct with a member `fields`, or a list, map or
+/// optional of these. Integers are counts, 0 or above. Non-finite numbers are written as null,
+/// which reads as NaN; for other fields null means missing. Writing never changes the struct.
 class Fields {
  public:
   virtual ~Fields() = default;
 
   virtual bool reads() const = 0;
-  /// The first part: what kind of file this is. Refused if it is another.
+  /// The first field: the format of the file. A reader refuses any other.
   virtual void format(std::string_view name) = 0;
 
-  /// A part that keeps its value where it is missing.
+  /// An optional field: keeps its value if missing.
   template <class T>
   void operator()(std::string_view name, T& value) {
     enter(name);
     if (!is_missing(std::is_same_v<T, double>)) here(value);
     leave();
   }
-  /// A part that is refused where it is missing; a number must be finite.
+  /// A required field; a number must be finite.
   template <class T>
   void need(std::string_view name, T& value) {
     enter(name);
@@ -54,7 +53,7 @@ class Fields {
     }
     leave();
   }
-  /// A part that is written only where it is not as usual.
+  /// An optional field that is written only if it differs from `usual`.
   template <class T>
   void some(std::string_view name, T& value, const T& usual = T()) {
     bool unusual = true;
@@ -67,20 +66,21 @@ class Fields {
     }
     if (has(name, unusual)) (*this)(name, value);
   }
-  /// A list that has to be there, of this length.
+  /// A required list of this length.
   template <class T>
   void need(std::string_view name, std::vector<T>& values, size_t length) {
     enter(name);
     list(values, length);
     leave();
   }
-  /// A whole number within bounds, which has to be there.
+  /// A required integer within bounds.
   void whole(std::string_view name, int64_t& value, int64_t lowest, int64_t highest = kMost) {
     enter(name);
     whole(value, lowest, highest);
     leave();
   }
-  /// A number that has a name, as enumerators do. `parse` throws InvalidArgument on other names.
+  /// A required field with named values, such as an enum. `parse` throws InvalidArgument on other
+  /// names.
   template <class T, class Spell, class Parse>
   void spelled(std::string_view name, T& value, Spell spell, Parse parse) {
     enter(name);
@@ -93,7 +93,7 @@ class Fields {
     }
     leave();
   }
-  /// An object within this one, described on the spot, which has to be there.
+  /// A required nested object, described by `describe`.
   template <class Describe>
   void object(std::string_view name, Describe describe) {
     enter(name);
@@ -101,14 +101,15 @@ class Fields {
     describe();
     leave();
   }
-  /// A list that has to be there, whose entries are described on the spot.
+  /// A required list whose entries are described by `describe`.
   template <class T, class Describe>
   void each(std::string_view name, std::vector<T>& values, Describe describe) {
     enter(name);
     entries(values, {}, describe);
     leave();
   }
-  /// Entries that are members of this object, under their names; `describe` the value of one.
+  /// Entries that are members of this object, keyed by their names; `describe` handles the value of
+  /// one.
   template <class T, class Describe>
   void members(std::vector<T>& values, std::string T::*name, Describe describe) {
     if (reads()) {
@@ -121,7 +122,7 @@ class Fields {
       leave();
     }
   }
-  /// The value itself, at the place of a part or an entry that is described on the spot.
+  /// The value at the current place, inside `describe`.
   template <class T>
   void here(T& value) {
     if constexpr (std::is_same_v<T, int64_t>) {
@@ -153,37 +154,37 @@ class Fields {
       scalar(value);
     }
   }
-  /// A whole number within bounds.
+  /// An integer within bounds.
   virtual void whole(int64_t& value, int64_t lowest, int64_t highest) = 0;
   /// A list of this length.
   template <class T>
   void here(std::vector<T>& values, size_t length) {
     list(values, length);
   }
-  /// Values as options have them: none is true, one stands by itself, several are a list.
+  /// Values of a command-line option: none is written as true, one as itself, several as a list.
   virtual void words(std::vector<std::string>& values) = 0;
-  /// A part that is JSON itself, as its text.
+  /// A field that holds JSON, passed as text.
   virtual void json(std::string_view name, std::string& text) = 0;
-  /// A part that is not there, and says so.
+  /// A field that is written as null.
   void none(std::string_view name) {
     enter(name);
     leave();
   }
 
-  /// Whether a part is there. A child that writes has what it is told.
+  /// Whether a field exists. A writer returns `told`.
   virtual bool has(std::string_view name, bool told = true) const = 0;
-  /// What was read must hold; `expected` is what the part `name` should have been.
+  /// Throws unless `holds`; `expected` is what the field `name` should have been.
   virtual void require(bool holds, std::string_view name, const std::string& expected) const = 0;
 
  protected:
-  virtual void enter(std::string_view name) = 0;  ///< a part of the object at the present place
-  virtual void enter(size_t entry) = 0;           ///< of the list there
+  virtual void enter(std::string_view name) = 0;  ///< enters a field of the current object
+  virtual void enter(size_t entry) = 0;           ///< enters an entry of the current list
   virtual void leave() = 0;
   virtual void begin_object() = 0;
-  virtual size_t begin_list(size_t size) = 0;  ///< how many entries it has
-  /// Whether what is read has nothing at the place, or null unless that is a value.
+  virtual size_t begin_list(size_t size) = 0;  ///< returns the number of entries
+  /// Whether the input has no value here. null counts as missing unless `null_counts`.
   virtual bool is_missing(bool null_counts) const = 0;
-  /// Of the members of the object that is read, for `enter` by their numbers: a file may have many.
+  /// Member names of the object being read; `enter` takes their index, since a file may have many.
   virtual std::vector<std::string> names() = 0;
 
   virtual void scalar(bool& value) = 0;

@@ -20,10 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".cdt-lock";
-/// What is being written; its rename to kCommitted is the commit.
+/// Folder of the new files; renaming it to kCommitted commits.
 constexpr const char* kStaged = ".cdt-new";
 constexpr const char* kCommitted = ".cdt-next";
-/// Marks a file of the folder that is to go.
+/// Marks a file of the folder for removal.
 constexpr std::string_view kGone = ".gone";
 
 std::vector<std::string> files_in(const fs::path& folder) {
@@ -36,20 +36,20 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names;
 }
 
-/// A link in the place of a folder of ours would lead to files of others.
+/// A link in place of a folder of ours could lead to other files.
 bool is_real_folder(const fs::path& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// Of a file itself, not of what it leads to; nothing if there is none.
+/// Of the file itself, without following links; empty if there is none.
 std::optional<mode_t> mode_at(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   return status.st_mode & 0777;
 }
 
-/// As far as it goes: what stays is in nobody's way.
+/// Ignores failures: leftovers are harmless.
 void forget_staged(const fs::path& folder) {
   const fs::path staged = folder / kStaged;
   if (!is_real_folder(staged)) {
@@ -60,11 +60,11 @@ void forget_staged(const fs::path& folder) {
   ::rmdir(staged.c_str());
 }
 
-/// Moves what was committed to its place; may be repeated from wherever it was cut short.
+/// Moves committed files to their places. Can be repeated after an interruption at any point.
 void roll_forward(const fs::path& folder) {
   const fs::path committed = folder / kCommitted;
   if (!is_real_folder(committed)) return;
-  // What goes goes first: a file may be removed and then be there anew.
+  // Removals come first, since a removed file may be replaced by a new one.
   std::vector<std::string> names = files_in(committed);
   const auto news = std::stable_partition(
       names.begin(), names.end(), [](const std::string& name) { return name.ends_with(kGone); });
@@ -72,7 +72,8 @@ void roll_forward(const fs::path& folder) {
     remove_file(folder / name->substr(0, name->size() - kGone.size()));
     remove_file(committed / *name);
   }
-  if (news != names.begin()) sync_folder(committed);  // else a new file could be taken for gone
+  // Otherwise a new file could be taken for one to remove.
+  if (news != names.begin()) sync_folder(committed);
   for (auto name = news; name != names.end(); ++name) {
     if (::rename((committed / *name).c_str(), (folder / *name).c_str()) != 0) {
       throw_file_error("write", folder / *name, errno);
@@ -89,7 +90,7 @@ std::string read_holder(int descriptor) {
   return length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : "another process";
 }
 
-/// For people alone, so a full disk does not matter. What is a file elsewhere, too, is left alone.
+/// Only informative, so a full disk is ignored. Does not write to files with other hard links.
 void write_holder(int descriptor) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || status.st_nlink != 1) return;
@@ -102,7 +103,7 @@ void write_holder(int descriptor) {
   }
 }
 
-/// Whether the open file is still the one of this name: the last holder removes it.
+/// Whether the open file still has this name, since the last holder removes it.
 bool is_current(int descriptor, const fs::path& path) {
   struct stat open {
   }, named{};
@@ -123,7 +124,8 @@ FolderLock::FolderLock(fs::path folder) : folder_(std::move(folder)) {
       ::close(descriptor);
       throw InvalidArgument(c10::str(folder_.string(), ": is in use by ", holder));
     }
-    // Any other failure means a file system without locks, where users must take care themselves.
+    // Any other failure means a file system without locks; users must then prevent concurrent
+    // writes themselves.
     if (is_current(descriptor, path)) {
       descriptor_ = descriptor;
     } else {
@@ -187,11 +189,11 @@ void FolderUpdate::commit() {
   mode_t together = 0777;
   for (const std::string& name : files_in(staged_)) {
     const fs::path old = folder_ / name;
-    // Beyond the rename that commits there is no way back.
+    // After the committing rename there is no way back.
     if (is_real_folder(old)) throw_file_error("write", old, EISDIR);
     struct stat status {};
     if (::stat(old.c_str(), &status) != 0) continue;
-    // As write_file_atomically: a rename asks the folder for permission, never the file.
+    // As in write_file_atomically: a rename checks permissions of the folder, not of the file.
     if (::faccessat(AT_FDCWD, old.c_str(), W_OK, AT_EACCESS) != 0) {
       throw_file_error("write", old, errno);
     }
@@ -206,7 +208,7 @@ void FolderUpdate::commit() {
   }
   struct stat status {};
   if (::stat(folder_.c_str(), &status) != 0) throw_file_error("look at", folder_, errno);
-  set_mode(staged_, status.st_mode & 0777);  // whoever may write there may finish it
+  set_mode(staged_, status.st_mode & 0777);  // whoever may write there may complete the update
   sync_folder(staged_);
   if (::rename(staged_.c_str(), (folder_ / kCommitted).c_str()) != 0) {
     throw_file_error("write", folder_, errno);
@@ -220,7 +222,7 @@ void finish_update(const fs::path& folder) noexcept {
   try {
     if (is_real_folder(folder / kCommitted)) const FolderLock finishes(folder);
   } catch (const std::exception&) {
-    return;  // the reader will say what it finds
+    return;  // the reader reports the state it finds
   }
 }
 

@@ -1,5 +1,5 @@
-/// Folders that several processes may find: one writes at a time, and files that belong together
-/// change together.
+/// Folders shared by several processes: one writes at a time, and files that belong together change
+/// together.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,22 +11,21 @@
 
 namespace cdt {
 
-/// Keeps other writers away from a folder while it lives. The kernel lets go of it when the process
-/// ends, however it ends; readers need none.
+/// Excludes other writers from a folder. The operating system releases the lock when the process
+/// ends, for whatever reason. Readers do not need it.
 class FolderLock {
  public:
-  /// Then clears up after writers that died: their temporary files go, an update that was committed
-  /// is finished, any other is forgotten.
-  /// @throws InvalidArgument if another process has the folder (the message names it), or the
-  /// folder
-  ///   is not there or may not be written; IoError if the machine refuses.
+  /// Locks the folder, then cleans up after writers that crashed: removes their temporary files,
+  /// completes a committed update and discards any other.
+  /// @throws InvalidArgument if another process holds the lock (the message names it), or the
+  ///   folder does not exist or is not writable; IoError if the machine fails.
   explicit FolderLock(std::filesystem::path folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// Of the file of this name: the permissions that it has, or had when the lock was taken.
+  /// Permissions of the file of this name, or those it had when the lock was taken.
   std::optional<unsigned> mode_of(const std::string& name) const;
 
  private:
@@ -35,30 +34,30 @@ class FolderLock {
   std::map<std::string, unsigned> modes_;
 };
 
-/// Who holds the lock of a folder, in words ("process 4711 on host"); empty if nobody does.
+/// Describes the process that holds a folder's lock ("process 4711 on host"); empty if there is
+/// none.
 std::string lock_holder(const std::filesystem::path& folder);
 
-/// Files of a folder that change together or not at all, whatever fails and whoever is killed: they
-/// are written to a folder within it that is closed to others, one rename commits them all, and who
-/// comes next finishes what the process did not live to do. Each has the mode that the file of its
-/// name has, or had when the folder was locked; a new one is open to nobody whom the files that are
-/// replaced with it are closed to.
+/// Replaces several files of a folder atomically: either all change or none, even if the process is
+/// killed. New files are written to a private subfolder and committed by one rename; if the process
+/// then dies, the next one completes the update. Each file keeps the mode that it has, or had when
+/// the folder was locked. A new file gets no permission that a file replaced with it lacks.
 class FolderUpdate {
  public:
-  /// @throws InvalidArgument, IoError as the functions of core/io/file.h; so do the others.
+  /// @throws InvalidArgument, IoError as the functions of core/io/file.h; so do the other members.
   explicit FolderUpdate(const FolderLock& lock);
-  /// Forgets what was not committed.
+  /// Discards an uncommitted update.
   ~FolderUpdate();
   FolderUpdate(const FolderUpdate&) = delete;
   FolderUpdate& operator=(const FolderUpdate&) = delete;
 
-  /// Where to write the new files, and one of them.
+  /// The folder for the new files, and the path of one of them.
   const std::filesystem::path& path() const { return staged_; }
   std::filesystem::path operator/(const std::string& name) const { return staged_ / name; }
-  /// The file shall go, before a new one of its name comes; it need not be there.
+  /// Removes the file on commit, before a new one of its name is put there; it need not exist.
   void remove(const std::string& name) const;
-  /// If it throws, nothing has changed, unless committed() says that the folder is as good as new:
-  /// then the next lock or reader finishes it.
+  /// If it throws, nothing has changed, unless committed() is true: then the next lock or reader
+  /// completes the update.
   void commit();
   bool committed() const { return committed_; }
 
@@ -69,8 +68,8 @@ class FolderUpdate {
   bool committed_ = false;
 };
 
-/// For readers: finishes a committed update whose writer has died. Where that cannot be (no
-/// permission, a writer at work) it does nothing.
+/// For readers: completes a committed update whose writer has died. Does nothing if it cannot (no
+/// permission, or a writer is active).
 void finish_update(const std::filesystem::path& folder) noexcept;
 
 }  // namespace cdt

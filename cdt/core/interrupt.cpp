@@ -11,12 +11,12 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kBetweenQuestions{50};
-/// How long work may take to notice that it is to end.
+/// Time for work to notice that it was interrupted.
 constexpr milliseconds kGrace{500};
 
 thread_local InterruptScope* innermost = nullptr;
 
-/// Of work aside and whoever waits for it.
+/// Shared by the worker and the waiting thread.
 struct Shared {
   std::mutex mutex;
   std::condition_variable ended;
@@ -69,7 +69,7 @@ std::function<void()> interruption_question() {
 
 void run_aside(std::function<void()> work) {
   if (innermost == nullptr) return work();
-  const ThreadCount same(at::get_num_threads());  // again, when the work has set its own
+  const ThreadCount same(at::get_num_threads());  // restores the number, if the work changes it
   auto shared = std::make_shared<Shared>();
   std::thread worker([shared, threads = same.before(), work = std::move(work)]() mutable {
     std::exception_ptr failure;
@@ -79,7 +79,7 @@ void run_aside(std::function<void()> work) {
     } catch (...) {
       failure = std::current_exception();
     }
-    work = nullptr;  // what it owns goes before anybody hears that it is over
+    work = nullptr;  // releases what it owns before reporting completion
     const std::lock_guard lock(shared->mutex);
     shared->failure = failure;
     shared->over = true;

@@ -1,4 +1,4 @@
-/// Long work that may be ended from outside: it asks now and then.
+/// Interruption of long computations from outside, by polling.
 #pragma once
 
 #include <torch/types.h>
@@ -11,8 +11,9 @@
 
 namespace cdt {
 
-/// While it lives, long work on this thread calls `ask` some times a second: what that throws ends
-/// the work, and comes out of it as any exception does. An inner scope stands in for an outer one.
+/// While it exists, long computations on this thread call `ask` several times a second. An
+/// exception that `ask` throws ends the computation and propagates. An inner scope replaces an
+/// outer one.
 class InterruptScope {
  public:
   explicit InterruptScope(std::function<void()> ask);
@@ -30,23 +31,24 @@ class InterruptScope {
   InterruptScope* outer_;
 };
 
-/// A place where work may end: asks, if there is somebody to ask who has not been asked just now.
+/// Polls the current scope, if there is one and it was not polled within the last 50 ms.
 void interruption_point();
 
-/// What this thread asks, for scopes of threads that work for it; empty with nobody to ask. It may
-/// then be asked by several threads at once.
+/// The function that this thread polls, for the scopes of its worker threads; empty if there is
+/// none. Several threads may then call it concurrently.
 std::function<void()> interruption_question();
 
-/// Work without such places: on a thread of its own, with LibTorch's number of threads here, while
-/// this thread asks. Ended, it may go on by itself for a while, so it must own all that it uses.
-/// With nobody to ask it runs here.
+/// Runs work without interruption points on another thread, with this thread's number of LibTorch
+/// threads, while this thread polls. After an interruption the work may continue for a while, so it
+/// must own all that it uses. Without a scope it runs on this thread.
 void run_aside(std::function<void()> work);
 
-/// Waits for work that nobody wants any more: before what it uses goes, at the end of a process.
+/// Joins threads of interrupted work. Call it before objects that they use are destroyed, at
+/// process exit.
 void join_abandoned();
 
-/// What `work()` returns, which decomposes a matrix [n, n] by one call of LAPACK: aside, if that
-/// takes longer than a thread. On a GPU it stays on this thread, whose stream it wants.
+/// Returns `work()`, one LAPACK call that decomposes a matrix [n, n]. Large CPU matrices are
+/// decomposed on another thread (run_aside); GPU work stays on this thread and its stream.
 template <class Work>
 auto decompose_aside(const torch::Tensor& matrix, Work work) {
   constexpr int64_t kLong = 400;

@@ -1,7 +1,7 @@
-/// The .npy format: magic bytes, a version, a Python dict that says dtype, order and shape, data.
+/// The .npy format: magic bytes, a version, a Python dict with dtype, order and shape, then data.
 ///
-/// The file may come from anywhere, so every size in it is checked against the bytes that are there
-/// before anything is allocated.
+/// Files are untrusted, so each size is checked against the available bytes before anything is
+/// allocated.
 #include "cdt/core/npy.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files and memory share one byte order");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kNpyAlignment = 64;  // Of the data, so that NumPy can map it.
+constexpr size_t kNpyAlignment = 64;  // Alignment of the data, so that NumPy can map it.
 
-/// At most forty bytes of a file, fit to be printed.
+/// At most forty bytes of a file, made printable.
 std::string start_of(std::string_view bytes) {
   constexpr size_t kShown = 40;
   return "\"" + printable_name(bytes.substr(0, kShown)) + (bytes.size() > kShown ? "...\"" : "\"");
@@ -50,7 +50,7 @@ std::string start_of(std::string_view bytes) {
                                  "('<f4' or '<f8'), got ", came, advice));
 }
 
-/// Those of a file's dtypes that are numbers of LibTorch too.
+/// The dtype for a file's type, if LibTorch has it.
 std::optional<torch::ScalarType> number_type(std::string_view descr) {
   constexpr std::pair<std::string_view, torch::ScalarType> kTypes[] = {
       {"<f4", torch::kFloat32}, {"<f8", torch::kFloat64}, {"<f2", torch::kFloat16},
@@ -67,11 +67,11 @@ bool is_usual_float(torch::ScalarType type) {
   return type == torch::kFloat32 || type == torch::kFloat64;
 }
 
-/// Reads the one Python literal that the format allows: a dict with the keys 'descr',
+/// Parses the one Python literal that the format allows: a dict with the keys 'descr',
 /// 'fortran_order' and 'shape', each once, in any order.
 class HeaderParser {
  public:
-  /// `floats`: whether float32 and float64 alone will do.
+  /// `floats`: accept only float32 and float64.
   HeaderParser(std::string_view text, const std::string& file, bool floats)
       : rest_(text), file_(file), floats_(floats) {}
 
@@ -175,7 +175,7 @@ class HeaderParser {
       sizes.push_back(size());
       comma = accept(",");
     }
-    // To Python, (3) is a number and (3,) a tuple.
+    // In Python, (3) is a number and (3,) a tuple.
     if (sizes.size() == 1 && !comma) fail("a shape with a comma, as in (3,), before this");
     return sizes;
   }
@@ -189,7 +189,7 @@ class HeaderParser {
     const auto result = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (result.ec != std::errc()) fail("a size that fits 64 bits");
     rest_.remove_prefix(static_cast<size_t>(result.ptr - rest_.data()));
-    if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2 wrote long integers so.
+    if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2 wrote long integers like this.
     return value;
   }
 
@@ -204,7 +204,7 @@ size_t little_endian(std::string_view bytes) {
   return value;
 }
 
-/// Splits off the text of the header and leaves the data in `rest`.
+/// Splits off the header's text; `rest` then holds the data.
 std::string_view take_header(std::string_view& rest, const std::string& file) {
   CDT_REQUIRE(rest.starts_with(kMagic), file, ": expected a .npy file, which starts with ",
               start_of(kMagic), ", but it ",
@@ -259,7 +259,7 @@ torch::Tensor parse_npy(std::string_view bytes, const std::string& file) {
     std::memcpy(tensor.data_ptr(), data.data(), needed);
     return tensor;
   }
-  // Fortran order is C order with the dimensions reversed. Those of size one move no entry; the
+  // Fortran order is C order with reversed dimensions. Dimensions of size one are irrelevant; the
   // others are at most 63, whatever rank the file claims.
   std::vector<int64_t> reversed = header.shape;
   std::erase(reversed, 1);
@@ -287,8 +287,8 @@ void save_npy(const std::filesystem::path& path, const torch::Tensor& tensor) {
   for (size_t d = 0; d < shape.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(shape[d]);
   text += shape.size() == 1 ? ",), }" : "), }";
 
-  // Spaces and a newline bring the data to a multiple of the alignment. Version 1.0 counts the
-  // header's length in two bytes, 2.0 in four.
+  // Pads with spaces and a newline to the alignment of the data. Version 1.0 stores the header's
+  // length in two bytes, 2.0 in four.
   size_t width = 2;
   const auto padded = [&] {
     const size_t before = kMagic.size() + 2 + width;

@@ -11,24 +11,23 @@
 
 namespace cdt {
 
-/// Reads a .npy file (format 1.0, 2.0 or 3.0) as a contiguous CPU tensor of the file's own dtype
-/// and shape. Files in Fortran order come out with the same logical entries, in C order.
-/// @throws InvalidArgument if the file cannot be read, is no .npy file, holds another dtype or byte
-/// order (the message
-///   says how to convert it), its header lies about its size, or it has more or fewer bytes than
-///   its shape needs.
+/// Reads a .npy file (format 1.0, 2.0 or 3.0) as a contiguous CPU tensor of the file's dtype and
+/// shape. Files in Fortran order are converted to C order.
+/// @throws InvalidArgument if the file cannot be read, is not a .npy file, has another dtype or
+///   byte order (the message says how to convert it), its header states a wrong size, or it has
+///   more or fewer bytes than its shape needs.
 torch::Tensor load_npy(const std::filesystem::path& path);
-/// The same from the bytes of such a file, which messages call `file`.
+/// The same from bytes in memory; messages call them `file`.
 torch::Tensor parse_npy(std::string_view bytes, const std::string& file);
 
-/// What a .npy file says of itself: for those who map it instead of reading it.
+/// The header of a .npy file, for callers that map the file instead of reading it.
 struct NpyLayout {
   torch::ScalarType dtype;
   bool fortran_order;
   std::vector<int64_t> shape;
-  size_t offset;  ///< of the data, which are the rest of the bytes
+  size_t offset;  ///< start of the data, which extends to the end
 };
-/// Besides float32 and float64 also float16, signed integers, bytes and bools.
+/// Accepts float16, signed integers, bytes and bools as well as float32 and float64.
 /// @throws InvalidArgument as parse_npy.
 NpyLayout npy_layout(std::string_view bytes, const std::string& file);
 

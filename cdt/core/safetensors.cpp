@@ -1,8 +1,8 @@
 /// The safetensors format: the length of a JSON header, the header, then the tensors' bytes without
 /// gap or overlap.
 ///
-/// The file may come from anywhere, so every size in it is checked against the bytes that are there
-/// before anything is allocated.
+/// Files are untrusted, so each size is checked against the available bytes before anything is
+/// allocated.
 #include "cdt/core/safetensors.h"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files and memory share one byte order");
 
 constexpr size_t kLengthBytes = 8;
-constexpr size_t kAlignment = 8;                  // Of the data, as far as a header can give it.
+constexpr size_t kAlignment = 8;                  // Alignment of the data, as far as a header can
+                                                  // ensure it.
 constexpr uint64_t kLongestHeader = 100'000'000;  // The format's own limit.
 static_assert(kLongestHeader <= kLongestJson);
 constexpr const char* kMetadata = "__metadata__";
@@ -63,8 +64,8 @@ std::map<std::string, std::string> read_metadata(const JsonValue& value) {
   return metadata;
 }
 
-/// A record that is as it should be; of any other nothing. Headers may have a million of them, and
-/// a place in words for each takes longer than all the rest.
+/// Parses a valid record; empty for any other. Headers may have a million records, and tracking the
+/// place of each for messages would dominate the time.
 std::optional<Record> sound_record(const std::string& name, const nlohmann::ordered_json& value) {
   if (!value.is_object() || value.size() != 3) return std::nullopt;
   const auto dtype = value.find("dtype"), shape = value.find("shape"),
@@ -125,7 +126,7 @@ Record read_record(const std::string& name, const JsonValue& value, const std::s
   return record;
 }
 
-/// The tensors must cover the data exactly: each begins where the one before it ends.
+/// The tensors must cover the data exactly, each beginning at the end of the previous one.
 void require_tiling(std::vector<Record> records, int64_t data_size, const std::string& file) {
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -204,7 +205,7 @@ SafeTensors parse_safetensors(std::string_view bytes, const std::string& file) {
 
 namespace {
 
-/// Calls `take` with the parts of such a file, one after the other; they live as long as the call.
+/// Calls `take` with the parts of such a file in order; they are valid during the call only.
 template <class Function>
 auto with_parts(const SafeTensors& content, const std::string& file, Function take) {
   struct Piece {
@@ -228,12 +229,12 @@ auto with_parts(const SafeTensors& content, const std::string& file, Function ta
     pieces.push_back(
         {name, dtype->name, tensor.detach().to(torch::kCPU).resolve_neg().contiguous()});
   }
-  // Wide dtypes first keeps every tensor aligned; the map has already sorted the names.
+  // Wide dtypes first, so that all tensors are aligned; the map has already sorted the names.
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
     return a.values.element_size() > b.values.element_size();
   });
 
-  // Members go to the end: by its name, each would be looked for among all before it.
+  // Appends members directly: inserting by name would search all earlier ones.
   auto header = nlohmann::ordered_json::object();
   auto& members = header.get_ref<nlohmann::ordered_json::object_t&>();
   if (!content.metadata.empty()) members.emplace_back(kMetadata, content.metadata);

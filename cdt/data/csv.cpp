@@ -1,5 +1,5 @@
-/// CSV files: rows (cdt/data/csv/csv_rows.h) go to the columns as they come, in one pass over the
-/// bytes.
+/// CSV files: rows (cdt/data/csv/csv_rows.h) are passed to the columns as they are read, in one
+/// pass over the bytes.
 #include "cdt/data/csv.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ void require_delimiter(char delimiter) {
               "expected a delimiter such as , or ; got ", in_quotes({&delimiter, 1}));
 }
 
-/// Takes bytes piece by piece and makes a table of them.
+/// Builds a table from bytes that arrive in pieces.
 class Reader {
  public:
   Reader(std::string source, const CsvOptions& options)
@@ -43,9 +43,9 @@ class Reader {
     table_.delimiter = *options.delimiter;
   }
 
-  /// Takes whole rows from the front of `bytes` and returns their length. What is left is the
-  /// beginning of a row, to come again with more behind it: `known` bytes of these have come
-  /// before. `last`: there is no more.
+  /// Processes complete rows at the front of `bytes` and returns their length. The rest is the
+  /// beginning of a row, to be passed again with more bytes: `known` of these bytes were passed
+  /// before. `last`: there are no more.
   size_t take(std::string_view bytes, size_t known, bool last) {
     unsummed_ = bytes.substr(known);
     const size_t used = take_rows(bytes, last);
@@ -53,7 +53,7 @@ class Reader {
     return used;
   }
 
-  /// So many rows will come, about.
+  /// Announces the approximate number of rows.
   void expect(double rows) {
     for (const auto& builder : builders_) {
       if (builder) builder->reserve(static_cast<size_t>(rows));
@@ -77,9 +77,9 @@ class Reader {
   }
 
   int64_t rows() const { return table_.rows(); }
-  /// Of all bytes that were taken.
+  /// Checksum of all bytes.
   std::string checksum() const { return sum_.text(); }
-  /// The rows so far; those that come begin a new table.
+  /// Returns the rows so far and begins a new table.
   Table take_part() {
     Table part = finish();
     table_ = {};
@@ -129,7 +129,7 @@ class Reader {
     table_.delimiter = *found;
   }
 
-  /// `begun`: the row up to what is wrong with it.
+  /// `begun`: the row up to the error.
   [[noreturn]] void refuse(CsvRows::Status status, std::string_view begun) const {
     const std::string place = c10::str(source_, ":", line_ + lines_in(begun));
     if (status == CsvRows::Status::kOpenQuote) {
@@ -144,7 +144,7 @@ class Reader {
                  "one (or an earlier quote is not closed)"));
   }
 
-  /// The row that was scanned begins at line_.
+  /// Adds the scanned row, which begins at line_.
   void add_row() {
     const auto cells = rows_->cells();
     const int64_t line = line_;
@@ -161,13 +161,13 @@ class Reader {
     for (size_t i = 0; i < cells.size(); ++i) {
       if (builders_[i]) builders_[i]->add(cells[i].text(scratch_), line_);
       line_ += cells[i].lines();
-      // Beside the numbers: neither waits for the other.
+      // Interleaved with parsing, since neither depends on the other.
       if (unsummed_.size() >= Checksum::kSome) sum_.add_some(unsummed_);
     }
     table_.lines.push_back(line);
   }
 
-  /// The columns, from the first row.
+  /// Sets up the columns from the first row.
   void set_up() {
     std::vector<std::string>& names = names_;
     std::map<std::string, size_t> seen;
@@ -220,7 +220,7 @@ class Reader {
     return reading;
   }
 
-  /// Where nobody gave a delimiter and it is not the usual one, or a row has none.
+  /// A hint if the delimiter was not given and is unusual, or a row does not contain it.
   std::string delimiter_hint() const {
     if (options_.delimiter ||
         (table_.delimiter == ',' && builders_.size() > 1 && rows_->cells().size() > 1)) {
@@ -233,15 +233,15 @@ class Reader {
   std::string source_;
   const CsvOptions& options_;
   MissingMarks marks_;
-  std::optional<CsvRows> rows_;  ///< once the delimiter is known
+  std::optional<CsvRows> rows_;  ///< set once the delimiter is known
   Table table_;
   std::vector<std::unique_ptr<ColumnBuilder>> builders_;  ///< null for columns left out
-  std::vector<std::string> names_;                        ///< of all columns of the file
+  std::vector<std::string> names_;                        ///< all columns of the file
   std::string scratch_;
   Checksum sum_;
-  std::string_view unsummed_;  ///< of the bytes at hand
+  std::string_view unsummed_;  ///< bytes not yet added to the checksum
   bool begun_ = false;
-  bool ready_ = false;  ///< the columns are known
+  bool ready_ = false;  ///< whether the columns are known
   int64_t line_ = 1;    ///< where the next row begins
 };
 
@@ -254,8 +254,8 @@ bool looks_like_formula(const std::string& text) {
   return stop != end || error == std::errc::invalid_argument;
 }
 
-/// With an apostrophe before each part that a spreadsheet would run: the text, and what stands
-/// behind a character at which some of them, by country, begin a new cell.
+/// Adds an apostrophe before each part that a spreadsheet would execute: the whole text, and the
+/// text after a character at which some spreadsheets, depending on locale, begin a new cell.
 std::string without_formulas(const std::string& text) {
   constexpr std::string_view kSeparators = ";|\t\r\n";
   std::string safe = looks_like_formula(text) ? "'" : "";
@@ -272,8 +272,8 @@ std::string without_formulas(const std::string& text) {
 
 namespace {
 
-/// Feeds a file to the reader as its bytes come; `after` is called behind each piece, with the
-/// bytes that it has given rows of and those of the whole file, 0 of a pipe.
+/// Reads a file into the reader. Calls `after` after each piece, with the number of bytes processed
+/// and the size of the file, 0 for a pipe.
 template <class After>
 void read_through(const std::string& file, Reader& reader, const CsvOptions& options,
                   const After& after) {
@@ -285,8 +285,8 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"),
                                                                &std::fclose);
   if (!stream) refuse();
-  // A row that is not complete stays in front of what is read next; the window grows for long ones,
-  // which are looked at again where a line ends, or when they are twice as long: a pipe gives a few
+  // An incomplete row stays at the front of the window, which grows for long rows. These are
+  // scanned again when a line ends, or when they have doubled in length, since a pipe returns a few
   // bytes at a time.
   std::string window(kChunk, '\0');
   size_t left = 0, known = 0, awaited = 0;
@@ -295,7 +295,7 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
   const bool regular = std::filesystem::is_regular_file(file, none);
   if (regular) total = static_cast<int64_t>(std::filesystem::file_size(file, none));
   if (none) total = 0;
-  // Packed files are unpacked as they come.
+  // Compressed files are decompressed while reading.
   std::string packed;
   std::optional<Inflater> unpacked;
   const auto read_some = [&](char* to, size_t room) {
@@ -314,7 +314,7 @@ void read_through(const std::string& file, Reader& reader, const CsvOptions& opt
   bool begun = false;
   for (bool last = false; !last;) {
     if (window.size() - left < kChunk) window.resize(2 * window.size());
-    // Not by fread, which waits until the window is full.
+    // Not fread, which waits until the window is full.
     char* const to = window.data() + left;
     const size_t room = window.size() - left;
     ssize_t count = unpacked ? static_cast<ssize_t>(unpacked->read(to, room)) : read_some(to, room);
@@ -351,7 +351,7 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   Reader reader(path.string(), options);
   bool first = true;
   read_through(path.string(), reader, options, [&](size_t used, int64_t total) {
-    // As many again for each such piece, and a few that may be shorter.
+    // Estimates the number of rows from the first piece, with a margin for shorter rows.
     if (first && used > 0 && total > 0) {
       reader.expect(1.02 * static_cast<double>(reader.rows()) * static_cast<double>(total) /
                     static_cast<double>(used));
@@ -372,7 +372,7 @@ void read_csv_in_parts(const std::filesystem::path& path, const CsvOptions& opti
     take(reader.take_part());
     some = true;
   });
-  if (!some) static_cast<void>(reader.finish());  // says that there are none
+  if (!some) static_cast<void>(reader.finish());  // throws if there are no rows
 }
 
 Table parse_csv(std::string_view bytes, const std::string& source, const CsvOptions& options) {

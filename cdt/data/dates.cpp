@@ -19,7 +19,7 @@ constexpr cdt::Names<DateOrder, 3> kDateOrderNames{{{"day-month", DateOrder::kDa
                                                     {"month-day", DateOrder::kMonthDay},
                                                     {"year-first", DateOrder::kYearFirst}}};
 
-/// Reads a text from its front; what does not fit leaves it as it is.
+/// Parses a text from its front; what does not match is left unchanged.
 class DateText {
  public:
   explicit DateText(std::string_view text) : left_(text) {}
@@ -30,7 +30,7 @@ class DateText {
     left_.remove_prefix(word.size());
     return true;
   }
-  /// Exactly so many digits.
+  /// Exactly this many digits.
   std::optional<int> number(size_t digits) {
     if (left_.size() < digits) return std::nullopt;
     int value = 0;
@@ -41,7 +41,7 @@ class DateText {
     left_.remove_prefix(digits);
     return value;
   }
-  /// Digits behind a point, one or more, as a part of one.
+  /// One or more digits after a point, as a fraction.
   std::optional<double> fraction() {
     const size_t end = std::min(left_.find_first_not_of("0123456789"), left_.size());
     if (end == 0) return std::nullopt;
@@ -50,7 +50,7 @@ class DateText {
     left_.remove_prefix(end);
     return value;
   }
-  /// A word whatever the case of its letters, with no letter behind it.
+  /// A word in any case, not followed by a letter.
   bool take_word(std::string_view word) {
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
     if (left_.size() < word.size() || (left_.size() > word.size() && letter(left_[word.size()])))
@@ -66,13 +66,13 @@ class DateText {
   std::string_view left_;
 };
 
-/// The time of a day, in hours and to the fraction of a second.
+/// Time of day in hours, and in seconds with fractions.
 struct Clock {
   double hours = 0;
   double seconds = 0;
 };
 
-/// HH:MM, with seconds or not; nothing if it is no time. `loose`: H:MM and AM or PM will do.
+/// HH:MM, optionally with seconds; empty if it is not a time. `loose`: also H:MM, and AM or PM.
 std::optional<Clock> take_time(DateText& text, bool loose) {
   auto hour = text.number(2);
   if (!hour && loose) hour = text.number(1);
@@ -102,7 +102,7 @@ std::optional<Clock> take_time(DateText& text, bool loose) {
                3600.0 * *hour + 60.0 * *minute + seconds + part};
 }
 
-/// Z, UTC, +01:00, +0100 or +01, in seconds east; or nothing at all, which is none.
+/// Z, UTC, +01:00, +0100 or +01, in seconds east of UTC; an empty text means UTC.
 std::optional<int> take_zone(DateText& text) {
   if (text.done() || text.take("Z") || text.take(" UTC") || text.take("UTC")) return 0;
   text.take(" ");
@@ -120,7 +120,7 @@ std::optional<int> take_zone(DateText& text) {
   return east ? seconds : -seconds;
 }
 
-/// A day, and whether it was written as people do, so that the time may be, too.
+/// A day, and whether its notation also allows an informal time.
 struct Day {
   std::chrono::year_month_day ymd;
   bool loose = false;
@@ -151,7 +151,7 @@ std::optional<int> one_or_two_digits(DateText& text) {
   return two ? two : text.number(1);
 }
 
-/// Of four digits, or two: 69 is 1969, and 68 is 2068, as POSIX has it.
+/// Four digits, or two: 69 is 1969, and 68 is 2068, as in POSIX.
 std::optional<int> take_year(DateText& text) {
   if (const auto year = text.number(4)) return year;
   const auto short_year = text.number(2);
@@ -196,7 +196,7 @@ std::optional<Day> take_named(DateText& text) {
   return year ? day_of(*year, *month, *day, true) : std::nullopt;
 }
 
-/// 29.02.2024, 29/02/2024, 29-02-2024; with the month first not where points stand between.
+/// 29.02.2024, 29/02/2024, 29-02-2024; month first is not allowed with points.
 std::optional<Day> take_ordered(DateText& text, DateOrder order) {
   const auto first = one_or_two_digits(text);
   if (!first) return std::nullopt;
@@ -250,14 +250,14 @@ std::optional<Date> parse_date(std::string_view bytes, DateOrder order) {
 
 namespace {
 
-/// Whether each text is a date in this order.
+/// Whether all texts are dates in this order.
 bool all_dates(const Column& column, DateOrder order) {
   return column.type == ColumnType::kText && !column.categories.empty() &&
          std::all_of(column.categories.begin(), column.categories.end(),
                      [&](const std::string& text) { return parse_date(text, order).has_value(); });
 }
 
-/// Of dates in both orders the first that is another day by the other one.
+/// For texts that are dates in both orders, the first that is a different day in each.
 const std::string* open_text(const Column& column) {
   for (const std::string& text : column.categories) {
     if (parse_date(text, DateOrder::kDayMonth)->day != parse_date(text, DateOrder::kMonthDay)->day)

@@ -9,9 +9,9 @@
 namespace cdt::data {
 namespace {
 
-/// A category and what it adds to the price, or multiplies.
+/// A category and its effect on the price, added or multiplied.
 struct Kind {
-  const char* cell;  ///< as in the file, quoted where it must be
+  const char* cell;  ///< as in the file, quoted if necessary
   int64_t worth;
 };
 
@@ -19,7 +19,7 @@ constexpr std::array kDistricts{Kind{"Centre", 1400}, Kind{"Harbour", 1100}, Kin
                                 Kind{"\"Old Town, North\"", 1000}, Kind{"Suburb", 800}};
 constexpr std::array kHeatings{Kind{"district", 6000}, Kind{"electric", 0}, Kind{"gas", 3000},
                                Kind{"oil", -4000}};
-// Two of five draws have no garage.
+// Two of five entries mean no garage.
 constexpr std::array kGarages{Kind{"attached", 12000}, Kind{"built-in", 15000},
                               Kind{"detached", 8000}, Kind{"NA", 0}, Kind{"NA", 0}};
 

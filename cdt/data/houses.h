@@ -1,7 +1,7 @@
-/// A generated data set of mixed types to try things on: houses and their prices.
+/// A generated example data set of mixed types: houses and their prices.
 ///
-/// All draws are whole numbers and all arithmetic is integer, so a seed gives the same bytes
-/// everywhere. Let U(a, b) be uniform on a, …, b. Per row, drawn in this order:
+/// All draws are integers and all arithmetic is integer, so a seed gives the same bytes on every
+/// platform. Let U(a, b) be uniform on a, …, b. Per row, drawn in this order:
 ///
 ///   area       U(40, 240)                       m²
 ///   rooms      1 + area/35 + U(0, 2)            (integer division, here and below)
@@ -17,8 +17,8 @@
 ///         + 300·(year − 1900) + 40·lot + g(garage) + h(heating) + 6·noise
 ///
 /// with rate = 1400, 1100, 1250, 1000, 800; g = 12000, 15000, 8000, 0 (missing); h = 6000, 0, 3000,
-/// −4000, each in the order above. A missing lot still counts in the price, so that imputation has
-/// a cost. Missing numbers are empty cells, missing text is NA. The target is `price`.
+/// −4000, each in the order above. A missing lot still counts in the price, so imputation has a
+/// cost. Missing numbers are empty cells, missing text is NA. The target is `price`.
 #pragma once
 
 #include <cdt/core/error.h>

@@ -16,11 +16,11 @@ namespace cdt::data {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
-/// Blanks of all widths that stand between thousands: those of ASCII, U+00A0, U+2009, U+202F.
+/// Blanks of all widths used as thousands separators: ASCII, U+00A0, U+2009, U+202F.
 constexpr std::array<std::string_view, 4> kBlanks{" ", "\xc2\xa0", "\xe2\x80\x89", "\xe2\x80\xaf"};
 constexpr std::string_view kMinus = "\xe2\x88\x92";  // U+2212
 constexpr size_t kLongestUnit = 24;
-/// Two different ones with a unit are as well two categories: "2wd", "4wd".
+/// Two distinct values with a unit may as well be two categories: "2wd", "4wd".
 constexpr size_t kFewestWithUnit = 3;
 
 constexpr std::array<std::string_view, 46> kCurrencies{
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 46> kCurrencies{
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_currency(std::string_view text) { return std::ranges::count(kCurrencies, text) > 0; }
 
-/// The bytes of a blank at the front; 0: there is none.
+/// Length of a blank at the front; 0 if there is none.
 size_t blank_at(std::string_view text) {
   for (const std::string_view blank : kBlanks) {
     if (text.starts_with(blank)) return blank.size();
@@ -65,7 +65,8 @@ bool take_sign(std::string_view& text, bool& negative) {
   return true;
 }
 
-/// %, or letters and what stands between those of units: kg, km/h, m², µg/l, sq ft, m2.
+/// Whether it is % or a unit: letters and characters that occur in units, as in kg, km/h, m², µg/l,
+/// sq ft, m2.
 bool is_unit(std::string_view text) {
   if (text.empty() || text.size() > kLongestUnit) return false;
   const auto letter = [](char c) {
@@ -81,18 +82,18 @@ bool is_unit(std::string_view text) {
   return true;
 }
 
-/// A number in its surroundings: digits and what stands between them, with one kind of blank.
+/// A number and its affixes: digits with separators, of which one kind of blank.
 struct Parts {
   bool negative = false;
   std::string prefix, suffix;
-  std::string core;      ///< of digits and , . ' and blanks
+  std::string core;      ///< digits and , . ' and blanks
   std::string exponent;  ///< "e5"; empty: none
 };
 
 std::optional<Parts> take_apart(std::string_view text) {
   Parts parts;
   text = stripped(text);
-  if (text.size() > 2 && text.front() == '(' && text.back() == ')') {  // as accountants write it
+  if (text.size() > 2 && text.front() == '(' && text.back() == ')') {  // negative, as in accounting
     parts.negative = true;
     text = stripped(text.substr(1, text.size() - 2));
   }
@@ -101,7 +102,7 @@ std::optional<Parts> take_apart(std::string_view text) {
   if (first == text.npos) return std::nullopt;
   size_t begin = first;
   if (begin > 0 && (text[begin - 1] == '.' || text[begin - 1] == ',')) {
-    // ".5", but not of "Rs.5"
+    // ".5", but not in "Rs.5"
     const std::string_view before = stripped(text.substr(0, begin));
     if (!is_currency(before)) --begin;
   }
@@ -145,8 +146,8 @@ std::optional<Parts> take_apart(std::string_view text) {
   return parts;
 }
 
-/// Digits alone, or in groups of three, of which the first has one to three and no zero in front;
-/// in India the groups before the last have two.
+/// Whether these are digits only, or digits in groups of three, the first of one to three without a
+/// leading zero; in Indian notation groups before the last have two.
 bool grouped(std::string_view digits, char group) {
   const size_t at = group == 0 ? digits.npos : digits.find(group);
   const auto all_digits = [](std::string_view text) {
@@ -170,7 +171,7 @@ bool grouped(std::string_view digits, char group) {
   return by_three || by_two;
 }
 
-/// The digits of a core as C writes them; nothing if it is not of this format.
+/// The digits of a core in C notation; empty if it does not have this format.
 std::optional<std::string> to_plain(const std::string& core, char decimal, char group) {
   const size_t point = core.find(decimal);
   const std::string_view all = core;
@@ -196,17 +197,17 @@ std::optional<double> value_of(const Parts& parts, char decimal, char group) {
   return parts.negative ? -*value : *value;
 }
 
-/// Both would do: one such mark, three digits behind it, and nothing that decides.
+/// Whether a mark is ambiguous: it occurs once, with three digits after it, and nothing decides.
 bool is_open(const std::vector<Parts>& all, char mark) {
   return std::ranges::all_of(all, [&](const Parts& parts) {
     const size_t at = parts.core.find(mark);
-    if (at == std::string::npos) return parts.core.size() <= 3;  // a longer one would be grouped
+    if (at == std::string::npos) return parts.core.size() <= 3;  // longer ones would be grouped
     return parts.core.find_first_not_of(kDigits, at + 1) == std::string::npos &&
            parts.core.size() == at + 4 && at <= 3 && at > 0 && parts.core[0] != '0';
   });
 }
 
-/// Whole numbers: their digits, without zeros that say nothing. Nothing of others.
+/// Digits of an integer, without redundant zeros; empty for other numbers.
 std::optional<std::string> whole_digits(std::string_view text) {
   bool negative = false;
   take_sign(text, negative);
@@ -236,7 +237,7 @@ std::optional<double> parse_plain_number(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (stop != end || error == std::errc::invalid_argument) return std::nullopt;
-  // from_chars does not say whether a number is too large or too small.
+  // from_chars does not distinguish overflow from underflow.
   if (error == std::errc::result_out_of_range) {
     value = std::strtod(std::string(text).c_str(), nullptr);
   }
@@ -299,7 +300,7 @@ FormatSearch find_format(const std::vector<std::string>& texts, char decimal, bo
     }
     return decimal == ',' && !currency ? take(',', 0) : take('.', ',');
   }
-  // No price has three decimals: the points of "1.200 €" stand between thousands.
+  // Prices do not have three decimals: the point of "1.200 €" separates thousands.
   if (has('.') && !has(',') && is_open(all, '.') && (currency || decimal == ',')) {
     return take(',', '.');
   }

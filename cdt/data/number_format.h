@@ -1,5 +1,5 @@
-/// Numbers as people write them: "$1,200.50", "18 %", "1.200,50 €", "12 kg". What all texts of a
-/// column have in common decides how they are read.
+/// Formatted numbers: "$1,200.50", "18 %", "1.200,50 €", "12 kg". All texts of a column together
+/// determine its format.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -12,49 +12,49 @@
 
 namespace cdt::data {
 
-/// How the numbers of a column are written.
+/// Number format of a column.
 struct NumberFormat {
   char decimal = '.';
-  char group = 0;      ///< between thousands: , . ' or a blank (of any width); 0: nothing
-  std::string prefix;  ///< a currency
-  std::string suffix;  ///< a currency, % or a unit
+  char group = 0;      ///< thousands separator: , . ' or a blank (of any width); 0: none
+  std::string prefix;  ///< a currency or empty
+  std::string suffix;  ///< a currency, %, a unit or empty
 
   bool plain() const { return decimal == '.' && group == 0 && prefix.empty() && suffix.empty(); }
   bool operator==(const NumberFormat&) const = default;
   void fields(Fields& f);
 };
 
-/// A text that is a number, as C and JSON write it; infinite ones included, NaN is none.
+/// Parses a number in C or JSON notation; infinite values are accepted, NaN is not.
 std::optional<double> parse_plain_number(std::string_view text);
 
-/// The number that a text is in this format, with or without what stands around it; then a plain
-/// one. "true" and "false" are 1 and 0. Nothing if it is none of these.
+/// Parses a number in this format, with or without prefix and suffix, else as a plain one. "true"
+/// and "false" are 1 and 0. Empty if the text is neither.
 std::optional<double> parse_number(std::string_view text, const NumberFormat& format);
 
-/// What was found out about texts.
+/// Result of find_format.
 struct FormatSearch {
-  std::optional<NumberFormat> format;  ///< in which each is a number, and which is not plain
-  std::string doubt;  ///< of numbers that could be read in two ways: which, and what decides
+  std::optional<NumberFormat> format;  ///< a format, not plain, in which each text is a number
+  std::string doubt;                   ///< describes ambiguous numbers and what resolves them
 };
 
-/// Looks at different texts, none of them missing. `decimal`, a point or a comma, decides where
-/// they leave it open; 0: nobody has said. `comma_likely`: commas do not separate the fields of the
-/// file, so that one may well be a decimal comma.
+/// Finds the format of distinct texts, none of them missing. `decimal`, a point or a comma,
+/// resolves ambiguity; 0: unspecified. `comma_likely`: commas do not separate the file's fields, so
+/// one is probably a decimal mark.
 FormatSearch find_format(const std::vector<std::string>& texts, char decimal = 0,
                          bool comma_likely = false);
 
-/// "point" or "comma", as the character.
+/// Converts "point" or "comma" to the character.
 /// @throws InvalidArgument on another name.
 char parse_decimal(std::string_view name);
 
-/// What is equal for texts of one value: "1", "1.0" and "true"; whole numbers of any length keep
-/// all digits. Nothing if the text is neither a number nor a truth value.
+/// A key equal for texts of one value: "1", "1.0" and "true"; integers of any length keep all
+/// digits. Empty if the text is neither a number nor a truth value.
 std::optional<std::string> value_key(std::string_view text);
 
-/// Whether the text is a whole number that float64 cannot hold.
+/// Whether the text is an integer that float64 cannot represent.
 bool is_rounded(std::string_view text, double value);
 
-/// "per cent", "numbers with thousands separators", …: what a format is, for people.
+/// Description of a format for people: "per cent", "numbers with thousands separators", …
 std::string describe(const NumberFormat& format);
 
 }  // namespace cdt::data

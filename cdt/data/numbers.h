@@ -1,5 +1,5 @@
-/// The numbers of a column: its own, or entries of an array that lies elsewhere, a mapped file say,
-/// which they keep.
+/// The numbers of a column: its own, or a view of an array elsewhere, such as a mapped file, which
+/// it keeps alive.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ class Numbers {
   Numbers() = default;
   Numbers(std::vector<double> own) : own_(std::move(own)) {}
   Numbers(std::initializer_list<double> own) : own_(own) {}
-  /// `count` entries, `stride` bytes apart, that `read` makes numbers of; `memory` holds them.
+  /// View of `count` entries, `stride` bytes apart, which `read` converts to numbers; `memory` owns
+  /// them.
   Numbers(std::shared_ptr<const void> memory, const char* first, size_t count, ptrdiff_t stride,
           double (*read)(const char*))
       : memory_(std::move(memory)), first_(first), count_(count), stride_(stride), read_(read) {}
@@ -35,11 +36,11 @@ class Numbers {
   inline Iterator begin() const;
   inline Iterator end() const;
 
-  /// Of numbers of its own.
+  /// Only if it owns its numbers.
   void push_back(double number) { own_.push_back(number); }
   void reserve(size_t count) { own_.reserve(count); }
 
-  /// A copy.
+  /// Copies the numbers.
   std::vector<double> to_vector() const;
 
  private:

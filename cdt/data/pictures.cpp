@@ -7,7 +7,7 @@
 namespace cdt::data {
 namespace {
 
-/// Of all pixels of a channel, x in [0, 1].
+/// Scale over all pixels of a channel, x in [0, 1].
 Scale channel_scale(const torch::Tensor& channel, Scaling scaling) {
   if (scaling == Scaling::kNone) return {};
   const torch::Tensor x = channel.to(torch::kFloat64);

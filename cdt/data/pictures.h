@@ -1,7 +1,7 @@
 /// Pictures as the features of a table's rows.
 ///
-/// Where they lie and how they are decoded is the business of whoever makes the table: a class of
-/// its own for folders, for files of digits, for pictures in memory.
+/// Subclasses decide where pictures are stored and how they are decoded: folders, digit files,
+/// memory.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -22,21 +22,20 @@ class Pictures {
 
   virtual ~Pictures() = default;
 
-  /// Of each picture: channels, height, width.
+  /// Shape of each picture: channels, height, width.
   virtual std::vector<int64_t> shape() const = 0;
-  /// [rows.size(), channels, height, width], float32 in [0, 1], the caller's own. Any thread may
-  /// ask.
-  /// @throws InvalidArgument if one cannot be read; the message names it.
+  /// [rows.size(), channels, height, width], float32 in [0, 1]; the caller owns it. Thread-safe.
+  /// @throws InvalidArgument if a picture cannot be read; the message names it.
   virtual torch::Tensor load(const std::vector<int64_t>& rows) const = 0;
-  /// Those of `rows` that `load` would refuse.
+  /// The `rows` for which `load` would throw.
   virtual std::vector<Unreadable> unreadable(const std::vector<int64_t>& rows) const = 0;
 };
 
-/// Pictures that lie in memory.
+/// Pictures in memory.
 class TensorPictures : public Pictures {
  public:
   /// x [r, channels, height, width], float32 in [0, 1].
-  /// @throws InvalidArgument if it is something else.
+  /// @throws InvalidArgument otherwise.
   explicit TensorPictures(torch::Tensor x);
 
   std::vector<int64_t> shape() const override { return x_.sizes().slice(1).vec(); }

@@ -17,7 +17,7 @@
 namespace cdt::data {
 namespace {
 
-/// More knots than this say no more of a number.
+/// More knots than this give no more information.
 constexpr int64_t kMostKnots = 1000;
 
 std::vector<int64_t> all_rows(const Table& table) {
@@ -65,7 +65,7 @@ void require_ranges(const PreprocessOptions& options) {
               options.max_levels, " and ", options.rare_rows);
 }
 
-/// Ascending, since sums depend on the order in the last bit; without those of weight 0.
+/// Ascending, since rounding of sums depends on the order; without rows of weight 0.
 FitRows rows_to_fit(const Table& table, const std::vector<int64_t>& rows,
                     const std::vector<double>& weights) {
   CDT_REQUIRE(weights.empty() || weights.size() == rows.size(), "expected a weight for each of ",
@@ -89,12 +89,12 @@ FitRows rows_to_fit(const Table& table, const std::vector<int64_t>& rows,
   return fit;
 }
 
-/// Whether the target's logarithm shall be learned; says so in the notes, where nobody has.
+/// Whether to learn the target's logarithm; notes it if the user has not chosen it.
 bool choose_log(const Table& table, const std::string& name, const std::vector<double>& values,
                 const FitRows& fit, const PreprocessOptions& options, Preprocess& preprocess) {
   if (options.target_transform == TargetTransform::kNone) return false;
   const Column& column = table.at(name);
-  // Of all rows: those that are not fitted on will be measured, too.
+  // Over all rows, since those not fitted on will be evaluated, too.
   const bool positive = std::all_of(column.numbers.begin(), column.numbers.end(),
                                     [](double value) { return !(value <= 0); });
   if (options.target_transform == TargetTransform::kAuto) {
@@ -133,7 +133,7 @@ TargetColumn fit_target(const Table& table, const std::string& name, const FitRo
     for (double& value : values) value = std::log(value);
   }
   target.scale = fit_scale(values, fit.weights, options.target_scaling, name);
-  // Constant, or apart by less than float64 can square.
+  // Constant, or differences too small to square in float64.
   if (target.scale.scale == 0) target.scale.scale = 1;
   return target;
 }
@@ -217,7 +217,7 @@ torch::Tensor Preprocess::transform(const Table& table) const {
 std::vector<UnknownTexts> Preprocess::unknown_texts(const Table& table) const {
   std::vector<UnknownTexts> unknown;
   for (const FeatureColumn& feature : features) {
-    // The parts of a date know the same texts.
+    // All parts of a date know the same texts.
     if (!unknown.empty() && unknown.back().column == feature.name) continue;
     UnknownTexts found = unknown_texts_of(feature, table);
     if (found.rows > 0) unknown.push_back(std::move(found));

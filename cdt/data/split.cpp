@@ -26,7 +26,7 @@ std::vector<int64_t> sample_rows(int64_t rows, int64_t count, uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::vector<int64_t> order(static_cast<size_t>(rows));
   std::iota(order.begin(), order.end(), int64_t{0});
-  // Fisher and Yates, stopped after `count`.
+  // Fisher–Yates shuffle, stopped after `count`.
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
     std::swap(order[i], order[i + draw_below(order.size() - i, generator)]);
   }
@@ -52,8 +52,8 @@ struct Block {
   Side side = Side::kTrain;
 };
 
-/// Gives blocks that train so far, in this order, to a side until it has about `wanted` rows, and
-/// one at least; `others` are left for those that come after. In time nothing is left out between.
+/// Moves blocks from training to a side, in this order, until it has about `wanted` rows, at least
+/// one; leaves `others` for later sides. By time, no block is skipped.
 void fill_side(std::vector<Block>& blocks, const std::vector<size_t>& order, Side side,
                int64_t wanted, int64_t others, bool in_time) {
   if (wanted == 0) return;
@@ -65,7 +65,7 @@ void fill_side(std::vector<Block>& blocks, const std::vector<size_t>& order, Sid
     Block& block = blocks[i];
     if (block.side != Side::kTrain) continue;
     if (smallest == nullptr || (!in_time && block.rows < smallest->rows)) smallest = &block;
-    // As near as it comes: more than half of the block would be too much.
+    // Closest to the wanted size: a block is left out if more than half of it would be too much.
     const bool fits = 2 * has + block.rows <= 2 * wanted;
     if (left <= others) break;
     if (fits) {

@@ -105,7 +105,7 @@ std::string to_string(ColumnType type) { return type == ColumnType::kNumeric ? "
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
   size_t end = std::min(text.size(), kShown);
-  // Not in the middle of a UTF-8 character.
+  // Do not cut within a UTF-8 character.
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
     --end;
   }

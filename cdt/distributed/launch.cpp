@@ -22,20 +22,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{20};
-/// Of helpers, once rank 0 has ended.
+/// Time limit of the other ranks, once rank 0 has ended.
 constexpr std::chrono::seconds kAfterTheFirst{5};
 constexpr std::array kHandedOn{SIGINT, SIGTERM, SIGHUP};
 
-/// As shells have it.
+/// As in shells.
 constexpr int kInterruptedCode = 128 + SIGINT;
 
-/// For the signal handler, which can be told nothing.
+/// Global, since a signal handler takes no arguments.
 std::atomic<const std::vector<std::atomic<pid_t>>*> running{nullptr};
-std::atomic<int> asked{0};  ///< the last signal
+std::atomic<int> asked{0};  ///< last signal
 
-/// What comes from the terminal goes to its children by itself; what another process has sent comes
-/// here alone. One rank that is asked stops all: another one, asked later, may have stopped
-/// already, and would die of it.
+/// Signals from the terminal reach the children directly; those sent by other processes arrive here
+/// only. They are forwarded to one rank, which stops all: another rank may already have stopped,
+/// and would die of the signal.
 void hand_on(int signal, siginfo_t* info, void*) {
   asked = signal;
   const auto* children = running.load();
@@ -48,7 +48,7 @@ void hand_on(int signal, siginfo_t* info, void*) {
   }
 }
 
-/// While it lives, the first of these processes gets the signals that this one gets.
+/// While it exists, forwards this process's signals to the first child.
 class HandOn {
  public:
   explicit HandOn(const std::vector<std::atomic<pid_t>>& children) {
@@ -82,7 +82,7 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-/// The environment with the place in it.
+/// The environment with the variables of the place.
 std::vector<std::string> environment_of(const Place& place) {
   const std::vector<std::pair<std::string, std::string>> own{
       {"RANK", std::to_string(place.rank)},
@@ -155,7 +155,7 @@ int launch(const LaunchOptions& options) {
     kill_all();
     throw;
   }
-  if (asked != 0) ::kill(children[0], asked);  // it may have come before there was a child
+  if (asked != 0) ::kill(children[0], asked);  // the signal may have come before there was a child
   int code = 1;
   std::optional<Clock::time_point> deadline;
   const auto at_most = [&](std::chrono::milliseconds left) {
@@ -168,7 +168,7 @@ int launch(const LaunchOptions& options) {
       if (process == 0 || ::waitpid(process, &status, WNOHANG) != process) continue;
       children[k] = 0;
       --left;
-      // It was still being loaded, and could not be asked: so the others were not, either.
+      // It was still starting and could not handle the signal, and so were the others.
       const bool died_of_it = WIFSIGNALED(status) && WTERMSIG(status) == asked;
       if (WIFSIGNALED(status) && !died_of_it) {
         options.complain(c10::str("rank ", k, " was killed by signal ", WTERMSIG(status), " (",

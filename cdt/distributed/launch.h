@@ -1,4 +1,4 @@
-/// Several ranks on this machine, as children of this process.
+/// Launches several ranks on this machine as child processes.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -12,17 +12,17 @@ namespace cdt::distributed {
 
 struct LaunchOptions {
   int64_t workers = 2;
-  /// What ranks have to end by themselves once one has failed; then they are killed.
+  /// Time for the other ranks to exit after one has failed, before they are killed.
   std::chrono::milliseconds grace{75000};
-  /// What there is to say of the place where ranks meet, or of one that could not say it itself.
+  /// Receives messages about the rendezvous, or on behalf of a rank that died without one.
   std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
-/// Starts this program once more for each worker, with the same arguments and a place in the
-/// environment (place.h), and waits for all of them. Rank 0 has this process's input and output,
-/// the others are quiet. Signals that ask to stop are handed on.
-/// @returns the exit code of rank 0; 130 if a signal that this process got ended it, else 1 if it
-/// was killed.
+/// Starts this program once per worker, with the same arguments and its rank in the environment
+/// (place.h), and waits for all. Rank 0 has this process's input and output; the others are quiet.
+/// Signals that ask to stop are forwarded.
+/// @returns the exit code of rank 0; if it was killed, 130 if this process received such a signal,
+///   otherwise 1.
 /// @throws IoError if a process cannot be started.
 int launch(const LaunchOptions& options);
 

@@ -52,7 +52,7 @@ double robust_contraction(double kappa, double step_scale, double lambda_max, do
 }
 
 double robust_radius(double kappa, double step_scale, double lambda_max, double hessian_norm) {
-  robust_contraction(kappa, step_scale, lambda_max, hessian_norm, 0);  // its checks
+  robust_contraction(kappa, step_scale, lambda_max, hessian_norm, 0);  // for its argument checks
   require_positive(step_scale, "step_scale");
   if (kappa >= 1) return 0;
   // d² + 2√λ d = (1 − κ)/(αc_L) for the drift d, without cancellation.

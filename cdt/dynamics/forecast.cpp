@@ -12,8 +12,8 @@ namespace {
 
 using torch::Tensor;
 
-/// Numbers in a block of predicted modes, 8 MiB: some ten passes go over it, so it should not leave
-/// the last cache, and threads that meet after every pass want it large.
+/// Numbers in a block of predicted modes, 8 MiB: small enough for the last cache over about ten
+/// passes, large enough for threads that synchronize after every pass.
 constexpr int64_t kBlock = int64_t{1} << 20;
 
 void require_vector(const Tensor& values, int64_t n, std::string_view name) {
@@ -24,7 +24,7 @@ void require_vector(const Tensor& values, int64_t n, std::string_view name) {
   require_finite(values, name);
 }
 
-/// The stopping steps, even ones first, and where each of the given ones went.
+/// The stopping steps, even ones first, and the place of each given step among them.
 struct Stops {
   std::vector<int64_t> steps;
   std::vector<int64_t> place;
@@ -45,8 +45,8 @@ Stops even_first(const std::vector<int64_t>& steps) {
   return stops;
 }
 
-/// (1 − h)ᵏ − 1 [C, T, rank], to the last digits of small h: the even power below k, which has no
-/// sign, and one more step where k is odd.
+/// (1 − h)ᵏ − 1 [C, T, rank], accurate for small h: the even power below k, which has no sign, and
+/// one more step if k is odd.
 Tensor lost_at_constant_rate(const Tensor& h, const Stops& stops) {
   constexpr double kLogOfZero = -1e300;
   const Tensor k = torch::tensor(stops.steps, h.options()).view({1, -1, 1});
@@ -106,7 +106,7 @@ ModalProblem modal_problem(const Modes& modes, const Tensor& error, const Tensor
   problem.transfer = cross_kernel.mm(modes.reachable_vectors()) * (problem.error / problem.values);
   problem.validation_error = validation_error;
   if (m > modes.rank && modes.rank > 0) {
-    // Norms need no more coordinates than there are modes.
+    // Norms need no more coordinates than modes.
     const auto [basis, coordinates] = torch::linalg_qr(problem.transfer);
     problem.transfer = coordinates;
     problem.validation_error = basis.t().mv(validation_error);

@@ -1,5 +1,4 @@
-/// A kernel together with what was found with it, so that nobody has to repeat its shape and
-/// precision.
+/// A kernel with its outputs and dtype, so that callers need not repeat shape and precision.
 #pragma once
 
 #include <cdt/core/tolerance.h>
@@ -9,7 +8,7 @@
 
 namespace cdt::dynamics {
 
-/// kernel::Ntk, or whatever has its fields: Θ [n, n], the outputs [r, n_L] and the network's dtype.
+/// kernel::Ntk, or a type with its fields: Θ [n, n], the outputs [r, n_L] and the network's dtype.
 template <class K>
 concept KernelResult = requires(const K& kernel) {
   { kernel.theta } -> std::convertible_to<torch::Tensor>;
@@ -17,7 +16,7 @@ concept KernelResult = requires(const K& kernel) {
   { kernel.network_dtype } -> std::convertible_to<torch::ScalarType>;
 };
 
-/// Its modes, with the null ones that the network's precision lets one tell.
+/// Modes of the kernel; null modes as the network's precision determines them.
 template <KernelResult K>
 Modes decompose(const K& kernel) {
   return decompose(kernel.theta, tol::rank_of_computed(kernel.theta.size(0), kernel.network_dtype));

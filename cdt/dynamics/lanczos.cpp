@@ -9,23 +9,23 @@
 namespace cdt::dynamics {
 namespace {
 
-/// Up to so many rows of a matrix on a GPU, squaring it takes less time than Lanczos, which asks
-/// for many small things one after the other.
+/// For matrices up to this size on a GPU, squaring is faster than Lanczos, which needs many small
+/// sequential operations.
 constexpr int64_t kSquaredRows = 2000;
-/// Squarings at most, and how many go by before their size is put right, or looked at: a matrix of
-/// trace 1 has an eigenvalue of 1/n at least, whose 16th power is far from underflow.
+/// Maximum number of squarings, and how many are done before rescaling, or testing. A matrix of
+/// trace 1 has an eigenvalue of at least 1/n, whose 16th power is far from underflow.
 constexpr int kMostSquarings = 40;
 constexpr int kSquaringsBetweenScales = 4;
 constexpr int kSquaringsBetweenLooks = 8;
-/// Of λ_max, by which its estimate may fall short.
+/// Maximum relative error of λ_max.
 constexpr double kSquaringTolerance = 1e-10;
-/// Of the residual; the eigenvalue errs by its square.
+/// For the residual; the error of the eigenvalue is its square.
 constexpr double kMatrixTolerance = 1e-7;
 constexpr int64_t kMatrixBlock = 4;
 
 using torch::Tensor;
 
-/// A column whose part outside the basis is a smaller share of it is rounding, not a direction.
+/// A column whose part outside the basis is a smaller share is rounding, not a direction.
 constexpr double kNoDirection = 1e-12;
 /// Attempts to find a direction outside the basis.
 constexpr int kDraws = 4;
@@ -61,16 +61,16 @@ class Basis {
     return result;
   }
 
-  /// Appends what is new in the columns of X, random directions in place of those that are not,
-  /// and their products.
+  /// Appends the new directions in the columns of X, with random ones in place of dependent
+  /// columns, and their products.
   void extend(const Tensor& X) {
     const Tensor block = orthonormal(X);
     ThetaQ = torch::cat({ThetaQ, apply(block)}, 1);
     Q = torch::cat({Q, block}, 1);
   }
 
-  /// QY, and its products without a new one, made orthonormal again (Cholesky): rounding of many
-  /// restarts adds up.
+  /// Q ← QY and its products without new ones, orthonormalized again (Cholesky), since rounding
+  /// accumulates over many restarts.
   void rotate(const Tensor& Y) {
     Q = Q.mm(Y);
     ThetaQ = ThetaQ.mm(Y);
@@ -122,7 +122,7 @@ Ritz rayleigh_ritz(const Basis& basis) {
   return {values, vectors};
 }
 
-/// What trace and norm leave to the complement of V; n and m are as they may round.
+/// Bound on the complement of V from trace and norm; n and m with allowance for rounding.
 double bound_of_tail(const LanczosOptions& options, const Tensor& values, double residual,
                      int64_t n) {
   const double rounding = 4 * static_cast<double>(n) * tol::kEpsilon64;
@@ -185,7 +185,7 @@ LeadingModes leading_modes(const KernelProduct& product, int64_t n, const Lanczo
       basis.rotate(Y);
       break;
     }
-    // The wanted vectors, some more that would come next, and the directions in which they err.
+    // Keeps the wanted vectors, some of the next, and the directions of their residuals.
     const int64_t kept = std::min(k - options.block, wanted + (largest_basis - wanted) / 2);
     const Tensor kept_rotation = rotation.narrow(1, k - kept, kept);
     const Tensor worst = std::get<1>(sizes.topk(std::min(options.block, wanted)));
@@ -195,7 +195,7 @@ LeadingModes leading_modes(const KernelProduct& product, int64_t n, const Lanczo
     ++result.restarts;
   }
 
-  // Once more with fresh products, so that nothing depends on what rounding has added up.
+  // Once more with new products, so that accumulated rounding does not matter.
   basis.ThetaQ = basis.apply(basis.Q);
   const auto [values, rotation] = rayleigh_ritz(basis);
   Modes& modes = result.modes;
@@ -232,7 +232,7 @@ double largest_eigenvalue_by_squaring(const Tensor& theta) {
   }
   if (!std::isnan(largest)) return largest;
   require_finite(theta, "the matrix");
-  return 0;  // 0/0: it is zero
+  return 0;  // 0/0: the matrix is zero
 }
 
 double largest_eigenvalue(const Tensor& theta) {

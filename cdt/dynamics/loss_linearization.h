@@ -1,9 +1,9 @@
-/// Derivatives of losses with respect to the outputs, and the control-oriented dynamics that they
-/// give (paper App. losslin).
+/// Derivatives of losses with respect to the outputs, and the resulting control-oriented dynamics
+/// (paper App. losslin).
 ///
-/// Outputs ŷ and labels y are [r, C], float64; derivatives do not couple samples, so the Hessian is
-/// a block [C, C] for each. Every function throws InvalidArgument if shapes or dtypes differ, an
-/// entry is not finite, or the loss has no such derivative there (each says why).
+/// Outputs ŷ and labels y are [r, C], float64; derivatives do not couple samples, so the Hessian
+/// has one block [C, C] per sample. Every function throws InvalidArgument if shapes or dtypes
+/// differ, an entry is not finite, or the loss lacks the derivative (the message says why).
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,8 +14,8 @@ namespace cdt::dynamics {
 /// L
 double output_loss(const loss::LossPtr& loss, const torch::Tensor& y_hat, const torch::Tensor& y);
 
-/// ∂L/∂ŷ [r, C]. Of the cross entropy it is (softmax(ŷ) − y)/r, also for labels that do not sum to
-/// 1: augmented labels enter affinely.
+/// ∂L/∂ŷ [r, C]. For the cross entropy (softmax(ŷ) − y)/r, also for labels that do not sum to 1:
+/// augmented labels enter affinely.
 torch::Tensor loss_gradient(const loss::LossPtr& loss, const torch::Tensor& y_hat,
                             const torch::Tensor& y);
 
@@ -23,7 +23,7 @@ torch::Tensor loss_gradient(const loss::LossPtr& loss, const torch::Tensor& y_ha
 torch::Tensor loss_hessian(const loss::LossPtr& loss, const torch::Tensor& y_hat,
                            const torch::Tensor& y);
 
-/// −∂²L/∂ŷ∂y [r, C, C]: how a label augment y_u lowers the gradient.
+/// −∂²L/∂ŷ∂y [r, C, C]: the effect of a label augment y_u on the negative gradient.
 torch::Tensor label_influence(const loss::LossPtr& loss, const torch::Tensor& y_hat,
                               const torch::Tensor& y);
 
@@ -32,10 +32,10 @@ torch::Tensor third_derivative(const loss::LossPtr& loss, const torch::Tensor& y
                                const torch::Tensor& y, const torch::Tensor& u,
                                const torch::Tensor& v);
 
-/// No less than ‖∂³L/∂ŷ³‖ anywhere between two outputs: what the bound on the linearized gradient
-/// needs (eq. LossLagrangeError; at ŷ(k₀) alone, as printed, it is no bound). Zero for quadratic
-/// losses. For the cross entropy √2/(3√3 r), its largest value anywhere: a third central moment of
-/// a unit vector's entries.
+/// Upper bound on ‖∂³L/∂ŷ³‖ between two outputs, for the bound on the linearized gradient (eq.
+/// LossLagrangeError; at ŷ(k₀) alone, as printed, it is no bound). Zero for quadratic losses. For
+/// the cross entropy √2/(3√3 r), its global maximum: a third central moment of a unit vector's
+/// entries.
 double third_derivative_bound(const loss::LossPtr& loss, const torch::Tensor& from,
                               const torch::Tensor& to, const torch::Tensor& y);
 
@@ -48,18 +48,17 @@ struct ControlOrientedDynamics {
 };
 
 /// Θ [n, n].
-/// @throws InvalidArgument if the loss has no curvature: its Hessian is zero, so A = I whatever the
-/// rate.
+/// @throws InvalidArgument if the loss has no curvature: its Hessian is zero, so A = I for any
+///   rate.
 ControlOrientedDynamics control_oriented_dynamics(const loss::LossPtr& loss,
                                                   const torch::Tensor& theta, double learning_rate,
                                                   const torch::Tensor& y_hat,
                                                   const torch::Tensor& y);
 
-/// X applied from the right to a block-diagonal matrix: X·blockdiag(blocks), X [m, n], blocks [r,
-/// C, C].
+/// X·blockdiag(blocks), X [m, n], blocks [r, C, C].
 torch::Tensor times_blocks(const torch::Tensor& X, const torch::Tensor& blocks);
 
-/// diag(p) − ppᵀ [r, C, C] for probabilities p [r, C]: the Hessian of one sample's cross entropy.
+/// diag(p) − ppᵀ [r, C, C] for probabilities p [r, C]: the Hessian of the cross entropy per sample.
 torch::Tensor softmax_hessian(const torch::Tensor& probabilities);
 
 }  // namespace cdt::dynamics

@@ -11,17 +11,17 @@ namespace {
 
 using torch::Tensor;
 
-/// A Lanczos vector this much smaller than the operator is rounding: the probe's space is
+/// A Lanczos vector smaller than this share of the operator is rounding: the probe's space is
 /// exhausted.
 constexpr double kExhausted = 1e-10;
 
-/// Lanczos from several vectors side by side, each by itself.
+/// Independent Lanczos iterations from several vectors, side by side.
 class SideBySide {
  public:
   SideBySide(const KernelProduct& product, const Tensor& V) : product_(product), V_(V) {}
 
-  /// Diagonals [k, p] and what lies beside them [k, p], the last of which is not used; as many
-  /// steps as asked for, or as all probes have room for.
+  /// Diagonals [k, p] and off-diagonals [k, p], the last of which is unused; as many steps as
+  /// requested, or as the dimension allows.
   std::pair<Tensor, Tensor> run(const Tensor& start, int64_t steps) {
     std::vector<Tensor> diagonals, beside;
     Tensor q = start / start.norm(2, 0);
@@ -37,7 +37,7 @@ class SideBySide {
       w = without(without(w));  // twice is enough
       const Tensor size = w.norm(2, 0);
       scale = torch::max(scale, diagonals.back().abs() + size);
-      // An exhausted probe goes on with zeros: nodes of weight zero.
+      // An exhausted probe continues with zeros: nodes of weight zero.
       const Tensor alive = size > kExhausted * scale;
       beside.push_back(torch::where(alive, size, torch::zeros_like(size)));
       q = torch::where(alive, w / size, torch::zeros_like(w));
@@ -45,7 +45,7 @@ class SideBySide {
     return {torch::stack(diagonals), torch::stack(beside)};
   }
 
-  /// w less its part in V and in each probe's own basis.
+  /// w minus its parts in V and in each probe's own basis.
   Tensor without(Tensor w) const {
     if (V_.defined()) w = w - V_.mm(V_.t().mm(w));
     for (const Tensor& q : basis_) w = w - q * (q * w).sum(0);
@@ -107,7 +107,7 @@ SpectralQuadrature stochastic_quadrature(const KernelProduct& product, int64_t n
   }
   const auto [values, vectors] = torch::linalg_eigh(T.cpu());
   found.nodes = values.clamp_min(0);
-  // ‖g‖² varies by chance where modes were taken out; the dimension of their complement does not.
+  // ‖g‖² is random if modes were removed; the dimension of their complement is not.
   found.weights = vectors.select(1, 0).square() * static_cast<double>(room);
   if (found.known.defined()) found.known = found.known.cpu();
   return found;

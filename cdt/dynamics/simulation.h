@@ -1,5 +1,5 @@
-/// The local training dynamics (paper eq. linear, cloop) in error coordinates e = ŷ − y, and their
-/// simulation.
+/// Simulation of the local training dynamics (paper eq. linear, cloop) in error coordinates e = ŷ −
+/// y.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,7 +11,8 @@ namespace cdt::dynamics {
 
 /// S = α c_L Θ [n, n] for step_scale = αc_L: gradient descent is e⁺ = (I − S)e, and label augments
 /// y_u add S y_u.
-/// @throws InvalidArgument if Θ is not square float64 and finite, or αc_L negative or not finite.
+/// @throws InvalidArgument if Θ is not square float64 and finite, or αc_L is negative or not
+///   finite.
 torch::Tensor step_matrix(const torch::Tensor& theta, double step_scale);
 
 /// A simulated trajectory of f steps.
@@ -26,7 +27,7 @@ struct Trajectory {
 Trajectory simulate(const torch::Tensor& S, const torch::Tensor& initial_error, int64_t steps,
                     const std::optional<torch::Tensor>& K = std::nullopt);
 
-/// The same under a given sequence of augments y_u [f, n].
+/// The same for a given sequence of augments y_u [f, n].
 Trajectory simulate_augments(const torch::Tensor& S, const torch::Tensor& initial_error,
                              const torch::Tensor& augments);
 

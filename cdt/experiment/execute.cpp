@@ -1,4 +1,4 @@
-// Runs of a sweep, one by one or several together: table, kernel, training, record.
+// Executes runs of a sweep, singly or several as one: table, kernel, training, record.
 #include <ATen/Parallel.h>
 #include <cdt/analysis/preflight.h>
 #include <cdt/control/spectral.h>
@@ -24,18 +24,18 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the largest stable rate; at the limit itself the fastest mode would never settle.
+/// Share of the largest stable rate; at the limit itself the fastest mode would not converge.
 constexpr double kBestShare = 0.9;
-/// Every step up to here is in the curves: guarded runs are over by then.
+/// Curves have every step up to here, where guarded runs have ended.
 constexpr int64_t kDenseSteps = 50;
 constexpr int64_t kTracedSamples = 3;
-/// Outputs of a kernel that is kept: 8 MB.
+/// Maximum number of outputs of a cached kernel: 8 MB.
 constexpr int64_t kLargestKept = 1000;
 
-/// Whether the sweep says the rate; otherwise training takes its own.
+/// Whether the sweep sets the rate; otherwise training chooses it.
 bool has_rate(const Case& what) { return what.lr > 0 || what.method == kGdBest; }
 
-/// What the runs of one architecture and seed share.
+/// Computes what the runs of one architecture and seed share.
 StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
   const auto start = Clock::now();
   kernel::NtkOptions options;
@@ -54,7 +54,7 @@ StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
                                          control::kUsualSmoothing, ntk.network_dtype);
     kernel.modes = plant.modes;
     kernel.factor = 1 / static_cast<double>(plant.samples);
-    // ‖∂²L/∂ŷ²‖ ≤ 1/(2r): stable whatever the logits become.
+    // ‖∂²L/∂ŷ²‖ ≤ 1/(2r): stable for any logits.
     kernel.lr_max = 4 / kernel.factor / torch::linalg_eigvalsh(theta).max().item<double>();
   }
   kernel.row_norm = to_vector(theta.norm(2, 1));
@@ -62,7 +62,7 @@ StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
   return kernel;
 }
 
-/// Of the network as it is, on the validation rows.
+/// Errors of the current network on the validation rows.
 std::vector<TargetError> measure(const study::Problem& problem, const data::Table& table) {
   const torch::NoGradGuard no_graph;
   const Tensor outputs =
@@ -75,7 +75,7 @@ std::vector<TargetError> measure(const study::Problem& problem, const data::Tabl
 
 void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const data::Table& table,
                  const control::SpectralController& usual, train::Trainer& trainer) {
-  // Of the controller that will train; where none will, of the paper's.
+  // For the controller of the training; without one, for the paper's.
   const control::Certificate acts = trainer.prepare();
   const Tensor modes =
       acts.spectrum.defined()
@@ -97,7 +97,7 @@ void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const 
   run.preflight = to_text(found);
 }
 
-/// Records outputs and labels of the first samples; the split has drawn them at random.
+/// Records outputs and labels of the first samples, which the split has drawn at random.
 void add_traces(CaseRun& run, study::Problem& problem,
                 const control::SpectralController& controller, bool controlled, int64_t step) {
   const torch::NoGradGuard no_graph;
@@ -156,8 +156,8 @@ study::Problem problem_of(const Plan& plan, const Case& what, const data::Table&
                              device);
 }
 
-/// Drawing and encoding rows takes the host longer than a run's share of the steps takes a GPU: so
-/// all cores do it there. On a CPU other jobs have them.
+/// On a GPU all cores draw and encode rows, since this takes the host longer than a run's share of
+/// the steps. On a CPU other jobs use them.
 std::vector<study::Problem> problems_of(const Plan& plan, const std::vector<Case>& cases,
                                         const data::Table& table, torch::Device device) {
   std::vector<study::Problem> problems(cases.size());
@@ -176,10 +176,10 @@ std::vector<study::Problem> problems_of(const Plan& plan, const std::vector<Case
   return problems;
 }
 
-/// A run that is ready to train.
+/// A run ready for training.
 struct Started {
   study::Problem problem;
-  CaseRun run;  ///< but for what comes of training
+  CaseRun run;  ///< without the results of training
   control::SpectralController controller;
   bool controlled = false;
   std::unique_ptr<train::Trainer> trainer;
@@ -221,7 +221,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   return started;
 }
 
-/// What training made of it; empty if it was told to stop.
+/// The run's result after training; empty if it was stopped.
 std::optional<CaseRun> finish(const Plan& plan, Started started, const train::TrainResult& result,
                               const data::Table& table) {
   if (result.outcome == train::Outcome::kInterrupted) return std::nullopt;
@@ -267,7 +267,7 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
       add_traces(started.run, started.problem, started.controller, started.controlled, step);
     };
     trace(0);
-    hooks.on_step = [&, trace](const train::StepRecord& row) {  // comes after the step's update
+    hooks.on_step = [&, trace](const train::StepRecord& row) {  // called after the step's update
       const int64_t step = row.step + 1;
       if (step % plan.validate_every == 0 && step <= what.steps) trace(step);
     };
@@ -296,7 +296,7 @@ std::optional<std::vector<CaseRun>> execute_together(const Plan& plan,
   std::vector<train::TrainResult> results;
   if (stack) results = train::Together(trainers, std::move(*stack)).run(stop);
   for (size_t k = 0; k < started.size(); ++k) {
-    if (!stack) {  // a split that leaves each seed other numbers of rows, say
+    if (!stack) {  // for example if a split gives seeds different numbers of rows
       train::TrainHooks hooks;
       hooks.stop_requested = stop;
       results.push_back(trainers[k]->run(hooks));

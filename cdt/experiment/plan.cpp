@@ -11,7 +11,7 @@
 namespace cdt::experiment {
 namespace {
 
-/// Seconds between checkpoints: the sweep repeats a run that was cut short.
+/// Seconds between checkpoints: none, since the sweep repeats an interrupted run.
 constexpr double kNever = 1e9;
 
 bool among(const std::vector<std::string>& names, const std::string& name) {
@@ -26,7 +26,7 @@ void require_distinct(const std::vector<T>& values, const char* what) {
   }
 }
 
-/// Before any of them is made: a count that a file asks for may be any number.
+/// Called before any case is created, since a file may ask for any number.
 void require_countable(const Plan& plan) {
   constexpr int64_t kMost = 1'000'000;
   const auto times = [](double seeds, size_t count, size_t others) {
@@ -46,7 +46,7 @@ void require_countable(const Plan& plan) {
               ": architectures × learning rates × methods × seeds");
 }
 
-/// Products of a run, up to a factor that all share.
+/// Matrix products of a run, up to a common factor.
 double work_of(const Plan& plan, const Case& what) {
   double count = 0;
   int64_t width = 64;
@@ -55,7 +55,7 @@ double work_of(const Plan& plan, const Case& what) {
     count += static_cast<double>(width) * static_cast<double>(next);
     width = next;
   }
-  constexpr double kStepsToPredict = 3000;  // as many: an ensemble takes so long
+  constexpr double kStepsToPredict = 3000;  // an ensemble takes as long as this many steps
   return count * (predicts(what.method) ? kStepsToPredict : static_cast<double>(what.steps));
 }
 
@@ -106,7 +106,7 @@ study::RunOptions options_of(const Plan& plan, const Case& what) {
   training.checkpoint_seconds = kNever;
   if (predicts(what.method)) {
     options.data.goal = study::Goal::kPredict;
-    options.data.rows = options.data.train_rows = 0;  // the split of the comparison has seen to it
+    options.data.rows = options.data.train_rows = 0;  // the comparison has already split the rows
     options.data.train_fraction.reset();
     options.data.test_fraction = 0;
     options.data.equal_rows_together = true;
@@ -155,7 +155,8 @@ void require_sound(const Plan& plan) {
   require_distinct(plan.own_rate, "methods at their own rate");
   std::vector<std::string> names;
   for (const Architecture& each : plan.architectures) {
-    require_file_name(each.name, "the name of an architecture");  // it begins those of its runs
+    require_file_name(each.name, "the name of an architecture");  // the names of its runs begin
+                                                                  // with it
     names.push_back(each.name);
   }
   require_distinct(names, "architectures");
@@ -165,7 +166,7 @@ std::vector<Case> cases_of(const Plan& plan) {
   std::map<std::string, Case> unique;
   const auto add = [&](Case what) {
     if (what.method == kGdBest) what.lr = 0;
-    if (predicts(what.method)) what.p = 0, what.steps = 0;  // it has its own
+    if (predicts(what.method)) what.p = 0, what.steps = 0;  // chosen by the method
     const auto [found, fresh] = unique.emplace(what.key(), what);
     found->second.details = found->second.details || what.details;
     found->second.traces = found->second.traces || what.traces;

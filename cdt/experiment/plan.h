@@ -1,4 +1,4 @@
-/// What a sweep is to do: architectures × learning rates × methods × seeds on one table.
+/// The plan of a sweep: architectures × learning rates × methods × seeds on one table.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -13,12 +13,11 @@
 
 namespace cdt::experiment {
 
-/// Gradient descent at 0.9 of its largest stable rate, whatever that is: a method of sweeps beside
-/// those of train::parse_method.
+/// Sweep method: gradient descent at 0.9 of its largest stable rate. Not in train::parse_method.
 inline constexpr const char* kGdBest = "gd-best";
 
-/// Networks that predict as `cdt train --goal predict` does, by a path and by Adam: methods of
-/// sweeps, likewise. They learn from the training rows alone.
+/// Sweep methods: networks that predict as with `cdt train --goal predict`, trained along the path
+/// and by Adam. They use the training rows only.
 inline constexpr const char* kPredict = "predict";
 inline constexpr const char* kPredictAdam = "predict-adam";
 bool predicts(const std::string& method);
@@ -26,19 +25,19 @@ bool predicts(const std::string& method);
 struct Architecture {
   std::string name;
   std::vector<int64_t> hidden;
-  std::string network = "mlp";  ///< of the table of architectures (cdt/nn/architectures.h)
+  std::string network = "mlp";  ///< in the table of architectures (cdt/nn/architectures.h)
 };
 
-/// Which run. Runs with the same key are the same run.
+/// Identifies a run. Runs with the same key are the same run.
 struct Case {
   std::string architecture;
-  std::string method;  ///< as of train::parse_method, gd-best, predict or predict-adam
-  double lr = 0;       ///< 0: one of the method's own
+  std::string method;  ///< as in train::parse_method, gd-best, predict or predict-adam
+  double lr = 0;       ///< 0: chosen by the method
   double p = 0.1;
   uint64_t seed = 1;
   int64_t steps = 0;
-  /// Not part of the key: whether the spectrum and the pre-flight report are kept, and the way of
-  /// single samples.
+  /// Not part of the key: whether to keep the spectrum and the pre-flight report, and the
+  /// trajectories of single samples.
   bool details = false;
   bool traces = false;
 
@@ -46,7 +45,7 @@ struct Case {
   std::string key() const;
 };
 
-/// Rates beyond the table's, for the figure of steps against rates.
+/// Additional rates for the figure of steps against rates.
 struct FurtherRates {
   std::vector<double> lrs;
   std::vector<std::string> methods;
@@ -54,7 +53,7 @@ struct FurtherRates {
   int64_t steps = 0;
 };
 
-/// Weights p beside the table's, for one architecture and rate.
+/// Additional weights p for one architecture and rate.
 struct OtherWeights {
   std::vector<double> p;
   std::string architecture;
@@ -62,7 +61,7 @@ struct OtherWeights {
   int64_t seeds = 0;
 };
 
-/// The runs, one under each method, whose samples are drawn.
+/// The runs, one per method, whose samples are plotted.
 struct TracedRun {
   std::string architecture;
   double lr = 0;
@@ -72,9 +71,9 @@ struct Plan {
   std::string kind;  ///< reproduce or compare
   std::string title;
   study::DataOptions data;
-  study::NetworkOptions network;  ///< but for its architecture and hidden layers
+  study::NetworkOptions network;  ///< except its architecture and hidden layers
   loss::LossPtr loss = loss::mse();
-  train::Schedule schedule;  ///< of every method but guarded, which adapts its rate
+  train::Schedule schedule;  ///< schedule of all methods except guarded, which adapts its rate
   double q = 1.0;
   double p = 0.1;
   int64_t steps = 1000;
@@ -83,43 +82,43 @@ struct Plan {
   int64_t memory_bytes = int64_t{2} << 30;  ///< for each kernel's computation
   std::vector<Architecture> architectures;
   std::vector<double> lrs;
-  std::vector<std::string> methods;  ///< at every rate; gd-best at its own alone
-  std::vector<std::string>
-      own_rate;  ///< methods that run once, at the rate that they take unasked; also predict
+  std::vector<std::string> methods;  ///< at every rate; gd-best only at its own
+  /// Methods that run once, at the rate that they choose by default; also predict.
+  std::vector<std::string> own_rate;
   FurtherRates further;
   OtherWeights weights;
   TracedRun samples;
   bool errors = false;                    ///< whether runs also measure errors in units of the file
-  double loss_unit = 1e-3;                ///< of losses in tables, as the paper's have it
-  std::vector<report::Setting> settings;  ///< as the report shows them
+  double loss_unit = 1e-3;                ///< unit of losses in tables, as in the paper
+  std::vector<report::Setting> settings;  ///< as shown in the report
 
-  /// @throws InvalidArgument, naming those that there are.
+  /// @throws InvalidArgument if the name is unknown; the message lists the known names.
   const Architecture& architecture(const std::string& name) const;
 };
 
-/// A plan from the text of an experiment, JSON with the keys of experiments/ames.toml; but for the
-/// table that it is run on. `source` is its name in messages.
-/// @throws InvalidArgument, with the key, if a value is missing or is not what it should be.
+/// Parses a plan from the text of an experiment, JSON with the keys of experiments/ames.toml,
+/// without the table that it is run on. Messages call it `source`.
+/// @throws InvalidArgument, with the key, if a value is missing or invalid.
 Plan parse_plan(std::string_view json, const std::string& source);
 
-/// The network of one of its architectures.
-/// @throws InvalidArgument if there is none of that name.
+/// The network options of one of its architectures.
+/// @throws InvalidArgument if the architecture is unknown.
 study::NetworkOptions network_of(const Plan& plan, const std::string& architecture);
 
-/// The plan's data, from which every run has its training and validation rows: a class is what the
-/// cross entropy learns, and rows without a target are left out if some runs predict, as those do.
+/// The plan's data, from which every run takes its training and validation rows. The target is a
+/// class if the loss is the cross entropy; rows without a target are left out if some runs predict.
 study::DataOptions data_of(const Plan& plan);
 
-/// @throws InvalidArgument if a rate, method or architecture comes twice (it would give two rows of
-/// the same runs), a method is not known, the name of an architecture cannot be that of a file,
-/// there is nothing to run, or more than a million runs.
+/// @throws InvalidArgument if a rate, method or architecture is repeated (two rows would have the
+///   same runs), a method is unknown, an architecture's name cannot be a file name, there is
+///   nothing to run, or there are more than a million runs.
 void require_sound(const Plan& plan);
 
-/// What `cdt train` would be told for a case: what all of the plan share, and the place of this one
-/// on the axes. The rate of gd-best is not known before there is a kernel.
+/// Options of `cdt train` for a case: those that all runs of the plan share, and the case's own.
+/// The rate of gd-best is known only once the kernel is computed.
 study::RunOptions options_of(const Plan& plan, const Case& what);
 
-/// Every run once, the longest first, so that the jobs end together.
+/// All runs without repetition, the longest first, so that the jobs end together.
 std::vector<Case> cases_of(const Plan& plan);
 
 }  // namespace cdt::experiment

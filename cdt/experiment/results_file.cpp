@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// The loss whose numbers are no squares, and are called so.
+/// Name of the loss whose values are not squares.
 constexpr const char* kCrossEntropy = "cross-entropy";
 
 report::SweepTableRow table_row(const Row& row) {
@@ -27,7 +27,7 @@ report::SweepTableRow table_row(const Row& row) {
   shown.lr = row.lr;
   shown.own_rate = row.own_rate();
   shown.method = row.method;
-  if (!predicts(row.method)) {  // there is no single kernel to say it of
+  if (!predicts(row.method)) {  // not defined without a single kernel
     shown.reachable = row.reachable == runs;
     shown.reachable_runs = row.reachable;
     shown.strictly_contracting = row.strictly_contracting == runs;
@@ -57,7 +57,7 @@ std::vector<report::TitledText> preflights(const Plan& plan, const std::vector<C
   return list;
 }
 
-/// That of the last call that made runs, and how many of all runs were trained as one at most.
+/// The machine of the last call that executed runs, and the largest number of runs trained as one.
 ordered_json describe_machine(const Sweep& sweep) {
   if (sweep.sessions.empty()) return nullptr;
   const Session& last = sweep.sessions.back();
@@ -72,7 +72,7 @@ ordered_json describe_machine(const Sweep& sweep) {
   return machine;
 }
 
-/// What it took in all calls together.
+/// Total over all calls.
 ordered_json describe_timings(const Sweep& sweep) {
   double training = 0;
   for (const CaseRun& run : sweep.runs) training += run.seconds;
@@ -91,7 +91,7 @@ ordered_json describe_timings(const Sweep& sweep) {
           {"runs_made_now", sweep.made}};
 }
 
-/// Nothing where there is none.
+/// Nothing if it is missing.
 template <class T>
 void read_part(const JsonValue& part, T& value) {
   if (part.exists()) value = from_json_value<T>(part);

@@ -1,5 +1,5 @@
-/// What a sweep leaves for people and for other programs: results.json, results.csv, results.md,
-/// figures.json and report.html; results.json is written and read here alone.
+/// Output files of a sweep: results.json, results.csv, results.md, figures.json and report.html.
+/// Only this file writes and reads results.json.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -10,30 +10,30 @@
 
 namespace cdt::experiment {
 
-/// What results.json is made of. The rows are those of the sweep's runs.
+/// Contents of results.json. The rows refer to the sweep's runs.
 struct Results {
   const Plan& plan;
   const Sweep& sweep;
   const std::vector<Row>& rows;
   std::vector<report::Claim> claims;
-  std::vector<std::string> summary;  ///< paragraphs for the head of the page
-  bool csv_safe = false;             ///< results.csv for spreadsheets, see data::csv_field
+  std::vector<std::string> summary;  ///< paragraphs at the top of the page
+  bool csv_safe = false;             ///< makes results.csv safe for spreadsheets, see
+                                     ///< data::csv_field
 };
 
-/// results.json (docs/formats.md); `files` are the checksums of the files beside it, by name.
+/// results.json (docs/formats.md); `files` are the checksums of the other files, by name.
 std::string to_json(const Results& results, const std::map<std::string, std::string>& files = {});
 
-/// Writes all of the files into the folder, or, if it throws, none; returns the text of
-/// results.json.
-/// @throws InvalidArgument if another process writes to the folder; IoError if the machine refuses.
+/// Writes all of the files into the folder, or none if it throws; returns the text of results.json.
+/// @throws InvalidArgument if another process writes to the folder; IoError if writing fails.
 std::string write_results(const std::filesystem::path& folder, const Results& results);
 
-/// From the text of results.json, without figures; `source` is its name for messages.
-/// @throws InvalidArgument if it has another format or version, has no rows, or a field is of
-/// another type than it should be.
+/// Parses results.json, without figures; messages call it `source`.
+/// @throws InvalidArgument if it has another format or version, has no rows, or a field has the
+///   wrong type.
 report::SweepRecord parse_results(const std::string& json, const std::string& source);
 
-/// From results.json, and figures.json if it is there, of a sweep's folder.
+/// Reads results.json, and figures.json if it exists, from a sweep's folder.
 /// @throws InvalidArgument likewise, and if a file cannot be read.
 report::SweepRecord read_results(const std::filesystem::path& folder);
 

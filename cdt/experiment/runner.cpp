@@ -20,18 +20,18 @@
 namespace cdt::experiment {
 namespace {
 
-/// Seconds of matrix products before each run, beside whatever the other jobs do.
+/// Duration of the rate measurement before each run, with the other jobs running.
 constexpr double kMeasured = 0.03;
-/// On a GPU, which is done with them sooner and has no other users.
+/// Shorter on a GPU, which is faster and has no other users.
 constexpr double kMeasuredOnGpu = 0.003;
 
-/// What the runs of one call were, in products.
+/// Matrix products of the runs of one call.
 struct Work {
   double gflop = 0;
-  double seconds = 0;  ///< the floor: at the rate measured before each run, on all threads together
+  double seconds = 0;  ///< lower bound: at the rate measured before each run, over all threads
 };
 
-/// Those without a target, if they are not refused.
+/// Rows without a target, unless these are an error.
 int64_t rows_left_out(const data::Table& table, const study::DataOptions& data) {
   if (table.pictures) return 0;
   if (study::missing_target_of(data) == study::MissingTarget::kError) return 0;
@@ -44,14 +44,14 @@ int64_t rows_left_out(const data::Table& table, const study::DataOptions& data) 
   return count;
 }
 
-/// At most so many runs as one.
+/// Maximum number of runs trained as one.
 int64_t together_of(const RunnerOptions& options) {
   if (options.together > 0) return options.together;
   return options.device.is_cuda() ? kMostTogether : 1;
 }
 
-/// Runs `cases`, whose samples are like those of `like`, on `jobs` threads and adds what was new to
-/// `work`. Empty entries: interrupted.
+/// Executes `cases`, whose samples are like those of `like`, on `jobs` threads and adds new work to
+/// `work`. Empty entries were interrupted.
 std::vector<std::optional<CaseRun>> run_cases(const Plan& plan, const std::vector<Case>& cases,
                                               const data::Table& table, const study::Problem& like,
                                               const Store& store, const RunnerOptions& options,
@@ -127,7 +127,7 @@ Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOpt
 
 Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::path& folder,
           const RunnerOptions& options) {
-  // What is wrong with the settings shows before any run starts.
+  // Reports errors in settings before any run starts.
   require_sound(plan);
   for (const std::string& name : sweep_files()) {
     CDT_REQUIRE(!is_same_file(folder / name, plan.data.file), plan.data.file, ": is ", name,

@@ -1,5 +1,5 @@
-/// Runs of a sweep: as many at a time as there are jobs, each on a thread of its own, or on a GPU
-/// several as one; kept in files as soon as they are done.
+/// Executes the runs of a sweep: as many in parallel as there are jobs, each on its own thread, or
+/// on a GPU several as one. Finished runs are saved immediately.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -12,20 +12,19 @@
 
 namespace cdt::experiment {
 
-/// The kernel of a network at its start.
+/// The kernel of an untrained network.
 struct StartKernel {
-  dynamics::Modes modes;  ///< of Θ; under the cross entropy of H^½ΘH^½ (analysis::Spectrum)
-  double factor = 0;      ///< a step of rate α takes α·factor of the modes
-  double lr_max = 0;      ///< plain descent is stable below it
+  dynamics::Modes modes;  ///< modes of Θ; for the cross entropy of H^½ΘH^½ (analysis::Spectrum)
+  double factor = 0;      ///< the step scale at rate α is α·factor
+  double lr_max = 0;      ///< gradient descent is stable below it
   std::vector<double> row_norm;
-  double seconds = 0;  ///< that it took
+  double seconds = 0;  ///< time to compute it
 };
 
-/// Kernels that the runs of one architecture and seed share, for any thread. Large ones are not
-/// kept.
+/// Kernels shared by the runs of one architecture and seed. Thread-safe. Large ones are not kept.
 class StartKernels {
  public:
-  /// Calls `make` where `key` is new.
+  /// Returns the kernel of `key`; calls `make` if it is new.
   std::shared_ptr<const StartKernel> get(const std::string& key,
                                          const std::function<StartKernel()>& make);
 
@@ -34,54 +33,54 @@ class StartKernels {
   std::map<std::string, std::shared_ptr<const StartKernel>> kept_;
 };
 
-/// Runs one of them; empty if `stop` asked to.
+/// Executes one run; empty if `stop` returned true.
 std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::Table& table,
                                torch::Device device, StartKernels& kernels,
                                const std::function<bool()>& stop);
 
-/// Runs some of them as one (groups.h says which), or none if `stop` asked to.
+/// Executes several runs as one (see groups.h); empty if `stop` returned true.
 std::optional<std::vector<CaseRun>> execute_together(const Plan& plan,
                                                      const std::vector<Case>& cases,
                                                      const data::Table& table, torch::Device device,
                                                      StartKernels& kernels,
                                                      const std::function<bool()>& stop);
 
-/// How a sweep runs, not what.
+/// How a sweep is executed.
 struct RunnerOptions {
   torch::Device device = torch::kCPU;
-  int64_t jobs = 0;  ///< runs at a time; 0: all cores, 1 on a GPU
-  /// Runs of one architecture that are trained as one, at most; 1: each alone; 0: 1, on a GPU as
+  int64_t jobs = 0;  ///< parallel runs; 0: number of cores, 1 on a GPU
+  /// Maximum number of runs of one architecture trained as one; 1: each alone; 0: 1, on a GPU as
   /// many as fill it.
   int64_t together = 0;
-  std::function<bool()>
-      stop;  ///< asked again and again; once true, runs that are not done are left
-  /// Called once, before the first run: how many runs there are, how many of them are there
-  /// already, and how many go at a time.
+  /// Called repeatedly; once it returns true, unfinished runs are abandoned.
+  std::function<bool()> stop;
+  /// Called once, before the first run, with the number of runs, of those already finished, and of
+  /// parallel jobs.
   std::function<void(int64_t runs, int64_t known, int64_t jobs)> on_start;
-  /// Called before that, with what is odd about the table.
+  /// Called before on_start, with warnings about the table.
   std::function<void(const std::string& text)> on_warning;
-  /// Called after each run, by one thread at a time: how many are done.
+  /// Called after each run, by one thread at a time, with the number of finished runs.
   std::function<void(int64_t done, int64_t total, const std::string& key)> progress;
 };
 
-/// What came of it.
+/// Result of a sweep.
 struct Sweep {
-  std::vector<CaseRun> runs;      ///< those that are done, in the order of cases_of
-  int64_t made = 0;               ///< of them now
-  bool complete = false;          ///< false: `stop` said so
-  double wall_seconds = 0;        ///< of this call
-  std::vector<Session> sessions;  ///< of all calls that made runs, this one the last
-  std::string checksum;           ///< of the table
+  std::vector<CaseRun> runs;      ///< finished runs, in the order of cases_of
+  int64_t made = 0;               ///< number of runs executed now
+  bool complete = false;          ///< false: stopped early
+  double wall_seconds = 0;        ///< duration of this call
+  std::vector<Session> sessions;  ///< all calls that executed runs; the last is this one
+  std::string checksum;           ///< checksum of the table
   int64_t table_rows = 0;
 };
 
-/// Makes the runs that `folder` does not hold yet, of a table that was read as plan.data says.
-/// @throws InvalidArgument if the plan is not sound, the table cannot be read or leaves no rows to
-///   validate on, the folder holds a sweep with other settings, or another process writes to it.
-/// @throws IoError if the machine refuses to write, as on a full disk.
+/// Executes the runs that `folder` does not hold yet, on a table read with plan.data.
+/// @throws InvalidArgument if the plan is not sound, the table cannot be read or leaves no rows for
+///   validation, the folder holds a sweep with other settings, or another process writes to it.
+/// @throws IoError if writing fails, as on a full disk.
 Sweep run(const Plan& plan, const data::Table& table, const std::filesystem::path& folder,
           const RunnerOptions& options);
-/// The same, reading it first.
+/// The same, reading the table first.
 Sweep run(const Plan& plan, const std::filesystem::path& folder, const RunnerOptions& options);
 
 }  // namespace cdt::experiment

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kSweepFormat = "cdt-sweep-1";
 
-/// What all runs of a folder share.
+/// Settings shared by all runs of a folder.
 ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
   static const std::set<std::string> kMayChange{"goals", "lrs",   "methods", "seeds", "steps",
                                                 "p",     "archs", "memory",  "device"};
@@ -34,7 +34,7 @@ ordered_json shared_settings(const Plan& plan, const std::string& checksum) {
   return settings;
 }
 
-/// An architecture that only one of them names is no difference.
+/// Architectures present in only one of them are ignored.
 void require_same(const JsonValue& saved, const ordered_json& settings, const fs::path& folder) {
   ordered_json known = settings;
   for (const auto& [name, value] : saved.members()) known.emplace(name, "");
@@ -54,7 +54,7 @@ std::vector<Session> sessions_of(const JsonValue& saved) {
 
 fs::path sweep_file(const fs::path& folder) { return folder / "sweep.json"; }
 
-/// All of it is looked at: what is damaged shows before the runs are made, not after.
+/// Reads all of it, so that damage is reported before runs are executed.
 void require_sweep(const JsonValue& content) {
   content.require_format(kSweepFormat);
   for (const auto& [name, value] : content["settings"].members()) static_cast<void>(value.text());
@@ -68,7 +68,7 @@ JsonValue read_sweep(const fs::path& path) {
 }
 
 void write_sweep(const fs::path& path, ordered_json content) {
-  for (const char* seal : {"sealed", "checksum"}) content.erase(seal);  // of what it was
+  for (const char* seal : {"sealed", "checksum"}) content.erase(seal);  // previous seal
   write_own_file(path, {sealed(dump_exactly(content, path.string(), 2)), "\n"});
 }
 
@@ -200,7 +200,7 @@ std::optional<CaseRun> Store::load(const Case& what) const {
         (what.traces && !run.what.traces)) {
       return std::nullopt;
     }
-    run.what = what;  // it may hold more than is wanted
+    run.what = what;  // it may hold more than requested
     return run;
   } catch (const InvalidArgument&) {
     return std::nullopt;

@@ -1,5 +1,5 @@
-/// The folder of a sweep while it runs: runs/KEY.json, a file per finished run, and sweep.json, the
-/// settings that all of them share. Written and read here alone.
+/// The folder of a running sweep: runs/KEY.json, one file per finished run, and sweep.json, the
+/// settings that all runs share. Only this file writes and reads them.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,18 +14,18 @@
 
 namespace cdt::experiment {
 
-/// How outputs and labels of one sample move.
+/// Outputs and labels of one sample over the steps.
 struct SampleTrace {
   int64_t sample = 0;
   double label = 0;
   std::vector<double> outputs;
-  std::vector<double> augmented;  ///< labels; equal to `label` under gradient descent
+  std::vector<double> augmented;  ///< labels with augments; equal to `label` for gradient descent
 
   void fields(Fields& f);
 };
 
-/// How far off a target is on the validation rows: the root of the mean square in units of the
-/// file, or of a class the share of rows that are wrong.
+/// Error of a target on the validation rows: RMSE in units of the file, for a class the share of
+/// misclassified rows.
 struct TargetError {
   std::string target;
   bool is_class = false;
@@ -34,7 +34,7 @@ struct TargetError {
   void fields(Fields& f);
 };
 
-/// What a run left. NaN stands for what was not evaluated or is not finite; in files it is null.
+/// Result of a run. NaN means not evaluated or not finite; in files it is null.
 struct CaseRun {
   Case what;
   std::string shape;  ///< "79-500-500-1"
@@ -45,10 +45,12 @@ struct CaseRun {
   double val_loss = 0;
   int64_t linearizations = 0;
   int64_t rejected = 0;
-  /// Runs that were trained as one, this one among them: the same ones give the same bits.
+  /// Number of runs trained as one with this one, itself included. The same set gives the same
+  /// bits.
   int64_t together = 1;
-  double seconds = 0;     ///< of training; of runs together its share
-  double operations = 0;  ///< of steps and validation, to compare with the machine's rate
+  double seconds = 0;     ///< training time; if trained together, this run's share
+  double operations = 0;  ///< operations of steps and validation, to compare with the machine's
+                          ///< rate
   double lambda_max = 0;
   double lr_max = 0;
   bool reachable = false;
@@ -60,9 +62,9 @@ struct CaseRun {
   std::vector<int64_t> refreshed;
   std::vector<int64_t> rejections;
   std::vector<double> final_error;  ///< ŷ − y of each training sample and output
-  std::vector<double> row_norm;     ///< of their rows of the kernel
-  std::vector<TargetError> errors;  ///< empty: not measured, or diverged
-  /// Details.
+  std::vector<double> row_norm;     ///< norms of their kernel rows
+  std::vector<TargetError> errors;  ///< empty if not measured or diverged
+  /// Only with Case::details or Case::traces.
   std::string preflight;
   std::vector<double> eigenvalues;  ///< descending
   std::vector<double> gain;
@@ -75,51 +77,50 @@ struct CaseRun {
   void fields(Fields& f);
 };
 
-/// A run of a sweep's folder, from the text of its file, which messages call `source`.
-/// @throws InvalidArgument if the text is something else, or lists that belong together differ in
+/// Parses the file of a run in a sweep's folder; messages call it `source`.
+/// @throws InvalidArgument if the text has another format, or lists that belong together differ in
 ///   length.
 CaseRun parse_run(std::string_view json, const std::string& source);
 
-/// What one call that made runs took.
+/// Resources used by one call that executed runs.
 struct Session {
   int64_t runs = 0;
   double wall_seconds = 0;
-  double gflop = 0;  ///< of the runs' products
+  double gflop = 0;  ///< operations of the runs' matrix products
   int64_t jobs = 0;
   std::string device;
   std::string libtorch;
-  double gemm_gflops = 0;  ///< rate of all jobs together, measured before each run
+  double gemm_gflops = 0;  ///< total rate of all jobs, measured before each run
 
   void fields(Fields& f);
 };
 
-/// The calls that made runs so far, from the text of sweep.json, which messages call `source`.
-/// @throws InvalidArgument if the text is something else, its settings included.
+/// Parses the calls recorded in sweep.json; messages call it `source`.
+/// @throws InvalidArgument if the text has another format, including its settings.
 std::vector<Session> parse_sweep(std::string_view json, const std::string& source);
 
-/// Names of the files of a sweep beside runs/, but for the report, which anybody may make anew.
+/// Names of the files of a sweep beside runs/, except the report, which can be regenerated.
 const std::vector<std::string>& sweep_files();
 bool holds_sweep(const std::filesystem::path& folder);
 
-/// Whether sweep.json or runs/KEY.json (`name` within the folder) carries a checksum; runs of
-/// earlier versions do not.
-/// @throws InvalidArgument if it cannot be read, or is not as it was written.
+/// Whether sweep.json or runs/KEY.json (`name` within the folder) has a checksum; runs of earlier
+/// versions do not.
+/// @throws InvalidArgument if it cannot be read, or does not match its checksum.
 bool require_intact(const std::filesystem::path& folder, const std::string& name);
 
-/// Any thread may load and save runs.
+/// Thread-safe for loading and saving runs.
 class Store {
  public:
-  /// Creates the folder. `settings` are shared by all its runs; the axes of the sweep may grow:
+  /// Creates the folder. `settings` are shared by all its runs; if the axes of the sweep grow,
   /// finished runs are kept. `checksum` is that of the table.
-  /// @throws InvalidArgument if the folder cannot be made, or holds runs with other settings.
+  /// @throws InvalidArgument if the folder cannot be created, or holds runs with other settings.
   Store(std::filesystem::path folder, const Plan& plan, const std::string& checksum);
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// A finished run, if the file holds one with all that is wanted; what is missing or damaged is
-  /// to be run again.
+  /// Loads a finished run if its file has everything requested; otherwise it must be run again.
   std::optional<CaseRun> load(const Case& what) const;
   void save(const CaseRun& run) const;
-  /// Keeps what a call took, unless it made no runs; returns all that were kept.
+  /// Saves a session, unless it executed no runs; returns all saved sessions.
   std::vector<Session> add(const Session& session) const;
 
  private:

@@ -36,7 +36,7 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   const auto ranks = [](const std::vector<double>& values) {
     std::vector<size_t> order(values.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    // What is unknown comes last: without a place, std::sort may do anything.
+    // NaN comes last: std::sort requires an order.
     std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
       return values[i] < values[j] || (std::isnan(values[j]) && !std::isnan(values[i]));
     });
@@ -67,7 +67,7 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
 
 namespace {
 
-/// By target; runs that diverged, and those of before errors were measured, have none.
+/// By target; empty for runs that diverged, and those of versions that did not measure errors.
 std::vector<report::SweepError> collect_errors(const std::vector<const CaseRun*>& runs) {
   std::vector<report::SweepError> errors;
   std::vector<std::vector<double>> values;
@@ -150,7 +150,7 @@ std::pair<std::vector<int64_t>, std::vector<double>> mean_difference(const Row& 
 
 MeanCurve mean_curve(const Row& row, Quantity quantity) {
   MeanCurve curve;
-  std::set<int64_t> all;  // runs that end early stay where they ended
+  std::set<int64_t> all;  // runs that end early keep their last value
   std::vector<const CaseRun*> runs;
   for (const CaseRun* run : row.runs) {
     if (!run->converged()) continue;

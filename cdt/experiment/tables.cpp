@@ -13,26 +13,26 @@ namespace {
 
 using report::SweepError;
 
-/// "yes" for all runs, "no" for none, else how many.
+/// "yes" for all runs, "no" for none, else the number.
 std::string share(int64_t count, const Row& row) {
   if (predicts(row.method)) return "";  // there is no single kernel
   const auto total = static_cast<int64_t>(row.runs.size());
   return count == total ? "yes" : count == 0 ? "no" : fmt::format("{}/{}", count, total);
 }
 
-/// "2.33 ± 1.24" in units of the row; "∞" where no run converged.
+/// "2.33 ± 1.24" in units of the row; "∞" if no run converged.
 std::string loss(const Row& row, double mean, double spread) {
   if (!std::isfinite(mean)) return "∞";
   return fmt::format("{:.2f} ± {:.2f}", mean / row.unit, spread / row.unit);
 }
 
-/// Likewise, or a cross entropy as it is.
+/// The same, or a cross entropy without a unit.
 std::string validation_cell(const Row& row) {
   if (!row.classes || !std::isfinite(row.val_mean)) return loss(row, row.val_mean, row.val_std);
   return fmt::format("{:.3f} ± {:.3f}", row.val_mean, row.val_std);
 }
 
-/// What the validation column holds.
+/// Title of the validation column.
 std::string validation_title(const Row& row) {
   if (row.classes) return "validation cross entropy";
   return fmt::format("validation loss in units of {}", row.unit == 1e-3 ? "10⁻³"
@@ -41,7 +41,7 @@ std::string validation_title(const Row& row) {
                                                            : fmt::format("{:g}", row.unit));
 }
 
-/// What the columns of errors are, which not every row has.
+/// Titles of the error columns, which some rows lack.
 const std::vector<SweepError>& error_columns(const std::vector<Row>& rows) {
   static const std::vector<SweepError> none;
   for (const Row& row : rows) {
@@ -55,7 +55,7 @@ std::string error_title(const SweepError& column) {
                      printable_name(column.target));
 }
 
-/// "∞" where no run converged, nothing where none has measured it.
+/// "∞" if no run converged, empty if not measured.
 std::string error_cell(const Row& row, size_t column) {
   if (column < row.errors.size()) return report::show(row.errors[column]);
   return row.converged == 0 ? "∞" : "";
@@ -73,7 +73,7 @@ std::string converged(const Row& row) {
   return fmt::format("{}/{}", row.converged, row.runs.size());
 }
 
-/// Of a rate that nobody chose, that it was so.
+/// "own" if the method chose the rate.
 std::string rate_cell(const Row& row) {
   return std::isnan(row.lr) ? "–" : row.own_rate() ? "own" : fmt::format("{:.3g}", row.lr);
 }
@@ -82,7 +82,7 @@ std::string verdict(const report::Claim& claim) {
   return !claim.held ? "cannot be said" : *claim.held ? "held" : "NOT held";
 }
 
-/// A text as Markdown shows it, in a title or a cell: nothing in it is a mark, a link or HTML.
+/// Escapes text for Markdown titles and cells: no markup, links or HTML.
 std::string markdown(const std::string& text) {
   const std::string line = printable_name(text);
   const auto in_word = [&](size_t i) {
@@ -114,6 +114,41 @@ bool any_published(const std::vector<Row>& rows) {
 }
 
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+using TextCells = std::vector<std::string>;
+
+/// Each column as wide as its widest cell, with two blanks before all but the first.
+std::vector<size_t> text_widths(const std::vector<TextCells>& lines) {
+  std::vector<size_t> widths(lines.front().size(), 0);
+  for (const TextCells& line : lines) {
+    for (size_t c = 0; c < line.size(); ++c) {
+      widths[c] = std::max(widths[c], printed_width(line[c]) + (c > 0 ? 2 : 0));
+    }
+  }
+  return widths;
+}
+
+/// The columns that fit a terminal side by side. Each block begins with the rate and the method.
+std::vector<std::vector<size_t>> text_blocks(const std::vector<size_t>& widths) {
+  std::vector<std::vector<size_t>> blocks;
+  size_t used = 0;
+  for (size_t c = 2; c < widths.size(); ++c) {
+    if (blocks.empty() || used + widths[c] > kColumns) {
+      blocks.push_back({0, 1});
+      used = widths[0] + widths[1];
+    }
+    blocks.back().push_back(c);
+    used += widths[c];
+  }
+  return blocks;
+}
+
+std::string text_line(const TextCells& cells, const std::vector<size_t>& block,
+                      const std::vector<size_t>& widths) {
+  std::string line;
+  for (const size_t c : block) line += pad(cells[c], widths[c]);
+  return line + "\n";
+}
 
 }  // namespace
 
@@ -215,37 +250,45 @@ std::string to_text(const std::string& title, const std::vector<Row>& rows,
                     const std::vector<report::Claim>& claims) {
   const bool beside = any_published(rows);
   const std::vector<SweepError>& columns = error_columns(rows);
-  const auto width = [](const SweepError& column) {
-    return std::max<size_t>(18, 2 + printed_width(error_title(column)));
-  };
-  size_t method_width = 12;
-  for (const Row& row : rows) method_width = std::max(method_width, row.method.size() + 2);
-  std::string text = fmt::format("\n{}\n", printable_name(title));
-  for (const std::string& sentence : lowest_errors(rows)) text += wrap(sentence, 2) + "\n";
-  std::string last;
-  std::string last_rate;
+  TextCells header{"lr", "method", "reach", "αc_Lλ<1", "runs", "ours"};
+  if (beside) header.emplace_back("published");
+  if (beside) header.emplace_back("diff.");
+  for (const SweepError& column : columns) header.push_back(error_title(column));
+  std::vector<TextCells> lines{std::move(header)};
   for (const Row& row : rows) {
-    if (row.architecture != last) {
-      last = row.architecture;
-      text += fmt::format("\nArchitecture {} ({}), {}\n{}{}{}{}{}{}", row.architecture,
-                          row.runs.front()->shape, validation_title(row), pad("lr", 7),
-                          pad("method", method_width), pad("reachable", 10), pad("αc_Lλ<1", 8),
-                          pad("converged", 10), pad("ours", 15));
-      if (beside) text += pad("published", 18) + pad("difference", 12);
-      for (const SweepError& column : columns) text += pad(error_title(column), width(column));
-      text += "\n";
-    } else if (rate_cell(row) != last_rate) {
-      text += "\n";
-    }
-    last_rate = rate_cell(row);
-    text += pad(last_rate, 7) + pad(row.method, method_width) + pad(share(row.reachable, row), 10) +
-            pad(share(row.strictly_contracting, row), 8) + pad(converged(row), 10) +
-            pad(validation_cell(row), 15);
-    if (beside) text += pad(published(row), 18) + pad(difference(row), 12);
-    for (size_t t = 0; t < columns.size(); ++t) text += pad(error_cell(row, t), width(columns[t]));
-    text += "\n";
+    TextCells cells{rate_cell(row),
+                    row.method,
+                    share(row.reachable, row),
+                    share(row.strictly_contracting, row),
+                    converged(row),
+                    validation_cell(row)};
+    if (beside) cells.push_back(published(row));
+    if (beside) cells.push_back(difference(row));
+    for (size_t t = 0; t < columns.size(); ++t) cells.push_back(error_cell(row, t));
+    lines.push_back(std::move(cells));
   }
-  if (beside) text += "\nThe difference is (ours − published) / published spread.\n";
+  const std::vector<size_t> widths = text_widths(lines);
+  const std::vector<std::vector<size_t>> blocks = text_blocks(widths);
+  std::string text = "\n" + wrap(printable_name(title), 2) + "\n";
+  for (const std::string& sentence : lowest_errors(rows)) text += wrap(sentence, 2) + "\n";
+  for (size_t first = 0, end = 0; first < rows.size(); first = end) {
+    const Row& row = rows[first];
+    while (end < rows.size() && rows[end].architecture == row.architecture) ++end;
+    text += "\n" +
+            wrap(fmt::format("Architecture {} ({}), {}", row.architecture, row.runs.front()->shape,
+                             validation_title(row)),
+                 2) +
+            "\n";
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      text += (b > 0 ? "\n" : "") + text_line(lines.front(), blocks[b], widths);
+      for (size_t i = first; i < end; ++i) {
+        if (i > first && lines[i + 1][0] != lines[i][0]) text += "\n";
+        text += text_line(lines[i + 1], blocks[b], widths);
+      }
+    }
+  }
+  text += "\nreach: all labels can be fitted. runs: converged, of all.\n";
+  if (beside) text += "diff.: (ours − published) / published spread.\n";
   if (!claims.empty()) text += "\nThe paper's claims on these runs\n";
   for (const report::Claim& claim : claims) {
     text += wrap(fmt::format("  {:<15}{}\n                 {}\n", verdict(claim), claim.text,

@@ -5,13 +5,13 @@
 
 namespace cdt::experiment {
 
-/// `for_spreadsheets`: as data::csv_field has it.
+/// `for_spreadsheets` as in data::csv_field.
 std::string to_csv(const std::vector<Row>& rows, bool for_spreadsheets = false);
-/// Names are text there, whatever they hold: neither marks nor links, HTML or lines of their own.
+/// Names are escaped: they cannot contain markup, links, HTML or line breaks.
 std::string to_markdown(const std::string& title, const std::vector<Row>& rows,
                         const std::vector<report::Claim>& claims);
-/// A sentence a target: which method was least wrong about it, of those of which no run diverged;
-/// none where errors were not measured.
+/// One sentence per target: the method with the lowest error, among those of which no run diverged;
+/// none if errors were not measured.
 std::vector<std::string> lowest_errors(const std::vector<Row>& rows);
 /// The table and the claims, for a terminal.
 std::string to_text(const std::string& title, const std::vector<Row>& rows,

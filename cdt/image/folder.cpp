@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-/// Files beyond this are no pictures.
+/// Larger files are not accepted as pictures.
 constexpr size_t kLongestFile = size_t{1} << 28;
 constexpr const char* kCacheFormat = "cdt-images-1";
 
-/// What lies in a folder and does not begin with a dot, sorted.
+/// Sorted entries of a folder that do not begin with a dot.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -39,21 +39,21 @@ int64_t nanoseconds_of(fs::file_time_type time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-/// A name for these files as they are now, decoded so.
+/// A name that depends on the files' current state and the decoding options.
 std::string cache_key(const ImageFolder& folder, const std::vector<int64_t>& rows,
                       const LoadOptions& options) {
   Checksum sum;
   sum.add(c10::str(kCacheFormat, " ", options.channels, " ", options.height, " ", options.width));
   for (const int64_t row : rows) {
     const fs::path& path = folder.files[static_cast<size_t>(row)].path;
-    std::error_code none;  // a file that is gone is refused when it is read
+    std::error_code none;  // a missing file is reported when it is read
     sum.add(c10::str("\n", fs::absolute(path, none).string(), " ", fs::file_size(path, none), " ",
                      nanoseconds_of(fs::last_write_time(path, none))));
   }
   return sum.text();
 }
 
-/// One slot a row: its pixels, or why there are none.
+/// One slot per row: its pixels, or the reason for having none.
 struct Slot {
   Tensor pixels;
   std::string reason;
@@ -103,7 +103,7 @@ std::vector<Slot> decode_all(const ImageFolder& folder, const std::vector<int64_
   return slots;
 }
 
-/// What the cache has of all rows, if it has them.
+/// The cached pixels of all rows, if they exist.
 Tensor cached_pixels(const fs::path& file, const std::vector<int64_t>& shape) {
   if (!path_exists(file)) return {};
   try {
@@ -114,7 +114,7 @@ Tensor cached_pixels(const fs::path& file, const std::vector<int64_t>& shape) {
       return {};
     }
     return found->second;
-  } catch (const InvalidArgument&) {  // damaged: as good as none
+  } catch (const InvalidArgument&) {  // damaged: treated as missing
     return {};
   }
 }

@@ -28,7 +28,7 @@ torch::Tensor to_tensor(const Picture& picture, int64_t height, int64_t width) {
                        {picture.height, picture.width, picture.channels}, torch::kUInt8);
   const torch::NoGradGuard no_graph;
   torch::Tensor small = torch::empty({picture.channels, height, width}, torch::kFloat32);
-  for (int64_t c = 0; c < picture.channels; ++c) {  // one by one: pictures may be large
+  for (int64_t c = 0; c < picture.channels; ++c) {  // one by one, since pictures may be large
     const torch::Tensor pixels =
         bytes.select(2, c).to(torch::kFloat32).contiguous().div_(255).unsqueeze(0).unsqueeze(0);
     small[c].copy_(at::_upsample_bilinear2d_aa(pixels, {height, width}, /*align_corners=*/false,

@@ -15,23 +15,24 @@ namespace {
 using torch::Tensor;
 
 constexpr const char* kNotFinite = "a second derivative of the network is not finite";
-/// Dimension of the Krylov spaces: fewer climb more slowly, more end at no higher norm.
+/// Dimension of the Krylov spaces: climbs with a smaller one are slower, with a larger one reach no
+/// higher norm.
 constexpr int64_t kKrylov = 6;
-/// Of climbs that only look for the right maximum.
+/// Tolerance of climbs that only locate the best maximum.
 constexpr double kRough = 1e-2;
-/// Rough climbs that end at the highest norm so far before the search is over, at least.
+/// Minimum number of rough climbs that must end at the highest norm to stop the search.
 constexpr int64_t kEnough = 3;
 constexpr int64_t kProducts = 400;
-/// Where a product takes more than some ten milliseconds: parameters times samples.
+/// If a product takes more than about ten milliseconds, measured by parameters times samples.
 constexpr int64_t kProductsOfLarge = 60;
 constexpr double kLargeNetwork = 1e7;
-/// Fewer products are best spent on one climb.
+/// With fewer products a single climb is best.
 constexpr int64_t kOneClimb = 60;
-/// What a climb alone may have missed; so many that agree, a share of it each.
+/// Possible error of a single climb; divided by the number of climbs that agree.
 constexpr double kOfOneClimb = 0.1;
-/// A start for each so many products: more than usual look in more places.
+/// One start per this many products: a larger budget searches more places.
 constexpr int64_t kProductsOfStart = 50;
-/// The share of the products that is left to the best of them.
+/// Share of the products reserved for the best climb.
 constexpr double kForTheBest = 0.25;
 
 Tensor random_unit(int64_t size, at::Generator& generator, const torch::TensorOptions& options) {
@@ -39,25 +40,25 @@ Tensor random_unit(int64_t size, at::Generator& generator, const torch::TensorOp
   return (drawn / drawn.norm()).to(options);
 }
 
-/// Where a climb is.
+/// State of a climb.
 struct Climb {
   Tensor u;
   double value = 0;  ///< ‖∂²ŷ/∂θ²[u, u]‖
-  double first = 0;  ///< the same where it began
-  double gain = 1;   ///< of the last round, as a share
+  double first = 0;  ///< the same at the start
+  double gain = 1;   ///< of the last round, relative
 };
 
-/// At one point of the parameters.
+/// Climbs at one point of the parameters.
 class Climber {
  public:
   Climber(const Model& model, const Tensor& x) : model_(model), x_(x) {}
 
-  /// Up from where it is, with so many products at most, until two rounds gain too little.
+  /// Climbs with at most this many products, until two rounds gain too little.
   void climb(Climb& at, double tolerance, int64_t most);
   int64_t products() const { return products_; }
 
  private:
-  /// A direction, and the size of its eigenvalue.
+  /// A direction, and the magnitude of its eigenvalue.
   std::pair<Tensor, double> best_direction(const Tensor& w, const Tensor& u, int64_t most);
 
   const Model& model_;
@@ -65,8 +66,8 @@ class Climber {
   int64_t products_ = 0;
 };
 
-/// A unit eigenvector of Σ w_i ∂²ŷ_i/∂θ², of the eigenvalue that is largest by its size, as far as
-/// the Krylov space of u tells.
+/// A unit eigenvector of Σ w_i ∂²ŷ_i/∂θ², for the eigenvalue of largest magnitude in the Krylov
+/// space of u.
 std::pair<Tensor, double> Climber::best_direction(const Tensor& w, const Tensor& u, int64_t most) {
   std::vector<Tensor> basis;
   std::vector<double> diagonal, beside;
@@ -125,13 +126,13 @@ void Climber::climb(Climb& at, double tolerance, int64_t most) {
     const auto [u, eigenvalue] = best_direction(bent / value, at.u, end - products_);
     if (eigenvalue < value) continue;  // rounding
     at.u = u;
-    at.value = eigenvalue;  // ‖∂²ŷ/∂θ²[u, u]‖ is no less
+    at.value = eigenvalue;  // a lower bound on ‖∂²ŷ/∂θ²[u, u]‖
   }
 }
 
-/// By what share of the norm the best of some ends may be too low. What ends that lie lower hide
-/// may be hidden from all of them: it is never less than what half of the climbs missed, the lowest
-/// end counts by how few reached the best, and a few climbs that agree say little.
+/// Share of the norm by which the best of some climbs may be too low. Lower ends indicate what all
+/// may have missed: at least the gap of half of the climbs; the gap of the lowest, divided by the
+/// number that reached the best; and a minimum for few climbs.
 double accuracy_of(const std::vector<double>& ends, double best, int64_t alike) {
   std::vector<double> sorted = ends;
   std::ranges::sort(sorted);
@@ -142,7 +143,7 @@ double accuracy_of(const std::vector<double>& ends, double best, int64_t alike) 
   return std::max({half, lowest, kOfOneClimb / climbs});
 }
 
-/// Climbs from the given direction and from random ones, then further up from the best of them.
+/// Climbs from the given direction and random ones, then continues the best.
 Curvature search(const Model& model, const Tensor& x, const Tensor& direction, int64_t budget,
                  const CurvatureOptions& options) {
   Climber climber(model, x);
@@ -223,11 +224,11 @@ Curvature hessian_norm_on_segment(const Model& model, const Tensor& x, const Ten
     for (size_t k = 0; k < origin.size(); ++k) values.push_back(origin[k] + share * moved[k]);
     const ParameterScope there(model, values);
     const int64_t budget = (products - result.products) / (options.points - i);
-    // Starts of its own: a maximum that those of one point miss is found from those of the next.
+    // Different starts at each point, which find maxima that those of other points miss.
     CurvatureOptions own = options;
     own.seed += static_cast<uint64_t>(i);
     const Curvature here = search(model, x, direction, budget, own);
-    // The worst point decides; what another may hide counts where it reaches beyond that.
+    // The worst point decides; another point's uncertainty counts if it reaches beyond that.
     const double most =
         std::max(result.norm * (1 + result.accuracy), here.norm * (1 + here.accuracy));
     result.norm = std::max(result.norm, here.norm);

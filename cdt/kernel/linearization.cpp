@@ -23,7 +23,7 @@ using Products = LinearizationOptions::Products;
 /// Blocks [r, a, b] → [r·a, r·b]
 Tensor block_diagonal(const Tensor& blocks) { return torch::block_diag(blocks.unbind(0)); }
 
-/// `product` of a vector, or of each column of a block.
+/// Applies `product` to a vector, or to each column of a block.
 template <class Product>
 Tensor by_columns(const Tensor& V, const Product& product) {
   if (!V.defined() || V.dim() == 1) return product(V);
@@ -39,7 +39,7 @@ Tensor probe(int64_t n, const torch::TensorOptions& options) {
   return make_probe(/*seed=*/1, n, 1, options).view({n});
 }
 
-/// By a model: factors of its layers, or its graph.
+/// Linearization of a model, by factors of its layers or its graph.
 class OfModel final : public Linearization {
  public:
   OfModel(Model model, Tensor x, LinearizationOptions options, std::vector<Tensor> origin)
@@ -132,8 +132,8 @@ class OfModel final : public Linearization {
  private:
   using Lock = std::lock_guard<std::recursive_mutex>;
 
-  /// The model has the parameters θ₀ meanwhile, if it is to and they are others: for all that is
-  /// not made of factors already.
+  /// Sets the parameters θ₀ if they are kept and have changed, for all that is not computed from
+  /// factors.
   class AtOrigin {
    public:
     explicit AtOrigin(const OfModel& of, bool all = false) {
@@ -162,7 +162,7 @@ class OfModel final : public Linearization {
   }
 
   NtkOperator& by_themselves() const {
-    // A graph that was kept is void once its parameters were written to, whatever they are now.
+    // A kept graph is invalid once its parameters were written to, whatever their values.
     const bool kept = !origin_.empty() && operator_ && !operator_->by_factors();
     if (kept && versions() != versions_) operator_.reset();
     if (!operator_) {
@@ -182,7 +182,7 @@ class OfModel final : public Linearization {
     if (!factored_) factored_.emplace(model_, x_, options_.kernel);
     return *factored_;
   }
-  /// Of what is there.
+  /// Whether factors exist already.
   bool has_factors() const {
     return (operator_ && operator_->by_factors()) || (factored_ && factored_->by_factors());
   }
@@ -194,15 +194,15 @@ class OfModel final : public Linearization {
   Model model_;
   Tensor x_;
   LinearizationOptions options_;
-  std::vector<Tensor> origin_;          ///< θ₀; none: the parameters stay
-  mutable std::recursive_mutex mutex_;  ///< of all below, and of who moves the model
-  mutable Tensor outputs_;              ///< once asked for, and so on
+  std::vector<Tensor> origin_;          ///< θ₀; empty: the parameters do not change
+  mutable std::recursive_mutex mutex_;  ///< protects all below, and the model's parameters
+  mutable Tensor outputs_;              ///< computed on first use, as are the others
   mutable std::optional<NtkOperator> operator_;
-  mutable std::vector<int64_t> versions_;  ///< of the parameters that it was made at
+  mutable std::vector<int64_t> versions_;  ///< of the parameters at its construction
   mutable std::optional<FactoredJacobian> factored_;
 };
 
-/// By rows of J.
+/// Linearization given by rows of J.
 class OfRows final : public Linearization {
  public:
   OfRows(const Tensor& outputs, std::function<Tensor()> rows,
@@ -281,7 +281,7 @@ Sizes Linearization::sizes() const {
 
 Tensor Linearization::kernel_times(const Tensor& V) const { return push_forward(pull_back(V)); }
 
-/// vᵀΘv = ‖Jᵀv‖²: whether one product is the transpose of the other.
+/// Checks that the products are transposes: vᵀΘv = ‖Jᵀv‖².
 Tensor Linearization::kernel() const {
   const int64_t n = outputs().numel();
   const Tensor theta = kernel_times(torch::eye(n, outputs().options()));

@@ -1,5 +1,5 @@
-/// A network to first order in its parameters: ŷ₀ + Jδ (paper eq. y_lin), with the kernel and every
-/// product that is made of J.
+/// A network to first order in its parameters, ŷ₀ + Jδ (paper eq. y_lin), with its kernel and all
+/// products with J.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,41 +14,41 @@ namespace cdt::kernel {
 class Linearization;
 using LinearizationPtr = std::shared_ptr<const Linearization>;
 
-/// What operation counts depend on.
+/// Sizes that determine operation counts.
 struct Sizes {
   int64_t samples = 0;     ///< r
-  int64_t outputs = 0;     ///< n_L, of a sample
+  int64_t outputs = 0;     ///< n_L, per sample
   int64_t parameters = 0;  ///< P
 
   int64_t size() const { return samples * outputs; }  ///< n
 };
 
 struct LinearizationOptions {
-  /// Of the kernel and of Gram matrices; its memory is the products' too.
+  /// Options of the kernel and of Gram matrices; the memory limit also holds for products.
   NtkOptions kernel;
 
-  /// What products with J and Jᵀ are made from. kByThemselves: factors of the layers or kept graphs
-  /// (NtkOperator), which pays for many. kWithKernel: the factors that the kernel is made from, as
-  /// long as they are those of one block; for one kernel with some products. kAnew: a forward pass
-  /// and one or two backward passes for each vector; for a few.
+  /// How products with J and Jᵀ are computed.
+  /// - kByThemselves: from layer factors or kept graphs (NtkOperator). Best for many products.
+  /// - kWithKernel: from the factors of the kernel, if these fit one block. Best for one kernel and
+  ///   some products.
+  /// - kAnew: by a forward pass and one or two backward passes per vector. Best for a few.
   enum class Products { kByThemselves, kWithKernel, kAnew };
   Products products = Products::kByThemselves;
 
-  /// Of products by themselves (OperatorOptions).
+  /// Accumulation dtype of kByThemselves (OperatorOptions).
   torch::ScalarType accumulate = torch::kFloat64;
 
-  /// Whether θ₀ is copied, so that all of it stays of θ₀ when the parameters move. If not, the
-  /// caller asks before they do; products go on afterwards where lasts() says so.
+  /// Whether to copy θ₀, so that all results remain those of θ₀ when the parameters move. Otherwise
+  /// the caller must ask for results before that; products remain valid afterwards if lasts().
   bool keeps_parameters = true;
 };
 
-/// ŷ₀ and J at the parameters θ₀ of construction, on some samples. Vectors are [P] and [n], or
-/// blocks [P, k] and [n, k] of them: θ as Model orders it, outputs sample by sample. Nothing is
-/// computed before it is asked for, and no kernel is kept: whoever asks does that. Every kernel
-/// checks itself.
+/// ŷ₀ and J on some samples, at the parameters θ₀ of construction. Vectors are [P] and [n], or
+/// blocks [P, k] and [n, k]: θ in the order of Model, outputs sample by sample. Everything is
+/// computed on request, and no kernel is cached: the caller keeps it. Every kernel is self-checked.
 ///
-/// To derive: outputs, dtype, parameter_count and the two products are enough; all else is made of
-/// them, a column for each output.
+/// Derived classes must define outputs, dtype, parameter_count and the two products; the defaults
+/// compute the rest from them, one column per output.
 class Linearization : public std::enable_shared_from_this<Linearization> {
  public:
   Linearization() = default;
@@ -59,7 +59,8 @@ class Linearization : public std::enable_shared_from_this<Linearization> {
   /// ŷ₀ [r, n_L], float64
   virtual const torch::Tensor& outputs() const = 0;
   virtual Sizes sizes() const;
-  /// Of the network. Vectors have it, or are float64; products have theirs.
+  /// The network's dtype. Vectors have this dtype or float64; products return the dtype of the
+  /// vectors.
   virtual torch::ScalarType dtype() const = 0;
   /// P
   virtual int64_t parameter_count() const = 0;
@@ -72,34 +73,35 @@ class Linearization : public std::enable_shared_from_this<Linearization> {
   virtual torch::Tensor kernel_times(const torch::Tensor& V) const;
   /// Θ = JJᵀ [n, n]. @throws NumericalError if its self-check fails.
   virtual torch::Tensor kernel() const;
-  /// JᵀSSᵀJ [P, P], float64, S [r, n_L, k] block-diagonal as in parameter_gram; undefined: JᵀJ.
+  /// JᵀSSᵀJ [P, P], float64, S [r, n_L, k] block-diagonal as in parameter_gram; JᵀJ if S is
+  /// undefined.
   virtual torch::Tensor gram(const torch::Tensor& S = {}) const;
   /// tr Θ = ‖J‖²
   virtual double trace() const;
-  /// aᵀb of vectors of outputs: over the samples of all ranks, where several share them.
+  /// aᵀb of two vectors of outputs; summed over all ranks if the samples are distributed.
   virtual double dot(const torch::Tensor& a, const torch::Tensor& b) const;
 
-  /// Whether products stay those of θ₀ after the parameters have moved.
+  /// Whether products remain those of θ₀ after the parameters have moved.
   virtual bool lasts() const { return false; }
 
-  /// x of the samples; undefined: the outputs are those of a function without any.
+  /// Inputs x of the samples; undefined if the outputs are those of a function without inputs.
   virtual torch::Tensor inputs() const { return {}; }
-  /// The same network at θ₀ on other samples. @throws InvalidArgument if it has none.
+  /// The same network at θ₀ on other samples. @throws InvalidArgument if there are no inputs.
   virtual LinearizationPtr at(const torch::Tensor& x, const LinearizationOptions& options) const;
-  /// That of Dᵀŷ, D [n_L, k] the same for all samples.
+  /// Linearization of Dᵀŷ, D [n_L, k] the same for all samples.
   virtual LinearizationPtr projected(const torch::Tensor& D) const;
 };
 
-/// Of a model at its present parameters. x must not change while it is in use.
+/// Linearizes a model at its current parameters. x must not change while the result is in use.
 LinearizationPtr linearize(const Model& model, const torch::Tensor& x,
                            const LinearizationOptions& options);
 LinearizationPtr linearize(const Model& model, const torch::Tensor& x,
                            const NtkOptions& options = {});
 
-/// Of outputs [r, n_L], any function of the parameters, whose Jacobian `rows` gives: J [n, P],
-/// asked for once, when it is first needed. `pull_back`, if there is one, finds Jᵀv [P] another
-/// way, for v [n] of the outputs' dtype: the rows are held against it. Later calls throw
-/// InvalidArgument if there are not n rows, NumericalError if they are refuted.
+/// Linearizes outputs [r, n_L], any function of the parameters, given their Jacobian: `rows`
+/// returns J [n, P] and is called once, on first use. `pull_back`, if given, computes Jᵀv [P]
+/// independently, for v [n] in the outputs' dtype; the rows are checked against it. Later calls
+/// throw InvalidArgument if there are not n rows, NumericalError if the check fails.
 LinearizationPtr from_rows(const torch::Tensor& outputs, std::function<torch::Tensor()> rows,
                            std::function<torch::Tensor(const torch::Tensor& v)> pull_back = {});
 

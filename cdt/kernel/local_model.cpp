@@ -10,7 +10,7 @@ namespace cdt::kernel {
 using torch::Tensor;
 
 LocalModel::LocalModel(Model model, const Tensor& x) : model_(std::move(model)), x_(x) {
-  require_own_memory(model_);  // predict() puts them back
+  require_own_memory(model_);  // predict() restores them
   const torch::NoGradGuard no_grad;
   for (const Tensor& p : model_.parameters()) origin_.push_back(p.detach().clone());
   watch(model_, [&] { outputs_ = evaluate(model_, x_).reshape({-1}).to(torch::kFloat64); });

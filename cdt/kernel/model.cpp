@@ -35,7 +35,8 @@ Model::Model(Forward forward, const std::vector<Tensor>& parameters)
   }
   CDT_REQUIRE(!parameters_.empty(), "a model needs at least one trainable parameter; of the ",
               parameters.size(), " given none has requires_grad");
-  // One rule for kernels, products, controllers and training: numbers come in the model's dtype.
+  // In kernels, products, controllers and training alike, inputs are converted to the model's
+  // dtype.
   forward_ = [forward = std::move(forward_), network = dtype()](const Tensor& x) {
     const bool other = x.defined() && x.is_floating_point() && x.scalar_type() != network;
     return forward(other ? x.to(network) : x);
@@ -87,7 +88,7 @@ int64_t version_of(const Tensor& tensor) {
 
 namespace {
 
-/// [r, n_L], whether finite or not.
+/// [r, n_L], not tested for finiteness.
 Tensor outputs_of(const Model& model, const Tensor& x) {
   const int64_t version = version_of(x);
   const Tensor outputs = model.forward(x);
@@ -106,7 +107,8 @@ void require_finite_outputs(const Tensor& outputs) {
   }
 }
 
-/// `look`, where a sum says that some entry may not be finite: a sum of large ones says so, too.
+/// Calls `look` if a sum indicates that some entry may not be finite; a sum of large entries does,
+/// too.
 template <class Look>
 void look_later(const Tensor& values, PendingChecks& checks, const Look& look) {
   const Tensor kept = values.detach();

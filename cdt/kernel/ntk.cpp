@@ -35,7 +35,7 @@ class Assembler {
         slice_(slice_entries(options.memory_bytes, source.model().device())) {}
 
   Ntk symmetric(const Tensor& x);
-  /// The same, and the factors of a kernel of one block.
+  /// The same, with the factors of a kernel of one block.
   KeptNtk symmetric_with_factors(const Tensor& x);
   Ntk unsettled(const Tensor& x);
   Ntk rectangular(const Tensor& x, const Tensor& x_prime);
@@ -59,12 +59,12 @@ class Assembler {
   Tiling tiling_;
   int64_t slice_;  ///< entries of a temporary
   Tensor theta_;
-  bool keeps_ = false;  ///< the factors, where one block has them all
+  bool keeps_ = false;  ///< whether to keep the factors of a single block
   std::optional<Factors> kept_;
 };
 
-/// Writes the upper triangle over the lower one, in blocks: a second matrix would not fit beside a
-/// large one.
+/// Copies the upper triangle to the lower one in blocks, since a second matrix may not fit in
+/// memory.
 void mirror(const Tensor& theta, int64_t at_a_time) {
   const int64_t n = theta.size(0);
   for (int64_t i = 0; i < n; i += at_a_time) {
@@ -83,7 +83,7 @@ void Assembler::allocate(int64_t rows, int64_t columns) {
       torch::TensorOptions().dtype(options_.accumulate).device(source_.model().device()));
 }
 
-/// Θ where the rows of two blocks meet, [b, c, b′, c′].
+/// View of Θ for the rows of two blocks, [b, c, b′, c′].
 Tensor Assembler::cells(const Block& rows, const Block& columns) const {
   const int64_t width = source_.width();
   return theta_.view({theta_.size(0) / width, width, theta_.size(1) / width, width})
@@ -93,7 +93,7 @@ Tensor Assembler::cells(const Block& rows, const Block& columns) const {
       .narrow(3, columns.first_output, columns.outputs);
 }
 
-/// Room for Θ_g v, for each group of parameters, stack by stack; none without a check.
+/// Buffer for Θ_g v, for each parameter group, stack by stack; undefined without a check.
 Tensor Assembler::images_of(const Factors& factors) const {
   if (!factors.probe.defined()) return {};
   return torch::zeros({static_cast<int64_t>(factors.groups.size()), factors.probe.size(0)},
@@ -137,7 +137,7 @@ void Assembler::add_symmetric(const Tensor& cells, const SampleRange& samples,
 }
 
 Ntk Assembler::result(const std::vector<Tensor>& outputs) {
-  const auto [lowest, highest] = torch::aminmax(theta_);  // NaN shows in both
+  const auto [lowest, highest] = torch::aminmax(theta_);  // both are NaN if an entry is
   source_.checks().add({lowest, highest}, [](const double* range) {
     if (!std::isfinite(range[0]) || !std::isfinite(range[1])) throw NumericalError(kKernelOverflow);
   });
@@ -171,7 +171,7 @@ Ntk Assembler::unsettled(const Tensor& x) {
   return result(add_blocks(x, blocks));
 }
 
-/// All pairs of blocks of a symmetric kernel; gives the outputs.
+/// Adds all pairs of blocks of a symmetric kernel; returns the outputs.
 std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Block>& blocks) {
   const int64_t samples = x.size(0);
   const auto total = static_cast<int64_t>(blocks.size() * (blocks.size() + 1) / 2);
@@ -199,7 +199,7 @@ std::vector<Tensor> Assembler::add_blocks(const Tensor& x, const std::vector<Blo
       });
       source_.check(a, b, by_group(images, stacks));
       source_.settle();
-      // Other outputs of the same samples: such a block lies on both sides of the diagonal.
+      // A block of other outputs of the same samples lies on both sides of the diagonal.
       if (blocks[i].first == blocks[j].first) {
         cells(blocks[j], blocks[i]).copy_(found.permute({2, 3, 0, 1}));
       }

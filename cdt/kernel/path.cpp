@@ -53,7 +53,7 @@ TrainingPath record_path(const Model& model, const Tensor& x, double learning_ra
         path.curvature =
             hessian_norm_on_segment(model, x, -local.displacement(), options.curvature);
       } catch (const NumericalError&) {
-        finite = false;  // so far out that second derivatives overflow
+        finite = false;  // second derivatives overflow at such a distance
       }
     }
   }

@@ -1,7 +1,7 @@
-/// Sequences of operations that a device runs again and again.
+/// Sequences of operations that a device runs repeatedly.
 ///
-/// A small network's step on a GPU takes a tenth of the time that the host needs to ask for its
-/// operations one by one. Recorded as a CUDA graph, a sequence is asked for by one call.
+/// For a small network on a GPU, a step takes a tenth of the time that the host needs to launch its
+/// operations one by one. A sequence recorded as a CUDA graph is launched by one call.
 #pragma once
 
 #include <torch/types.h>
@@ -12,32 +12,32 @@
 
 namespace cdt::kernel {
 
-/// Each sequence is the same operations whenever it is called: on the same tensors, reading no
-/// numbers of the device, branching on none.
+/// A sequence must run the same operations on the same tensors at each call. It must not read
+/// values from the device or branch on them.
 using Sequence = std::function<void()>;
 
 class Playback {
  public:
   virtual ~Playback() = default;
 
-  /// Does `work`, which may play: after all that the device was asked for before, and before all
-  /// that it is asked for later.
+  /// Runs `work`, which may call play, after all work already queued on the device and before all
+  /// work queued later.
   virtual void within(const std::function<void()>& work) = 0;
-  /// Runs a sequence so many times in a row; only within. A number of times is recorded as a whole:
-  /// the device waits some microseconds between two recordings.
+  /// Runs a sequence `times` times in a row; only inside within(). Each count is recorded as one
+  /// graph, since the device waits some microseconds between two graphs.
   virtual void play(size_t which, int64_t times = 1) = 0;
   /// Whether a sequence could not be recorded.
   virtual bool gave_up() const { return false; }
 };
 
-/// Whether this thread is recording: a wait for the device fails then.
+/// Whether this thread is recording; synchronizing with the device then fails.
 bool recording_here();
 
-/// What may be kept of a device's memory by recordings that nobody asked for.
+/// Device memory that recordings may keep if the caller did not ask for them.
 int64_t spare_bytes(torch::Device device);
 
-/// While one lives, nothing is recorded anywhere: threads that use a GPU in other ways would spoil
-/// the recordings of others. What has been recorded is played on.
+/// While one exists, no thread records: threads that use a GPU in other ways would spoil the
+/// recordings of others. Existing recordings can still be played.
 class NoRecordingScope {
  public:
   NoRecordingScope();
@@ -48,20 +48,20 @@ class NoRecordingScope {
   static bool any();
 };
 
-/// Recorded if `record`, LibTorch has CUDA and the device is a GPU; else each play calls the
-/// sequence. To the same bits. Threads may each have their own.
+/// Records if `record`, LibTorch has CUDA and the device is a GPU; otherwise each play calls the
+/// sequence. The results are the same to the bit. Each thread may have its own.
 std::unique_ptr<Playback> make_playback(std::vector<Sequence> sequences, torch::Device device,
                                         bool record, bool warn = true);
 
-/// By CUDA graphs, on a stream of its own: the first two times the sequence is called, so that
-/// libraries find their algorithms and memory, then recorded. A sequence that cannot be recorded,
-/// for it waits for the device, is called on; one warning says so, if `warn`. Only where LibTorch
-/// has CUDA.
+/// Records CUDA graphs on a separate stream. The first two plays call the sequence, so that
+/// libraries choose their algorithms and memory; the next records it. A sequence that cannot be
+/// recorded because it waits for the device continues to be called; if `warn`, one warning says so.
+/// Requires LibTorch with CUDA.
 std::unique_ptr<Playback> make_graph_playback(std::vector<Sequence> sequences, torch::Device device,
                                               bool warn);
 int64_t spare_bytes_of_gpu(torch::Device device);
 
-/// While it lives, this thread is recording.
+/// While it exists, this thread is recording.
 class RecordingScope {
  public:
   RecordingScope();

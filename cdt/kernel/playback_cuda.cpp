@@ -1,4 +1,4 @@
-// Sequences as CUDA graphs; compiled where LibTorch has CUDA.
+// Sequences as CUDA graphs; compiled if LibTorch has CUDA.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -13,12 +13,12 @@
 namespace cdt::kernel {
 namespace {
 
-/// Of the streams (core/machine/streams.h).
+/// Stream number (core/machine/streams.h).
 constexpr size_t kSequences = 0;
 /// Calls before a sequence is recorded.
 constexpr int kRehearsals = 2;
 
-/// One thread records at a time: its libraries may still make handles and memory that they share.
+/// Only one thread records at a time, since libraries may create shared handles and memory.
 std::mutex& recording() {
   static std::mutex mutex;
   return mutex;
@@ -64,8 +64,8 @@ class GraphPlayback : public Playback {
   struct Part {
     Sequence sequence;
     int rehearsals = 0;
-    at::cuda::MempoolId_t pool;  ///< of all its graphs, which never run beside each other
-    std::map<int64_t, std::unique_ptr<at::cuda::CUDAGraph>> graphs;  ///< by how many times
+    at::cuda::MempoolId_t pool;  ///< shared by its graphs, which never run concurrently
+    std::map<int64_t, std::unique_ptr<at::cuda::CUDAGraph>> graphs;  ///< by repeat count
   };
 
   bool record(Part& part, int64_t times) {
@@ -73,7 +73,7 @@ class GraphPlayback : public Playback {
     const RecordingScope scope;
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
     try {
-      // Other threads may go on with other streams meanwhile.
+      // Other threads may use other streams meanwhile.
       graph->capture_begin(part.pool, cudaStreamCaptureModeThreadLocal);
       for (int64_t k = 0; k < times; ++k) part.sequence();
       graph->capture_end();
@@ -93,14 +93,14 @@ class GraphPlayback : public Playback {
     }
   }
 
-  /// After a recording that failed the stream and the memory are as before.
+  /// Restores the stream and the memory after a failed recording.
   void abandon(at::cuda::CUDAGraph& graph, const at::cuda::MempoolId_t& pool) {
     try {
       graph.capture_end();
-    } catch (const c10::Error&) {  // it was broken off, and has not let go of its memory
+    } catch (const c10::Error&) {  // capture was aborted and still holds its memory
       try {
         c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
-      } catch (const c10::Error&) {  // it has
+      } catch (const c10::Error&) {  // already released
       }
     }
     (void)cudaGetLastError();

@@ -25,7 +25,7 @@ void require_vector(const Model& model, const Tensor& v, int64_t length, std::st
   require_finite(v, name);
 }
 
-/// ŷ [n], in the dtype of the parameters, which vectors have.
+/// ŷ [n], in the dtype of the parameters and vectors.
 Tensor outputs_in_order(const Model& model, const Tensor& x) {
   return differentiable_outputs(model, x).reshape({-1}).to(model.dtype());
 }
@@ -48,7 +48,7 @@ void require_transposes(const Model& model, const Tensor& x) {
     const auto found = gradients_at(model.parameters(), outputs, v, Graph::kKept);
     const Tensor u = flatten(model, found);  // Jᵀv, so that vᵀJu = ‖u‖²
     const double square = u.dot(u).item<double>();
-    if (!(square > 0)) return;  // these samples say nothing
+    if (!(square > 0)) return;  // these samples give no information
     const Tensor seed = torch::zeros_like(outputs).requires_grad_();
     const Tensor pulled_back = pull_back(model, outputs, seed, Graph::kExtended);
     Tensor Ju = gradients_at({seed}, pulled_back, u, Graph::kFreed)[0];
@@ -101,7 +101,7 @@ Tensor second_derivative(const Model& model, const Tensor& x, const Tensor& u, c
   require_vector(model, v, model.parameter_count(), "v");
   require_transposes(model, x);
   const Tensor outputs = outputs_in_order(model, x);
-  // vᵀH_w u is linear in w; its gradient with respect to w is the answer, whatever w is.
+  // vᵀH_w u is linear in w; its gradient with respect to w is the result, at any w.
   const Tensor w = torch::ones_like(outputs).requires_grad_();
   const Tensor gradient = pull_back(model, outputs, w, Graph::kExtended);
   const Tensor product =

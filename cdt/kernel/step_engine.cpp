@@ -34,7 +34,7 @@ class GraphPass : public StepPass {
     auto found = torch::autograd::grad({outputs_}, model_.parameters(),
                                        {seed.to(outputs_.scalar_type())}, /*retain_graph=*/false,
                                        /*create_graph=*/false, /*allow_unused=*/true);
-    for (Tensor& gradient : found) {  // a table of the user's may say so
+    for (Tensor& gradient : found) {  // user-defined embeddings may have sparse gradients
       if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();
     }
     return found;
@@ -53,7 +53,7 @@ class GraphPass : public StepPass {
       moves.push_back(found[i]);
     }
     if (moved.empty()) return;
-    if (!model_.device().is_cpu()) {  // all of them at once
+    if (!model_.device().is_cpu()) {  // all at once
       torch::_foreach_sub_(moved, moves);
       for (const Tensor& parameter : moved) parameter.unsafeGetTensorImpl()->bump_version();
       return;
@@ -94,7 +94,7 @@ void StepPass::descend(const Tensor& seed, double rate, double shrink) {
 }
 
 double rate_in(torch::ScalarType dtype, double rate) {
-  // Optimizers multiply it, Adam's first step by 10.
+  // Optimizers multiply the rate, Adam's first step by 10.
   constexpr double kRoom = 16;
   const double largest = dtype == torch::kFloat64 ? std::numeric_limits<double>::max()
                                                   : std::numeric_limits<float>::max();
@@ -110,7 +110,7 @@ std::unique_ptr<StepPass> GraphEngine::forward(const Tensor& x, StepUse) {
 }
 
 void GraphEngine::check(const Tensor& x) {
-  PendingChecks dropped;  // outputs that are not finite are a run's to report
+  PendingChecks dropped;  // non-finite outputs are reported by the run
   on_few_samples(x, [&](const Tensor& few) {
     watch(model_, [&] { kernel::evaluate(model_, few, dropped); });
   });
@@ -124,7 +124,7 @@ Tensor GraphEngine::evaluate(const Tensor& x) {
 LinearizationPtr ResidualEngine::linearization(const Tensor& x) {
   const KernelScope scope;
   const Tensor residuals = model_.forward(x);
-  return from_rows(  // a function may return more digits than its parameters have
+  return from_rows(  // a function may return a wider dtype than its parameters have
       residuals.detach().to(model_.dtype()).reshape({x.size(0), -1}),
       [residuals, parameters = model_.parameters(), bytes = memory_bytes_] {
         return batched_rows(residuals, parameters, bytes);

@@ -1,4 +1,4 @@
-/// How gradient steps are computed: LibTorch's graph is one engine; others are faster for networks
+/// Engines that compute gradient steps: LibTorch's graph for any model, faster ones for networks
 /// that they know (nn::make_engine).
 #pragma once
 
@@ -13,74 +13,74 @@ namespace cdt::kernel {
 class Linearization;
 using LinearizationPtr = std::shared_ptr<const Linearization>;
 
-/// A forward pass on some samples, and the one thing that follows it: a descent, or gradients.
+/// A forward pass on some samples, followed by exactly one step or gradient.
 class StepPass {
  public:
   virtual ~StepPass() = default;
 
-  /// ŷ as the model shapes them, without a graph; nobody writes to them later.
+  /// ŷ as the model shapes them, without a graph; never written to afterwards.
   virtual torch::Tensor outputs() const = 0;
   /// θ ← keep·θ − Jᵀ seed, J the Jacobian of the outputs, seed shaped like them, of any floating
-  /// dtype; keep [], float64, undefined: 1. Both lie on the model's device, and nobody need read
-  /// them. At the parameters of the forward pass, once.
+  /// dtype; keep [], float64, is 1 if undefined. Both lie on the model's device, and the host need
+  /// not read them. Call it once, at the parameters of the forward pass.
   virtual void move(const torch::Tensor& seed, const torch::Tensor& keep) = 0;
-  /// θ ← (1 − shrink) θ − Jᵀ(rate·seed): the rate goes along the outputs, where it costs least.
+  /// θ ← (1 − shrink) θ − Jᵀ(rate·seed): the rate multiplies the outputs' seed, where it is
+  /// cheapest.
   void descend(const torch::Tensor& seed, double rate, double shrink);
   /// Jᵀ seed as tensors shaped like the model's parameters, in their order; undefined where a
-  /// parameter does not move the outputs. Likewise, once.
+  /// parameter does not influence the outputs. Call it once.
   virtual std::vector<torch::Tensor> gradients(const torch::Tensor& seed) = 0;
 };
 
-/// A rate as a step in `dtype` takes it: infinite where it does not fit. Then parameters are no
-/// longer finite and the run has diverged, as it should, while LibTorch refuses the number.
+/// The rate as a step in `dtype` uses it: infinite if it overflows. Parameters then become
+/// non-finite and the run is reported as diverged, whereas LibTorch would reject the number.
 double rate_in(torch::ScalarType dtype, double rate);
 
-/// What a pass is for: an engine that moves parameters itself need not be able to hand out their
-/// gradients, and may leave such passes to the graph.
+/// What a pass is for. An engine that moves parameters itself may leave gradients to the graph.
 enum class StepUse { kDescent, kGradients };
 
-/// Forward passes of one model on any samples x [r, …], at its present parameters.
+/// Forward passes of one model on any samples x [r, …], at its current parameters.
 class StepEngine {
  public:
   virtual ~StepEngine() = default;
 
-  /// A pass that is good until the parameters change or the next one is made; `evaluate` in between
-  /// does it no harm.
+  /// A pass, valid until the parameters change or the next pass is made; `evaluate` in between is
+  /// allowed.
   virtual std::unique_ptr<StepPass> forward(const torch::Tensor& x, StepUse use) = 0;
-  /// The outputs alone: nothing is kept for a step.
+  /// The outputs only, without state for a step.
   virtual torch::Tensor evaluate(const torch::Tensor& x) = 0;
-  /// Of the outputs on x at the present parameters, where the engine has a way of its own to J and
-  /// its kernel; null: linearize() finds them.
+  /// Linearization of the outputs on x at the current parameters, if the engine computes J and its
+  /// kernel in its own way; null: use linearize().
   virtual LinearizationPtr linearization(const torch::Tensor& x) {
     (void)x;
     return nullptr;
   }
-  /// Looks at a pass on one or two of the samples, for methods that take the model for a function
-  /// of its parameters and inputs.
-  /// @throws InvalidArgument if a layer is random, mixes samples or moves a state of its own
-  ///   (training mode); that state is as before then.
+  /// Checks a pass on one or two of the samples, for methods that require the outputs to be a
+  /// function of parameters and inputs only.
+  /// @throws InvalidArgument if a layer is random, mixes samples or updates its own state (training
+  ///   mode). That state is restored.
   virtual void check(const torch::Tensor& x) { (void)x; }
-  /// Whether passes on the same samples are the same operations on the device, whatever the
-  /// numbers, and read none of them: such steps can be taken without looking, and recorded. A model
-  /// of the user's may branch.
+  /// Whether passes on the same samples run the same operations on the device, whatever the values,
+  /// and read none of them. Such steps can run without synchronization and be recorded.
+  /// User-defined models may branch.
   virtual bool repeatable() const { return false; }
 };
 
-/// A pass of an engine that keeps the outputs alone: one that most often only looks. Whoever steps
-/// after all takes another forward pass, at the parameters of this one.
+/// A pass that keeps only the outputs, for callers that rarely step. A step takes another forward
+/// pass, so the parameters must still be those of this one.
 std::unique_ptr<StepPass> look(std::shared_ptr<StepEngine> engine, const torch::Tensor& x);
 
-/// K models of one shape as one, x [K, r, …] → [K, r, …], each with samples and parameters of its
-/// own (nn::make_stack).
+/// K models of one shape as one, x [K, r, …] → [K, r, …]; each has its own samples and parameters
+/// (nn::make_stack).
 struct Stack {
   std::shared_ptr<StepEngine> engine;
-  std::vector<torch::Tensor> parameters;  ///< [K, …], in the order of each model's
+  std::vector<torch::Tensor> parameters;  ///< [K, …], in the order of each model's parameters
 };
 
-/// By LibTorch's graph: any model.
+/// Uses LibTorch's graph; works for any model.
 class GraphEngine : public StepEngine {
  public:
-  /// `repeatable`: the caller knows that the model's operations are always the same.
+  /// `repeatable`: the caller guarantees that the model always runs the same operations.
   explicit GraphEngine(Model model, bool repeatable = false)
       : model_(std::move(model)), repeatable_(repeatable) {}
 
@@ -94,16 +94,17 @@ class GraphEngine : public StepEngine {
   bool repeatable_;
 };
 
-/// Of residuals that belong to no samples, as the outputs of one: a physics-informed loss. Rows of
-/// their Jacobian come from backward passes for many vectors at once, within so many bytes.
+/// Residuals that do not belong to samples, such as a physics-informed loss, as the outputs of one
+/// sample. Rows of their Jacobian come from backward passes for many vectors at once, within
+/// `memory_bytes`.
 class ResidualEngine : public GraphEngine {
  public:
   ResidualEngine(const Model& model, int64_t memory_bytes)
       : GraphEngine(model), model_(model), memory_bytes_(memory_bytes) {}
 
-  /// Whoever calls the function looks at it: one pass more would draw other points.
+  /// No check here: the caller checks, since another pass would draw other points.
   void check(const torch::Tensor&) override {}
-  /// By from_rows. @throws InvalidArgument, later, if the rows do not fit the memory.
+  /// Uses from_rows. Later calls throw InvalidArgument if the rows do not fit the memory.
   LinearizationPtr linearization(const torch::Tensor& x) override;
 
  private:

@@ -1,4 +1,4 @@
-// −yᵀlog softmax(ŷ), of distributions y over classes, trained on (1 − ε)y + ε/C.
+// −yᵀlog softmax(ŷ), for distributions y over classes, trained on (1 − ε)y + ε/C.
 #include <cdt/core/error.h>
 #include <cdt/loss/loss.h>
 
@@ -9,8 +9,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Probabilities below this count as this much in 1/√p: what such a sample asks for is more than a
-/// step can give.
+/// Lower limit on probabilities in 1/√p; samples below it would require more than a step can give.
 constexpr double kLeastProbability = 1e-12;
 
 class CrossEntropy : public Loss {
@@ -18,7 +17,7 @@ class CrossEntropy : public Loss {
   explicit CrossEntropy(double smoothing) : smoothing_(smoothing) {}
 
   std::string name() const override { return "cross-entropy"; }
-  Traits traits() const override {  // diag(p) − ppᵀ has no larger eigenvalue than ½
+  Traits traits() const override {  // ½ bounds the eigenvalues of diag(p) − ppᵀ
     return {.classes = true, .smoothing = smoothing_, .curvature_bound = 0.5};
   }
   double scale(int64_t samples, int64_t /*outputs*/) const override {
@@ -48,7 +47,7 @@ class CrossEntropy : public Loss {
   }
   double third_derivative_bound(const Tensor& /*from*/, const Tensor& /*to*/,
                                 const Tensor& targets) const override {
-    // Entries of a unit vector spread over at most √2, and a third central moment on an interval
+    // The entries of a unit vector differ by at most √2, and a third central moment on an interval
     // of length d is at most d³/(6√3).
     return std::sqrt(2.0) / (3 * std::sqrt(3.0)) / static_cast<double>(targets.size(0));
   }
@@ -62,7 +61,7 @@ class CrossEntropy : public Loss {
     const Tensor w = weights.defined() ? weights.view(labels.sizes()).narrow(1, 0, 1).sqrt()
                                        : torch::ones_like(labels.narrow(1, 0, 1));
     Residuals found;
-    if (labels.size(1) == 2) {                               // of the difference of the two logits
+    if (labels.size(1) == 2) {                               // in the difference of the two logits
       const Tensor spread = root.prod(1, /*keepdim=*/true);  // √(p₀p₁)
       found.D = torch::tensor({{1.0}, {-1.0}}, labels.options());
       found.scale = w * spread;

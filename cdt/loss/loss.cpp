@@ -73,7 +73,7 @@ Residuals Loss::second_order(const Tensor& outputs, const Tensor& targets,
   const double c = scale(targets.size(0), targets.size(1));
   const Tensor blocks = hessian(outputs, targets) / c;
   const auto [values, vectors] = torch::linalg_eigh(blocks);
-  // A direction without curvature asks for nothing: its residual is zero, however steep it is.
+  // A direction without curvature has a zero residual, whatever its slope.
   const Tensor largest = values.abs().amax().clamp_min(std::numeric_limits<double>::min());
   const Tensor kept = values > largest * static_cast<double>(targets.size(1)) *
                                    std::numeric_limits<double>::epsilon();

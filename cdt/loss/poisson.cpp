@@ -1,5 +1,5 @@
-// Of counts y ≥ 0 whose mean is μ = e^ŷ: e^ŷ − yŷ, less what makes its minimum 0. So its mean is
-// half the mean deviance.
+// For counts y ≥ 0 with mean μ = e^ŷ: e^ŷ − yŷ, shifted to a minimum of 0. Its mean is half the
+// mean deviance.
 #include <cdt/loss/parts/separable.h>
 
 namespace cdt::loss {
@@ -7,9 +7,9 @@ namespace {
 
 using torch::Tensor;
 
-/// Where ŷ is so close to log y, ω is a series.
+/// If ŷ is this close to log y, ω is computed by a series.
 constexpr double kNear = 1e-3;
-/// That a division by √ω stays finite where μ underflows.
+/// Keeps a division by √ω finite where μ underflows.
 constexpr double kLeastBend = 1e-300;
 
 class Poisson : public Separable {
@@ -19,7 +19,7 @@ class Poisson : public Separable {
     return {.keeps_units = true, .least_target = 0, .in_words = "half the mean deviance"};
   }
   Tensor mean(const Tensor& outputs) const override { return outputs.exp(); }
-  /// √μ, and of small means as of one count.
+  /// √μ; for small means at least that of one count.
   Tensor spread(const Tensor& mean) const override { return (mean + 1).sqrt(); }
   double third_derivative_bound(const Tensor& from, const Tensor& to,
                                 const Tensor& targets) const override {
@@ -34,8 +34,8 @@ class Poisson : public Separable {
   Tensor slope(const Tensor& outputs, const Tensor& targets) const override {
     return outputs.exp() - targets;
   }
-  /// Below log y, where μ is too little: the slope's chord from there to log y, which a step must
-  /// not pass. At μ alone it would, by far: y/μ.
+  /// Below log y, where μ is too small: the slope of the chord from there to log y, which a step
+  /// must not pass. With μ alone it would overshoot by far: y/μ.
   Tensor bend(const Tensor& outputs, const Tensor& targets) const override {
     const Tensor mu = outputs.exp();
     const Tensor way = (targets.log() - outputs).clamp_min(0);

@@ -1,5 +1,5 @@
-// The quantile q of what there may be: q|e| for outputs below their targets, (1 − q)|e| above, with
-// √(e² + w²) for |e|, so that there is curvature, less what makes its minimum 0.
+// The quantile q of the targets: q|e| for outputs below their targets, (1 − q)|e| above, with √(e²
+// + w²) instead of |e| for curvature, shifted to a minimum of 0.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/loss/parts/separable.h>
@@ -11,7 +11,7 @@ namespace {
 
 using torch::Tensor;
 
-/// In units of the targets, which tables scale to a spread of 1.
+/// In units of the targets, which tables scale to a deviation of 1.
 constexpr double kWidth = 0.02;
 
 class Quantile : public Separable {

@@ -7,7 +7,7 @@
 namespace cdt::loss {
 namespace {
 
-/// Of a loss that takes no argument.
+/// Entry of a loss without argument.
 auto plain(LossPtr (*make)()) {
   return [make](std::string_view argument) {
     CDT_REQUIRE(argument.empty(), "the loss ", make()->name(), " takes no number, got ':", argument,

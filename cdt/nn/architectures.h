@@ -1,7 +1,7 @@
-/// The architectures that networks are made from and files name: an open table.
+/// Table of network architectures, from which networks are made and which files name.
 ///
-/// A new one is a file with its module and its entry, and a line in architectures(). A program's
-/// own goes into a table of the program's:
+/// To add one, write a file with its module and its entry, and add a line to architectures(). A
+/// program adds its own to a copy:
 ///
 ///     auto table = cdt::nn::architectures();
 ///     table.push_back({"mine", make_mine, restore_mine});
@@ -16,12 +16,13 @@
 
 namespace cdt::nn {
 
-/// A network in words that architectures share. What one has no use for must stay as it is here.
+/// Options that architectures share. An option that an architecture does not use must keep its
+/// default.
 struct NetworkOptions {
   std::string architecture = "mlp";
-  std::vector<int64_t> input_shape{1};  ///< of one sample
+  std::vector<int64_t> input_shape{1};  ///< shape of one sample
   int64_t outputs = 1;
-  std::vector<int64_t> hidden;  ///< base widths of the layers between
+  std::vector<int64_t> hidden;  ///< base widths of the hidden layers
   Activation activation = Activation::kRelu;
   Parametrization parametrization = Parametrization::kStandard;
   double sigma_w = 1.0;
@@ -31,26 +32,28 @@ struct NetworkOptions {
 };
 
 struct Architecture {
-  std::string name;  ///< as options and files spell it
-  /// Draws the parameters; the same seed gives the same network on every device.
-  /// @throws InvalidArgument if an option is out of its range, or not one of this architecture.
+  std::string name;  ///< as in options and files
+  /// Creates a network and draws its parameters; the same seed gives the same network on every
+  /// device.
+  /// @throws InvalidArgument if an option is out of its range or does not apply to this
+  ///   architecture.
   std::function<Network(const NetworkOptions& options, uint64_t seed, torch::ScalarType dtype)>
       make;
-  /// The network of a file: its record (NetworkImpl::record) and its tensors.
+  /// Restores a network from a file's record (NetworkImpl::record) and tensors.
   /// @throws InvalidArgument if the record or a tensor is not as expected. Sizes in a record are
-  ///   compared with the tensors before anything of that size is made.
+  ///   compared with the tensors before anything of that size is allocated.
   std::function<Network(const std::string& record, const NamedTensors& tensors)> restore;
 };
 
 using Architectures = std::vector<Architecture>;
 
-/// Those of the library: mlp, alexnet, cnn, resnet18.
+/// Built-in architectures: mlp, alexnet, cnn, resnet18.
 Architectures architectures();
 
-/// @throws InvalidArgument if there is none of that name; the message lists those that there are.
+/// @throws InvalidArgument if the name is unknown; the message lists the known names.
 const Architecture& find_architecture(const Architectures& table, std::string_view name);
 
-/// @throws InvalidArgument if the architecture is unknown or an option wrong.
+/// @throws InvalidArgument if the architecture is unknown or an option invalid.
 Network make_network(const NetworkOptions& options, uint64_t seed,
                      torch::ScalarType dtype = torch::kFloat32,
                      const Architectures& table = architectures());

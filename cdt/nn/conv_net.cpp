@@ -14,15 +14,15 @@ using torch::Tensor;
 constexpr const char* kAlexNet = "alexnet";
 constexpr const char* kCnn = "cnn";
 
-/// A layer in numbers, before anything of its size is made.
+/// Sizes of a layer, before it is allocated.
 struct LayerShape {
   std::string name;
   std::vector<int64_t> weight;
   FanIn fan_in;
-  double positions = 1;  ///< of its output
+  double positions = 1;  ///< positions of its output
 };
 
-/// A picture on its way through the stages.
+/// Size of the pictures after a stage.
 struct Extent {
   int64_t channels, height, width;
 };
@@ -79,7 +79,7 @@ std::vector<LayerShape> shapes_of(const ConvNetOptions& o) {
   return shapes;
 }
 
-/// Of a file.
+/// Shapes of the tensors in a file.
 NamedShapes tensor_shapes(const std::vector<LayerShape>& layers) {
   NamedShapes shapes;
   for (const LayerShape& layer : layers) {
@@ -89,7 +89,7 @@ NamedShapes tensor_shapes(const std::vector<LayerShape>& layers) {
   return shapes;
 }
 
-/// Of a file. The layers of an AlexNet are known; those of a cnn have channels.
+/// Record in a file. An AlexNet's layers are fixed; those of a cnn are given by its channels.
 struct ConvNetRecord : PictureOptions {
   std::vector<int64_t> channels;
 
@@ -122,8 +122,9 @@ Network make_conv_net(ConvNetOptions layers, const NetworkOptions& options, uint
   return ConvNet(layers, seed, dtype);
 }
 
-/// Means over a grid × grid of cells. On a GPU the gradients of LibTorch's operator come in any
-/// order where cells share pixels; where each is one pixel, copies have sums in a fixed one.
+/// Average pooling to a grid × grid. On a GPU the gradient of LibTorch's operator is not
+/// deterministic if cells share pixels; if each cell is one pixel, expanded copies have a
+/// deterministic sum.
 Tensor means_over_grid(const Tensor& x, int64_t grid) {
   const int64_t h = x.size(2), w = x.size(3);
   if (h == grid && w == grid) return x;
@@ -179,7 +180,7 @@ ConvNetImpl::ConvNetImpl(ConvNetOptions options, uint64_t seed, torch::ScalarTyp
     layer.bias = draw_normal({shape.weight[0]}, layer.scaling.bias_std, generator, dtype);
     layers_.push_back(std::move(layer));
   }
-  // θ begins with the last layer. Names of parameters have no dots.
+  // θ begins with the last layer. Parameter names must not contain dots.
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
     std::string name = layer->name;
     std::replace(name.begin(), name.end(), '.', '_');
@@ -243,7 +244,7 @@ Operations ConvNetImpl::operations_per_sample() const {
     const double product =
         2 * static_cast<double>(layers_[i].weight.numel()) * layers_[i].positions;
     count.forward += product;
-    count.step += (i == 0 ? 2 : 3) * product;  // nobody needs the gradient of the inputs
+    count.step += (i == 0 ? 2 : 3) * product;  // without the gradient of the inputs
   }
   return count;
 }

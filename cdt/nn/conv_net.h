@@ -1,5 +1,5 @@
-/// Convolutional networks for pictures: AlexNet in torchvision's layout and by its names, so that
-/// its weights load, and a small one; with the paper's three parametrisations.
+/// Convolutional networks for pictures: AlexNet with torchvision's layout and names, so that its
+/// weights load, and a small network; with the paper's three parametrisations.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,16 +11,16 @@ namespace cdt::nn {
 
 /// z ↦ pool(φ(W ⋆ z + b))
 struct ConvStage {
-  std::string name;      ///< of its tensors in files: "features.0"
+  std::string name;      ///< name of its tensors in files: "features.0"
   int64_t channels = 1;  ///< base width of its output
   int64_t kernel = 3;
   int64_t stride = 1;
   int64_t padding = 1;
-  int64_t pool = 0;         ///< side of the maximum behind it; 0: none
-  int64_t pool_stride = 0;  ///< of it
+  int64_t pool = 0;         ///< side of the max pooling that follows; 0: none
+  int64_t pool_stride = 0;  ///< its stride
 };
 
-/// A dense layer behind the last stage.
+/// A dense layer after the last stage.
 struct DenseStage {
   std::string name;
   int64_t units = 1;
@@ -28,15 +28,15 @@ struct DenseStage {
 
 struct ConvNetOptions : PictureOptions {
   std::vector<ConvStage> stages;
-  int64_t grid = 0;                ///< means over a grid × grid behind the stages; 0: as it is
-  std::vector<DenseStage> hidden;  ///< dense layers between, with φ
+  int64_t grid = 0;                ///< average pooling to grid × grid after the stages; 0: none
+  std::vector<DenseStage> hidden;  ///< hidden dense layers, with φ
   std::string head = "classifier.0";
 };
 
-/// AlexNet for any size of pictures from 63 × 63 on: five convolutions, means over 6 × 6, two dense
-/// layers of 4096. Its dropout is off.
+/// AlexNet for pictures of at least 63 × 63: five convolutions, average pooling to 6 × 6, two dense
+/// layers of 4096 units. No dropout.
 ConvNetOptions alexnet_options(std::vector<int64_t> input_shape, int64_t outputs);
-/// A 3 × 3 convolution and a maximum over 2 × 2 for each of `channels`, then the head.
+/// A 3 × 3 convolution and 2 × 2 max pooling per entry of `channels`, then the head.
 ConvNetOptions cnn_options(std::vector<int64_t> input_shape, const std::vector<int64_t>& channels,
                            int64_t outputs);
 
@@ -44,7 +44,7 @@ class ConvNetImpl : public NetworkImpl {
  public:
   /// The same seed gives the same network on every device.
   /// @throws InvalidArgument if a number is out of its range, pictures are too small for the
-  ///   layers, or there is no memory for them.
+  ///   layers, or memory is insufficient.
   ConvNetImpl(ConvNetOptions options, uint64_t seed, torch::ScalarType dtype = torch::kFloat32);
 
   /// [r, c, h, w] → [r, outputs]
@@ -59,9 +59,10 @@ class ConvNetImpl : public NetworkImpl {
   /// "alexnet 3×96×96-2"
   std::string describe() const override;
   Operations operations_per_sample() const override;
-  /// By their names in files: features.0.weight, …
+  /// With the names in files: features.0.weight, …
   NamedTensors saved_tensors() const override;
-  /// The same times the factors of the parametrisation: what a standard layer would have.
+  /// The same, multiplied by the factors of the parametrisation: the weights of equivalent standard
+  /// layers.
   NamedTensors acting_tensors() const;
 
   const ConvNetOptions& options() const { return options_; }
@@ -69,11 +70,11 @@ class ConvNetImpl : public NetworkImpl {
   size_t depth() const { return layers_.size(); }  ///< stages, dense layers, head
   const torch::Tensor& weight(size_t layer) const { return layers_[layer].weight; }
   const torch::Tensor& bias(size_t layer) const { return layers_[layer].bias; }
-  /// Of a layer's output, where its weights are used again.
+  /// Number of positions of a layer's output, each of which uses the weights.
   double positions(size_t layer) const { return layers_[layer].positions; }
   /// Whether a layer multiplies its parameters by a factor other than 1.
   bool scaled() const;
-  /// {channels, height, width} of what the stages give.
+  /// {channels, height, width} of the output of the last stage.
   std::array<int64_t, 3> extent_behind_stages() const;
 
  private:
@@ -89,8 +90,8 @@ class ConvNetImpl : public NetworkImpl {
 };
 TORCH_MODULE(ConvNet);
 
-/// Their entries in the table of architectures. `hidden` of NetworkOptions is nothing to AlexNet,
-/// and the channels to a cnn (none given: 32, 64).
+/// Entries of the table of architectures. AlexNet ignores `hidden` of NetworkOptions; cnn reads it
+/// as its channels (default: 32, 64).
 Architecture alexnet_architecture();
 Architecture cnn_architecture();
 

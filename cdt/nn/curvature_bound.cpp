@@ -5,7 +5,7 @@ namespace {
 
 using torch::Tensor;
 
-/// φ, and the largest |φ'| and |φ''| of each sample [r].
+/// φ, and the maximum of |φ'| and |φ''| for each sample [r].
 struct Activated {
   Tensor h, slope, bend;
 };
@@ -24,7 +24,7 @@ Activated activated(Activation activation, const Tensor& z) {
 std::optional<double> curvature_bound(const Mlp& network, const Tensor& x) {
   const Activation activation = network->options().activation;
   if (network->depth() > 1 && activation == Activation::kRelu) return std::nullopt;
-  // Of each sample: ‖∂h/∂θ[u]‖ ≤ first, ‖∂²h/∂θ²[u, v]‖ ≤ second for unit u, v.
+  // Bounds for each sample: ‖∂h/∂θ[u]‖ ≤ first, ‖∂²h/∂θ²[u, v]‖ ≤ second for unit u, v.
   Tensor h = x.detach().to(torch::kFloat64);
   Tensor first = torch::zeros({h.size(0)}, h.options()), second = first;
   for (size_t layer = 0; layer < network->depth(); ++layer) {
@@ -38,8 +38,8 @@ std::optional<double> curvature_bound(const Mlp& network, const Tensor& x) {
     const Tensor W = network->weight(layer).detach().to(torch::kFloat64) * scaling.weight_factor;
     const double norm = torch::linalg_matrix_norm(W, 2).item<double>();
     const bool biased = network->options().bias;
-    // A direction has a part below, one in W and one in b: [[a, b], [b, 0]] is the form of the
-    // first two in ∂²(Wh)[u, v] = W∂²h[u, v] + u_W∂h[v] + v_W∂h[u].
+    // A direction has parts in the layers below, in W and in b. [[a, b], [b, 0]] bounds the form in
+    // the first two: ∂²(Wh)[u, v] = W∂²h[u, v] + u_W∂h[v] + v_W∂h[u].
     const Tensor a = norm * second, b = scaling.weight_factor * first;
     second = (a + (a.square() + 4 * b.square()).sqrt()) / 2;
     const Tensor inputs = scaling.weight_factor * h.norm(2, 1);

@@ -56,7 +56,7 @@ class MlpEngine : public kernel::StepEngine {
   kernel::GraphEngine graph_;
 };
 
-/// On the CPU LibTorch's convolutions are faster than products with patches.
+/// For GPUs; on a CPU LibTorch's convolutions are faster than products with patches.
 class ConvNetEngine : public kernel::StepEngine {
  public:
   explicit ConvNetEngine(ConvNet model) : model_(std::move(model)), graph_(kernel::Model(model_)) {}

@@ -1,4 +1,4 @@
-/// Gradient steps of networks: without LibTorch's graph where there is a faster pass, else by it.
+/// Step engines for networks: specialized passes where they are faster, LibTorch's graph otherwise.
 #pragma once
 
 #include <cdt/kernel/step_engine.h>
@@ -6,10 +6,9 @@
 
 namespace cdt::nn {
 
-/// An engine for a network: passes without the graph on samples that they take, a ReLU network's on
-/// the CPU (descent_pass.h) and elsewhere (operator_pass.h), and those of networks of convolutions
-/// on a GPU (picture_pass.h); the graph for all others, and for gradients. Its passes are
-/// repeatable.
+/// An engine for a network. Specialized passes: ReLU networks on the CPU (descent_pass.h) and
+/// elsewhere (operator_pass.h), for samples that they accept, and convolutional networks on a GPU
+/// (picture_pass.h). The graph computes everything else, and gradients. Passes are repeatable.
 std::unique_ptr<kernel::StepEngine> make_engine(const Network& network);
 
 }  // namespace cdt::nn

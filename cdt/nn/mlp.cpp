@@ -12,11 +12,11 @@ using torch::Tensor;
 
 namespace {
 
-/// Layers beyond this could not be counted.
+/// Sizes of wider layers would overflow.
 constexpr int64_t kWidest = std::numeric_limits<int32_t>::max();
 
-/// Units of each layer, the inputs first.
-/// @throws InvalidArgument if a number is out of its range, or there is no memory for such layers.
+/// Units of each layer, beginning with the inputs.
+/// @throws InvalidArgument if a number is out of its range, or memory is insufficient.
 std::vector<int64_t> widths_of(const MlpOptions& options, torch::ScalarType dtype) {
   const auto require_width = [](int64_t width, std::string_view name) {
     CDT_REQUIRE(width >= 1 && width <= kWidest, name, " must be from 1 to ", kWidest, ", got ",
@@ -29,7 +29,7 @@ std::vector<int64_t> widths_of(const MlpOptions& options, torch::ScalarType dtyp
   for (const int64_t units : options.hidden) {
     const std::string name = c10::str("the units of hidden layer ", widths.size());
     require_width(units, name);
-    widths.push_back(units * options.width_factor);  // both fit 31 bits
+    widths.push_back(units * options.width_factor);  // both fit into 31 bits
     require_width(widths.back(), c10::str(name, " times the width factor"));
   }
   widths.push_back(options.outputs);
@@ -107,7 +107,7 @@ Operations MlpImpl::operations_per_sample() const {
   for (size_t layer = 0; layer < weights_.size(); ++layer) {
     const double product = 2 * static_cast<double>(weights_[layer].numel());
     count.forward += product;
-    count.step += (layer == 0 ? 2 : 3) * product;  // nobody needs the gradient of the inputs
+    count.step += (layer == 0 ? 2 : 3) * product;  // without the gradient of the inputs
   }
   return count;
 }

@@ -1,7 +1,7 @@
-/// A network of any architecture: a module that also says what it is.
+/// Networks of any architecture: modules that also describe themselves.
 ///
 /// A new architecture derives from NetworkImpl and adds a line to the table of architectures.h;
-/// saved models, the program, pre-flight and sweeps then take it.
+/// saved models, the program, pre-flight and sweeps then support it.
 #pragma once
 
 #include <cdt/nn/parameters.h>
@@ -16,10 +16,10 @@
 
 namespace cdt::nn {
 
-/// Floating-point operations on one sample, those of matrix products (and convolutions) alone.
+/// Floating-point operations per sample, matrix products and convolutions only.
 struct Operations {
   double forward = 0;
-  double step = 0;  ///< of a gradient step: forward, gradients of weights and of layers' inputs
+  double step = 0;  ///< gradient step: forward, gradients of weights and of layer inputs
 };
 
 class NetworkImpl : public torch::nn::Module {
@@ -27,31 +27,31 @@ class NetworkImpl : public torch::nn::Module {
   /// [r, …] → [r, output_count()]
   virtual torch::Tensor forward(torch::Tensor x) = 0;
 
-  /// Its name in the table of architectures: "mlp".
+  /// Name in the table of architectures: "mlp".
   virtual std::string architecture() const = 0;
-  /// All that makes such a network again, but for its weights: a JSON object whose `type` is the
-  /// architecture (docs/formats.md).
+  /// Everything needed to recreate the network except its weights: a JSON object whose `type` is
+  /// the architecture (docs/formats.md).
   virtual std::string record() const = 0;
-  /// Of one sample: {79}, or {3, 32, 32}.
+  /// Shape of one sample: {79}, or {3, 32, 32}.
   virtual std::vector<int64_t> input_shape() const = 0;
   virtual int64_t output_count() const = 0;
   virtual Parametrization parametrization() const = 0;
-  /// A word for people: "79-500-500-1".
+  /// Short description for people: "79-500-500-1".
   virtual std::string describe() const = 0;
   virtual Operations operations_per_sample() const = 0;
-  /// What a file holds of it, by the names there; sharing storage with the module.
+  /// Tensors saved in a file, by name; they share storage with the module.
   virtual NamedTensors saved_tensors() const { return named_tensors(*this); }
 
   int64_t parameter_count() const;
-  /// Of the parameters, which have all the same.
+  /// The common dtype of the parameters.
   torch::ScalarType dtype() const;
   torch::Device device() const;
 };
 
-/// A NetworkImpl by reference, as Mlp holds an MlpImpl; copies are the same network.
+/// A reference to a NetworkImpl, as Mlp is one to an MlpImpl; copies refer to the same network.
 class Network {
  public:
-  /// None, yet.
+  /// An empty reference.
   Network() = default;
   template <std::derived_from<NetworkImpl> Impl>
   Network(std::shared_ptr<Impl> impl)  // NOLINT(google-explicit-constructor): it is one
@@ -65,7 +65,7 @@ class Network {
   explicit operator bool() const { return impl_ != nullptr; }
   const std::shared_ptr<NetworkImpl>& ptr() const { return impl_; }
 
-  /// The module, if it is an Impl; else null. `Mlp(network.as<MlpImpl>())`
+  /// The module if it is an Impl, otherwise null. `Mlp(network.as<MlpImpl>())`
   template <std::derived_from<NetworkImpl> Impl>
   std::shared_ptr<Impl> as() const {
     return std::dynamic_pointer_cast<Impl>(impl_);
@@ -75,7 +75,8 @@ class Network {
   std::shared_ptr<NetworkImpl> impl_;
 };
 
-/// [r, output_count()] of rows [r, …], without a graph, in blocks (kernel/product/blocks.h).
+/// Outputs [r, output_count()] for rows [r, …], without a graph, in blocks
+/// (kernel/product/blocks.h).
 torch::Tensor outputs_of(const Network& network, const torch::Tensor& x);
 
 }  // namespace cdt::nn

@@ -1,4 +1,5 @@
-/// Parameters and buffers of any module on disk, by name: safetensors files, with no code in them.
+/// Saves and loads parameters and buffers of any module by name, as safetensors files, which
+/// contain no code.
 ///
 ///     cdt::nn::save_parameters("net.safetensors", net);   // net: any torch::nn module
 ///     cdt::nn::load_parameters("net.safetensors", net);
@@ -18,22 +19,21 @@ namespace cdt::nn {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-/// All parameters and buffers of a module and of those in it, sharing their storage.
+/// All parameters and buffers of a module and its submodules, sharing their storage.
 NamedTensors named_tensors(const torch::nn::Module& module);
 
-/// Copies values by name, all of them or, if something does not fit, none.
-/// @throws InvalidArgument if a tensor of `to` is missing in `from`, one of `from` has no place in
-///   `to`, or shape or dtype differ; the message gives the name, what was expected and what came.
+/// Copies values by name: all of them, or none if something does not fit.
+/// @throws InvalidArgument if a tensor of `to` is missing in `from`, one of `from` is not in `to`,
+///   or shape or dtype differ; the message gives the name, what was expected and what was given.
 void copy_tensors(const NamedTensors& from, const NamedTensors& to);
 
-/// @throws InvalidArgument if a dtype is none of safetensors', or the file cannot be written.
+/// @throws InvalidArgument if safetensors has no such dtype, or the file cannot be written.
 void save_parameters(const std::filesystem::path& path, const NamedTensors& tensors);
 void save_parameters(const std::filesystem::path& path, const torch::nn::Module& module);
 
-/// Values are taken as they are, on whatever device the tensors lie. What the file cannot say is
-/// whether the module computes with them what it was trained to: that is for the caller to know
-/// (saved_model.h keeps the architecture as well).
-/// @throws InvalidArgument, naming the file, if it is no safetensors file or its tensors are not
+/// Copies the values to the tensors' devices. The file cannot tell whether the module uses them as
+/// it did when it was trained; the caller must know (saved_model.h also stores the architecture).
+/// @throws InvalidArgument, naming the file, if it is not a safetensors file or its tensors are not
 ///   those of the module (copy_tensors).
 void load_parameters(const std::filesystem::path& path, const NamedTensors& tensors);
 void load_parameters(const std::filesystem::path& path, torch::nn::Module& module);

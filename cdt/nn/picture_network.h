@@ -1,4 +1,4 @@
-/// What networks for pictures have in common.
+/// Options shared by networks for pictures.
 #pragma once
 
 #include <cdt/core/fields.h>
@@ -14,9 +14,9 @@ struct PictureOptions {
   Parametrization parametrization = Parametrization::kStandard;
   double sigma_w = 1.0;
   double sigma_b = 0.1;
-  int64_t width_factor = 1;  ///< s, of every layer but inputs and outputs
+  int64_t width_factor = 1;  ///< s, of all layers except inputs and outputs
 
-  void fields(Fields& f);  ///< of its record in files, docs/formats.md
+  void fields(Fields& f);  ///< fields of its record in files, docs/formats.md
 };
 
 }  // namespace cdt::nn

@@ -15,22 +15,22 @@ constexpr double kNormEpsilon = 1e-5;
 const std::vector<int64_t> kStageWidths{64, 128, 256, 512};
 constexpr int64_t kBlocksOfAStage = 2;
 
-/// A convolution without bias and its batch norm, in numbers.
+/// Sizes of a convolution without bias and its batch norm.
 struct UnitShape {
   std::string conv, norm;
   int64_t in = 1, out = 1;  ///< base widths
   int64_t kernel = 3;
   int64_t stride = 1;
   int64_t padding = 1;
-  int64_t height = 1, width = 1;  ///< of its output
-  bool first = false;             ///< its inputs are the pictures, which are not widened
+  int64_t height = 1, width = 1;  ///< size of its output
+  bool first = false;             ///< its inputs are pictures, which are not widened
 };
 
 int64_t after_window(int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
   return (size + 2 * padding - kernel) / stride + 1;
 }
 
-/// In the order of the forward pass: the units of a block, the one beside it last.
+/// In the order of the forward pass: the units of a block, then its shortcut.
 std::vector<UnitShape> resnet_units(const PictureOptions& o) {
   require_picture_options(o);
   require_units(kStageWidths.back() * o.width_factor, "the channels of the last stage, widened,");
@@ -43,7 +43,8 @@ std::vector<UnitShape> resnet_units(const PictureOptions& o) {
                      after_window(width, kernel, stride, padding), units.empty()});
   };
   add("conv1", "bn1", o.input_shape[0], kStageWidths[0], 7, 2, o.input_shape[1], o.input_shape[2]);
-  int64_t height = after_window(units[0].height, 3, 2, 1);  // of the maximum behind
+  int64_t height = after_window(units[0].height, 3, 2, 1);  // size after the max pooling that
+                                                            // follows
   int64_t width = after_window(units[0].width, 3, 2, 1);
   int64_t in = kStageWidths[0];
   for (size_t stage = 0; stage < kStageWidths.size(); ++stage) {
@@ -69,7 +70,7 @@ std::vector<int64_t> weight_shape(const UnitShape& unit, int64_t factor) {
   return {unit.out * factor, unit.in * (unit.first ? 1 : factor), unit.kernel, unit.kernel};
 }
 
-/// Of a file.
+/// Shapes of the tensors in a file.
 NamedShapes resnet_tensors(const PictureOptions& o, const std::vector<UnitShape>& units) {
   NamedShapes shapes;
   for (const UnitShape& unit : units) {
@@ -144,7 +145,7 @@ ResNet18Impl::ResNet18Impl(PictureOptions options, uint64_t seed, torch::ScalarT
       draw_normal({options_.outputs, in * s}, head_.weight_std, generator, dtype);
   tensors_["fc.bias"] = draw_normal({options_.outputs}, head_.bias_std, generator, dtype);
 
-  // θ begins with the last layer. Names of parameters have no dots.
+  // θ begins with the last layer. Parameter names must not contain dots.
   const auto take = [&](const std::string& name, bool trained) {
     std::string plain = name;
     std::replace(plain.begin(), plain.end(), '.', '_');
@@ -217,7 +218,7 @@ Operations ResNet18Impl::operations_per_sample() const {
   Operations count;
   const auto add = [&](const Tensor& weight, double positions) {
     const double product = 2 * static_cast<double>(weight.numel()) * positions;
-    // Nobody needs the gradient of the inputs.
+    // Without the gradient of the inputs.
     count.step += (count.forward == 0 ? 2 : 3) * product;
     count.forward += product;
   };

@@ -1,5 +1,5 @@
-/// ResNet-18 for pictures of any size, in torchvision's layout and by its names, so that its
-/// weights load; with the paper's three parametrisations.
+/// ResNet-18 for pictures of any size, with torchvision's layout and names, so that its weights
+/// load; with the paper's three parametrisations.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -7,16 +7,15 @@
 
 namespace cdt::nn {
 
-/// Batch norm is that of the evaluation mode, always: an affine map by running statistics, which
-/// are part of the network (and of its files) but never moved. Until they are loaded they are 0
-/// and 1.
+/// Batch norm always runs in evaluation mode: an affine map by running statistics, which are part
+/// of the network and its files but never updated. By default they are 0 and 1.
 ///
-/// The shifts of the norms are the biases of the convolutions before them, which have none: drawn
-/// and scaled as the parametrisation says; their scales start at 1.
+/// The shifts of the norms serve as biases of the preceding convolutions, which have none: they are
+/// drawn and scaled as the parametrisation says. The norms' scales start at 1.
 class ResNet18Impl : public NetworkImpl {
  public:
   /// The same seed gives the same network on every device.
-  /// @throws InvalidArgument if a number is out of its range, or there is no memory for the layers.
+  /// @throws InvalidArgument if a number is out of its range, or memory is insufficient.
   ResNet18Impl(PictureOptions options, uint64_t seed, torch::ScalarType dtype = torch::kFloat32);
 
   /// [r, c, h, w] → [r, outputs]
@@ -31,20 +30,21 @@ class ResNet18Impl : public NetworkImpl {
   /// "resnet18 3×96×96-2"
   std::string describe() const override;
   Operations operations_per_sample() const override;
-  /// By their names in files: conv1.weight, bn1.running_mean, …
+  /// With the names in files: conv1.weight, bn1.running_mean, …
   NamedTensors saved_tensors() const override { return tensors_; }
-  /// The same times the factors of the parametrisation: what standard layers would have.
+  /// The same, multiplied by the factors of the parametrisation: the weights of equivalent standard
+  /// layers.
   NamedTensors acting_tensors() const;
 
   const PictureOptions& options() const { return options_; }
 
  private:
-  /// A convolution and the norm behind it.
+  /// A convolution and the norm that follows.
   struct Unit {
     std::string conv, norm;  ///< names
     int64_t stride = 1;
     int64_t padding = 0;
-    double positions = 1;  ///< of its output
+    double positions = 1;  ///< positions of its output
     LayerScaling scaling;
   };
   torch::Tensor apply(const Unit& unit, const torch::Tensor& x) const;
@@ -60,7 +60,7 @@ TORCH_MODULE(ResNet18);
 /// ResNet-18 for pictures [channels, height, width].
 PictureOptions resnet18_options(std::vector<int64_t> input_shape, int64_t outputs);
 
-/// Its entry in the table of architectures. `hidden` of NetworkOptions is nothing to it.
+/// Entry of the table of architectures. Ignores `hidden` of NetworkOptions.
 Architecture resnet18_architecture();
 
 }  // namespace cdt::nn

@@ -15,16 +15,16 @@
 
 namespace cdt::nn {
 
-/// What such a file holds.
+/// The contents of such a file.
 SafeTensors to_safetensors(const Network& network);
 /// @throws InvalidArgument if the file cannot be written.
 void save_model(const std::filesystem::path& path, const Network& network);
 
-/// @throws InvalidArgument if the file is no safetensors file, has no architecture record or one of
-///   a type that is not in the table, a tensor is missing or left over, or has another shape or
-///   dtype than the record says; non-finite weights are refused.
+/// @throws InvalidArgument if the file is not a safetensors file, has no architecture record or one
+///   of an unknown type, a tensor is missing or left over, has another shape or dtype than the
+///   record says, or has non-finite weights.
 Network load_model(const std::filesystem::path& path, const Architectures& table = architectures());
-/// The same from the content of such a file, which messages call `source`.
+/// The same from the contents of such a file; messages call it `source`.
 Network parse_model(const SafeTensors& content, const std::string& source,
                     const Architectures& table = architectures());
 

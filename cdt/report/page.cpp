@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Text as HTML shows it, also inside double quotes, with what is hidden spelled out. Bytes that
-/// are no UTF-8 are left to the browser.
+/// Escapes text for HTML, also inside double quotes, with hidden characters spelled out. Leaves
+/// bytes that are not UTF-8 to the browser.
 std::string escape(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
@@ -45,7 +45,7 @@ std::string escape(std::string_view text) {
   return escaped;
 }
 
-/// How many digits a number in the page has. Long pages get fewer, so that they stay small.
+/// Digits of numbers in a page; long pages have fewer, so that they stay small.
 struct Digits {
   int value = 6;
   int band = 6;
@@ -68,7 +68,7 @@ void require_sound(const Figure& figure) {
   }
 }
 
-/// A figure as assets/data.js opens it; x values that several series share stand there once.
+/// A figure in the format of assets/data.js; x values shared by several series are stored once.
 ordered_json pack_figure(const Figure& figure, const Digits& digits) {
   const auto axis = [](const Axis& axis) {
     ordered_json packed{{"label", without_hidden(axis.label)}, {"log", axis.logarithmic}};
@@ -103,7 +103,7 @@ ordered_json pack_figure(const Figure& figure, const Digits& digits) {
   return packed;
 }
 
-/// What a screen reader says of a chart before the table.
+/// Description of a chart for screen readers, before the table.
 std::string describe(const Figure& figure) {
   std::string names;
   for (const Series& series : figure.series) names += (names.empty() ? "" : ", ") + series.name;
@@ -127,8 +127,8 @@ std::string figure_html(const Figure& figure) {
          "</figure>\n";
 }
 
-/// Right-aligned are columns of numbers: "3", "−1.5e-7", "2.3 ± 1.1", "9 of 10", or no number at
-/// all. "79-250-1" is a name.
+/// Whether a column of numbers should be right-aligned: "3", "−1.5e-7", "2.3 ± 1.1", "9 of 10", or
+/// a missing number. "79-250-1" is a name.
 bool is_number(std::string_view cell) {
   for (const std::string_view word : {"±", "of", "−", "–", "∞", "\u00a0", "diverged"}) {
     if (cell == word) return true;
@@ -181,7 +181,7 @@ std::string table_html(const Table& table) {
                          : row[c] == "not held"             ? " class=\"bad\""
                          : c < numeric.size() && numeric[c] ? " class=\"n\""
                                                             : "";
-      // A short word stays in one line: "gd-matched" must not break at its hyphen.
+      // Short words are not wrapped: "gd-matched" must not break at its hyphen.
       if (*mark == '\0' && row[c].size() < 16) mark = " class=\"w\"";
       html += fmt::format("<td{}>{}</td>", mark, escape(row[c]));
     }
@@ -210,8 +210,8 @@ std::string section_html(const Section& section, size_t number) {
   return html + (section.folded ? "</details>\n" : "</section>\n");
 }
 
-/// A word that text from data cannot know beforehand: only scripts that carry it may run. It comes
-/// from the content, so that the same results give the same bytes.
+/// A nonce that text from data cannot predict: only scripts that carry it may run. Derived from the
+/// content, so that the same results give the same bytes.
 std::string nonce_of(std::string_view content) {
   std::string nonce;
   for (uint64_t seed : {0xcbf29ce484222325ULL, 0x84222325cbf29ce4ULL}) {
@@ -273,7 +273,7 @@ std::string to_html(const Page& page) {
       "all. Drawn by Chart.js, MIT License.</p></footer>\n",
       kVersion, kRevision, digits.value);
 
-  // Bytes that are no UTF-8 are replaced; "<" could end the script or open a comment in it.
+  // Replaces bytes that are not UTF-8; "<" could end the script or open a comment in it.
   std::string data;
   for (const char c : figures.dump(-1, ' ', false, ordered_json::error_handler_t::replace)) {
     if (c == '<') {

@@ -1,4 +1,4 @@
-/// A report page: sections with text, tables and figures, as one self-contained HTML file.
+/// Report pages: sections with text, tables and figures, as one self-contained HTML file.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -9,13 +9,13 @@
 
 namespace cdt::report {
 
-/// One curve, or one cloud of points. Not-finite values leave a gap.
+/// A curve or a point cloud. Non-finite values leave a gap.
 struct Series {
   enum class Style { kLine, kDashed, kPoints, kBars };
   std::string name;
   std::vector<double> x;
   std::vector<double> y;
-  std::vector<double> low;   ///< a band around the curve; empty: none
+  std::vector<double> low;   ///< band around the curve; empty: none
   std::vector<double> high;  ///< likewise
   Style style = Style::kLine;
   bool second_axis = false;  ///< drawn against the axis on the right
@@ -28,7 +28,7 @@ std::string to_string(Series::Style style);
 
 struct Axis {
   std::string label;
-  bool logarithmic = false;  ///< at first; the reader can change it
+  bool logarithmic = false;  ///< initially; the reader can change it
   bool reversed = false;     ///< large values first
 
   void fields(Fields& f);
@@ -53,14 +53,14 @@ struct Table {
   std::string note;
 };
 
-/// Its parts appear in this order.
+/// Parts appear in this order.
 struct Section {
   std::string title;
   std::vector<std::string> paragraphs;
   std::vector<Table> tables;
   std::vector<Figure> figures;
   std::string preformatted;  ///< the text of the pre-flight report
-  bool folded = false;       ///< shown when asked for
+  bool folded = false;       ///< collapsed until opened
 };
 
 struct Page {
@@ -69,17 +69,17 @@ struct Page {
   std::vector<Section> sections;
 };
 
-/// Whether the library was built with Chart.js, without which there are no pages.
+/// Whether the library was built with Chart.js; pages require it.
 bool has_charts();
 
-/// @throws InvalidArgument if two figures share an id, or a series has lists of different lengths;
-///   and without Chart.js: the message names the package.
+/// @throws InvalidArgument if two figures share an id, a series has lists of different lengths, or
+///   Chart.js is missing (the message names the package).
 std::string to_html(const Page& page);
 
-/// Figures as they stand in figures.json: {"format": "cdt-figures-1", "figures": […]}; null is a
+/// Figures in the format of figures.json: {"format": "cdt-figures-1", "figures": […]}; null is a
 /// gap.
 std::string to_json(const std::vector<Figure>& figures);
-/// @throws InvalidArgument, naming `source`, if the text is something else.
+/// @throws InvalidArgument, naming `source`, if the text is not of this format.
 std::vector<Figure> parse_figures(const std::string& json, const std::string& source);
 
 }  // namespace cdt::report

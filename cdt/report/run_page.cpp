@@ -38,7 +38,7 @@ void require_sound(const Record& run) {
   }
 }
 
-/// What was given stands open; the defaults, some thirty, are folded.
+/// Given settings are visible; the defaults, about thirty, are folded.
 void add_settings(Page& page, const Record& run) {
   const auto add = [&](const std::vector<NameValue>& settings, const char* title, bool folded) {
     Table table = name_value_table(settings, "");
@@ -136,7 +136,7 @@ Page page_of_one(const Record& run) {
         "Losses of the history are weighted as training was; what to expect of new rows, and the "
         "table of errors, count each row the same, after calibration.");
   }
-  // Of a run that predicts only what test rows say is news beside the expectation.
+  // If there is an expectation, only errors on test rows add information.
   const std::string errors =
       expects && errors_of(run, RowUse::kTest).empty() ? std::string() : errors_in_words(run);
   if (expects && !errors.empty()) page.summary.push_back(errors);
@@ -156,8 +156,8 @@ Page page_of_one(const Record& run) {
   return page;
 }
 
-/// Targets of several runs, each with the measure by which they are compared.
-using Compared = std::set<std::pair<std::string, bool>>;  // true: the share of right classes
+/// Targets of several runs, with the measure used to compare them.
+using Compared = std::set<std::pair<std::string, bool>>;  // true: accuracy
 
 double compared(const Record& run, const std::string& target, bool accuracy) {
   for (const study::TargetErrors& error : errors_of(run, RowUse::kValidation)) {
@@ -211,7 +211,7 @@ Table comparison_table(const std::vector<Record>& runs) {
   return table;
 }
 
-/// Settings in which the runs differ; those they share follow once.
+/// Settings in which the runs differ; then those they share, once.
 std::vector<Table> settings_tables(const std::vector<Record>& runs) {
   Table different{"Settings in which they differ", {"Setting"}, {}, ""};
   Table shared{"Settings that they share", {"Setting", "Value"}, {}, ""};

@@ -1,4 +1,4 @@
-/// The page of one run, or of several beside each other.
+/// The page of one run, or of several side by side.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -7,8 +7,8 @@
 
 namespace cdt::report {
 
-/// Of what their records say. Whatever is empty is left out: a run may last still, have been
-/// interrupted, have diverged, or have gone without analysis or validation.
+/// Builds the page from run records. Omits what they lack: a run may be unfinished, interrupted,
+/// diverged, or without analysis or validation.
 /// @throws InvalidArgument if there is no run, or columns that belong together differ in length.
 Page run_page(const std::vector<study::Record>& runs);
 

@@ -19,8 +19,8 @@ std::string raised(int exponent) {
   return text;
 }
 
-/// The power of ten in which a table states its errors, so that their digits can be compared: that
-/// of the middle one, in steps of three.
+/// The power of ten in which a table gives its losses, so that digits can be compared: that of the
+/// median, in steps of three.
 int common_exponent(const std::vector<SweepTableRow>& rows) {
   std::vector<double> values;
   for (const SweepTableRow& row : rows) {
@@ -32,7 +32,7 @@ int common_exponent(const std::vector<SweepTableRow>& rows) {
   return 3 * static_cast<int>(std::floor(std::log10(*middle) / 3));
 }
 
-/// "2.33 ± 1.24" in that unit, its blanks not to be broken; what diverged has no number.
+/// "2.33 ± 1.24" in that unit, with non-breaking spaces; no number if diverged.
 std::string mean_and_spread(const MeanLoss& loss, double unit) {
   const double value = loss.mean / unit;
   const double width = loss.spread / unit;
@@ -48,7 +48,7 @@ std::string entropy_text(const MeanLoss& loss) {
   return fmt::format("{:.3f}\u00a0±\u00a0{:.3f}", loss.mean, loss.spread);
 }
 
-/// "yes" and "no" for all runs, "9 of 10" where they differ and the results say how many.
+/// "yes" and "no" for all runs, "9 of 10" if they differ and the results have the counts.
 std::string yes_or_share(const std::optional<bool>& all, const std::optional<int64_t>& count,
                          const std::optional<int64_t>& runs) {
   if (count && runs && *count > 0 && *count < *runs) {
@@ -59,7 +59,7 @@ std::string yes_or_share(const std::optional<bool>& all, const std::optional<int
 
 std::string brief(double value) { return std::isnan(value) ? "–" : fmt::format("{:.3g}", value); }
 
-/// A table per architecture, in the order in which they first appear.
+/// A table per architecture, in order of first appearance.
 std::vector<Table> rows_tables(const SweepRecord& sweep) {
   const std::vector<SweepTableRow>& rows = sweep.rows;
   const bool published = std::any_of(rows.begin(), rows.end(),
@@ -205,7 +205,7 @@ Page sweep_page(const SweepRecord& sweep) {
   page.title = sweep.title;
   if (!sweep.complete) {
     page.summary.emplace_back(
-        "This sweep was interrupted: what follows is of the runs that were done by then.");
+        "This sweep was interrupted: the page shows the runs that had finished.");
   }
   page.summary.insert(page.summary.end(), sweep.summary.begin(), sweep.summary.end());
   page.sections.push_back({"Results", {}, rows_tables(sweep), {}, "", false});

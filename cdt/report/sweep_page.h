@@ -1,4 +1,4 @@
-/// The page of a sweep: a table per architecture, claims and figures, published values beside.
+/// The page of a sweep: a table per architecture, claims and figures, next to published values.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -8,7 +8,7 @@
 
 namespace cdt::report {
 
-/// Losses of other people, or of ours: NaN where all runs diverged.
+/// Mean loss over runs, ours or published: NaN if all runs diverged.
 struct MeanLoss {
   double mean = kNotKnown;
   double spread = kNotKnown;  ///< standard deviation over the runs that converged
@@ -19,9 +19,9 @@ struct MeanLoss {
   }
 };
 
-/// Those that were published.
+/// Published losses.
 struct PublishedLoss {
-  MeanLoss loss;  ///< NaN where all its runs diverged
+  MeanLoss loss;  ///< NaN if all its runs diverged
   int64_t converged = 0;
 
   void fields(Fields& f) {
@@ -30,8 +30,8 @@ struct PublishedLoss {
   }
 };
 
-/// How far off a target is on rows left out, over runs that converged: RMSE in units of the file,
-/// or of a class the share of wrong rows.
+/// Error of a target on held-out rows, over runs that converged: RMSE in units of the file, for a
+/// class the share of misclassified rows.
 struct SweepError {
   std::string target;
   bool is_class = false;
@@ -40,36 +40,36 @@ struct SweepError {
   void fields(Fields& f);
 };
 
-/// "9510 ± 790", "3.21 ± 0.15", "23.4 ± 1.2 %", with these blanks between.
+/// "9510 ± 790", "3.21 ± 0.15", "23.4 ± 1.2 %", with `blank` in between.
 std::string show(const SweepError& error, const std::string& blank = " ");
 
-/// A row of the table: the runs of one architecture, rate and method.
+/// A table row: the runs of one architecture, rate and method.
 struct SweepTableRow {
   std::string architecture;
   std::string shape;  ///< "79-500-1"
   double lr = kNotKnown;
-  bool own_rate = false;  ///< whether the method has chosen it
+  bool own_rate = false;  ///< whether the method chose the rate
   std::string method;
-  std::optional<bool> reachable;  ///< in all runs; the count says in how many
+  std::optional<bool> reachable;  ///< true if in all runs; the count gives the number of runs
   std::optional<int64_t> reachable_runs;
   std::optional<bool> strictly_contracting;  ///< likewise
   std::optional<int64_t> strictly_contracting_runs;
   std::optional<int64_t> converged;
   std::optional<int64_t> runs;
   MeanLoss validation;
-  std::vector<SweepError> errors;  ///< where they were measured
+  std::vector<SweepError> errors;  ///< if measured
   double train_mean = kNotKnown;
-  double seconds = kNotKnown;  ///< of a run
+  double seconds = kNotKnown;  ///< per run
   std::optional<PublishedLoss> published;
   double difference = kNotKnown;  ///< from the published mean, in units of its spread
 
   void fields(Fields& f);
 };
 
-/// A statement, and whether these runs bear it out.
+/// A statement, and whether these runs support it.
 struct Claim {
   std::string text;
-  std::optional<bool> held;  ///< empty: these runs cannot say
+  std::optional<bool> held;  ///< empty: undecided by these runs
   std::string evidence;
 
   void fields(Fields& f) {
@@ -93,7 +93,7 @@ struct Setting {
   }
 };
 
-/// A text with a title of its own.
+/// A text with its title.
 struct TitledText {
   std::string title;
   std::string text;
@@ -107,8 +107,8 @@ struct TitledText {
 struct SweepRecord {
   std::string title = "Sweep";
   std::vector<std::string> summary;  ///< paragraphs
-  bool complete = true;              ///< false: interrupted
-  bool classes = false;              ///< whether losses are cross entropies, not squares
+  bool complete = true;              ///< false if interrupted
+  bool classes = false;              ///< whether losses are cross entropies instead of squares
   std::vector<SweepTableRow> rows;
   std::vector<Claim> claims;
   std::vector<Figure> figures;
@@ -117,7 +117,7 @@ struct SweepRecord {
   std::vector<NameValue> data;
   std::vector<NameValue> machine;
   std::vector<NameValue> timings;
-  std::string version;  ///< of the program
+  std::string version;  ///< version of the program
   std::string revision;
 };
 

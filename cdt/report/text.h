@@ -1,4 +1,4 @@
-/// Values as the cells and sentences of a page.
+/// Values formatted for the cells and sentences of a page.
 #pragma once
 
 #include <cdt/report/page.h>
@@ -11,22 +11,22 @@
 
 namespace cdt::report {
 
-/// A number that is not known; pages show a dash.
+/// An unknown number; pages show a dash.
 inline constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
-/// Four digits, whole numbers below ten millions in full.
+/// Four significant digits; integers below ten millions in full.
 std::string show(double value);
 std::string show(const std::optional<int64_t>& value);
-/// The text itself, or a dash for none.
+/// The text itself, or a dash if it is empty.
 std::string show(const std::string& text);
 
-/// A value by its name, as a page shows it.
+/// A named value, as shown on a page.
 struct NameValue {
   std::string name;
   std::string value;
 };
 
-/// One row each; underscores in names become blanks.
+/// One row per value; underscores in names become blanks.
 Table name_value_table(const std::vector<NameValue>& values, std::string title);
 
 }  // namespace cdt::report

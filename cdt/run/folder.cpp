@@ -27,8 +27,8 @@ std::string model_name(int64_t member) {
   return member == 1 ? "model.safetensors" : fmt::format("model-{}.safetensors", member);
 }
 
-/// Names of the columns of a file, each once, as fields of it. Targets keep theirs; another name
-/// that is taken has a number behind it: `row_2`, `price_low_2`.
+/// Unique names of a file's columns, as CSV fields. Targets keep theirs; another name already in
+/// use gets a number: `row_2`, `price_low_2`.
 class ColumnNames {
  public:
   ColumnNames(const data::Preprocess& preprocess, bool for_spreadsheets)
@@ -51,8 +51,8 @@ class ColumnNames {
   std::set<std::string> taken_;
 };
 
-/// ",P(kind=flat),P(kind=house)": a column of probabilities for each class; ",price_low,price_high"
-/// with `between` a _ for each target, if there are bounds.
+/// ",P(kind=flat),P(kind=house)": a column of probabilities per class; ",price_low,price_high",
+/// joined by `between`, per target if there are bounds.
 std::string further_columns(const data::Preprocess& preprocess, ColumnNames& names, bool bounds,
                             char between) {
   std::string columns;
@@ -76,7 +76,7 @@ std::string cell_of(const data::Column& column, int64_t row) {
   return column.categories[static_cast<size_t>(column.codes[i])];
 }
 
-/// ",0.9,0.1" for row i of predictions; empty where it is infinite: so few rows give no bound.
+/// ",0.9,0.1" for row i of predictions; an infinite value is empty: too few rows for a bound.
 std::string value_cells(const Tensor& predictions, int64_t i) {
   std::string cells;
   const auto values = predictions.accessor<double, 2>();
@@ -182,7 +182,7 @@ void RunFolder::write_predictions(const data::Preprocess& preprocess,
   const bool bounds = std::any_of(predictions.begin(), predictions.end(),
                                   [](const auto& each) { return each.bounds.has_value(); });
   csv += further_columns(preprocess, names, bounds, ' ') + "\n";
-  std::vector<const SplitPredictions*> last;  // that has a row
+  std::vector<const SplitPredictions*> last;  // last split that has the row
   for (const SplitPredictions& each : predictions) {
     for (const int64_t row : each.rows) {
       const auto at = static_cast<size_t>(row);
@@ -240,7 +240,7 @@ study::Intervals RunFolder::read_intervals(int64_t features, int64_t targets) co
 
 void RunFolder::write_spectrum(const analysis::Preflight& preflight) const {
   Tensor columns = preflight.controller.spectrum;
-  if (!columns.defined()) {  // what the paper's controller would do
+  if (!columns.defined()) {  // as if by the paper's controller
     const auto usual = analysis::usual_controller(preflight);
     const Tensor& s = usual.steps();
     columns = torch::stack(
@@ -250,7 +250,7 @@ void RunFolder::write_spectrum(const analysis::Preflight& preflight) const {
   columns = columns.cpu();
   const auto value = columns.accessor<double, 2>();
   const int64_t n = columns.size(1);
-  for (int64_t mode = 1; mode <= n; ++mode) {  // eigenvalues ascend; the fastest mode is the first
+  for (int64_t mode = 1; mode <= n; ++mode) {  // eigenvalues ascend; mode 1 is the fastest
     const int64_t i = n - mode;
     csv += fmt::format("{},{},{},{},{},{}\n", mode, value[0][i], value[1][i], value[2][i],
                        1 - value[1][i], value[3][i]);
@@ -318,7 +318,7 @@ Predictions predict(const TrainedModel& trained, const data::Table& table, doubl
   try {
     found.targets = preprocess.targets_in_units(table, samples.rows());
     found.errors = study::measure_errors(preprocess, found.values, found.targets);
-  } catch (const InvalidArgument& error) {  // predictions need no targets
+  } catch (const InvalidArgument& error) {  // predictions do not require targets
     found.unmeasured = error.what();
   }
   return found;

@@ -1,4 +1,4 @@
-/// The options of a run, under the name that they have beside its folder.
+/// Options of a run, under this module's name.
 #pragma once
 
 #include <cdt/study/run_options.h>

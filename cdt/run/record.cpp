@@ -5,7 +5,7 @@ namespace cdt::run {
 
 Options options_of(const RunRecord& record) {
   Options options;
-  options.data.goal = study::Goal::kFit;  // of a folder that names none
+  options.data.goal = study::Goal::kFit;  // default for folders that do not name a goal
   apply(record.settings, options);
   return options;
 }

@@ -1,4 +1,4 @@
-/// The record of a run (study/record.h) under the names of this module, and the options in it.
+/// The record of a run (study/record.h) under this module's names, and its options.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -17,7 +17,7 @@ using study::RunPrediction;
 using study::SplitPredictions;
 using study::to_json;
 
-/// Options that repeat the run, apart from its folder.
+/// Options that repeat the run, except its folder.
 /// @throws InvalidArgument if a setting is unknown.
 Options options_of(const RunRecord& record);
 

@@ -1,4 +1,4 @@
-/// Settings of a run (cdt/study/settings.h), under the names that they have beside its folder.
+/// Settings of a run (cdt/study/settings.h), under this module's names.
 #pragma once
 
 #include <cdt/run/options.h>

@@ -18,7 +18,7 @@ void call(const std::function<void(Arguments...)>& hook,
   if (hook) hook(arguments...);
 }
 
-/// One call of run::train: a pipeline, and what the folder has of it.
+/// One call of run::train: a pipeline, and its folder.
 class Session {
  public:
   Session(const Options& options, const Hooks& hooks)
@@ -26,7 +26,7 @@ class Session {
         pipeline_(options, study::facts_of(options.data.file), with_folder(hooks)),
         claim_(options_) {}
 
-  /// All that comes before the folder, and no more.
+  /// Everything before the folder is created.
   study::Decision explain() {
     require_sound();
     pipeline_.prepare();
@@ -39,7 +39,8 @@ class Session {
     const bool helps = options_.ranks->rank() > 0;
     if (!helps) claim_.lock_known_folder();
     pipeline_.prepare();
-    static_cast<void>(to_json(run_.record));  // what it cannot hold shows before it is written
+    static_cast<void>(to_json(run_.record));  // throws if something cannot be stored, before it is
+                                              // written
     const bool anew = !options_.resume || !resume();
     if (helps) {
       pipeline_.train();
@@ -61,7 +62,7 @@ class Session {
   }
 
  private:
-  /// The caller's, and what the folder keeps meanwhile.
+  /// The caller's hooks, extended by writing to the folder.
   Hooks with_folder(Hooks hooks) {
     hooks.on_preflight = [this](const analysis::Preflight& found) {
       claim_.add(run_.record, [&](const RunFolder& staged, RunRecord&) {
@@ -81,8 +82,7 @@ class Session {
     if (!options_.resume) study::require_read(options_);
   }
 
-  /// Goes on where the folder's run was; false if it was interrupted before its first step, and
-  /// starts anew.
+  /// Resumes the folder's run; false if it was interrupted before its first step, and starts again.
   bool resume() {
     const std::filesystem::path checkpoint = claim_.folder().checkpoint();
     const bool there = path_exists(checkpoint);
@@ -109,7 +109,7 @@ class Session {
 
   void require_same(const RunRecord& saved) const {
     const std::string folder = claim_.folder().path().string();
-    std::vector<std::string> own;  // of before they were refused
+    std::vector<std::string> own;  // accepted by earlier versions
     for (const SettingValue& setting : saved.settings) own.push_back(setting.name);
     study::require_read(options_, own);
     require_same_run(options_, saved.settings, saved.defaults, folder);
@@ -118,7 +118,7 @@ class Session {
                 " changed since the run started");
   }
 
-  /// What the record says of the model that the folder has, until it has another.
+  /// Keeps the record's statements about the folder's model, until it has another.
   void take_over(const RunRecord& saved) {
     RunRecord& record = run_.record;
     record.analysis = saved.analysis;

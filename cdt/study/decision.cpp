@@ -21,11 +21,11 @@ namespace {
 using By = Choice::By;
 using train::Form, train::Method;
 
-// Of an optimizer under the goal predict: what early stopping needs to be a fair baseline.
+// Options of an optimizer with goal predict: a fair baseline by early stopping.
 constexpr int64_t kMostEpochs = 500;
 constexpr int64_t kEpochPatience = 20;
 constexpr int64_t kOptimizerBatch = 32;
-/// Steps without a gain after which a guarded run ends.
+/// A guarded run ends after this many steps without a gain.
 constexpr int64_t kPlateau = 15;
 
 constexpr Names<By, 4> kBys{
@@ -35,7 +35,7 @@ struct Reason {
   By by;
   std::string why;
 };
-/// Why a setting that nobody gave is not that of a table which is fitted.
+/// Reasons for defaults that differ from those of a table that is fitted.
 const std::map<std::string, Reason> kReasons{
     {"delimiter", {By::kData, "it stands in the first line"}},
     {"missing-target", {By::kGoal, "a row without a target teaches nothing"}},
@@ -63,7 +63,7 @@ const std::map<std::string, Reason> kReasons{
     {"patience", {By::kGoal, "points, or epochs, without a lower held-out loss end it"}},
 };
 
-/// Places it among the others, in the order of the settings; one of the same setting goes.
+/// Inserts a choice in the order of the settings, replacing one of the same setting.
 void put(Decision& decision, Choice choice) {
   const auto place = [](const std::string& name) {
     const auto& all = all_settings();
@@ -81,7 +81,7 @@ void put_number(Decision& decision, const std::string& name, int64_t value, By b
   put(decision, {name, std::to_string(value), by, why});
 }
 
-/// Of what was given: values that are not the usual ones count without being named.
+/// Whether a setting was given: values other than the default count without being named.
 bool is_given(const RunOptions& given, const std::string& name) {
   if (name == "goal") return given.data.goal.has_value();
   RunOptions plain;
@@ -91,7 +91,8 @@ bool is_given(const RunOptions& given, const std::string& name) {
   return given.given.contains(name) || setting.get(given) != setting.get(plain);
 }
 
-/// The goal, settings that somebody has given, and those that differ from a table's that is fitted.
+/// Lists the goal, given settings, and those that differ from the defaults of a table that is
+/// fitted.
 void list_choices(const RunOptions& given, Decision& decision) {
   const bool pictures = decision.options.data.is_pictures;
   const auto chosen = [&](const std::string& name) -> Reason {
@@ -99,7 +100,7 @@ void list_choices(const RunOptions& given, Decision& decision) {
       return {By::kData, pictures ? "pictures are fitted" : "tables are learned for new rows"};
     }
     if (decision.options.data.keeps_units && name.starts_with("target-")) {
-      return Reason{By::kGoal, "of the loss: its targets keep their units"};
+      return Reason{By::kGoal, "the loss keeps targets in their units"};
     }
     const auto found = kReasons.find(name);
     return found == kReasons.end() ? Reason{By::kGoal, "usual for it"}
@@ -119,7 +120,7 @@ void list_choices(const RunOptions& given, Decision& decision) {
   }
 }
 
-/// Pictures have a network of their own unless one was chosen.
+/// Chooses the default network for pictures, unless one was given.
 void choose_network(RunOptions& options) {
   if (!options.data.is_pictures || is_decided(options, "arch")) return;
   const bool layers = is_decided(options, "hidden");
@@ -128,8 +129,8 @@ void choose_network(RunOptions& options) {
   if (layers) options.network.hidden = channels;
 }
 
-/// Under the goal predict the values of the target decide what it is: text, and numbers of two
-/// values, are classes.
+/// With goal predict the target's values determine its type: text, and numbers with two values, are
+/// classes.
 void choose_loss(const Facts& facts, Decision& decision) {
   RunOptions& options = decision.options;
   if (is_decided(options, "loss")) return;
@@ -139,8 +140,8 @@ void choose_loss(const Facts& facts, Decision& decision) {
   if (!note.empty()) decision.notes.push_back(note);
 }
 
-/// RunOptions that leave the form open get the one of study::usual_plan: batches where one process
-/// learns a table on a CPU and a kernel of all rows would take longer, by counted operations.
+/// Chooses the solver by study::usual_plan if it is open: batches if one process learns a table on
+/// a CPU and a kernel of all rows would take longer, by counted operations.
 void choose_form(const study::Problem& problem, Decision& decision) {
   RunOptions& options = decision.options;
   train::TrainOptions& training = options.training;
@@ -172,7 +173,7 @@ void choose_form(const study::Problem& problem, Decision& decision) {
   }
 }
 
-/// What the goal predict makes of it.
+/// Sets the options of goal predict.
 void choose_walks(const study::Problem& problem, Decision& decision) {
   const RunOptions& options = decision.options;
   study::LearnOptions& wanted = decision.learn.emplace();
@@ -182,10 +183,17 @@ void choose_walks(const study::Problem& problem, Decision& decision) {
     wanted.activations = {nn::Activation::kRelu, nn::Activation::kTanh};
     put(decision, {"activation", "relu,tanh", By::kGoal, "networks take turns"});
   }
-  wanted.members = options.ensemble.value_or(study::usual_members(problem, options.training));
-  if (!options.ensemble) {
+  if (options.ensemble) {
+    wanted.members = *options.ensemble;
+  } else {
+    const study::Plan plan =
+        study::usual_plan(study::plan_sizes(problem, options.training), options.training);
+    const bool path = options.training.method == Method::kPath;
+    wanted.members = plan.members;
+    if (path && !is_decided(options, "steps")) wanted.points = plan.points;
     put_number(decision, "ensemble", wanted.members, By::kData,
-               "four where that takes seconds, else as many as some ten seconds allow");
+               path ? "about ten seconds of training; more where the best point comes early"
+                    : "four where that takes seconds, else as many as about ten seconds allow");
   }
   wanted.folds = options.folds;
   if (options.folds == 0 && wanted.members > 1 && !problem.fixed_split) {
@@ -197,13 +205,13 @@ void choose_walks(const study::Problem& problem, Decision& decision) {
   wanted.intervals = options.intervals && !options.training.loss->classes();
 }
 
-/// Of a fit: samples a step, or the form of steps from all of them.
+/// For a fit: chooses samples per step, or the solver for all of them.
 void choose_batch(const study::Problem& problem, Decision& decision) {
   train::TrainOptions& training = decision.training;
   training.batch = study::usual_batch(problem, training);
   if (training.form == Form::kBatch || study::kernel_fits(problem, training)) {
     if (training.batch > 0) {
-      put_number(decision, "batch", training.batch, By::kData, "usual for the form batch");
+      put_number(decision, "batch", training.batch, By::kData, "default of --form batch");
     }
     return;
   }
@@ -227,8 +235,8 @@ void choose_batch(const study::Problem& problem, Decision& decision) {
   put_number(decision, "batch", training.batch, By::kData, why);
 }
 
-/// A guarded run that finds its own rate takes steps as long as they can be: if some dozen of them
-/// gain nothing, the rest is out of reach.
+/// A guarded run that chooses its own rate takes the longest possible steps: if a dozen of them
+/// gain nothing, no further gain is possible.
 void choose_plateau(const study::Problem& problem, Decision& decision) {
   train::TrainOptions& training = decision.training;
   if (is_decided(decision.options, "plateau") || training.method != Method::kGuarded ||
@@ -242,7 +250,7 @@ void choose_plateau(const study::Problem& problem, Decision& decision) {
              "reach");
 }
 
-/// What the method will find out for itself.
+/// Lists what the method chooses during training.
 void list_method(Decision& decision) {
   const train::TrainOptions& training = decision.training;
   const train::MethodTraits& traits = train::traits_of(training.method);
@@ -406,7 +414,7 @@ RunOptions resolved(RunOptions options) {
   for (const Setting& setting : all_settings()) {
     if (options.given.contains(setting.name) || setting.name == "method") continue;
     const auto value = setting.get(usual), before = setting.get(plain);
-    // What the data options choose by their goal stays undecided: classes have no scale.
+    // Data options with goal-dependent defaults stay undecided: classes have no scale.
     if (value && value != before && setting.get(options) == before) setting.set(options, *value);
   }
   return options;

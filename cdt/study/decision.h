@@ -1,7 +1,7 @@
-/// What a run will do, and why: the one place that chooses where nobody has.
+/// Chooses all settings of a run that the user has not chosen, with reasons.
 ///
-/// decide() looks at what was given and at the data, complete() at rows and network. Both are pure:
-/// the same arguments give the same decision, nothing is written and no clock is read.
+/// decide() uses the given options and the data, complete() also rows and network. Both are pure:
+/// the same arguments give the same decision; they write nothing and read no clock.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -12,9 +12,9 @@
 
 namespace cdt::study {
 
-/// A setting, the value that holds, and who chose it.
+/// A setting, its value, and who chose it.
 struct Choice {
-  enum class By { kUser, kGoal, kData, kMachine };  ///< of the goal also what its method needs
+  enum class By { kUser, kGoal, kData, kMachine };  ///< kGoal includes requirements of its method
   std::string setting;
   std::string value;
   By by = By::kUser;
@@ -25,54 +25,55 @@ struct Choice {
 /// "user", "goal", "data" or "machine".
 std::string to_string(Choice::By by);
 
-/// What decide() asks of the data.
+/// Facts about the data that decide() needs.
 struct Facts {
   bool pictures = false;               ///< a folder of pictures or an IDX file, not a table
-  std::optional<char> delimiter = {};  ///< of a table, as found
-  bool classes = false;                ///< the target is text, or numbers of which two differ
-  /// What there is to say of a target that is learned as classes, or as a number.
+  std::optional<char> delimiter = {};  ///< delimiter of a table, as detected
+  bool classes = false;                ///< whether the target is text, or has two distinct numbers
+  /// Notes on a target that is learned as classes, or as a number.
   std::string as_classes = {}, as_number = {};
 };
-/// By its name and kind alone: a table's target is not looked at.
+/// From the file's name and type only, without looking at a table's target.
 Facts facts_of(const std::string& file);
 Facts facts_of(const data::Table& table, const study::DataOptions& data);
 
 struct Decision {
-  RunOptions options;  ///< as run.json names them
-  /// Those of `options` as they hold, with what follows from rows: samples a step, the plateau.
+  RunOptions options;  ///< as named in run.json
+  /// `options.training` with what follows from the rows: samples per step, the plateau.
   train::TrainOptions training;
-  std::optional<study::LearnOptions> learn;  ///< goal predict, once complete
-  std::string no_analysis;      ///< why a fit has no pre-flight although nobody has switched it off
+  std::optional<study::LearnOptions> learn;  ///< goal predict only, set by complete()
+  std::string no_analysis;      ///< why a fit has no pre-flight although the user has not disabled
+                                ///< it
   std::vector<Choice> choices;  ///< in the order of the settings
-  std::vector<std::string> notes;  ///< what was chosen that people want to hear of
+  std::vector<std::string> notes;  ///< choices worth telling the user
 };
 
-/// Goal, architecture, loss, and what follows from the goal.
+/// Chooses goal, architecture and loss, and what follows from the goal.
 Decision decide(const RunOptions& given, const Facts& facts);
 
-/// Form, batch, members, when to stop, and whether there is a pre-flight, by rows and network. What
-/// decide() has chosen stays, but for patience, which goes with the form.
-/// @throws InvalidArgument if what was given does not go with these rows: tune, reshuffle.
+/// Chooses solver, batch, members, stopping, and whether to run the pre-flight, from rows and
+/// network. Keeps what decide() has chosen, except the patience, which depends on the solver.
+/// @throws InvalidArgument if an option does not fit these rows: tune, reshuffle.
 Decision complete(Decision decision, const study::Problem& problem);
 
-/// Takes rate, p and stopping step from the forecast, where nobody has chosen them.
+/// Takes rate, p and stopping step from the forecast, unless the user has chosen them.
 void follow(const study::Tuning& advice, Decision& decision);
 
-/// Whether there is a pre-flight.
+/// Whether the run includes a pre-flight.
 bool has_analysis(const Decision& decision);
 
-/// A line a choice: setting, value, by whom, why.
+/// One line per choice: setting, value, who chose it, why.
 std::string to_text(const Decision& decision);
 /// The same as JSON, with the names of docs/formats.md.
 std::string to_json(const Decision& decision);
 
-/// RunOptions with what is usual for a goal and, under predict, a method: a path and few small
+/// RunOptions with the defaults of a goal and, for predict, of a method: a path with few small
 /// weights, or an optimizer's epochs with early stopping.
 RunOptions usual_options(study::Goal goal, train::Method method,
                          train::Form form = train::Form::kAuto);
 
-/// What nobody has decided as the goal has it. Under predict `guarded` is the path, its guarded
-/// way to predict. Without a goal as of fit.
+/// Sets undecided options to the defaults of the goal; fit if there is none. With predict,
+/// `guarded` means the path, its guarded method for prediction.
 RunOptions resolved(RunOptions options);
 
 }  // namespace cdt::study

@@ -13,10 +13,10 @@ using torch::Tensor;
 namespace {
 
 constexpr double kUnknownError = std::numeric_limits<double>::quiet_NaN();
-/// Standard deviations of Wilson's interval.
+/// Width of Wilson's interval in standard deviations.
 constexpr double kDeviations = 2;
 
-/// What different rows add to the mean beyond their part of it, in units of a row.
+/// Deviations of the distinct rows' contributions from the mean, in units of a row.
 Tensor gaps_of(const Tensor& values, double mean, const std::vector<int64_t>& different) {
   if (different.empty()) return values - mean;
   const Tensor sums = sum_by(values - mean, different);

@@ -23,7 +23,7 @@ struct AnalysisOptions {
   int64_t reach_steps = 10;
   int64_t memory_bytes = int64_t{2} << 30;
   int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none
-  /// Of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; 0: the usual
+  /// For a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; 0: the usual
   /// number (kernel/curvature.h).
   int64_t curvature_products = 0;
   /// The residual of the paper's controller; false where another one will promise instead.

@@ -13,7 +13,7 @@ using torch::Tensor;
 constexpr double kHeldOut = 0.2;
 constexpr int64_t kFewestSamples = 5;
 
-/// Which samples are held out [r]: the first `count` of this order, and those that equal them.
+/// Held-out samples [r]: the first `count` of this order, and those equal to them.
 Tensor first_and_equal(const Tensor& x, const Tensor& order, int64_t count) {
   const int64_t r = x.size(0);
   const auto [values, which, sizes] =
@@ -24,7 +24,7 @@ Tensor first_and_equal(const Tensor& x, const Tensor& order, int64_t count) {
   if (sizes.numel() == r) return held.index_fill_(0, order.narrow(0, 0, count), 1);
   CDT_REQUIRE(sizes.numel() > 1, "the goal predict holds samples out, and all ", r,
               " are equal; give x_val and y_val");
-  // Blocks of equal samples come in the order of the first of each.
+  // Groups of equal samples in the order of their first members.
   const Tensor place =
       std::get<1>(which.index_select(0, order).sort(/*stable=*/true, /*dim=*/0, false))
           .index_select(0, sizes.cumsum(0) - sizes);

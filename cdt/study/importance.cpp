@@ -7,10 +7,10 @@ namespace {
 
 using torch::Tensor;
 
-/// Exchanges that are averaged.
+/// Number of permutations averaged.
 constexpr int kExchanges = 3;
 
-/// The features of each column: parts of a date, pieces and indicators belong to theirs.
+/// The features of each column, including parts of dates, pieces and indicators.
 std::vector<std::pair<std::string, std::vector<int64_t>>> columns_of(
     const data::Preprocess& preprocess) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> columns;
@@ -30,7 +30,7 @@ std::vector<Importance> permutation_importance(const Problem& problem, const Lea
   const torch::NoGradGuard no_graph;
   const train::TrainData all = all_rows(problem);
   const size_t first = learned.networks.size() - learned.held.size();
-  // Losses are means: of all rows they are weighted by their numbers.
+  // Losses are means, so they are weighted by the numbers of rows.
   const auto loss_of = [&](const std::vector<int64_t>* features, uint64_t draw) {
     double sum = 0, rows = 0;
     for (size_t w = 0; w < learned.held.size(); ++w) {

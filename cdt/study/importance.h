@@ -1,5 +1,4 @@
-/// Which columns matter: how much worse rows that were held out are predicted when a column's
-/// values are exchanged among them.
+/// Permutation importance: the increase of the held-out loss when a column's values are shuffled.
 #pragma once
 
 #include <cdt/core/fields.h>
@@ -9,8 +8,8 @@ namespace cdt::study {
 
 struct Importance {
   std::string column;
-  /// The loss of the rows held out, above what it is without the exchange, as a share of that;
-  /// about zero, or below it by chance, where nothing was learned from the column.
+  /// Relative increase of the held-out loss; about zero, or negative by chance, if nothing was
+  /// learned from the column.
   double increase = 0;
 
   void fields(Fields& f) {
@@ -19,8 +18,8 @@ struct Importance {
   }
 };
 
-/// By column of the table, the most important one first. Each walk predicts its own held-out rows;
-/// the same seed gives the same exchange.
+/// Importance of each column of the table, the largest first. Each fold network predicts its own
+/// held-out rows; the same seed gives the same permutations.
 std::vector<Importance> permutation_importance(const Problem& problem, const Learned& learned,
                                                const loss::LossPtr& loss, uint64_t seed);
 

@@ -14,10 +14,10 @@ using torch::Tensor;
 
 namespace {
 
-/// New rows at a time.
+/// Number of new rows processed at a time.
 constexpr int64_t kRowsAtATime = 256;
 
-/// s [r′, t] of new rows.
+/// s [r′, t] for new rows.
 Tensor deviation_of(const Intervals& intervals, const Predictor& predictor, const Tensor& x_new) {
   if (!intervals.x.defined() || intervals.share == 0) {
     return torch::ones({x_new.size(0), intervals.residuals.size(1)}, torch::kFloat64);
@@ -28,18 +28,18 @@ Tensor deviation_of(const Intervals& intervals, const Predictor& predictor, cons
                    intervals.new_median, intervals.share);
 }
 
-/// What rounding makes of the eigenvalues of Θ, rows counted as often as they come: no decay below
-/// it is one, and Θ + τI not positive definite.
+/// Rounding error of the eigenvalues of Θ, with rows counted as often as they occur: a smaller
+/// decay has no effect, and Θ + τI would not be positive definite.
 double rounding_of(const Tensor& theta, const Tensor& count) {
   const int64_t n = count.sum().item<int64_t>();
-  const Tensor largest = theta.abs().matmul(count.to(theta.device())).max();  // or more
+  const Tensor largest = theta.abs().matmul(count.to(theta.device())).max();  // upper bound
   return tol::rank_of_stored(n, theta.scalar_type()) * largest.item<double>();
 }
 
-/// Θ + diag(τ/m) of rows that come m times each [n], factorised.
+/// Factorization of Θ + diag(τ/m), for rows that occur m times each [n].
 struct DecayedKernel {
   Tensor L;
-  double tau = 0;  ///< no less than rounding
+  double tau = 0;  ///< at least the rounding error
 };
 
 DecayedKernel factorised(const kernel::Model& network, const Tensor& x, double tau,
@@ -63,7 +63,7 @@ Tensor marked(const std::vector<bool>& rows) {
   return torch::tensor(found, torch::kInt64);
 }
 
-/// What predictions are held to, [t] each.
+/// Bounds of the calibration, [t] each.
 std::pair<Tensor, Tensor> limits_of(const Predictor& predictor, int64_t targets) {
   std::vector<double> low, high;
   for (int64_t t = 0; t < targets; ++t) {
@@ -76,14 +76,14 @@ std::pair<Tensor, Tensor> limits_of(const Predictor& predictor, int64_t targets)
   return {torch::tensor(low, torch::kFloat64), torch::tensor(high, torch::kFloat64)};
 }
 
-/// Quantiles of the targets that hold this share of new ones, [t] each; infinite where so few rows
-/// cannot say.
+/// Quantiles of the targets that contain this share of new ones, [t] each; infinite if there are
+/// too few rows.
 std::pair<Tensor, Tensor> target_range(const Intervals& intervals, const Predictor& predictor,
                                        double coverage) {
   const int64_t t = intervals.residuals.size(1);
   if (!intervals.targets.defined()) return limits_of(predictor, t);
   const int64_t h = intervals.targets.size(0);
-  // 1 − 0.9 is a little below 0.1, and 100 times that a little below a whole number.
+  // 1 − 0.9 is slightly below 0.1, and 100 times that slightly below an integer.
   constexpr double kRounding = 1e-9;
   const auto outside =
       static_cast<int64_t>(std::floor(static_cast<double>(h + 1) * (1 - coverage) / 2 + kRounding));
@@ -95,7 +95,7 @@ std::pair<Tensor, Tensor> target_range(const Intervals& intervals, const Predict
   return {intervals.targets[outside - 1], intervals.targets[h - outside]};
 }
 
-/// Root mean square [r′, t] of what targets lie from these outputs.
+/// Root mean square [r′, t] of the distances of targets from these outputs.
 Tensor spread_around(const Intervals& intervals, const Predictor& predictor,
                      const Tensor& outputs) {
   if (intervals.targets.defined()) {
@@ -111,13 +111,13 @@ Tensor spread_around(const Intervals& intervals, const Predictor& predictor,
 Tensor left_out_variance(const nn::Network& model, const Tensor& x, double tau,
                          const std::vector<int64_t>& different) {
   require_positive(tau, "the decay of intervals");
-  // m equal rows are one of the noise τ/m.
+  // m equal rows equal one row with noise τ/m.
   const std::vector<int64_t> numbers = data::numbered(different);
   const Tensor of = different.empty() ? torch::arange(x.size(0), torch::kInt64)
                                       : torch::tensor(numbers, torch::kInt64);
   const Tensor count = of.bincount().to(torch::kFloat64);
   const int64_t r = count.size(0), outputs = model->output_count();
-  std::vector<int64_t> rows(static_cast<size_t>(r));  // one of each
+  std::vector<int64_t> rows(static_cast<size_t>(r));  // one of each group
   for (int64_t i = x.size(0); i-- > 0;) rows[static_cast<size_t>(of[i].item<int64_t>())] = i;
   const Tensor first = torch::tensor(rows, torch::kInt64);
   const DecayedKernel kernel =
@@ -146,7 +146,7 @@ Tensor relative_variance(const nn::Network& model, const Tensor& x, double tau,
     const Tensor seen = torch::linalg_solve_triangular(all.L, cross, /*upper=*/false);
     parts.push_back((own + all.tau - seen.square().sum(0)) / all.tau);
   }
-  // Rounding alone takes it below the noise of the row itself.
+  // Only rounding makes it smaller than the row's own noise.
   return torch::cat(parts).clamp_min(1).view({x_new.size(0), -1}).cpu();
 }
 
@@ -164,7 +164,7 @@ Tensor sorted_by_row(const Tensor& values, const std::vector<int64_t>& different
   if (different.empty()) return sorted;
   const Tensor weights = weights_of(different);
   const int64_t count = std::get<0>(at::_unique(torch::tensor(different, torch::kInt64))).numel();
-  // Sums of weights come a little below the whole numbers that they are.
+  // Sums of weights are slightly below the integers that they represent.
   const Tensor ranks = torch::arange(1, count + 1, torch::kFloat64) - 1e-6;
   std::vector<Tensor> columns;
   for (int64_t t = 0; t < values.size(1); ++t) {
@@ -192,7 +192,7 @@ Bounds bounds_around(const Intervals& intervals, const Predictor& predictor,
     width.push_back(half_width(intervals.residuals.select(1, t), coverage));
   }
   const Tensor half = s * torch::tensor(width, torch::kFloat64) * predictor.spread(predictions);
-  // Without the calibration's bounds: the next row may well be the largest yet.
+  // Without the calibration's bounds, since a new row may exceed them.
   const Tensor low = (predictions - half).clamp_min(predictor.least_target());
   return {from_scaled(predictor, preprocess, low),
           from_scaled(predictor, preprocess, predictions + half)};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace cdt::study {
@@ -15,21 +16,21 @@ namespace {
 using torch::Tensor;
 using train::StepRecord;
 
-/// Of the time limit: the refit takes about as long as the walks.
+/// Share of the time limit: the refit takes about as long as the selection.
 constexpr double kSelectionTime = 0.45;
-/// Networks of an activation worsen the mean where their held-out loss is beyond so much of the
-/// best one's, by so many standard errors.
+/// Networks of an activation worsen the average if their held-out loss exceeds this multiple of the
+/// best one's, by this many standard errors.
 constexpr double kMuchWorse = 1.25;
 constexpr double kSureErrors = 2;
-/// A kernel of more rows is not factorised for intervals.
+/// Larger kernels are not factorised for intervals.
 constexpr int64_t kMostResiduals = 5000;
 
-/// Starts of members are those of seeds that lie far apart.
+/// Seeds of members are far apart.
 uint64_t seed_of(uint64_t seed, size_t member) {
   return seed + 0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(member);
 }
 
-/// That later steps do not write to.
+/// A copy that later steps do not modify.
 SafeTensors copy_of(SafeTensors content) {
   for (auto& [name, tensor] : content.tensors) tensor = tensor.clone();
   return content;
@@ -39,15 +40,7 @@ int64_t count_of_blocks(const std::vector<int64_t>& blocks) {
   return 1 + *std::max_element(blocks.begin(), blocks.end());
 }
 
-}  // namespace
-
-int64_t usual_members(const Problem& problem, const train::TrainOptions& training) {
-  return usual_plan(plan_sizes(problem, training), training).members;
-}
-
-namespace {
-
-/// The rows of both; where the second lies behind the first in one tensor, without a copy.
+/// Concatenates rows; without a copy if the second tensor follows the first in memory.
 Tensor joined(const Tensor& first, const Tensor& second) {
   const bool follows = first.is_contiguous() && second.is_contiguous() &&
                        first.scalar_type() == second.scalar_type() && first.is_alias_of(second) &&
@@ -113,9 +106,10 @@ std::vector<std::vector<int64_t>> Learner::State::held_rows() const {
   if (parts == 0) {  // the problem's own split, the same for all
     std::vector<int64_t> last(static_cast<size_t>(r - problem.data.x.size(0)));
     std::iota(last.begin(), last.end(), problem.data.x.size(0));
-    return std::vector(static_cast<size_t>(options.members), last);
+    const size_t least = options.points > 0 ? kinds() : 1;  // each activation is tried
+    return std::vector(std::max(least, static_cast<size_t>(options.members)), last);
   }
-  // Blocks stay together: rows, or groups of them.
+  // Keeps blocks together: rows, or groups of them.
   std::vector<int64_t> block = problem.groups;
   if (block.empty()) {
     block.resize(static_cast<size_t>(r));
@@ -214,7 +208,7 @@ void Learner::State::look(StepRecord& row) {
   }
   const double least_gain = options.training.method == train::Method::kPath ? kLeastGain : 0;
   for (size_t k = 0; k < kinds(); ++k) {
-    const double loss = sum[k] / rows[k];  // NaN where walks are fewer than kinds
+    const double loss = sum[k] / rows[k];  // NaN if there are fewer fold networks than kinds
     if (had_ended(k)) continue;
     if (std::isnan(loss) || (best[k].point >= 0 && loss >= best[k].loss)) continue;
     best[k].point = point;
@@ -243,7 +237,7 @@ bool Learner::State::patience_ended(size_t kind, int64_t at) const {
 }
 
 bool Learner::State::patience_ended() const {
-  for (size_t k = 0; k < kinds(); ++k) {  // walks may be fewer than kinds
+  for (size_t k = 0; k < kinds(); ++k) {  // there may be fewer fold networks than kinds
     if (best[k].point >= 0 && !patience_ended(k, point)) return false;
   }
   return options.training.patience > 0;
@@ -257,7 +251,7 @@ bool Learner::State::selection_ended() const {
   return all_over() || point >= options.training.steps || !std::isfinite(last_loss) ||
          patience_ended() ||
          (options.training.max_seconds > 0 &&
-          // One clock decides for all ranks.
+          // All ranks follow one clock.
           data.ranks->first(seconds()) >= kSelectionTime * options.training.max_seconds);
 }
 
@@ -310,7 +304,7 @@ std::vector<size_t> Learner::State::kinds_that_predict() const {
   }
   std::vector<std::pair<size_t, Estimate>> found;
   for (size_t k = 0; k < kinds(); ++k) {
-    if (losses[k].empty()) continue;  // walks are fewer than kinds
+    if (losses[k].empty()) continue;  // fewer fold networks than kinds
     const Tensor all = torch::cat(losses[k]);
     const auto count = static_cast<double>(count_different(different[k], all.numel()));
     found.emplace_back(
@@ -323,7 +317,7 @@ std::vector<size_t> Learner::State::kinds_that_predict() const {
   for (const auto& [kind, mean] : found) {
     const double beyond = mean.value - kMuchWorse * least.value;
     const double error = std::hypot(mean.error, kMuchWorse * least.error);
-    if (!(beyond > kSureErrors * error)) good.push_back(kind);  // NaN of one row
+    if (!(beyond > kSureErrors * error)) good.push_back(kind);  // NaN for a single row
   }
   return good;
 }
@@ -341,7 +335,7 @@ void Learner::State::leave_out_others() {
 void Learner::State::find_variances() {
   std::vector<double> decays;
   for (const Walk& walk : walks) {
-    // A point was made by the step before it; of no step there is the decay to come.
+    // A point results from the step before it; before the first step, uses the next decay.
     const auto step = static_cast<size_t>(std::max<int64_t>(best[walk.kind].point - 1, 0));
     if (step >= walk.decays.size() || !(walk.decays[step] > 0)) return;
     decays.push_back(walk.decays[step]);
@@ -355,10 +349,49 @@ void Learner::State::find_variances() {
   held_variance = spread(variances);
 }
 
+double Learner::State::points_left() const {
+  PlanSizes sizes = plan_sizes(problem, options.training);
+  const auto operations = [&](int64_t rows) {
+    sizes.form.samples = rows;
+    return point_operations(options.training.form, sizes, options.training);
+  };
+  const int64_t r = data.x.size(0);
+  const double unit = operations(r);
+  const auto held = held_rows();
+  double left = options.points;
+  for (size_t w = 0; w < held.size(); ++w) {
+    int64_t points = history.back().step;
+    if (const int64_t patience = options.training.patience; patience > 0) {
+      points = std::min(points, best[w % kinds()].gain_point + patience);
+    }
+    left -= static_cast<double>(points) * operations(r - std::ssize(held[w])) / unit;
+  }
+  return left;
+}
+
+int64_t Learner::State::members_to_train() const {
+  // A time limit is the user's own plan.
+  if (options.points <= 0 || options.training.max_seconds > 0) return options.members;
+  const double left = std::max(1.0, points_left());
+  int64_t members = 0;
+  double nearest = std::numeric_limits<double>::infinity();
+  double points = 0;
+  for (int64_t m = 1; m <= kMostFilled; ++m) {
+    const size_t kind = predicting[static_cast<size_t>(m - 1) % predicting.size()];
+    points += static_cast<double>(std::max<int64_t>(1, best[kind].point));
+    const double distance = std::abs(std::log(points / left));
+    if (distance >= nearest) break;
+    members = m;
+    nearest = distance;
+  }
+  return members;
+}
+
 void Learner::State::start_refit() {
   stage = LearnStage::kRefit;
+  const auto members = static_cast<size_t>(members_to_train());
   walks.clear();
-  for (size_t m = 0; m < static_cast<size_t>(options.members); ++m) {
+  for (size_t m = 0; m < members; ++m) {
     Walk walk;
     walk.kind = predicting[m % predicting.size()];
     walk.model = network(m, walk.kind);
@@ -392,7 +425,7 @@ Learned Learner::State::result() const {
   found.val_loss = history[static_cast<size_t>(found.best_step)].val_loss;
   found.best_val_loss = found.val_loss;
   for (size_t k = 0; k < kinds(); ++k) {
-    if (best[k].point < 0) continue;  // walks are fewer than activations
+    if (best[k].point < 0) continue;  // fewer fold networks than activations
     const bool predicts = std::ranges::count(predicting, k) > 0;
     auto& list = predicts ? learned.picked : learned.left_out;
     list.push_back({activation(k), best[k].point, best[k].loss});
@@ -426,6 +459,7 @@ Learned Learner::State::result() const {
   }
   mean = mean / static_cast<double>(learned.networks.size());
   found.train_loss = loss_of(mean, data.y.to(mean.device(), torch::kFloat64), data.sample_weights);
+  learned.members = stage == LearnStage::kRefit ? std::ssize(walks) : 0;
   learned.refit = refit_history;
   learned.held_out = held_out;
   const auto held = held_rows();
@@ -455,7 +489,7 @@ Learned Learner::run(const LearnHooks& hooks) {
     s.cores = most > 0 ? std::min(all_cores, useful) : all_cores;
   };
   share_cores();
-  // What is done between walks is small: threads that share it would mostly wait for each other.
+  // Operations between points are small; threads that share them would mostly wait for each other.
   const ThreadCount between(at_once(s.walks, s.cores) > 1 ? 1 : s.cores);
   s.started = std::chrono::steady_clock::now();
   double last_checkpoint = s.seconds();
@@ -481,7 +515,7 @@ Learned Learner::run(const LearnHooks& hooks) {
     return learned;
   };
   bool ended = false;
-  // Before the last look: a run with a higher limit goes on from there.
+  // Saved before the last evaluation: a run with a higher limit continues from there.
   std::optional<SafeTensors> at_limit;
   while (s.stage == LearnStage::kSelection && !ended) {
     if (interrupted()) return stopped();

@@ -1,16 +1,16 @@
-/// Models that predict: a path (or an optimizer's epochs) whose best point rows decide that were
-/// held out, and members that are then trained on all rows to that point.
+/// Trains ensembles for prediction: held-out rows select the point of the path (or an optimizer's
+/// epoch), to which members are then trained on all rows.
 ///
-/// Walk w holds fold w out. All walks go on together, point by point; the loss of all rows held
-/// out, each by the walk that has not seen it, picks the point: one for all walks of an activation,
-/// less noisy than each walk's own. The walks of an activation end with its own patience. One whose
-/// held-out loss is much beyond another's is left out. Members then start anew, from the same
-/// starts, on all rows, to that point. Predictions are averaged over them and the walks, whose work
-/// is done anyway.
+/// Fold network w trains without fold w. All fold networks advance together, point by point. The
+/// loss of all held-out rows, each predicted by the network that has not seen it, selects one point
+/// for all fold networks of an activation, which is less noisy than a point for each. Each
+/// activation stops by its own patience. An activation with a much larger held-out loss than
+/// another is left out. Members then start again, from the same starts, on all rows, up to that
+/// point. Predictions are averaged over members and fold networks.
 ///
-/// Walks are independent and go on threads of their own, each with its share of the cores. Several
-/// ranks (`problem.data.ranks`, each with the same problem) share the rows of each walk instead,
-/// and all come to the same end.
+/// Fold networks are independent and run on their own threads, each with a share of the cores. With
+/// several ranks (`problem.data.ranks`, each with the same problem), the ranks share the rows of
+/// each fold network instead, and reach the same result.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -24,110 +24,115 @@
 namespace cdt::study {
 
 struct LearnOptions {
-  /// Method, loss, seed; `steps` is the most of points (of an optimizer: epochs), `patience` the
-  /// points without a lower held-out loss after which the walks end.
+  /// Method, loss, seed; `steps` is the maximum number of points (of an optimizer: epochs),
+  /// `patience` the number of points without a lower held-out loss after which fold networks stop.
   train::TrainOptions training;
   NetworkOptions network;
-  /// Members take turns with these; empty: all have that of `network`.
+  /// Members alternate between these; empty: all use that of `network`.
   std::vector<nn::Activation> activations;
   int64_t members = 4;
-  /// Parts of the rows, each held out by a walk. 0: by the problem's own split if there is one
-  /// member, else one fold a member, and at least kLeastFolds.
+  /// Points for selection and refit of a path together; one unit is one point on all rows. The
+  /// refit trains as many members as the selection leaves points for, so that the time of a run
+  /// hardly depends on where its best point is. 0: exactly `members`.
+  double points = 0;
+  /// Number of folds. 0: a single member uses the problem's own split, if there is one; otherwise
+  /// one fold per member, at least kLeastFolds.
   int64_t folds = 0;
-  /// The caller has chosen LibTorch's number of threads; otherwise walks that have no use for so
-  /// many (the form batch) take fewer.
+  /// Keep LibTorch's number of threads, as chosen by the caller. Otherwise fold networks that
+  /// cannot use so many (trained in batches) take fewer.
   bool keep_threads = false;
-  bool refit = true;       ///< otherwise the walks alone, at the point, predict
-  bool intervals = false;  ///< also finds `held_variance`, of quadratic losses by a path
+  bool refit = true;       ///< false: only the fold networks predict, at the selected point
+  bool intervals = false;  ///< also computes `held_variance`; quadratic losses on a path only
 };
 
 inline constexpr int64_t kLeastFolds = 4;
-/// Options of walks where nobody has chosen. Beyond some twenty points a path takes its time for a
-/// per cent of the error (bench/RESULTS.md), and how far it goes depends on the draw of the rows.
+/// Defaults for fold networks. Beyond about twenty points a path gains one per cent of the error at
+/// most (bench/RESULTS.md), at a high cost, and its length depends on the rows drawn.
 inline constexpr int64_t kMostPoints = 20;
 inline constexpr int64_t kPathPatience = 5;
-inline constexpr int64_t kBatchPatience = 3;  ///< by epochs of batches, each dear
-/// The share of its loss that a path must gain within its patience: on tables of categories a path
-/// creeps for dozens of points without leaving the noise of the rows held out.
+inline constexpr int64_t kBatchPatience = 3;  ///< in epochs of batches, which are expensive
+/// Relative decrease of the loss that a path must reach within its patience. On tables of
+/// categories a path otherwise advances for dozens of points within the noise of the held-out rows.
 inline constexpr double kLeastGain = 0.005;
-/// σ_w of networks that a path starts from: larger ones have kernels that learn no features.
+/// σ_w of networks that start a path; the kernels of larger ones learn no features.
 inline constexpr double kPathSigma = 0.5;
-/// An ensemble has no more: beyond some ten there is nothing to gain.
+/// Maximum size of an ensemble; more than about ten members bring no gain.
 inline constexpr int64_t kMostMembers = 32;
-/// Members and walks; a line (linear.h) may come beside them.
+/// Members and fold networks; a linear model (linear.h) may be added.
 inline constexpr int64_t kMostNetworks = 2 * kMostMembers;
 
-/// Members where nobody has chosen: four where all of the work stays within some ten seconds of two
-/// cores, three or two where that does, else one (plan.h).
-int64_t usual_members(const Problem& problem, const train::TrainOptions& training);
+/// Maximum number of members in a refit with planned points.
+inline constexpr int64_t kMostFilled = 12;
 
 enum class LearnStage { kSelection, kRefit };
 
 struct LearnHooks {
-  /// Point k of at most `points`; in the selection the row has the loss of held-out rows.
+  /// Called at point k of at most `points`; in the selection the row has the held-out loss.
   std::function<void(LearnStage, const train::StepRecord& row, int64_t points)> on_point;
   std::function<bool()> stop_requested;
-  /// Every `checkpoint_seconds`, when asked to stop, and at the end of the selection.
+  /// Called every `checkpoint_seconds`, when asked to stop, and at the end of the selection.
   std::function<void(const SafeTensors&)> checkpoint;
 };
 
-/// Where walks of one activation are best.
+/// The selected point of an activation.
 struct PickedPoint {
   nn::Activation activation = nn::Activation::kRelu;
   int64_t point = 0;
-  double loss = train::kUnknown;  ///< there, of the rows that they have held out
+  double loss = train::kUnknown;  ///< held-out loss at that point
 
   void fields(Fields& f);
 };
 
-/// What came of it.
+/// Result of Learner::run.
 struct Learned {
-  std::vector<nn::Network> networks;  ///< the members trained on all rows, then the walks
-  loss::LossPtr loss;                 ///< that they have learned by
-  /// Of the selection: losses are means over the walks that go on, weighted by their rows; val_loss
-  /// is of all rows held out, walks that have ended count with their best; `best_step` is the first
-  /// member's point. Seconds include the refit.
+  std::vector<nn::Network> networks;  ///< the members trained on all rows, then the fold networks
+  loss::LossPtr loss;                 ///< used in training
+  /// Result of the selection. Losses are means over the fold networks still running, weighted by
+  /// their rows; val_loss is that of all held-out rows, where stopped networks count with their
+  /// best; `best_step` is the first member's point. Seconds include the refit.
   train::TrainResult result;
-  std::vector<train::StepRecord> refit;  ///< of the members, in the mean; empty without refit
-  double decay = train::kUnknown;        ///< τ of the first network's last point; of a path
-  std::vector<PickedPoint> picked;       ///< by activation, the first member's first
-  /// Activations whose networks err much more on the rows that they held out: no member has one,
-  /// their walks do not predict, and are not counted below.
+  int64_t members = 0;                   ///< trained on all rows; 0 without refit
+  std::vector<train::StepRecord> refit;  ///< mean over members; empty without refit
+  double decay = train::kUnknown;        ///< path only: τ of the first network's last point
+  std::vector<PickedPoint> picked;       ///< by activation, beginning with the first member's
+  /// Activations left out because of a much larger held-out loss: no member uses them, their fold
+  /// networks do not predict and are not counted below.
   std::vector<PickedPoint> left_out;
-  /// Outputs [r, n_L] of the walk that held the row out, at its point; NaN for rows that none did.
-  /// Rows are in the order of all_rows().
+  /// Outputs [r, n_L] of the fold network that held the row out, at its point; NaN for rows never
+  /// held out. In the order of all_rows().
   torch::Tensor held_out;
-  std::vector<std::vector<int64_t>> held;  ///< the rows that each walk held out
-  /// Their relative variances [r, n_L] (intervals.h), if they were asked for.
+  std::vector<std::vector<int64_t>> held;  ///< rows held out by each fold network
+  /// Their relative variances [r, n_L] (intervals.h), if requested.
   torch::Tensor held_variance;
-  /// A network without hidden layers that predicts beside the others, and its share by target
-  /// (linear.h); of none there is no such network.
+  /// A linear model that predicts together with the networks, and its share by target (linear.h);
+  /// not set if all shares are zero.
   std::optional<nn::Network> line;
   std::vector<double> line_shares;
 };
 
-/// All rows that may train: x, y and sample weights of the problem's training rows, then of its
+/// All training data: x, y and sample weights of the problem's training rows, then of its
 /// validation rows.
 train::TrainData all_rows(const Problem& problem);
 
-/// Learns the problem, which must outlive it; `problem.model` is the first member's start.
+/// Trains for prediction. The problem must outlive it; `problem.model` is the first member's start.
 class Learner {
  public:
-  /// @throws InvalidArgument if options contradict each other or rows are too few for the folds.
+  /// @throws InvalidArgument if options contradict each other or there are too few rows for the
+  ///   folds.
   Learner(const Problem& problem, LearnOptions options);
   ~Learner();
   Learner(Learner&&) noexcept;
 
-  /// To the end, or until asked to stop: then result.outcome is kInterrupted and there are no
-  /// networks.
+  /// Trains to the end, or until asked to stop: then result.outcome is kInterrupted and there are
+  /// no networks.
   /// @throws NumericalError if a kernel cannot be computed.
   Learned run(const LearnHooks& hooks = {});
 
   SafeTensors checkpoint() const;
-  /// Goes on from there, to the same bits as an uninterrupted one.
-  /// @throws InvalidArgument if the content is no checkpoint of such a learner.
+  /// Continues from a checkpoint, with bitwise the same result as an uninterrupted run.
+  /// @throws InvalidArgument if the content is not a checkpoint of such a learner.
   void restore(const SafeTensors& content);
-  /// The point at which walks have ended by themselves: a higher limit of points changes nothing.
+  /// The point at which all fold networks stopped by themselves: a higher limit changes nothing.
   std::optional<int64_t> ended_at() const;
 
  private:

@@ -15,21 +15,21 @@ namespace {
 
 using torch::Tensor;
 
-/// Rows in float64 at a time.
+/// Rows processed at a time, in float64.
 constexpr int64_t kLineBlock = int64_t{1} << 14;
-/// Of all its fits, operations in float64: some seconds at most.
+/// Limit on operations of all fits, in float64: some seconds.
 constexpr double kMostLineOperations = 2e11;
 /// Operations of an eigendecomposition, in units of n³.
 constexpr double kEigenOperations = 9;
 constexpr std::array kLineShares{0.25, 0.5, 0.75, 1.0};
 constexpr double kSayOfBoth = 0.5;
-/// A line whose mean square is so small a share of the networks' needs no further proof.
+/// A linear model with a mean square below this share of the networks' needs no significance test.
 constexpr double kPlainlyLess = 0.25;
-/// Features without pieces between quantiles go on beyond the rows as a line does, so those must be
-/// better by so much.
+/// Features without pieces between quantiles extrapolate linearly, so they must be better by this
+/// share.
 constexpr double kPiecesGain = 0.02;
 
-/// All features, and all but the pieces of numbers.
+/// Indices of all features except pieces of numbers.
 Tensor plain_features(const data::Preprocess& preprocess, int64_t count) {
   std::vector<int64_t> plain;
   int64_t next = 0;
@@ -61,7 +61,7 @@ nn::Network network_of(const LinearFit& fit, torch::ScalarType dtype) {
   return line;
 }
 
-/// What the line predicts for rows x, float64.
+/// Predictions of the linear model for rows x, float64.
 Tensor along(const LinearFit& fit, const Tensor& x) {
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < x.size(0); first += kLineBlock) {
@@ -71,13 +71,13 @@ Tensor along(const LinearFit& fit, const Tensor& x) {
   return torch::cat(parts);
 }
 
-/// Predictions [r, t] of rows that walks have held out, by what `predict` makes of the rows that
-/// they have seen, their targets and the rows held out; rows that none did are zero.
+/// Predictions [r, t] of held-out rows. `predict` computes them from the rows that a fold network
+/// has seen, their targets, and its held-out rows. Rows never held out are zero.
 template <class Predict>
 Tensor of_held_out(const train::TrainData& all, const Learned& learned, const Predict& predict) {
   const int64_t r = all.x.size(0);
   const Tensor y = all.y.to(torch::kCPU, torch::kFloat64);
-  std::map<std::vector<int64_t>, bool> done;  // several walks may hold the same rows out
+  std::map<std::vector<int64_t>, bool> done;  // several fold networks may hold out the same rows
   Tensor sum = torch::zeros_like(y), count = torch::zeros({r, 1}, torch::kFloat64);
   for (const std::vector<int64_t>& held : learned.held) {
     if (!done.emplace(held, true).second) continue;
@@ -97,7 +97,7 @@ Tensor held_out_lines(const train::TrainData& all, const Tensor& features, const
   });
 }
 
-/// The share of the line that errs least, for one target in units of the file.
+/// The share of the linear model with the smallest error, for one target in units of the file.
 double best_share(const data::TargetColumn& target, const Tensor& networks, const Tensor& line,
                   const Tensor& wanted, const std::vector<int64_t>& different) {
   const auto squares = [&](const Tensor& scaled) {
@@ -114,7 +114,7 @@ double best_share(const data::TargetColumn& target, const Tensor& networks, cons
   for (const double share : kLineShares) {
     const Tensor each = squares((1 - share) * networks + share * line);
     const double mean = each.mean().item<double>();
-    if (!(mean < least)) continue;  // of a logarithm a line may go out of all bounds
+    if (!(mean < least)) continue;  // for a logarithm a linear model may diverge
     least = mean, best = share, of_best = each;
   }
   if (best == 0) return 0;
@@ -124,7 +124,7 @@ double best_share(const data::TargetColumn& target, const Tensor& networks, cons
       lead_of(alone - of_best, different) > errors_on_a_side(rows)) {
     return best;
   }
-  // Not for certain: where the line errs less by itself, both have a say.
+  // Not significant: if the linear model alone is better, both contribute.
   const bool line_wins = by_line < by_networks;
   return line_wins ? std::min(best, kSayOfBoth) : 0;
 }
@@ -149,7 +149,7 @@ LinearFit fit_linear(const Tensor& x, const Tensor& y, const std::vector<int64_t
   for_blocks([&](int64_t first, int64_t count) { sum.add_(wide(first, count).sum(0)); });
   const Tensor centre_x = sum / rows;
   const auto centred = [&](int64_t first, int64_t count) { return wide(first, count) - centre_x; };
-  // In the smaller of the two Gram matrices; H = Q diag(s/(s + λ)) Qᵀ + 11ᵀ/r.
+  // Uses the smaller of the two Gram matrices; H = Q diag(s/(s + λ)) Qᵀ + 11ᵀ/r.
   const bool tall = r > x.size(1);
   Tensor gram;
   if (tall) {
@@ -179,7 +179,7 @@ LinearFit fit_linear(const Tensor& x, const Tensor& y, const std::vector<int64_t
   for (double share = 1e-6; share < 20; share *= 3) shares.push_back(s / (s + share * largest));
   const Tensor h = torch::stack(shares, 1);
   // Sums over equal rows, which are left out together: (I − l·11ᵀ)⁻¹ = I + l/(1 − ml)·11ᵀ for m
-  // rows of one leverage l.
+  // rows of leverage l.
   Tensor of, sizes;
   if (!different.empty()) {
     of = torch::tensor(data::numbered(different), torch::kInt64);
@@ -207,7 +207,7 @@ LinearFit fit_linear(const Tensor& x, const Tensor& y, const std::vector<int64_t
     const Tensor all = sizes.index_select(0, at).unsqueeze(1) * leverage;
     return own + leverage / (1 - all).clamp_min(1e-9) * sums.index_select(0, at);
   };
-  std::vector<Tensor> chosen;  // the share of each target
+  std::vector<Tensor> chosen;  // for each target
   fit.left_out = torch::empty_like(e);
   for (int64_t k = 0; k < t; ++k) {
     const Tensor sums = sums_of(k, h);
@@ -266,7 +266,7 @@ std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned&
                                        torch::arange(all.x.size(1), torch::kInt64)};
   const std::array<Tensor, 2> held{held_out_lines(all, features[0], learned),
                                    held_out_lines(all, features[1], learned)};
-  std::vector<size_t> taken;  // of these, by target
+  std::vector<size_t> taken;  // choice for each target
   Tensor lines = torch::empty_like(y);
   std::vector<int64_t> different;
   for (int64_t i = 0; !problem.different.empty() && i < rows.numel(); ++i) {
@@ -307,7 +307,7 @@ std::string add_line(const Problem& problem, const loss::LossPtr& loss, Learned&
   learned.line = network_of(whole, problem.model->dtype());
   (*learned.line)->to(all.x.device());
   learned.line_shares = shares;
-  // Losses are those of what predicts.
+  // Losses are those of the combined predictor.
   Predictor both;
   both.members = learned.networks;
   both.members.push_back(*learned.line);

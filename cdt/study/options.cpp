@@ -40,7 +40,7 @@ data::PreprocessOptions preprocess_options(const DataOptions& options) {
   wanted.targets = options.targets;
   wanted.classes = options.classes;
   if (!options.sample_weights.empty()) wanted.drop.push_back(options.sample_weights);
-  // What tells groups apart is not there to be learned from: new rows belong to others.
+  // The group column is not a feature, since new rows belong to other groups.
   if (!options.group.empty() && !data::contains(options.keep, options.group))
     wanted.drop.push_back(options.group);
   wanted.encoding = options.encoding.value_or(predict ? Encoding::kOneHot : Encoding::kIndex);

@@ -1,4 +1,4 @@
-/// A table and a network in numbers and names: what a study starts from.
+/// Options of data and network from which a study starts.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -15,127 +15,130 @@
 
 namespace cdt::study {
 
-/// What a model is for: to fit the rows that train, or to predict others. Choices of encoding that
-/// nobody has made follow from it.
+/// Purpose of a model: fit the training rows, or predict new rows. Determines defaults of the
+/// encoding.
 enum class Goal { kFit, kPredict };
 /// "fit" or "predict".
 /// @throws InvalidArgument on another name.
 Goal parse_goal(std::string_view name);
 std::string to_string(Goal goal);
 
-/// The rows on which scales are fitted: those that train, those that train and validate (all but
-/// the test rows), or the whole table.
+/// Rows on which scales are fitted: training rows; training and validation rows (all but the test
+/// rows); or the whole table.
 enum class Fit { kTrain, kSeen, kAll };
 /// "train", "seen" or "all".
 /// @throws InvalidArgument on another name.
 Fit parse_fit(std::string_view name);
 std::string to_string(Fit fit);
 
-/// A row without a target: left out, or refused.
+/// Rows without a target are dropped, or an error.
 enum class MissingTarget { kDrop, kError };
 /// "drop" or "error".
 /// @throws InvalidArgument on another name.
 MissingTarget parse_missing_target(std::string_view name);
 std::string to_string(MissingTarget missing);
 
-/// Pictures and how they become samples (cdt/study/parts/pictures.h).
+/// Options of pictures as samples (cdt/study/parts/pictures.h).
 struct PictureOptions {
-  std::optional<int64_t> size;  ///< of both sides; default: 96, of IDX files as they are
-  bool grey = false;            ///< one channel instead of three; IDX files have one anyway
-  bool skip_bad = false;        ///< leave out files that are no pictures, or damaged
-  /// A folder where decoded pictures are kept for the next time; empty: nowhere.
+  std::optional<int64_t> size;  ///< size of both sides; default: 96, for IDX files their own
+  bool grey = false;            ///< one channel instead of three; IDX files always have one
+  bool skip_bad = false;        ///< leave out files that are damaged or not pictures
+  /// Folder that caches decoded pictures; empty: no cache.
   std::string cache;
-  std::function<void(int64_t done, int64_t total)> progress;  ///< of decoding
+  std::function<void(int64_t done, int64_t total)> progress;  ///< while decoding
 };
 
-/// A CSV file, or arrays, and how they become samples. What is optional and not there is the goal's
-/// choice: `preprocess_options` and the functions below it know.
+/// A CSV file or arrays, and how they become samples. The goal chooses optional values that are not
+/// set: see `preprocess_options` and the functions after it.
 struct DataOptions {
   std::string file;
-  /// Of inputs in an array of NumPy (cdt/data/numpy/arrays.h): the file of the labels; empty: those
-  /// of the archive, or none. Without `targets` all labels are.
+  /// For inputs in a NumPy array (cdt/data/numpy/arrays.h): the file of the labels; empty: those of
+  /// the archive, or none. Without `targets` all labels are targets.
   std::string labels;
-  /// Whether the file is a folder of pictures, or an IDX file: holds_pictures tells. `csv`, and
-  /// what is about columns below, is then nothing to it; the target is the class, and without
-  /// `classes` its 1 and 0 are fitted as numbers.
+  /// Whether the file is a folder of pictures or an IDX file (holds_pictures). Then `csv` and the
+  /// column options below do not apply; the target is the class, and without `classes` its 1 and 0
+  /// are fitted as numbers.
   bool is_pictures = false;
   PictureOptions pictures;
   data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
-  /// What it is for. None: as run::train and `cdt train` find usual, predict of a table and fit of
-  /// pictures; whoever takes samples alone fits.
+  /// Purpose. By default, run::train and `cdt train` predict for tables and fit for pictures; other
+  /// callers fit.
   std::optional<Goal> goal;
-  bool classes = false;  ///< whether the target, then a single one, is a class
-  /// As loss::Traits has them.
+  bool classes = false;  ///< whether the single target is a class
+  /// As in loss::Traits.
   bool keeps_units = false;
   double least_target = -std::numeric_limits<double>::infinity();
-  std::optional<MissingTarget> missing_target;  ///< error; predict drop
-  int64_t rows = 0;                             ///< to draw without replacement; 0 takes all
-  /// Of them, the others validate: 0.7. Of predict all: rows to learn from, where they are told;
-  /// the others are test rows.
+  std::optional<MissingTarget> missing_target;  ///< default error; predict: drop
+  int64_t rows = 0;                             ///< number to draw without replacement; 0: all
+  /// Share of the drawn rows that train, by default 0.7; the others validate. With predict the
+  /// share to learn from, by default all; the others are test rows.
   std::optional<double> train_fraction;
-  int64_t train_rows = 0;    ///< instead of the share; 0: by the share
-  double test_fraction = 0;  ///< of the rows, that nobody sees until the end; drawn first
-  /// Rows that are equal in every feature stay on one side, whatever their targets. (The paper's
-  /// experiments draw rows as they come.)
+  int64_t train_rows = 0;    ///< number that replaces the share; 0: use the share
+  double test_fraction = 0;  ///< share of the rows held out until the end; drawn first
+  /// Rows equal in every feature stay on one side, whatever their targets. (The paper's experiments
+  /// draw rows independently.)
   bool equal_rows_together = true;
-  std::string group;  ///< a column: rows that are equal in it stay on one side
+  std::string group;  ///< a column: rows with equal values stay on one side
   std::string time;   ///< a column, numbers or dates: the latest rows validate and test
-  std::optional<data::Encoding> encoding;                 ///< index; predict onehot
-  std::optional<data::MissingNumber> missing_number;      ///< zero; predict median
-  std::optional<data::UnknownCategory> unknown_category;  ///< error; predict missing
-  std::optional<data::Scaling> scaling;                   ///< minmax; predict and pictures standard
+  std::optional<data::Encoding> encoding;                 ///< default index; predict: onehot
+  std::optional<data::MissingNumber> missing_number;      ///< default zero; predict: median
+  std::optional<data::UnknownCategory> unknown_category;  ///< default error; predict: missing
+  std::optional<data::Scaling> scaling;                   ///< default minmax; predict and pictures:
+                                                          ///< standard
   std::optional<data::Scaling> target_scaling;            ///< likewise; none for classes
-  std::optional<data::TargetTransform> target_transform;  ///< none; predict auto
-  std::optional<int64_t> quantiles;   ///< knots of a number's pieces: 0; predict kUsualQuantiles
-  double quantile_weight = 0;         ///< of the pieces; 0: 1/√(their number)
-  std::optional<double> clip;         ///< bound of scaled features: 0; predict kUsualClip
-  std::optional<int64_t> max_levels;  ///< one-hot categories: all; predict kUsualLevels
-  std::vector<std::string> keep;      ///< predict: features even if they look like identifiers
-  std::optional<Fit> fit;             ///< train; predict seen. Of pictures, all are those drawn
-  /// A column of positive weights in the controller's Q. Under predict they weigh scales and
-  /// validation too, and 0 is as no row.
+  std::optional<data::TargetTransform> target_transform;  ///< default none; predict: auto
+  std::optional<int64_t> quantiles;   ///< knots of a number's pieces; default 0; predict:
+                                      ///< kUsualQuantiles
+  double quantile_weight = 0;         ///< weight of the pieces; 0: 1/√(their number)
+  std::optional<double> clip;         ///< bound of scaled features; default 0; predict: kUsualClip
+  std::optional<int64_t> max_levels;  ///< one-hot categories; default all; predict: kUsualLevels
+  std::vector<std::string> keep;      ///< predict: keep these features even if they look like
+                                      ///< identifiers
+  std::optional<Fit> fit;             ///< default train; predict: seen. For pictures, all are those
+                                      ///< drawn
+  /// A column of positive weights in the controller's Q. With predict they also weigh scales and
+  /// validation, and rows of weight 0 are ignored.
   std::string sample_weights;
-  /// Under predict, of classes: "balanced", or NAME=WEIGHT each, others having 1. They multiply the
-  /// weights of the samples.
+  /// Classes, with predict: "balanced", or NAME=WEIGHT for each class, by default 1. They multiply
+  /// the sample weights.
   std::vector<std::string> class_weights;
-  /// One per target, or class of pictures, in the controller's Q; empty: all 1.
+  /// One per target, or per class of pictures, in the controller's Q; empty: all 1.
   std::vector<double> output_weights;
 
-  /// Takes targets as this loss wants them.
+  /// Sets what the loss requires of targets.
   void learn_by(const loss::Loss& loss);
 };
 
-/// Choices for the goal predict. A category of fewer rows than kRareRows is not told from noise.
-/// Of rows to learn from, those that train while the others choose the point, where one network
-/// does.
+/// Defaults for the goal predict. kRareRows: smaller categories cannot be told from noise.
+/// kSelectionShare: the share of rows that train in the selection if there is one network.
 inline constexpr double kSelectionShare = 0.8;
 inline constexpr int64_t kUsualQuantiles = 13;
 inline constexpr double kUsualClip = 3;
 inline constexpr int64_t kUsualLevels = 64;
 inline constexpr int64_t kRareRows = 5;
 
-/// What the options say of encoding and scaling, and the goal where they say nothing. Under predict
-/// also dates, indicators of missing numbers, rare categories, and the choice of columns.
+/// Options of encoding and scaling, with the goal's defaults. With predict also dates, missing
+/// indicators, rare categories, and the selection of columns.
 data::PreprocessOptions preprocess_options(const DataOptions& options);
-/// The rows to fit on, the share that trains, and what a row without a target is, likewise.
+/// The rows for fitting scales, the training share, and the treatment of missing targets, likewise.
 Fit fit_of(const DataOptions& options);
 double train_fraction_of(const DataOptions& options);
 MissingTarget missing_target_of(const DataOptions& options);
 
-/// A network between the features and the targets: the data say its `input_shape` and `outputs`.
-/// `hidden` is that of an mlp; other architectures want their own, or none.
+/// A network between features and targets; the data determine its `input_shape` and `outputs`.
+/// `hidden` is for mlp; other architectures have their own, or none.
 struct NetworkOptions : nn::NetworkOptions {
   NetworkOptions() { hidden = {256, 256}; }
-  /// Another architecture, with its own layers.
+  /// Selects another architecture with its default layers.
   void choose(const std::string& name);
   torch::ScalarType dtype = torch::kFloat32;
 };
 
-/// What pictures are learned by where nobody has chosen.
+/// Default architecture for pictures.
 inline constexpr const char* kUsualPictureNetwork = "cnn";
 
-/// "float32" or "float64", the precisions of networks.
+/// "float32" or "float64", the dtypes of networks.
 /// @throws InvalidArgument on another name.
 torch::ScalarType parse_dtype(std::string_view name);
 std::string dtype_name(torch::ScalarType dtype);

@@ -27,15 +27,14 @@ void call(const std::function<void(Arguments...)>& hook,
   if (hook) hook(arguments...);
 }
 
-/// Training and validation rows that repeat another.
+/// Number of training and validation rows that repeat another.
 int64_t count_repeated(const Problem& problem) {
   const std::vector<int64_t>& rows = problem.different;
   if (rows.empty()) return 0;
   return static_cast<int64_t>(rows.size()) - 1 - *std::max_element(rows.begin(), rows.end());
 }
 
-/// The table in the order of its content, and with it what the order that it came in has said:
-/// which columns are identifiers.
+/// The table sorted by content, with what the original order showed: which columns are identifiers.
 data::Table in_order(const data::Table& table, RunOptions& options,
                      std::vector<std::string>& notes) {
   data::Table ordered = data::take_rows(table, data::rows_by_content(table));
@@ -51,7 +50,7 @@ data::Table in_order(const data::Table& table, RunOptions& options,
                          column.name != wanted.sample_weights && column.name != wanted.group;
     if (!feature || data::contains(keep, column.name)) continue;
     const bool now = data::identifier_reason(ordered, ordered.at(column.name)).has_value();
-    data::Column answered;  // dates in an order that somebody has said are none
+    data::Column answered;  // dates are not identifiers once their order is given
     const bool asked = wanted.csv.dates && column.type == data::ColumnType::kText;
     if (asked) answered = column;
     answered.dates = wanted.csv.dates;
@@ -60,13 +59,13 @@ data::Table in_order(const data::Table& table, RunOptions& options,
       std::erase_if(ordered.columns, [&](const auto& each) { return each.name == column.name; });
       notes.push_back(c10::str(column.name, ": left out, an identifier: ", *reason));
     } else if (now) {
-      keep.push_back(column.name);  // by chance sorting has made it count
+      keep.push_back(column.name);  // sorting makes it ascend by chance
     }
   }
   return ordered;
 }
 
-/// Who helps the first rank sees nothing, and may be asked to stop.
+/// Hooks of the other ranks: they report nothing, but may be asked to stop.
 Hooks hooks_of(const RunOptions& options, Hooks hooks) {
   if (options.ranks->rank() == 0) return hooks;
   Hooks few;
@@ -160,7 +159,7 @@ void Pipeline::start_record() {
   record.seconds.emplace().load = seconds_since(start_);
 }
 
-/// Ranks that differ would go different ways.
+/// Ranks with different data or options would diverge from each other.
 void Pipeline::require_same_everywhere() const {
   const train::Ranks& ranks = *run_.decision.options.ranks;
   if (!ranks.several()) return;
@@ -227,7 +226,7 @@ LearnHooks Pipeline::learn_hooks() const {
   return hooks;
 }
 
-/// Where nobody has said how many.
+/// If the number of threads is not given.
 int Pipeline::most_threads() const {
   const RunOptions& options = run_.decision.options;
   return options.threads > 0 || options.ranks->rank() > 0 ? 0 : trainer_->most_threads();
@@ -306,7 +305,7 @@ void Pipeline::finish() {
   record.result = run_.result;
   record.result->history.clear();
   record.errors.reset();
-  if (!run_.learned) record.prediction.reset();  // an earlier one's
+  if (!run_.learned) record.prediction.reset();  // from an earlier run
   if (run_.learned) {
     const Learned& learned = *run_.learned;
     run_.predictions = predict_splits(problem, run_.predictor, learned, run_.intervals);
@@ -328,7 +327,7 @@ Run run(const data::Table& table, const RunOptions& given, const Hooks& hooks) {
   Run& run = pipeline.run();
   require_sound(run.decision.options);
   pipeline.prepare(table);
-  if (given.ranks->rank() > 0) {  // it helps the first one
+  if (given.ranks->rank() > 0) {  // helps the first rank
     pipeline.train();
     return std::move(run);
   }

@@ -1,6 +1,6 @@
 /// From a table to a trained, calibrated and recorded model, without a folder: decide, encode,
-/// complete, pre-flight, train or learn, calibrate, expect, predict, record. What `cdt train` does,
-/// what estimators do, and what a case of a sweep is.
+/// complete, pre-flight, train or learn, calibrate, expect, predict, record. Used by `cdt train`,
+/// the estimators, and the cases of a sweep.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -12,97 +12,99 @@
 
 namespace cdt::study {
 
-/// What a run is busy with.
+/// Current phase of a run.
 enum class Phase { kLoading, kAnalysis, kTraining, kWriting };
 
-/// What a caller may want to see and decide while it runs; all may be empty.
+/// Callbacks during a run; all may be empty.
 struct Hooks {
   std::function<void(Phase)> on_phase;
-  /// What the run will do, before anything is written; of tune without what the forecast finds.
+  /// Called with the plan of the run, before anything is written; with tune, without the forecast's
+  /// choices.
   std::function<void(const Decision&)> on_decision;
-  /// The problem is there, and so is the folder, if there is one.
+  /// Called when the problem exists, and the folder, if there is one.
   std::function<void(const Problem&)> on_problem;
-  /// The pre-flight; not of a resumed run, which has it already.
+  /// Called after the pre-flight; not in a resumed run, which already has it.
   std::function<void(const analysis::Preflight&)> on_preflight;
-  /// Why there is no pre-flight, although it was asked for.
+  /// Called with the reason if a requested pre-flight is skipped.
   std::function<void(const std::string& reason)> on_skipped;
-  std::function<void(int64_t done, int64_t total)> on_pictures;  ///< while they are decoded
+  std::function<void(int64_t done, int64_t total)> on_pictures;  ///< while decoding
   std::function<void(int64_t done, int64_t total)> on_kernel;    ///< in blocks
-  /// On a GPU rows come by the stride (train/stride.h): some steps late.
+  /// On a GPU rows arrive in strides (train/stride.h), some steps late.
   std::function<void(const train::StepRecord&, int64_t steps)> on_step;
-  /// Under the goal predict: a point of all walks, or of the refit.
+  /// Goal predict: called after each point of all fold networks, or of the refit.
   std::function<void(LearnStage, const train::StepRecord&, int64_t points)> on_point;
   std::function<bool()> stop_requested;
-  /// What training can go on from: every `checkpoint_seconds`, when asked to stop, and at its end.
+  /// State to resume from: every `checkpoint_seconds`, when asked to stop, and at the end.
   std::function<void(const SafeTensors&)> checkpoint;
-  /// What the run has chosen for the caller.
+  /// Choices made for the caller.
   std::function<void(const std::string&)> on_note;
-  /// What went wrong and does not end the run: no checkpoint, no report.
+  /// Failures that do not end the run: no checkpoint, no report.
   std::function<void(const std::string&)> on_warning;
 };
 
-/// What was decided, and what came of it.
+/// A run's decision and results.
 struct Run {
   Decision decision;
-  Problem problem;  ///< its model is the trained one; under the goal predict the first member
+  Problem problem;  ///< its model is the trained one; with goal predict the first member
   train::TrainResult result;
-  std::optional<Learned> learned;  ///< under the goal predict, once it has ended
-  Predictor predictor;             ///< once training has ended; of a fit the model alone
+  std::optional<Learned> learned;  ///< goal predict, once it has finished
+  Predictor predictor;             ///< once training has finished; for a fit only the model
   std::optional<Intervals> intervals;
   std::vector<SplitPredictions> predictions;  ///< none if training diverged
-  /// What was chosen and what is to be kept in mind, in words, in the order in which it came up.
+  /// Choices and cautions, in words, in order of occurrence.
   std::vector<std::string> notes;
   Record record;
 
   TrainedModel model() const { return {problem.preprocess, predictor, intervals}; }
 };
 
-/// A run of a table in memory. The file in the options is not looked at, nor are their folder,
-/// resume and overwrite. Asked to stop, it returns with the outcome kInterrupted; under the goal
-/// predict there is no predictor then.
+/// Runs on a table in memory. Ignores the file in the options, their folder, resume and overwrite.
+/// If asked to stop, returns with the outcome kInterrupted; with goal predict there is then no
+/// predictor.
 /// @throws InvalidArgument if an option or the table is wrong.
 /// @throws NumericalError if a kernel cannot be computed.
 Run run(const data::Table& table, const RunOptions& given, const Hooks& hooks = {});
 
-/// A run of the goal predict, said or not, up to what is to be expected of new rows: nothing is
-/// predicted yet. The same rows in another order of the table give the same model, bit by bit.
+/// Runs with goal predict (the default here) up to the expected error on new rows; predicts nothing
+/// yet. Rows of the table in another order give bitwise the same model.
 /// @throws as run() does, and InvalidArgument if the goal is fit.
 Run learn(const data::Table& table, const RunOptions& given, const Hooks& hooks = {});
 
-/// One run, stage by stage, for whoever keeps what comes between. Stages are called in the order in
-/// which they stand here; those that a goal has not do nothing.
+/// One run, stage by stage, for callers that store intermediate results. Call the stages in the
+/// order below; stages that a goal lacks do nothing.
 ///
-/// Of several ranks (RunOptions::ranks) all prepare and train; the first one goes on. The others
-/// see no hooks but stop_requested.
+/// With several ranks (RunOptions::ranks) all prepare and train; only the first continues. The
+/// others call no hook but stop_requested.
 class Pipeline {
  public:
-  /// Decides by what is known before the data are read.
+  /// Decides from what is known before the data are read.
   Pipeline(const RunOptions& given, const Facts& facts, Hooks hooks = {});
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// Decides by the data, encodes them, completes the decision and makes what trains: of the file
-  /// that the options name, or of a table. `rows` are those to learn from; empty: all of them.
+  /// Reads the file named in the options, or takes a table; decides from the data, encodes them,
+  /// completes the decision and creates the trainer. `rows` are the rows to learn from; empty: all.
   /// @throws InvalidArgument if an option or the data are wrong, or ranks differ.
   void prepare();
   void prepare(data::Table table, const std::vector<int64_t>& rows = {});
 
-  /// Goes on as an earlier run did: by its advice, and from a checkpoint of it.
+  /// Continues an earlier run: with its tuning, and from its checkpoint.
   void follow(const Tuning& advice);
-  /// @throws InvalidArgument if the content is no checkpoint of such a run.
+  /// @throws InvalidArgument if the content is not a checkpoint of such a run.
   void restore(const SafeTensors& checkpoint);
-  /// The point at which walks had ended by themselves: a higher limit of points changes nothing.
+  /// The point at which all fold networks had stopped by themselves: a higher limit changes
+  /// nothing.
   std::optional<int64_t> ended_at() const;
 
-  /// The pre-flight, if there is one, and what tune takes from it.
+  /// Runs the pre-flight, if there is one, and applies tuning.
   void analyze();
-  /// To the end, or until asked to stop.
+  /// Trains to the end, or until asked to stop.
   void train();
-  /// Makes the predictor. Not of walks that were interrupted: nothing predicts then.
+  /// Creates the predictor, unless fold networks were interrupted.
   void calibrate();
-  /// What to expect of new rows, and intervals.
+  /// Computes the expected error on new rows, and intervals.
   void expect();
-  /// Predictions of the rows, errors, and what else the record says of a run that has ended.
+  /// Computes predictions of the rows, errors, and the rest of a finished run's record.
   void finish();
 
   void note(const std::string& text);

@@ -16,7 +16,7 @@ Tensor wide_outputs(const nn::Network& model, const Tensor& x) {
       .to(torch::kCPU, torch::kFloat64);
 }
 
-/// What `of` makes of the outputs of the first `count` members, averaged.
+/// Applies `of` to the outputs of the first `count` members, and averages.
 template <class Function>
 Tensor averaged(const Predictor& predictor, size_t count, const Tensor& x, Function of) {
   Tensor sum;
@@ -46,7 +46,7 @@ void ClassErrors::fields(Fields& f) {
   f.each("confusion", confusion, [&](auto& row) { f.here(row, count); });
   f.require(confusion.size() == count, "confusion",
             c10::str("a row for each of the ", count, " classes"));
-  if (f.reads()) add_baselines(*this);  // that earlier versions did not write
+  if (f.reads()) add_baselines(*this);  // missing in files of earlier versions
 }
 
 void fields(Fields& f, Errors& errors) {
@@ -93,7 +93,8 @@ Tensor bounded(const Predictor& predictor, const Tensor& outputs) {
 }
 
 Tensor nearest_probabilities(const Tensor& outputs) {
-  // The k largest, less a number that brings their sum to 1, k being the most that stay above zero.
+  // The k largest, minus a constant such that their sum is 1; k is the largest number for which all
+  // stay positive.
   const Tensor sorted = std::get<0>(outputs.sort(1, /*descending=*/true));
   const Tensor count = torch::arange(1, outputs.size(1) + 1, outputs.options());
   const Tensor excess = (sorted.cumsum(1) - 1) / count;
@@ -122,14 +123,14 @@ Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
 Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,
                        const data::Samples& samples, const std::string& source) {
   const torch::NoGradGuard no_graph;
-  const int64_t block = preprocess.pictures ? 256 : 1 << 16;  // at a time
+  const int64_t block = preprocess.pictures ? 256 : 1 << 16;  // rows at a time
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < samples.count(); first += block) {
     std::vector<int64_t> rows(static_cast<size_t>(std::min(block, samples.count() - first)));
     std::iota(rows.begin(), rows.end(), first);
     const Tensor features = samples.batch(rows).x;
     const auto units = [&](const Tensor& z) { return in_units(predictor, preprocess, z); };
-    // Probabilities are averaged, and numbers where the networks learn them.
+    // Averages probabilities, or numbers in scaled units.
     parts.push_back(preprocess.has_classes()
                         ? averaged(predictor, predictor.members.size(), features, units)
                         : units(mean_outputs(predictor, features)));
@@ -151,8 +152,8 @@ ClassErrors measure_classes(const data::Preprocess& preprocess, const Tensor& pr
   const Tensor counts = torch::bincount(wanted * C + predicted, {}, C * C).view({C, C});
   ClassErrors errors;
   errors.accuracy = wanted.eq(predicted).to(torch::kFloat64).mean().item<double>();
-  // As −log p, from the probability of the right class; zero only by rounding, but for classes that
-  // were fitted by squares, which says nothing about the logarithm.
+  // As −log p, from the probability of the right class. It is zero by rounding only, except for
+  // classes fitted by squares, for which the logarithm is meaningless.
   const Tensor p = (probabilities * labels).sum(1).clamp_min(1e-300);
   errors.cross_entropy =
       preprocess.targets[0].squares ? train::kUnknown : -p.log().mean().item<double>();

@@ -1,4 +1,4 @@
-/// What a trained network predicts, in units of the file, and how far off it is.
+/// Predictions of a trained network in units of the file, and their errors.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -12,7 +12,7 @@
 
 namespace cdt::study {
 
-/// Of a target that is a number, in units of the file.
+/// Errors of a numeric target, in units of the file.
 struct NumberErrors {
   double rmse = train::kUnknown;
   double mae = train::kUnknown;
@@ -21,20 +21,22 @@ struct NumberErrors {
   void fields(Fields& f);
 };
 
-/// Of a target that is a class.
+/// Errors of a class target.
 struct ClassErrors {
   double accuracy = 0;
-  double cross_entropy = 0;  ///< −log of the right class's probability, on average; NaN: not known
+  double cross_entropy = 0;  ///< mean −log of the right class's probability; NaN: unknown
   std::vector<std::string> classes;
   std::vector<std::vector<int64_t>> confusion;  ///< rows by class (first index) and predicted class
-  double majority = 0;           ///< share of the most frequent class: who always says it has this
+  double majority = 0;           ///< share of the most frequent class: the accuracy of always
+                                 ///< predicting it
   double balanced_accuracy = 0;  ///< the mean recall of the classes that have rows
-  std::vector<double> recall;  ///< by class, the share of its rows that is right; NaN without rows
+  std::vector<double> recall;  ///< by class, the share of its rows predicted correctly; NaN without
+                               ///< rows
 
   void fields(Fields& f);
 };
 
-/// Fills majority, balanced accuracy and recall from the confusion.
+/// Computes majority, balanced accuracy and recall from the confusion matrix.
 void add_baselines(ClassErrors& errors);
 
 struct TargetErrors {
@@ -42,28 +44,27 @@ struct TargetErrors {
   std::variant<NumberErrors, ClassErrors> value;
 };
 using Errors = std::vector<TargetErrors>;
-/// An object with a member for each target.
+/// An object with one member per target.
 void fields(Fields& f, Errors& errors);
 
-/// What predictions of a number are held to: no further than the targets of training rows went,
-/// scaled; then in units of the file times a factor.
+/// Calibration of a numeric target: predictions are clamped to the range of the training targets,
+/// scaled, then multiplied by a factor in units of the file.
 struct TargetCalibration {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   double factor = 1;
-  double line = 0;  ///< the share of the last member, a line; the others share the rest
+  double line = 0;  ///< share of the last member, a linear model; the others share the rest
 
   void fields(Fields& f);
 };
 
-/// Networks whose predictions are averaged: numbers, as networks learn them; of classes
-/// probabilities.
+/// Networks whose predictions are averaged: numbers in scaled units, classes as probabilities.
 struct Predictor {
   std::vector<nn::Network> members;
-  /// Of numbers: whose mean() outputs stand for; none: they are the numbers.
+  /// For numbers: the loss whose mean() converts outputs; none: outputs are the numbers.
   loss::LossPtr loss;
-  double temperature = 1;                  ///< of classes: divides their logits
-  std::vector<TargetCalibration> targets;  ///< of numbers; empty: as they come
+  double temperature = 1;                  ///< for classes: divides their logits
+  std::vector<TargetCalibration> targets;  ///< for numbers; empty: no calibration
 
   Predictor() = default;
   Predictor(nn::Network model, loss::LossPtr of = nullptr)  // NOLINT: a network *is* one
@@ -80,37 +81,38 @@ struct Predictor {
   }
 };
 
-/// What outputs [r, t] predict, scaled, held to the bounds of their targets.
+/// Scaled predictions from outputs [r, t], clamped to the bounds of their targets.
 torch::Tensor bounded(const Predictor& predictor, const torch::Tensor& outputs);
 
-/// The probabilities [r, C] that are nearest to outputs [r, C]: none below zero, 1 in all. Outputs
-/// that were fitted to 1 and 0 keep their order.
+/// The probabilities [r, C] nearest to outputs [r, C]: non-negative, with sum 1. Outputs that were
+/// fitted to 1 and 0 keep their order.
 torch::Tensor nearest_probabilities(const torch::Tensor& outputs);
 
-/// Predictions [r, t], scaled, in units of the file.
+/// Converts scaled predictions [r, t] to units of the file.
 torch::Tensor from_scaled(const Predictor& predictor, const data::Preprocess& preprocess,
                           const torch::Tensor& scaled);
-/// Outputs z [r, n_L] of one member as predictions in units of the file [r, t], or probabilities.
+/// Converts outputs z [r, n_L] of one member to predictions in units of the file [r, t], or
+/// probabilities.
 torch::Tensor in_units(const Predictor& predictor, const data::Preprocess& preprocess,
                        const torch::Tensor& outputs);
 
-/// Whether the last member is a line with a share of its own (linear.h).
+/// Whether the last member is a linear model with its own share (linear.h).
 bool has_line(const Predictor& predictor);
 
-/// The members' outputs on features x [r, F], averaged: [r, n_L], float64, on the CPU.
+/// Outputs on features x [r, F], averaged over members: [r, n_L], float64, on the CPU.
 torch::Tensor mean_outputs(const Predictor& predictor, const torch::Tensor& x);
 
-/// Predictions for r samples, in units of the file [r, t], float64; of classes their probabilities
-/// [r, C]. Samples are asked for in blocks, so that a long file needs little memory.
-/// @throws InvalidArgument, naming `source`, if one is not finite.
+/// Predictions for r samples, in units of the file [r, t], float64; for classes probabilities [r,
+/// C]. Loads samples in blocks, so a long file needs little memory.
+/// @throws InvalidArgument, naming `source`, if a prediction is not finite.
 torch::Tensor predict_targets(const Predictor& predictor, const data::Preprocess& preprocess,
                               const data::Samples& samples, const std::string& source);
 
-/// Predictions [r, t] against targets [r, t], both in units of the file; of classes probabilities
-/// [r, C] against labels [r, C], 1 in the column of the class.
+/// Errors of predictions [r, t] against targets [r, t], both in units of the file; for classes
+/// probabilities [r, C] against one-hot labels [r, C].
 Errors measure_errors(const data::Preprocess& preprocess, const torch::Tensor& predictions,
                       const torch::Tensor& targets);
-/// Of one target that is a class.
+/// Errors of a single class target.
 ClassErrors measure_classes(const data::Preprocess& preprocess, const torch::Tensor& probabilities,
                             const torch::Tensor& labels);
 
@@ -122,7 +124,7 @@ struct RowPredictions {
 RowPredictions predict_rows(const Problem& problem, const Predictor& predictor,
                             const std::vector<int64_t>& rows);
 
-/// The name of each row's class: that of its largest entry.
+/// Name of each row's class, the one with the largest score.
 std::vector<std::string> class_names(const data::Preprocess& preprocess,
                                      const torch::Tensor& scores);
 

@@ -14,33 +14,35 @@ namespace {
 
 using torch::Tensor;
 
-/// Of a factor that makes sums right: beyond these the rows say something else.
+/// Limits of the factor that corrects sums; beyond them the rows show something else.
 constexpr double kLeastFactor = 0.8, kMostFactor = 1.25;
-/// Shares of training targets beyond which no prediction goes, tried from the widest on: where few
-/// rows are far from all others, networks overshoot them. Narrower ones must be better by so much.
+/// Shares of training targets beyond which predictions are clamped, tried from the widest range on:
+/// networks overshoot where few rows are far from all others. A narrower range must be better by
+/// kTailGain.
 constexpr std::array kTails{0.0, 0.005, 0.01};
 constexpr double kTailGain = 0.01;
-/// The share of rows for which intervals shall be short.
+/// Coverage for which the width of intervals is minimised.
 constexpr double kCoverageOfChoice = 0.9;
-/// Temperatures are looked for between e⁻² and e².
+/// Temperatures are searched between e⁻² and e².
 constexpr double kWidestTemperature = 2;
-/// What logarithms of temperatures are expected to be, as a standard deviation; on eleven tables
-/// they were within ±0.25. Few rows that happen to be all right would say that nothing is
-/// uncertain.
+/// Prior standard deviation of the logarithm of a temperature; on eleven tables it was within
+/// ±0.25. Without it, few rows that are all predicted correctly would give certainty.
 constexpr double kSpreadOfTemperature = 0.25;
-/// Of squares of errors, relative to their mean: that of normal ones is √2, and few rows that
-/// happen to be equal do not know better than this.
+/// Minimum standard deviation of squared errors, relative to their mean. It is √2 for normal
+/// errors; few rows that happen to be equal cannot show less than this.
 constexpr double kLeastSpreadOfSquares = 0.5;
-/// Of normal errors an eighth of the rows makes half of the squares; this share and less is few.
+/// For normal errors an eighth of the rows makes half of the squares; this share or less counts as
+/// few.
 constexpr double kFewOfAll = 0.03;
-/// Rows beyond which new ones are to all rows as they were to a walk.
+/// With more rows, new rows have about the same variance given all rows as given those of a fold
+/// network.
 constexpr int64_t kMostLeftOut = 1500;
-/// Better than nothing, but hardly.
+/// Limit of a small advantage.
 constexpr double kLittleBetter = 0.98;
-/// As good as a simpler model, to the eye.
+/// Limit of an advantage worth mentioning.
 constexpr double kAsGood = 0.9;
 
-/// Of the rows that were held out: which of the different rows each is.
+/// Numbers of the distinct rows, for held-out rows.
 std::vector<int64_t> different_of(const Problem& problem, const Tensor& rows) {
   std::vector<int64_t> found;
   for (int64_t i = 0; !problem.different.empty() && i < rows.numel(); ++i) {
@@ -49,7 +51,7 @@ std::vector<int64_t> different_of(const Problem& problem, const Tensor& rows) {
   return data::numbered(found);
 }
 
-/// The least of a function with one minimum, by golden sections.
+/// Minimizes a function with one minimum, by golden-section search.
 template <class Function>
 double least(Function f, double low, double high) {
   const double share = (std::sqrt(5.0) - 1) / 2;
@@ -69,7 +71,7 @@ double least(Function f, double low, double high) {
   return (low + high) / 2;
 }
 
-/// The targets of training rows end at `y`; of predictions held out against what was wanted, all
+/// `y` are the targets of training rows; held-out predictions are compared with `wanted`; all
 /// scaled.
 TargetCalibration calibrate_number(const data::TargetColumn& target, const Tensor& y,
                                    const Tensor& held, const Tensor& wanted) {
@@ -92,7 +94,7 @@ TargetCalibration calibrate_number(const data::TargetColumn& target, const Tenso
       TargetCalibration tried{tail > 0 ? quantile(tail) : widest.low,
                               other > 0 ? quantile(1 - other) : widest.high, 1};
       Tensor guess = in_file(held.clamp(tried.low, tried.high));
-      // exp of a mean is less than the mean of exp: what rows show of that, they set right.
+      // exp of a mean is less than the mean of exp; the factor corrects this.
       if (target.log) {
         const double factor = truth.sum().item<double>() / guess.sum().item<double>();
         tried.factor = std::clamp(factor, kLeastFactor, kMostFactor);
@@ -141,7 +143,7 @@ void Expectation::fields(Fields& f) {
   }
   if (f.has("lead"))
     f.object("lead", [&] {
-      constexpr double kMostLead = 1e9;  // infinite where all rows prefer it by the same
+      constexpr double kMostLead = 1e9;  // infinite if all rows prefer it by the same amount
       const auto lead = [&](const char* name, double& value) {
         double shown = std::clamp(value, -kMostLead, kMostLead);
         f(name, shown);
@@ -186,7 +188,7 @@ Predictor calibrate(const Problem& problem, const Learned& learned) {
     if (learned.line_shares.empty()) continue;
     TargetCalibration& found = predictor.targets.back();
     found.line = learned.line_shares[static_cast<size_t>(t)];
-    if (found.line == 1 && !target.log) {  // a line goes on beyond the rows, by as much again
+    if (found.line == 1 && !target.log) {  // a linear model extrapolates, by at most the range
       const double range = found.high - found.low;
       found.low -= range;
       found.high += range;
@@ -210,8 +212,9 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
   if (learned.held_variance.defined() && learned.decay > 0) {
     const Tensor v = learned.held_variance.index_select(0, rows);
     intervals.median = v.median().item<double>();
-    // As much of v as makes intervals short: on some tables it tells hard rows from easy ones. By
-    // chance one of five choices is shorter, so it must be by more than that.
+    // Uses the share of v with the shortest intervals: on some tables v distinguishes difficult
+    // rows from easy ones. One of five choices is shorter by chance, so the gain must exceed a
+    // margin.
     const double margin =
         0.5 / std::sqrt(static_cast<double>(count_different(different, rows.numel())));
     double shortest = std::numeric_limits<double>::infinity();
@@ -232,8 +235,8 @@ std::optional<Intervals> make_intervals(const Problem& problem, const Learned& l
     intervals.tau = learned.decay;
     intervals.new_median = intervals.median;
     if (intervals.share > 0 && all.x.size(0) <= kMostLeftOut) {
-      // To the members, who know all rows, a new one is less new than it was to a walk, but
-      // residuals are those of the walks: in the mean over rows s must not fall.
+      // Members know all rows, so the variance of a new row is smaller than for fold networks,
+      // whose residuals these are. On average s must not decrease.
       const nn::Network& first = predictor.members.at(0);
       const Tensor own =
           left_out_variance(first, all.x.to(first->dtype()), learned.decay, problem.different);
@@ -272,8 +275,8 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor
     e.wrong = share_of(wrong.mean().item<double>(), effective_rows(different, r));
     e.log_loss = mean_of_losses(-(predicted * wanted).sum(1).clamp_min(1e-300).log(), different);
     if (e.wrong.value == 0) {
-      // None was wrong; so many may be, and each costs the logarithm of what was left to the
-      // others.
+      // No row was wrong; up to this share may be, each at the cost of the logarithm of the
+      // remaining probability.
       const Tensor left = (1 - predicted.amax(1)).clamp_min(std::numeric_limits<double>::epsilon());
       const double cost = -left.log().mean().item<double>();
       e.log_loss.error = std::max(e.log_loss.error, share_at_most(0, count) / 2 * cost);
@@ -295,7 +298,7 @@ std::vector<Expectation> expect(const data::Preprocess& preprocess, const Tensor
     e.rmse = root_of(mean_of_losses(squares, different, kLeastSpreadOfSquares));
     const double variance = (y - y.mean()).square().mean().item<double>();
     if (e.rmse.value == 0) {
-      // None was off; so many may be, by as much as targets differ.
+      // No row had an error; up to this share may have one as large as the range of targets.
       const Tensor targets = known.targets.defined() ? known.targets.select(1, column) : y;
       const double range = (targets.max() - targets.min()).item<double>();
       e.rmse.error = range * std::sqrt(share_at_most(0, count)) / 2;
@@ -332,8 +335,8 @@ std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
   HeldOutBaselines known;
   if (!problem.preprocess.has_classes()) {
     known.targets = problem.preprocess.to_original(all.y.cpu());
-    // Where all rows are held out in turn they may as well be left out one by one. Where some are,
-    // the latest say, simpler models must not know them, either.
+    // If all rows are held out in turn, leave-one-out is equivalent. If only some are, such as the
+    // latest, simpler models must not use them either.
     if (rows.numel() < all.x.size(0) && all.x.dim() == 2) {
       const Baselines found = held_out_baselines(all, learned);
       known.line = problem.preprocess.to_original(of_rows(found.line));
@@ -348,16 +351,16 @@ std::vector<Expectation> expect(const Problem& problem, const Learned& learned,
 
 namespace {
 
-/// Rows that differ; records of older versions only know them all.
+/// Number of distinct rows; records of older versions have only the total.
 int64_t different_rows(const Expectation& e) { return e.different > 0 ? e.different : e.rows; }
 
-/// One row says nothing of how far its error is off.
+/// A single row gives no error estimate.
 std::string with_error(const Estimate& e) {
   return fmt::format("{} ± {}", plain(e.value),
                      std::isnan(e.error) ? "unknown" : plain(e.error, 2));
 }
 
-/// Whether the rows prefer the model for certain; records of older versions only know the errors.
+/// Whether the model is significantly better; records of older versions have only the errors.
 bool is_certain(double lead, int64_t rows, const Estimate& error, double baseline) {
   if (std::isnan(lead)) return error.value + 2 * error.error < baseline;
   return lead > errors_on_a_side(rows);
@@ -395,7 +398,7 @@ std::string what_limits(const Expectation& e, double fitted) {
       !is_certain(e.simple_lead, different_rows(e), e.rmse, e.mean_rmse)) {
     return "";
   }
-  if (kSame * fitted > e.rmse.value) return "";  // by chance: held-out rows are few
+  if (kSame * fitted > e.rmse.value) return "";  // by chance, with few held-out rows
   if (fitted < kSame * e.rmse.value) {
     return fmt::format("Error on training rows: {}. More rows like these would help",
                        plain(fitted));

@@ -33,12 +33,12 @@ std::string picture_names(const data::Table& table, const std::vector<int64_t>& 
   return data::list_names(names);
 }
 
-/// Two numbers of fewer rows may be chance.
+/// With fewer rows two distinct numbers may be chance.
 constexpr int64_t kFewestRowsOfClasses = 8;
-/// Rows that are encoded at a time.
+/// Rows encoded at a time.
 constexpr int64_t kBlock = int64_t{1} << 16;
 
-/// Of training rows by these hashes.
+/// Conflicts among training rows with equal hashes.
 std::vector<data::Conflict> find_conflicts(const data::Samples& samples,
                                            const data::RowHashes& hashes, const Problem& problem) {
   std::vector<data::Conflict> conflicts;
@@ -85,14 +85,14 @@ std::vector<ConflictingRows> conflicting_rows(const data::Samples& samples,
   return conflicts;
 }
 
-/// Whether the loss is defined for the targets of these rows.
+/// Throws unless the loss is defined for the targets of these rows.
 void require_least_targets(const data::Table& table, const data::Split& split,
                            const DataOptions& options) {
   if (!std::isfinite(options.least_target)) return;
   std::vector<int64_t> rows = split.train;
   rows.insert(rows.end(), split.validation.begin(), split.validation.end());
   rows.insert(rows.end(), split.test.begin(), split.test.end());
-  std::sort(rows.begin(), rows.end());  // the first in the file is named
+  std::sort(rows.begin(), rows.end());  // so that the first in the file is named
   for (const std::string& name : options.targets) {
     const std::vector<double> values = data::target_values(table, name, rows);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -108,7 +108,7 @@ data::Preprocess fit(const data::Table& table, const DataOptions& options, const
                      bool flat) {
   const auto& [train, validation, test] = drawn.split;
   const Fit on = fit_of(options);
-  const bool whole = on == Fit::kAll && !table.pictures;  // others are not decoded
+  const bool whole = on == Fit::kAll && !table.pictures;  // other pictures are not decoded
   std::vector<int64_t> rows = whole ? drawn.rules.rows : train;
   if (on != Fit::kTrain && !whole) {
     rows.insert(rows.end(), validation.begin(), validation.end());
@@ -125,7 +125,7 @@ data::Preprocess fit(const data::Table& table, const DataOptions& options, const
   return data::fit_preprocess(table, rows, preprocess_options(options), options.csv, weights);
 }
 
-/// What training will not mind, and whoever predicts later will.
+/// Notes what does not affect training, but later predictions.
 void note_risks(const data::Table& table, const DataOptions& options, Problem& problem) {
   const bool refused =
       preprocess_options(options).unknown_category == data::UnknownCategory::kError;
@@ -152,7 +152,7 @@ void note_risks(const data::Table& table, const DataOptions& options, Problem& p
   }
 }
 
-/// The options as they hold for this table: those of pictures name no target.
+/// Options adapted to this table: those of pictures name no target.
 DataOptions options_for(const data::Table& table, DataOptions options) {
   options.is_pictures = table.pictures != nullptr;
   if (!options.is_pictures) {
@@ -169,8 +169,8 @@ DataOptions options_for(const data::Table& table, DataOptions options) {
   return options;
 }
 
-/// Rows that train and, behind them in the same tensors, rows that validate: encoded a block at a
-/// time, in the network's dtype.
+/// Encodes training rows, followed by validation rows in the same tensors: block by block, in the
+/// network's dtype.
 void encode_rows(const data::Samples& samples, const data::Table& table, torch::ScalarType dtype,
                  torch::Device device, Problem& problem) {
   const auto& [train, validation, test] = problem.split;
@@ -202,7 +202,7 @@ void encode_rows(const data::Samples& samples, const data::Table& table, torch::
   problem.data.y_val = y.narrow(0, training, validating);
 }
 
-/// Of pictures the pixels count, which the checksum of a folder does not know.
+/// For pictures includes the pixels, which the checksum of a folder does not cover.
 std::string checksum_of(const data::Table& table, const data::Split& split) {
   if (!table.pictures) return table.checksum;
   Checksum sum;
@@ -279,7 +279,7 @@ bool is_class(const data::Table& table, const std::vector<std::string>& targets)
   if (column->type == data::ColumnType::kNumeric) {
     return table.rows() >= kFewestRowsOfClasses && data::has_two_values(*column);
   }
-  // Nor are whole numbers beyond 2⁵³, and numbers with a slip among them.
+  // Neither are integers beyond 2⁵³, nor numbers with a few invalid cells.
   if (!column->understood.empty()) return false;
   return !column->not_numeric || column->not_numeric->numbers <= column->not_numeric->others;
 }

@@ -10,7 +10,7 @@ void settings_fields(Fields& f, Settings& settings) {
   f.members(settings, &SettingValue::name, [&](SettingValue& each) { f.words(each.values); });
 }
 
-/// Without its history, which has a file of its own.
+/// Without its history, which has its own file.
 void result_fields(Fields& f, train::TrainResult& result, std::string& in_words) {
   f.spelled(
       "outcome", result.outcome, [](auto value) { return train::to_string(value); },

@@ -1,5 +1,5 @@
-/// What a run leaves: everything in run.json, its writer and its reader; and its tables, as they
-/// are read back.
+/// The record of a run: the contents of run.json, its writer and reader, and its tables as read
+/// back.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,48 +14,48 @@
 
 namespace cdt::study {
 
-/// How far the trained network's predictions lie from the targets.
+/// Errors of the trained network's predictions.
 struct RunErrors {
   Errors train;
-  Errors validation;  ///< empty if no row validated
+  Errors validation;  ///< empty without validation rows
   Errors test;        ///< likewise
 
   void fields(Fields& f);
 };
 
-/// Some rows of the table, what they are for, and what was predicted for them.
+/// Some rows of the table, their use, and their predictions.
 struct SplitPredictions {
   std::string split;  ///< "train", "validation" or "test"
   std::vector<int64_t> rows;
   RowPredictions values;
-  std::optional<Bounds> bounds;  ///< that hold kBoundsCoverage of such rows
+  std::optional<Bounds> bounds;  ///< with coverage kBoundsCoverage
 };
-/// Of the bounds in predictions.csv and on the page.
+/// Coverage of the bounds in predictions.csv and on the page.
 inline constexpr double kBoundsCoverage = 0.9;
-/// Of the rows that trained, validated and test, by the network, which has learned by this loss.
+/// Predictions of training, validation and test rows by the network, trained with this loss.
 std::vector<SplitPredictions> predict_splits(const Problem& problem, const loss::LossPtr& loss);
-/// Of what was learned to predict: rows that were held out, by the walk that had not seen them, as
-/// validation; all but test rows as training rows, by the predictor.
+/// Predictions after learning: held-out rows, by the fold network that has not seen them, as
+/// validation; all rows but test rows, by the predictor, as training rows.
 std::vector<SplitPredictions> predict_splits(const Problem& problem, const Predictor& predictor,
                                              const Learned& learned,
                                              const std::optional<Intervals>& intervals);
 RunErrors measure_errors(const Problem& problem, const std::vector<SplitPredictions>& predictions);
 
-/// What a run that learned to predict knows about that.
+/// Part of the record for goal predict.
 struct RunPrediction {
   int64_t members = 1;
-  int64_t points = 0;               ///< that held-out rows have picked
-  double decay = train::kUnknown;   ///< τ of the last of them
-  std::vector<PickedPoint> picked;  ///< by activation; older records have none
+  int64_t points = 0;               ///< point selected by held-out rows
+  double decay = train::kUnknown;   ///< τ of the last point
+  std::vector<PickedPoint> picked;  ///< by activation; missing in older records
   double temperature = 1;
   std::vector<TargetCalibration> targets;
   std::vector<Expectation> expected;
-  std::vector<Importance> importance;  ///< if it was asked for
+  std::vector<Importance> importance;  ///< if requested
 
   void fields(Fields& f);
 };
 
-/// Columns of one length, the fastest mode first, as the kernel was before training.
+/// Columns of equal length, the fastest mode first, for the kernel before training.
 struct Spectrum {
   std::vector<double> mode;        ///< from 1
   std::vector<double> step;        ///< s = α c_L λ
@@ -64,24 +64,24 @@ struct Spectrum {
   std::vector<double> factor_cdt;  ///< 1 − s(1 + k)
 };
 
-/// What a row of the table was for.
+/// Use of a row of the table.
 enum class RowUse { kTraining, kValidation, kTest };
 
-/// Truth and predictions of one target, row by row: numbers, or else classes.
+/// True and predicted values of one target, row by row: numbers or classes.
 struct TargetPredictions {
   std::string name;
   std::vector<double> truth;
   std::vector<double> predicted;
   std::vector<std::string> true_class;
   std::vector<std::string> predicted_class;
-  std::vector<std::string> classes;                ///< whose probabilities are known
+  std::vector<std::string> classes;                ///< with known probabilities
   std::vector<std::vector<double>> probabilities;  ///< [classes][rows]
-  /// Bounds of nine of ten such rows, if they are known; NaN where there are none.
+  /// Bounds with coverage 0.9, if known; NaN where there are none.
   std::vector<double> low = {}, high = {};
 };
 
 struct PredictionTable {
-  std::vector<RowUse> use;  ///< of each row
+  std::vector<RowUse> use;  ///< use of each row
   std::vector<TargetPredictions> targets;
 };
 
@@ -93,9 +93,9 @@ struct Record {
     int64_t features = 0;
     int64_t train = 0;
     int64_t validation = 0;
-    int64_t columns = 0;   ///< of an array of inputs; of a table not counted
+    int64_t columns = 0;   ///< columns of an array of inputs; not set for tables
     int64_t skipped = 0;   ///< pictures left out because they could not be read
-    int64_t repeated = 0;  ///< training and validation rows that repeat another in every feature
+    int64_t repeated = 0;  ///< training and validation rows that equal another in every feature
 
     void fields(Fields& f);
   };
@@ -112,8 +112,8 @@ struct Record {
     std::string device;
     int threads = 0;
     std::string libtorch;
-    int64_t peak_bytes = 0;         ///< of memory, once the run has ended; 0: not known
-    int64_t device_peak_bytes = 0;  ///< likewise of tensors on a GPU
+    int64_t peak_bytes = 0;         ///< peak memory, once the run has finished; 0: unknown
+    int64_t device_peak_bytes = 0;  ///< likewise for tensors on a GPU
     int64_t workers = 1;            ///< processes that shared the rows
 
     void fields(Fields& f);
@@ -132,12 +132,11 @@ struct Record {
     }
   };
 
-  std::string version;   ///< of the program that wrote it
+  std::string version;   ///< version of the program that wrote the record
   std::string revision;  ///< its commit
-  Settings settings;     ///< what was decided
-  Settings defaults;     ///< what stood in for the rest
-  /// Settings that were given, and those that were chosen, by whom and why; older records have
-  /// none.
+  Settings settings;     ///< decided settings
+  Settings defaults;     ///< defaults of all others
+  /// Given settings, and chosen ones with who chose them and why; missing in older records.
   std::vector<Choice> choices;
   uint64_t seed = 0;
   Data data;
@@ -145,36 +144,36 @@ struct Record {
   Machine machine;
   std::optional<Tuning> tuned;
   std::string analysis;       ///< the JSON of to_json; empty: none
-  std::string analysis_text;  ///< the same for people
-  /// Without its history, which has a file of its own; none while the run lasts.
+  std::string analysis_text;  ///< the same as text
+  /// Without its history, which has its own file; empty during the run.
   std::optional<train::TrainResult> result;
   std::string in_words;                     ///< how it ended
-  std::optional<RunPrediction> prediction;  ///< under the goal predict, once it has ended
-  std::optional<RunErrors> errors;          ///< none while the run lasts, and if training diverged
+  std::optional<RunPrediction> prediction;  ///< goal predict, once it has finished
+  std::optional<RunErrors> errors;          ///< empty during the run, and if training diverged
   std::optional<Seconds> seconds;
   std::map<std::string, std::string> files;  ///< checksums of the folder's files, by name
 
-  // What is not in run.json: tables, empty where they are not read or not there.
-  std::string name;  ///< of the folder; no other run beside it has this one
+  // Not in run.json: tables, empty if not read or missing.
+  std::string name;  ///< name of the folder; unique among the runs shown together
   std::vector<train::StepRecord> history;
   PredictionTable predictions;
   Spectrum spectrum;
 
-  /// Of a setting, as it was given or else by default; none: it has not this one alone.
+  /// A setting as given, or its default; empty if it does not have a single value.
   std::optional<std::string> setting(const std::string& name) const;
 
   void fields(Fields& f);
 };
 
 /// The text of run.json (docs/formats.md).
-/// @throws InvalidArgument, with the field, if a text in it is not UTF-8: the name of a file, say.
+/// @throws InvalidArgument, with the field, if a text such as a file name is not UTF-8.
 std::string to_json(const Record& record);
-/// Reads what any version has written; fields that it lacks keep their defaults.
-/// @throws InvalidArgument, naming `file`, if it is not JSON, of another format, or damaged: the
-/// message has the field.
+/// Reads the output of any version; missing fields keep their defaults.
+/// @throws InvalidArgument, naming `file` and the field, if it is not JSON, has another format, or
+///   is damaged.
 Record parse_record(const std::string& json, const std::string& file = "run.json");
 
-/// The part "errors" of one set of rows: by target, with the names of docs/formats.md.
+/// The field "errors" of one set of rows: by target, with the names of docs/formats.md.
 std::string to_json(const Errors& errors);
 
 }  // namespace cdt::study

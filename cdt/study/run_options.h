@@ -1,4 +1,4 @@
-/// Everything that decides a training run: what `cdt train` takes, in types.
+/// All options of a training run: those of `cdt train`, as types.
 #pragma once
 
 #include <cdt/study/options.h>
@@ -10,7 +10,7 @@
 
 namespace cdt::study {
 
-/// What training takes where nobody has chosen; it stops at a training loss of 10⁻⁶.
+/// Default training options; stops at a training loss of 10⁻⁶.
 inline train::TrainOptions usual_training() {
   train::TrainOptions training;
   training.stop_loss = 1e-6;
@@ -18,40 +18,40 @@ inline train::TrainOptions usual_training() {
 }
 
 struct RunOptions {
-  /// `classes` follows from the loss, `is_pictures` from the file; `goal` says what the run is for:
-  /// as of `cdt train`, new rows of a table unless told otherwise.
+  /// `classes` follows from the loss, `is_pictures` from the file. `goal` is that of `cdt train`,
+  /// by default prediction of new rows for tables.
   study::DataOptions data;
   study::NetworkOptions network;
-  train::TrainOptions training = usual_training();  ///< its seed is that of rows and network too
-  bool analysis = true;                             ///< the pre-flight, before training
-  /// Takes rate, p and stopping step from the forecast of the analysis, where they are not decided.
+  train::TrainOptions training = usual_training();  ///< its seed is also that of rows and network
+  bool analysis = true;                             ///< run the pre-flight before training
+  /// Takes rate, p and stopping step from the forecast of the analysis, unless they are given.
   bool tune = false;
-  /// Goal predict: networks whose predictions are averaged. Default: study::usual_members.
+  /// Goal predict: number of networks whose predictions are averaged. Default:
+  /// study::usual_members.
   std::optional<int64_t> ensemble;
-  int64_t folds = 0;  ///< likewise: parts of the rows, each held out in turn; 0: study::Learner's
-  bool refit = true;  ///< likewise: train on all rows once held-out ones have picked the point
-  bool importance = false;  ///< likewise: find out which columns matter
-  bool intervals = true;    ///< likewise: keep what `cdt predict --interval` needs
-  bool csv_safe = false;    ///< predictions.csv for spreadsheets, see data::csv_field
+  int64_t folds = 0;  ///< likewise: folds, each held out in turn; 0: default of study::Learner
+  bool refit = true;  ///< likewise: train on all rows up to the point that held-out rows select
+  bool importance = false;  ///< likewise: compute the importance of columns
+  bool intervals = true;    ///< likewise: save the data for `cdt predict --interval`
+  bool csv_safe = false;    ///< makes predictions.csv safe for spreadsheets, see data::csv_field
   torch::Device device = torch::kCPU;
-  /// Whether training may round products to TF32 on a GPU, for the record alone;
-  /// kernel::allow_tf32 sets it.
+  /// Whether training may round products to TF32 on a GPU. Only for the record; kernel::allow_tf32
+  /// sets it.
   bool tf32 = false;
-  /// 0: nobody has said how many. torch::set_num_threads sets them; here it says that they are to
-  /// be kept.
+  /// Number of threads to keep; 0: unspecified. torch::set_num_threads sets it.
   int threads = 0;
 
-  /// Who trains with it, each with the same options and a share of the rows. The first of them
+  /// Ranks that train together, each with the same options and a share of the rows. The first
   /// writes the folder.
   std::shared_ptr<const train::Ranks> ranks = train::alone();
 
-  std::filesystem::path folder;  ///< empty: the first of run1, run2, … that is free
-  bool resume = false;           ///< goes on with the run in the folder
+  std::filesystem::path folder;  ///< empty: the first unused of run1, run2, …
+  bool resume = false;           ///< continues the run in the folder
   bool overwrite = false;        ///< replaces it
 
-  /// Names of settings (cdt/study/settings.h) that somebody has decided although they have their
-  /// usual values: run.json lists them as given, and tuning leaves them alone. Those with other
-  /// values count without being named.
+  /// Names of settings (cdt/study/settings.h) given by the user even if equal to the default:
+  /// run.json lists them as given, and tuning does not change them. Other values count as given
+  /// without being named.
   std::set<std::string> given;
 };
 

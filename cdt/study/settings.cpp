@@ -11,7 +11,7 @@
 namespace cdt::study {
 namespace {
 
-/// Applied in the order of the table, so that a decay finds its schedule.
+/// Applies settings in the order of the table, so that a decay finds its schedule.
 void apply_in_order(const Settings& settings, RunOptions& options) {
   for (const Setting& setting : all_settings()) {
     for (const SettingValue& each : settings) {
@@ -29,9 +29,10 @@ void require_allowed(const Setting& setting, const std::vector<std::string>& val
       CDT_REQUIRE(why.empty(), setting.name, ": ", why);
     }
     if (std::isinf(range.lowest) || setting.kind == Setting::Kind::kText) continue;
-    std::istringstream items(text);  // "16,16" is a list, too
+    std::istringstream items(text);  // "16,16" is also a list
     for (std::string item; std::getline(items, item, ',');) {
-      const double value = std::strtod(item.c_str(), nullptr);  // of no number `set` says so
+      const double value = std::strtod(item.c_str(), nullptr);  // `set` reports what is not a
+                                                                // number
       const bool inside = range.open ? value > range.lowest : value >= range.lowest;
       std::string wanted = c10::str(range.open ? "above " : "of ", range.lowest);
       if (!range.open) wanted += " or more";
@@ -52,7 +53,7 @@ std::string show(const std::optional<std::vector<std::string>>& values) {
 
 bool is_decided(const RunOptions& options, const std::string& name) {
   if (options.given.contains(name)) return true;
-  // The goal's own choices decide nothing.
+  // The goal's own defaults do not count as decided.
   const train::TrainOptions& training = options.training;
   RunOptions usual = name == "goal" ? RunOptions()
                                     : usual_options(options.data.goal.value_or(study::Goal::kFit),
@@ -115,15 +116,15 @@ void apply(const Settings& settings, RunOptions& options) {
 void require_same_run(const RunOptions& now, const Settings& decided, const Settings& usual,
                       const std::string& where) {
   RunOptions saved;
-  saved.data.is_pictures = now.data.is_pictures;  // their usual scale is another
+  saved.data.is_pictures = now.data.is_pictures;  // pictures have another default scale
   saved.data.keeps_units = now.data.keeps_units;
   for (const SettingValue& each : decided) saved.given.insert(find_setting(each.name).name);
-  // Defaults first; without the name of the schedule among them, a decay alone means `inverse`.
+  // Defaults first; without a named schedule among them, a decay alone means `inverse`.
   apply_in_order(usual, saved);
-  // Earlier versions named the share here by which one network chooses its point.
+  // In earlier versions this was the share by which one network selects its point.
   if (now.data.goal == study::Goal::kPredict) saved.data.train_fraction.reset();
   apply_in_order(decided, saved);
-  // What has no name among them is as its goal and method have it: the batch of an optimizer.
+  // Settings without a name here follow goal and method: the batch of an optimizer.
   for (const SettingValue& each : usual) saved.given.insert(find_setting(each.name).name);
   saved = resolved(std::move(saved));
   const bool cosine = saved.training.schedule.kind == train::Schedule::Kind::kCosine;

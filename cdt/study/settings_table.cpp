@@ -1,5 +1,4 @@
-// The table of settings: where each lives in the options, how it is spelled, and what is said of
-// it.
+// The table of settings: place in the options, spelling, and help.
 #include <cdt/nn/architectures.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/parts/setting_row.h>
@@ -10,7 +9,7 @@ namespace {
 
 using namespace rows;
 
-/// A resumed run may find its data elsewhere, or in another pipe: their checksum must be the same.
+/// A resumed run may read its data from another file or pipe with the same checksum.
 template <class Field>
 Row file_setting(const std::string& name, Field field) {
   return Row{
@@ -23,7 +22,7 @@ Row file_setting(const std::string& name, Field field) {
       .free();
 }
 
-/// Columns of a type that the content does not decide.
+/// Columns whose type is given instead of detected.
 Row typed_columns(const std::string& name, data::ColumnType type) {
   return {name, Setting::Kind::kTexts,
           [type](const RunOptions& o) -> std::optional<Values> {
@@ -67,7 +66,7 @@ Row delimiter() {
           }};
 }
 
-/// Answers to what the values of a column leave open.
+/// Resolve ambiguous values of columns.
 Row decimal() {
   return {"decimal", Setting::Kind::kText,
           [](const RunOptions& o) -> std::optional<Values> {
@@ -99,7 +98,7 @@ Row schedule() {
           }};
 }
 
-/// Comes after the schedule, and alone it means `inverse`.
+/// Applied after the schedule; alone it means `inverse`.
 Row decay() {
   using Kind = train::Schedule::Kind;
   return {"decay", Setting::Kind::kReal,
@@ -116,7 +115,7 @@ Row decay() {
           }};
 }
 
-/// Under predict all rows are learned from unless it is told.
+/// With goal predict all rows are learned from by default.
 Row train_fraction() {
   return {"train-fraction", Setting::Kind::kReal,
           [](const RunOptions& o) -> std::optional<Values> {
@@ -129,7 +128,7 @@ Row train_fraction() {
           }};
 }
 
-/// What lowers it, and not for analysis alone.
+/// The trainable losses.
 Row loss_setting() {
   const auto field = [](auto& o) -> auto& { return o.training.loss; };
   Row row = named("loss", field, loss::parse);
@@ -186,7 +185,7 @@ Row device() {
           }};
 }
 
-/// A folder that names none is a fit.
+/// A folder that names no goal is a fit.
 Row goal() {
   return {"goal", Setting::Kind::kText,
           [](const RunOptions& o) {
@@ -197,7 +196,7 @@ Row goal() {
           }};
 }
 
-/// Comes before the hidden layers, which it clears.
+/// Applied before the hidden layers, which it clears.
 Row architecture() {
   return {"arch", Setting::Kind::kText,
           [](const RunOptions& o) { return Values{o.network.architecture}; },
@@ -214,12 +213,12 @@ Values architecture_names() {
   [](auto& o) -> auto& { return o.place; }
 #define ENCODED(place) [](const RunOptions& o) { return study::preprocess_options(o.data).place; }
 
-// Before an analysis, or a run, goes on for ever.
+// Limits that keep an analysis or a run finite.
 constexpr double kMostProducts = 1LL << 40;
 constexpr double kWidestNetwork = 1 << 30;
 constexpr double kLargestPicture = 4096;
 
-// A row a setting, in the order of run.json.
+// One row per setting, in the order of run.json.
 // clang-format off
 std::vector<Setting> make_settings() {
   const Values scalings{"minmax", "standard", "none"};
@@ -230,7 +229,7 @@ std::vector<Setting> make_settings() {
   using Group = Setting::Group;
   add(Group::kData, {
     file_setting("file", FIELD(data.file)).says("a CSV file, NumPy arrays, or pictures").first(),
-    file_setting("labels", FIELD(data.labels)).of_tables().says("of arrays: their labels"),
+    file_setting("labels", FIELD(data.labels)).of_tables().says("labels of arrays"),
     texts("drop", FIELD(data.csv.drop)).of_tables().says("columns to leave out, separated by commas; quote a name that has a comma", "COLUMN"),
     typed_columns("numeric", data::ColumnType::kNumeric).of_tables().says("columns that must be numbers", "COLUMN"),
     typed_columns("text", data::ColumnType::kText).of_tables().says("columns to read as text, even if they look like numbers", "COLUMN"),
@@ -279,7 +278,7 @@ std::vector<Setting> make_settings() {
     by_goal("clip", FIELD(data.clip), number_of<double>("clip"), ENCODED(clip)).of_tables().non_negative()
         .says("squashes scaled features smoothly into ±C; 0: off", "C"),
     by_goal("target-scale", FIELD(data.target_scaling), data::parse_scaling, ENCODED(target_scaling)).of_tables().among(scalings)
-        .says("targets, likewise; predictions come back in units of the file"),
+        .says("scaling of the targets; predictions come back in units of the file"),
     by_goal("target-transform", FIELD(data.target_transform), data::parse_target_transform, ENCODED(target_transform))
         .of_tables().among({"auto", "none", "log"})
         .says("learn the logarithm of the targets: auto, if they are positive and skewed; none; log, always. Predictions come back in units of the file"),
@@ -310,7 +309,7 @@ std::vector<Setting> make_settings() {
         .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
               "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
     loss_setting().first()
-        .says("mse, half-mse, sse; huber:δ for outliers (δ in spreads of the target, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
+        .says("mse, half-mse, sse; huber:δ for outliers (δ in standard deviations, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
               "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
     optional_number("smoothing", FIELD(training.smoothing)).within(0, 1)
         .says("label smoothing: trains on (1 - ε)·label + ε/classes. Default: 0.1 for guarded and cdt, which need it, else 0", "ε"),

@@ -17,7 +17,7 @@ constexpr std::string_view kOfIntervals = "intervals.";
 
 std::string of_member(int64_t member) { return fmt::format("m{}.", member); }
 
-/// Entries whose names begin with `prefix`, without it.
+/// Entries whose names begin with `prefix`, without the prefix.
 template <class Map>
 Map below(const Map& all, std::string_view prefix) {
   Map found;
@@ -36,17 +36,17 @@ void put_below(SafeTensors& all, const SafeTensors& part, std::string_view prefi
   for (const auto& [name, text] : part.metadata) all.metadata[std::string(prefix) + name] = text;
 }
 
-/// A text of the metadata; what is not there reads as JSON's null.
+/// A text of the metadata; JSON null if missing.
 std::string text_of(const SafeTensors& content, const std::string& name) {
   const auto found = content.metadata.find(name);
   return found == content.metadata.end() ? "null" : found->second;
 }
 
-/// What a predictor has beside its networks.
+/// Data of a predictor besides its networks.
 struct Calibration {
   double temperature = 1;
   std::vector<TargetCalibration> targets;
-  std::string loss;  ///< where outputs are not what is predicted
+  std::string loss;  ///< if outputs are not the predictions
 
   void fields(Fields& f) {
     f.need("temperature", temperature);

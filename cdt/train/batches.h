@@ -32,10 +32,10 @@ class Batches {
   mutable torch::Tensor order_;  ///< that order
 };
 
-/// Samples of a batch of the form of this name, unless told: kernels of 500 rows, where passes over
+/// Default samples of a batch under --form batch: kernels of 500 rows, where passes over
 /// a batch cost as much as its kernel.
 inline constexpr int64_t kBatchResiduals = 500;
-/// `told`, or if that is 0 the usual number, of so many samples with k residuals each.
+/// `told`, or if that is 0 the usual number, for samples with k residuals each.
 int64_t batch_rows(int64_t told, int64_t samples, int64_t per_sample);
 
 /// What the steps of a run see. Points of a path see all samples, whatever the form makes of them;

@@ -110,7 +110,7 @@ void Trainer::restore(const SafeTensors& content) {
   const int64_t step = state.count("step");
   CDT_REQUIRE(static_cast<int64_t>(history.size()) == step &&
                   (history.empty() || history.back().step == step - 1),
-              "the checkpoint is of step ", step, ", its history is not");
+              "the checkpoint belongs to step ", step, ", its history does not");
   StoppingRules rules(setup_->options);
   rules.restore(state);
   if (setup_->options.patience > 0 && best.empty()) rules.forget_best();

@@ -17,7 +17,7 @@ struct TrainData {
   torch::Tensor y_val;
   torch::Tensor sample_weights;  ///< [r] in the controller's Q; undefined: all 1
   torch::Tensor output_weights;  ///< [n_L], likewise
-  torch::Tensor val_weights;     ///< [r_val] of validation samples, for whoever judges by them
+  torch::Tensor val_weights;     ///< [r_val] of validation samples, to judge by
   /// Who trains with it: of several ranks each has training samples of its own, r at least 1, and
   /// all the same validation samples.
   std::shared_ptr<const Ranks> ranks = alone();

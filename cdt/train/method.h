@@ -35,7 +35,7 @@ struct LinearHeading {
 };
 
 /// Steps that are the same operations on the device whatever the numbers, all samples at once:
-/// nobody need look in between (stride.h).
+/// no look in between is needed (stride.h).
 class BlindSteps {
  public:
   virtual ~BlindSteps() = default;
@@ -60,7 +60,7 @@ class StepMethod {
 
   /// Takes step k from `pass`, which it may use up, and notes rate, augment and the like in `row`.
   virtual Advance advance(int64_t step, Pass& pass, StepRecord& row) = 0;
-  /// The kernel of the present parameters on all training samples, from whoever has it; before the
+  /// The kernel of the present parameters on all training samples, if it is known; before the
   /// first step, of a run with all samples at once and a quadratic loss.
   virtual void adopt(const dynamics::Modes&) {}
 
@@ -82,8 +82,8 @@ class StepMethod {
 
   /// Prepares step k from `pass`, as `advance` will take it, so that its certificate can be read.
   virtual void prepare(int64_t, const Pass&, StepRecord&) {}
-  /// Of the controller that acts, or acted last; empty: there is none, or not yet. The kernel Θ of
-  /// its linearization, where somebody has it and asks for all that there is to know.
+  /// Certificate of the controller that acts, or acted last; empty before. The kernel Θ of
+  /// its linearization, where it is known, gives all numbers.
   virtual control::Certificate certificate(const torch::Tensor&) const { return {}; }
   virtual int64_t rejected() const { return 0; }
 
@@ -103,7 +103,7 @@ struct MethodTraits {
   bool weighs = false;      ///< takes weights of samples: in the controller's Q, or the objective
   /// Its rate, p and steps may be those that the forecast of gradient descent and CDT finds best.
   bool follows_forecast = false;
-  double start_rate = 0;  ///< α unless told, in units of 1/(c_L λ_max) if `by_curvature`
+  double start_rate = 0;  ///< default α, in units of 1/(c_L λ_max) if `by_curvature`
   bool by_curvature = true;
   kernel::StepUse use = kernel::StepUse::kDescent;
   std::unique_ptr<StepMethod> (*make)(std::shared_ptr<const Setup> setup) = nullptr;

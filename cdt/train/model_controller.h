@@ -1,9 +1,9 @@
-/// Controls a training loop that somebody else writes: labels that keep plain gradient descent
+/// Controls a training loop that you write: labels that keep plain gradient descent
 /// stable at its rate, for one model and its training samples.
 ///
 /// A design holds near the parameters that it was made for, and training moves them. So each step
 /// is compared with what the design expected of it (`drift`), and where that is too far off, the
-/// controller is designed anew. Of the cross entropy that is so unless told otherwise: its
+/// controller is designed anew. Cross entropy does so by default: its
 /// curvature, and with it the design, changes within a few steps.
 #pragma once
 
@@ -24,10 +24,10 @@ struct ModelControllerOptions {
   loss::LossPtr loss = loss::mse();  ///< of the loop; quadratic, or the cross entropy
   double q = 1.0;                    ///< weight on errors
   double p = 0.1;                    ///< weight on label augments
-  /// Of a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
+  /// For a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
   std::optional<torch::Tensor> Q;
   std::optional<torch::Tensor> R;
-  /// Of a quadratic loss, instead of q, p, Q and R: a controller of one's own, a gain, a function
+  /// For a quadratic loss, instead of q, p, Q and R: your own controller, a gain, a function
   /// (control/controller.h).
   control::ControllerFactory controller{};
   /// ε of the cross entropy, and of no other loss. Default: control::kUsualSmoothing.
@@ -52,7 +52,7 @@ class ModelController {
 
   /// The labels for this step, detached, shaped like y_hat: the model's outputs on all of x. Once a
   /// step.
-  /// @throws InvalidArgument if y_hat is of another size.
+  /// @throws InvalidArgument if y_hat has another size.
   /// @throws NumericalError if it is not finite: the loop has diverged. The message says why it may
   /// have.
   torch::Tensor augment(const torch::Tensor& y_hat);
@@ -73,14 +73,14 @@ class ModelController {
   double closed_loop_radius() const;
   /// What the design in use promises, on the linearization that it was made for.
   control::Certificate certificate() const;
-  /// K [n, n] with y_u = −K(ŷ − y). Of the cross entropy H + K, on its own coordinates.
+  /// K [n, n] with y_u = −K(ŷ − y). Under cross entropy H + K, in its coordinates.
   torch::Tensor gain() const;
   const torch::Tensor& kernel() const { return theta_; }   ///< Θ [n, n] of the design
   const torch::Tensor& labels() const { return labels_; }  ///< y [r, n_L], float64
   const ModelControllerOptions& options() const { return options_; }
   int64_t refreshes() const { return refreshes_; }  ///< designs after the first
 
-  /// Of a quadratic loss, in x = ŷ − y; of classes in ζ (control/cross_entropy.h).
+  /// For a quadratic loss in x = ŷ − y; for classes in ζ (control/cross_entropy.h).
   const control::Controller& controller() const { return *controller_; }
 
  private:

@@ -165,7 +165,7 @@ void require_path(const TrainOptions& options) {
               to_string(options.loss), " has no curvature");
   CDT_REQUIRE(options.batch == 0 || options.form == Form::kBatch,
               "a path takes all samples at once, not batches of ", options.batch,
-              ", but by the form batch");
+              "; --form batch takes them");
   CDT_REQUIRE(options.weight_decay == 0,
               "a path has a decay of its own, towards the start; weight decay must be 0, got ",
               options.weight_decay);

@@ -71,7 +71,7 @@ struct Relinearization {
 Relinearization parse_relinearization(std::string_view text);
 std::string to_string(const Relinearization& policy);
 
-/// The α that a method starts with unless told (method_table.cpp), `unit` being the largest at
+/// The default first α of a method (method_table.cpp), `unit` being the largest at
 /// which plain descent does not oscillate, 1/(c_L λ_max) for quadratic losses.
 double start_rate(Method method, double unit);
 
@@ -96,7 +96,7 @@ struct FormUsed {
 };
 
 /// The decays τ of a path: they start at `start` times the mean eigenvalue of the kernel, where the
-/// network has hardly moved, and fall by `factor` with each point. By the form batch a point is an
+/// network has hardly moved, and fall by `factor` with each point. Under --form batch a point is an
 /// epoch, whose steps go further than one: of B batches they start at `start`/B, or at 1 if that is
 /// less.
 struct PathOptions {
@@ -117,7 +117,7 @@ struct TrainOptions {
   Schedule schedule;
   double q = 1.0;  ///< weight on errors
   double p = 0.1;  ///< weight on label augments
-  /// A controller of one's own for `cdt` and `guarded`, made for each linearization, instead of the
+  /// Your own controller for `cdt` and `guarded`, made for each linearization, instead of the
   /// one that q, p and shape make; for quadratic losses with weights or without, and for classes
   /// without (docs/cpp.md). Empty: theirs.
   control::ControllerFactory controller{};
@@ -126,25 +126,25 @@ struct TrainOptions {
   double shape = 0;
   /// Default: guard for `guarded`, never for `cdt`.
   std::optional<Relinearization> relinearize;
-  /// Of the policy kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most
+  /// For the policy kc: products with second derivatives for the norm of ∂²ŷ/∂θ², at most
   /// (kernel/curvature.h); 0: the usual number.
   int64_t curvature_products = 0;
   PathOptions path;         ///< of the method of this name
   Form form = Form::kAuto;  ///< of its steps, and of guarded ones at their own rate
-  /// Of classes without weights the form auto begins where the kernel has more modes than this: a
+  /// For classes without weights --form auto begins where the kernel has more modes than this: a
   /// controller needs all of them.
   int64_t most_modes = 5000;
   double weight_decay = 0;  ///< adds ½·weight_decay·‖θ‖² to the objective
-  int64_t batch = 0;        ///< samples a step; 0 takes all, by the form batch the usual number
+  int64_t batch = 0;        ///< samples a step; 0 takes all, under --form batch the default
   bool reshuffle = false;  ///< new batches each epoch; otherwise they recur, with their controllers
   uint64_t seed = 1;       ///< of the batches
 
   int64_t steps = 1000;
   double stop_loss = 0;    ///< stop at this training loss; with smoothed labels also where it is
                            ///< no further above its minimum
-  int64_t patience = 0;    ///< stop after so many steps without a better validation loss, and take
+  int64_t patience = 0;    ///< stop after N steps without a better validation loss, and take
                            ///< the best weights; 0: off
-  int64_t plateau = 0;     ///< stop after so many steps without a training loss lower by 0.01 %
+  int64_t plateau = 0;     ///< stop after N steps without a training loss lower by 0.01 %
   double max_seconds = 0;  ///< wall time; 0: no limit
   int64_t validate_every = 1;               ///< steps between evaluations of the validation loss
   bool linearization_error = false;         ///< record ‖ŷ − ŷ_ϑ‖ at every step

@@ -38,7 +38,7 @@ class Ranks {
   void require_same(const std::string& matter, const std::string& text) const;
 };
 
-/// One process, nobody else.
+/// One process.
 std::shared_ptr<const Ranks> alone();
 
 /// A range of rows.

@@ -75,8 +75,7 @@ std::string TrainResult::in_words() const {
   }
   if (best_kept) {
     text += fmt::format(
-        " The results are of the weights of step {}, where the validation loss was best.",
-        best_step);
+        " The results use the weights of step {}, where the validation loss was best.", best_step);
   } else if (best_step >= 0 && best_val_loss < 0.95 * val_loss) {
     text +=
         fmt::format(" The validation loss was lower, {:.3g}, at step {}: --patience stops there.",

@@ -40,7 +40,7 @@ struct TrainResult {
   std::string form;                 ///< how steps were solved ("dual", …); empty: nothing was
   std::string form_why;             ///< why so
   double learning_rate = kUnknown;  ///< α at the first step
-  /// Of the controller that took the first step; empty if none did.
+  /// Certificate of the controller that took the first step; empty if none did.
   control::Certificate controller{};
   double seconds = 0;
   std::vector<StepRecord> history;

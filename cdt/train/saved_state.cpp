@@ -60,7 +60,7 @@ Tensor SavedState::tensor(const std::string& name, c10::IntArrayRef shape) const
 Tensor SavedState::tensor_like(const std::string& name, const Tensor& like) const {
   const Tensor& found = tensor_of(*this, name);
   CDT_REQUIRE(found.sizes() == like.sizes() && found.dtype() == like.dtype(),
-              "the checkpoint is of another model: '", name, "' must be ", like.dtype(), " ",
+              "the checkpoint belongs to another model: '", name, "' must be ", like.dtype(), " ",
               like.sizes(), ", got ", found.dtype(), " ", found.sizes());
   return found.to(like.device());
 }

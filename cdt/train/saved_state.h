@@ -27,7 +27,7 @@ struct SavedState {
   /// Those tensors again.
   std::map<std::string, torch::Tensor> tensors_of(const std::string& name) const;
 
-  // Each throws InvalidArgument, with the name, if there is none or it is of another kind.
+  // Each throws InvalidArgument, with the name, if it is missing or of another kind.
   /// float64, of this shape (−1: any size), with finite entries.
   torch::Tensor tensor(const std::string& name, c10::IntArrayRef shape) const;
   /// Of the shape, dtype and device of `like`; entries may be infinite, as those of a run that

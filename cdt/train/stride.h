@@ -2,7 +2,7 @@
 ///
 /// A step that the host looks at waits for the device, and the device for the host: on a GPU that
 /// takes ten times as long as the step itself. So a stride takes many steps, leaves their numbers
-/// on the device and reads them once. Whoever finds that the run should have ended within it goes
+/// on the device and reads them once. A run that should have ended within it goes
 /// back to where the stride began and takes fewer: to the same bits, since a step is always the
 /// same operations.
 #pragma once

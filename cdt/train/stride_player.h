@@ -51,7 +51,7 @@ class StridePlayer {
   Numbers play(const Stride& stride);
   /// Does `begin`, which takes parameters back to where the last stride began.
   void rewind(const std::function<void()>& begin);
-  /// So many steps of the last stride again, after `rewind`.
+  /// N steps of the last stride again, after `rewind`.
   void go_on(int64_t count);
 
   /// Steps that the next stride may have, as long as they take, if nothing else limits them.

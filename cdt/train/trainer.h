@@ -47,8 +47,8 @@ class Trainer {
   Trainer(kernel::Model model, TrainData data, TrainOptions options,
           std::shared_ptr<kernel::StepEngine> engine = nullptr);
 
-  /// Takes the kernel of the present parameters on all training samples from whoever has computed
-  /// it already, in `seconds`; ignored where batches need their own, or a loss that is not
+  /// Takes the kernel of the present parameters on all training samples from a caller that has
+  /// computed it already, in `seconds`; ignored where batches need their own, or a loss that is not
   /// quadratic.
   void adopt(const dynamics::Modes& modes, double seconds);
 
@@ -65,7 +65,7 @@ class Trainer {
   /// @throws NumericalError as step.
   control::Certificate prepare(const torch::Tensor& theta = {});
 
-  /// How `run` takes steps that nobody need look at: to the same bits, and the same history but for
+  /// How `run` takes steps without a look: to the same bits, and the same history but for
   /// its times, which within a stride are interpolated.
   void stride_by(const StrideOptions& options);
 
@@ -100,7 +100,7 @@ class Trainer {
   friend class Together;  // takes steps for several of them
   using Clock = std::chrono::steady_clock;
 
-  /// The same where nobody else has touched the model.
+  /// The same where the model was not touched otherwise.
   StepResult take_step();
   void notice_changes();
   void remember_parameters() { copy_parameters(setup_->model, left_.parameters); }

@@ -13,8 +13,9 @@ import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-# Threads that wait for each other spin for a millisecond, which beside other busy processes multiplies the time of small steps. OpenMP's library reads the
-# number when PyTorch loads it, so this helps whoever imports cdt first; it is not left behind for other processes.
+# OpenMP threads that wait for each other spin for a millisecond, which makes small steps several times slower on a busy
+# machine. OpenMP reads this setting when PyTorch loads it, so it works only if cdt is imported first. It is removed
+# afterwards, so that child processes do not inherit it.
 _quiet = "torch" not in _sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(_os.environ)
 if _quiet:
     _os.environ["GOMP_SPINCOUNT"] = "3000"
@@ -36,7 +37,7 @@ if str(_torch.__version__) != _build.torch_version:
         "install the first, or build cdt with the second"
     )
 
-# After the check: the extension does not load with another PyTorch.
+# After the check, since the extension does not load with another PyTorch version.
 from . import optim  # noqa: E402
 from .control import Controller, Forecast, dare, forecast  # noqa: E402
 from .kernel import NTK, Linearization, jvp, linearize, ntk, vjp  # noqa: E402
@@ -74,7 +75,7 @@ if _TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> _Any:
-    # Only who asks for the estimators needs scikit-learn.
+    # Imported on first use, since only the estimators need scikit-learn.
     if name in ("CDTClassifier", "CDTRegressor"):
         try:
             from . import estimators

@@ -1,4 +1,4 @@
-"""Arrays and frames as tables of the library: columns of numbers or text, with missing values."""
+"""Converts arrays and data frames to tables of the library: columns of numbers or text, with missing values."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import numpy as np
 from . import _core
 
 
-# Whole numbers up to here are all different as float64.
+# float64 represents all integers up to here.
 _HELD = 2**53
-# Texts of a column to numbers, NaN where one is none.
+# Converts texts of a column to numbers, NaN for a text that is not a number.
 Parse = Callable[[List[str]], List[float]]
 
 
 def is_frame(X: Any) -> bool:
-    """Whether it has named columns, as pandas' frames have."""
+    """Whether X has named columns, as pandas data frames do."""
     return hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "iloc")
 
 
 def threads_of(n_jobs: Optional[int]) -> int:
-    """How many threads to use: as many as asked for; else as OMP_NUM_THREADS says, else all cores."""
+    """Number of threads: n_jobs if given, else OMP_NUM_THREADS, else all cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         named = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
@@ -37,7 +37,7 @@ def threads_of(n_jobs: Optional[int]) -> int:
 
 
 def names_of(X: Any) -> List[str]:
-    """A name for each column: those of a frame, else x0, x1, …"""
+    """Column names: those of a frame, else x0, x1, …"""
     if not is_frame(X):
         return [f"x{i}" for i in range(X.shape[1])]
     names = [str(name) for name in X.columns]
@@ -52,14 +52,14 @@ def column_of(X: Any, i: int) -> Any:
 
 
 def place_of(name: str, names: Sequence[str], source: str) -> int:
-    """Where the column is, by its name."""
+    """The index of a column by name."""
     if name not in names:
         raise ValueError(f"{source}: expected a column {name!r}, but the columns are {_core.list_nearest(list(names), name)}")
     return names.index(name)
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, NaT and pandas' NA."""
+    """Whether the value is None, NaN, NaT or pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and math.isnan(float(value))
@@ -82,7 +82,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _are_one_as_floats(values: Sequence[Any]) -> bool:
-    """Whether whole numbers that differ would be the same as float64."""
+    """Whether distinct integers become equal in float64."""
     whole = {int(value) for value in values if isinstance(value, numbers.Integral) and abs(int(value)) > _HELD}
     return len(whole) > len({float(value) for value in whole})
 
@@ -94,7 +94,7 @@ def warn_of_rounding(values: Sequence[Any], where: str) -> None:
 
 
 def _numbers(values: Sequence[Any], where: str, parse: Optional[Parse]) -> "np.ndarray[Any, Any]":
-    """Numbers, or texts of numbers; what is missing is NaN."""
+    """Converts numbers, or texts of numbers; missing values become NaN."""
     texts = sorted({value for value in values if isinstance(value, str)}) if parse else []
     known = dict(zip(texts, parse(texts))) if parse else {}
     out: List[float] = []
@@ -124,16 +124,16 @@ def _is_categorical(column: Any) -> bool:
 
 
 def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] = None, where: str = "X", parse: Optional[Parse] = None) -> None:
-    """Adds a column of an array or a frame; `text` says what it was in training, None lets its content decide. `parse` reads texts of numbers."""
+    """Adds a column of an array or frame. `text`: whether it was text in training; None: decided by its content. `parse` converts texts to numbers."""
     decide = text is None and not _is_categorical(column)
     where = f"{where}, column {name!r}"
     dtype = getattr(column, "dtype", None)
     if _is_categorical(column):
-        column = column.astype(object)  # its values are names, also where they are numbers
+        column = column.astype(object)  # categories are names, even if they are numbers
         text = True if text is None else text
     kind = getattr(dtype, "kind", "O")
     if not isinstance(dtype, np.dtype) and kind in "biuf" and not _is_categorical(column):
-        # pandas' own columns with missing values
+        # pandas extension types with missing values
         as_floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
         exact = kind in "iu" and bool((np.abs(as_floats) >= _HELD).any())
         column = column.to_numpy(dtype=object, na_value=None) if exact else as_floats
@@ -156,7 +156,7 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
         return
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported ({where})")
-    if values.dtype.kind == "M":  # dates: the library knows them by their text
+    if values.dtype.kind == "M":  # dates: passed as text
         table_values: Sequence[Any] = [None if np.isnat(value) else str(value.astype("datetime64[s]")) for value in values]
     else:
         table_values = values.tolist()
@@ -173,7 +173,7 @@ def add_column(table: _core.Table, name: str, column: Any, text: Optional[bool] 
 
 
 def table_of(X: Any, names: Sequence[str], texts: Mapping[str, bool], source: str = "X") -> _core.Table:
-    """The columns of X, in their order, under these names; of those that `texts` knows, with the types that it says."""
+    """A table with the columns of X, in order, under these names; `texts` gives the type of some columns."""
     table = _core.Table(source, X.shape[0])
     for i, name in enumerate(names):
         add_column(table, name, column_of(X, i), texts.get(name), source)
@@ -181,7 +181,7 @@ def table_of(X: Any, names: Sequence[str], texts: Mapping[str, bool], source: st
 
 
 def known_columns(trained: _core.Trained, X: Any, names: Sequence[str], source: str, unknown: str) -> _core.Table:
-    """The columns that a model takes, by name; warns of what it does not know, or refuses it."""
+    """The columns that a model uses, by name; unknown values raise a warning, or an error if unknown="refuse"."""
     if unknown not in ("warn", "refuse"):
         raise ValueError(f'unknown must be "warn" or "refuse", got {unknown!r}')
     table = _core.Table(source, X.shape[0])

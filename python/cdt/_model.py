@@ -1,4 +1,4 @@
-"""What users pass, as the library wants it: models with their parameters, arrays as tensors."""
+"""Converts user arguments for the library: models with their parameters, arrays to tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vector = Union[torch.Tensor, Sequence[torch.Tensor], Mapping[str, torch.Tensor],
 def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
     """A model of the library: a module, or a function (params, x) -> y with its params.
 
-    Of a module, params chooses (its own parameters) or replaces (a dict by name, other tensors) what is differentiated.
+    For a module, params selects which of its parameters are differentiated, or replaces them (a dict of tensors by name).
     """
     if isinstance(model, _core.Model):
         return model
@@ -56,7 +56,7 @@ def as_model(model: Any, params: Optional[Params] = None) -> _core.Model:
 def _held(
     function: Callable[..., torch.Tensor], parameters: Mapping[str, torch.Tensor], module: Optional[torch.nn.Module] = None, *, whole: bool = True
 ) -> _core.Model:
-    """A model whose Python object holds the function, where the garbage collector sees it; C++ does not: a module that has its optimizer can be freed."""
+    """A model whose Python object, not the C++ one, holds the function, so that the garbage collector can free a module that refers to its optimizer."""
     require_differentiable(parameters)
     model = _core.Model(weakly(function), list(parameters.values()))
     setattr(model, "keep", function)
@@ -65,14 +65,14 @@ def _held(
 
 
 def require_differentiable(parameters: Mapping[str, torch.Tensor]) -> None:
-    """Refuses parameters, by name, that nothing of the library can differentiate."""
+    """Raises ValueError for parameters that the library cannot differentiate."""
     for name, parameter in parameters.items():
         if not parameter.requires_grad:
             continue
         if parameter.is_complex():
             raise ValueError(
-                f"the parameter {name} is complex ({parameter.dtype}), and kernels and steps are of real numbers: make a real parameter by "
-                "torch.view_as_real, of which forward takes torch.view_as_complex"
+                f"the parameter {name} is complex ({parameter.dtype}), expected a real one: store torch.view_as_real of it, "
+                "and call torch.view_as_complex in forward"
             )
         if parameter.layout != torch.strided:
             raise ValueError(f"the parameter {name} must be a dense tensor, but its layout is {parameter.layout}; to_dense() makes it one")
@@ -81,19 +81,19 @@ def require_differentiable(parameters: Mapping[str, torch.Tensor]) -> None:
 
 
 class _Taken:
-    """The parameters that a model was taken with."""
+    """The parameters of a model at the time it was passed."""
 
     def __init__(self, parameters: Mapping[str, torch.Tensor], module: Optional[torch.nn.Module], whole: bool) -> None:
         self.parameters: Dict[str, torch.Tensor] = {name: p for name, p in parameters.items() if p.requires_grad and p.numel() > 0}
         self.shapes = {name: list(p.shape) for name, p in self.parameters.items()}
         self.module = module
-        self.whole = whole  # all that the module has
+        self.whole = whole  # whether these are all parameters of the module
 
 
 def require_same_parameters(model: _core.Model, start: str = "the optimizer was made", anew: str = "Make the optimizer anew") -> None:
-    """Controllers and optimizers keep the parameters that they took: replaced layers and thawed parameters are refused.
+    """Raises ValueError if layers were replaced or parameters unfrozen since a controller or optimizer took the parameters.
 
-    Parameters that were frozen since are named by the library.
+    The library itself reports parameters that were frozen since.
     """
     taken: Optional[_Taken] = getattr(model, "taken", None)
     if taken is None:
@@ -117,7 +117,7 @@ def require_same_parameters(model: _core.Model, start: str = "the optimizer was 
 
 
 def require_movable(model: _core.Model) -> None:
-    """Refuses parameters that steps cannot write to, entry by entry."""
+    """Raises ValueError for parameters whose entries cannot be written independently."""
     taken: Optional[_Taken] = getattr(model, "taken", None)
     for name, parameter in () if taken is None else taken.parameters.items():
         if _core.entries_share_memory(parameter):
@@ -127,7 +127,7 @@ def require_movable(model: _core.Model) -> None:
 
 
 def _name_constants(params: Params, tensors: Sequence[torch.Tensor]) -> None:
-    """Of parameters that were given by name or place, says which do not count."""
+    """Warns of given parameters that do not require gradients."""
     names = [repr(name) for name in params] if isinstance(params, Mapping) else [str(i) for i in range(len(tensors))]
     frozen = [name for name, tensor in zip(names, tensors) if not tensor.requires_grad]
     if frozen and len(frozen) < len(tensors):
@@ -136,7 +136,7 @@ def _name_constants(params: Params, tensors: Sequence[torch.Tensor]) -> None:
 
 
 def weakly(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A call of what must not be kept alive by it."""
+    """Calls the function through a weak reference."""
     alive: Callable[[], Any] = weakref.ref(function)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -150,7 +150,7 @@ _kept: "weakref.WeakKeyDictionary[torch.nn.Module, Tuple[Any, List[torch.nn.Para
 
 
 def as_kept_model(model: Any, params: Optional[Params] = None) -> _core.Model:
-    """The same; of a module with the parameters and modes of last time, the one of last time, which knows how its kernels were made."""
+    """Like as_model, but returns the previous model for a module with unchanged parameters and modes, since it caches how its kernels were computed."""
     if params is not None or not isinstance(model, torch.nn.Module):
         return as_model(model, params)
     parameters = list(model.parameters())
@@ -176,7 +176,7 @@ def _functional(module: torch.nn.Module) -> Callable[..., torch.Tensor]:
 
 
 def _leaves(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors themselves where they can be differentiated; where none is meant to be, leaves that share their memory."""
+    """Leaf tensors: the tensors themselves if any requires gradients; otherwise differentiable leaves that share their memory."""
     if any(tensor.requires_grad for tensor in tensors):
         return [tensor if tensor.is_leaf else tensor.detach().requires_grad_() for tensor in tensors]
     return [tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor for tensor in tensors]
@@ -190,7 +190,7 @@ def spelled(name: str) -> str:
 
 
 def number(value: Any, name: str) -> float:
-    """Whatever stands for one real number: Python's, NumPy's, an array or a tensor of one entry."""
+    """Converts a Python or NumPy number, or an array or tensor with one entry, to float."""
     try:
         if isinstance(value, (str, bytes)) or value is None:
             raise TypeError
@@ -202,7 +202,7 @@ def number(value: Any, name: str) -> float:
 
 
 def numbers(values: Any, name: str) -> List[float]:
-    """One of them, several, or None: no number."""
+    """A list of numbers, from None, one number or several."""
     if values is None:
         return []
     if hasattr(values, "__iter__") and not isinstance(values, str) and getattr(values, "shape", (1,)) != ():
@@ -211,7 +211,7 @@ def numbers(values: Any, name: str) -> List[float]:
 
 
 def whole(value: Any, name: str) -> int:
-    """The same of a whole number: 1e9 is one."""
+    """Converts a number to int; accepts 1e9."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, (torch.Tensor, np.ndarray, np.generic)) and getattr(value, "size", None) != 0:
@@ -228,7 +228,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def bytes_of(memory: Any) -> Optional[int]:
-    """A memory budget, of what may be left out."""
+    """An optional memory limit in bytes."""
     if memory is None:
         return None
     found = whole(memory, "memory")
@@ -254,7 +254,7 @@ def positive(value: Any, name: str) -> float:
 
 
 def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") -> torch.Tensor:
-    """A tensor as it is; an array, or a list of numbers, in the dtype and on the device of the model."""
+    """A tensor unchanged; an array or list of numbers in the dtype and on the device of the model."""
     if isinstance(values, torch.Tensor):
         if values.is_complex() and name != "x":
             raise ValueError(f"{name} must be real numbers, got {values.dtype}; torch.view_as_real makes two of each, the real and the imaginary part")
@@ -279,17 +279,17 @@ def as_tensor(values: Any, like: Optional[_core.Model] = None, name: str = "x") 
 
 
 def if_given(values: Any, like: Optional[_core.Model], name: str) -> Optional[torch.Tensor]:
-    """The same, of what may be left out."""
+    """as_tensor for an optional argument."""
     return None if values is None else as_tensor(values, like, name)
 
 
 def if_given_wide(values: Any, name: str) -> Optional[torch.Tensor]:
-    """Numbers in float64, of what may be left out."""
+    """as_tensor in float64 for an optional argument."""
     return None if values is None else as_tensor(values, None, name).detach().double()
 
 
 def flat(vector: Vector, model: _core.Model, name: str) -> torch.Tensor:
-    """One vector [P], from tensors shaped like the parameters too."""
+    """One vector [P], also from tensors shaped like the parameters."""
     if isinstance(vector, (torch.Tensor, np.ndarray)):
         return as_tensor(vector, model, name).detach().reshape(-1)
     parts = list(vector.values()) if isinstance(vector, Mapping) else list(vector)

@@ -1,4 +1,4 @@
-"""Networks of the library as plain PyTorch."""
+"""The library's networks as plain PyTorch modules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class ScaledLinear(nn.Linear):
-    """x (f W)ᵀ + g b: a layer whose parametrisation has factors f and g."""
+    """x (f W)ᵀ + g b: a linear layer with the factors f and g of its parametrisation."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool, weight_factor: float, bias_factor: float) -> None:
         super().__init__(inputs, outputs, bias)
@@ -73,7 +73,7 @@ def _conv_net(activation: str, layers: Dict[str, Any], tensors: Dict[str, Tensor
 
 
 class _Block(nn.Module):
-    """Two convolutions with their norms, and what goes past them. Names are torchvision's."""
+    """Residual block of two convolutions with their norms; names as in torchvision."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, activation: str) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class _Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """ResNet-18 by torchvision's names, batch norm always in evaluation mode, as it was trained."""
+    """ResNet-18 with torchvision's names; batch norm always in evaluation mode, as in training."""
 
     def __init__(self, activation: str, tensors: Dict[str, Tensor]) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class ResNet18(nn.Module):
 
 
 def network_of(member: Any) -> nn.Module:
-    """A member of a trained model: of an mlp (activation, layers), of pictures a description."""
+    """Module for a member of a trained model: a tuple (activation, layers) for an mlp, a dict for picture networks."""
     if isinstance(member, tuple):
         return _mlp(*member)
     if member["layers"] is None:
@@ -136,7 +136,7 @@ def network_of(member: Any) -> nn.Module:
 
 
 class ScaledPictures(nn.Module):
-    """Pictures [n, c, h, w] in [0, 1], each channel scaled as for training; flat where dense layers follow."""
+    """Pictures [n, c, h, w] in [0, 1], each channel scaled as in training; flattened if dense layers follow."""
 
     offset: Tensor
     scale: Tensor
@@ -153,7 +153,7 @@ class ScaledPictures(nn.Module):
 
 
 def nearest_probabilities(outputs: Tensor) -> Tensor:
-    """The probabilities [n, C] nearest to outputs that were fitted to 1 and 0: the k largest, less a number that brings their sum to 1."""
+    """The probabilities [n, C] nearest to outputs that were fitted to 1 and 0: the k largest, minus a constant such that their sum is 1."""
     ordered = torch.sort(outputs, 1, descending=True)[0]
     count = torch.arange(1, outputs.shape[1] + 1, dtype=outputs.dtype, device=outputs.device)
     excess = (ordered.cumsum(1) - 1) / count

@@ -1,4 +1,4 @@
-"""Pickles that notice when they were damaged on the way: they carry a checksum. It is no protection against an attacker."""
+"""Pickles with a checksum, which detects damage. It does not protect against an attacker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-# A fixed protocol: the same object has the same bytes.
+# A fixed protocol, so that the same object has the same bytes.
 _PROTOCOL = 4
 
 
@@ -22,7 +22,7 @@ def _refuse(kind: str) -> None:
 
 
 class Sealed:
-    """What is pickled as bytes with their checksum. Pickles of earlier versions, which have none, are read."""
+    """Base of classes pickled as bytes with a checksum. Pickles of earlier versions without one are accepted."""
 
     def __getstate__(self) -> Any:
         above = getattr(super(), "__getstate__", None)
@@ -44,7 +44,7 @@ class Sealed:
 
 
 class SealedModule(nn.Module):
-    """The same of a module: its tensors stay tensors in the pickle, so that torch.load can bring them to another device."""
+    """The same for modules. Tensors stay tensors in the pickle, so that torch.load can map them to another device."""
 
     def __getstate__(self) -> Any:
         return {**self.__dict__, "_checksum": self._sum()}

@@ -1,4 +1,4 @@
-"""Controllers for other people's training loops, Riccati equations, forecasts."""
+"""Controllers for your own training loops, Riccati equations, forecasts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _LOSSES = ("mse", "half-mse", "sse", "cross-entropy")
 class Controller:
     """Steers the labels of a training loop so that the loop is stable at any learning rate, and slow modes learn faster.
 
-    In the loop, one line changes: the loss is taken against controller.augment(y_hat) instead of y.
+    One line of the loop changes: the loss compares y_hat with controller.augment(y_hat) instead of y.
 
-    model, x, y    the training samples, all of them: the controller acts on all outputs at once
+    model, x, y    the model and all training samples: the controller acts on all outputs at once
     lr             the learning rate of the loop (plain gradient descent: torch.optim.SGD without momentum)
-    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster. Of the cross entropy errors weigh as the loss does near its
-                   minimum, as in `cdt train`
-    loss           that of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
+    p, q           weights on label augments and on errors; slow modes learn √(1 + q/p) times faster. For the cross entropy
+                   errors are weighted as the loss weights them near its minimum, as in `cdt train`
+    loss           loss of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
-    gain           a gain K [n, n] of your own instead: labels become y − K(y_hat − y)
-    law            or a function of the errors e [n], float64, that gives what is added to the labels: law=lambda e: -0.5 * e
-    smoothing      of the cross entropy: logits are steered to where softmax gives (1 − smoothing)·label + smoothing/classes; default: 0.1
-    refresh_above  training moves the kernel: augment designs the controller anew where `drift` exceeds this. Default: 0.5 for the cross entropy, whose design does
-                   not last; else only refresh() does. math.inf: never
+    gain           your own gain K [n, n] instead: labels become y − K(y_hat − y)
+    law            your own function instead, from errors e [n], float64, to label augments: law=lambda e: -0.5 * e
+    smoothing      cross entropy: steers logits to softmax values of (1 − smoothing)·label + smoothing/classes; default: 0.1
+    refresh_above  redesign the controller in augment when `drift` exceeds this, since training changes the kernel. Default:
+                   0.5 for the cross entropy, whose design does not last; otherwise only on refresh(). math.inf: never
 
     >>> import torch.nn.functional as F
     >>> _ = torch.manual_seed(0)
@@ -86,7 +86,7 @@ class Controller:
         )
 
     def refresh(self) -> None:
-        """Designs the controller anew, for the kernel of the parameters as they are now: training moves it."""
+        """Redesigns the controller for the kernel at the current parameters, which training changes."""
         self._require_same()
         self._controller.refresh()
 
@@ -94,7 +94,7 @@ class Controller:
         require_same_parameters(self._model, "the controller was made", "Make the controller anew")
 
     def augment(self, y_hat: torch.Tensor) -> torch.Tensor:
-        """The labels to train on in this step, detached, shaped like y_hat: the model's outputs on all of x."""
+        """Returns the labels for this step, detached. y_hat are the model's outputs on all of x; labels have its shape."""
         if not isinstance(y_hat, torch.Tensor):
             raise ValueError(f"augment takes the model's outputs on all of x, a tensor, got a {type(y_hat).__name__}")
         self._require_same()
@@ -105,7 +105,7 @@ class Controller:
 
     @property
     def lr(self) -> float:
-        """The learning rate of the loop. Set it whenever a schedule changes the rate: the controller is designed anew."""
+        """The learning rate of the loop. Set it when a schedule changes the rate; this redesigns the controller."""
         return self._controller.lr
 
     @lr.setter
@@ -115,41 +115,43 @@ class Controller:
 
     @property
     def refreshes(self) -> int:
-        """How often the controller was designed anew."""
+        """Number of redesigns of the controller."""
         return self._controller.refreshes
 
     @property
     def drift(self) -> Optional[float]:
-        """How far the outputs, at the last augment, were from where the design had expected the step before it to bring them: a share of that step's
-        length. Small: the design holds; towards 1 and beyond: refresh. None before the second augment. Steps of another optimizer than plain gradient
-        descent at this rate count as drift, rounding of the outputs does not: at a minimum it is all that moves them."""
+        """Distance of the outputs at the last augment from those that the design predicted for the preceding step, relative
+        to the length of that step. Small: the design holds; near 1 or above: refresh. None before the second augment. Steps
+        of an optimizer other than gradient descent at this rate count as drift; rounding of the outputs, which dominates at
+        a minimum, does not."""
         return self._controller.drift
 
     @property
     def gain(self) -> torch.Tensor:
-        """K [n, n], float64: labels become y − K(y_hat − y). Of the cross entropy H + K, in coordinates of C − 1 a sample."""
+        """K [n, n], float64: labels become y − K(y_hat − y). For the cross entropy H + K, in C − 1 coordinates per sample."""
         return self._controller.gain
 
     @property
     def closed_loop_radius(self) -> float:
-        """The factor by which the slowest mode shrinks in a step; below 1."""
+        """The factor by which the slowest mode shrinks per step; below 1."""
         return self._controller.closed_loop_radius
 
     @property
     def certificate(self) -> Dict[str, Any]:
-        """What the controller in use promises: what it is (`controller`, `makes_least`), closed_loop_radius, riccati_residual, kernel_margin and overshoot_margin, the
-        factors by which the kernel may grow before the loop is unstable or an error changes its sign, gain_margin, the factors on label augments between which
-        it is stable, and a digest of its numbers. A number of which only bounds are known is a pair; None: nothing is known."""
+        """Guarantees of the current controller: its type (`controller`) and what it minimises (`makes_least`),
+        closed_loop_radius, riccati_residual; kernel_margin and overshoot_margin, the factors by which the kernel may grow
+        before the loop is unstable or an error changes sign; gain_margin, the range of factors on label augments for which
+        it is stable; and a digest of its numbers. A pair gives bounds on a number; None: unknown."""
         return self._controller.certificate
 
     @property
     def kernel(self) -> torch.Tensor:
-        """The kernel that it was designed for, [n, n]."""
+        """The kernel [n, n] of the design."""
         return self._controller.kernel
 
     @property
     def report(self) -> Report:
-        """The pre-flight report of the model as it is now, at this learning rate."""
+        """The pre-flight report of the model at its current parameters and this learning rate."""
         self._require_same()
         return analyze(self._model, self._x, self._y, lr=self.lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory)
 
@@ -166,8 +168,9 @@ def dare(A: Any, B: Any, Q: Any, R: Any, *, augmented: bool = False) -> _core.Ri
 
     The solution has P, K (the input is −K x), relative_residual, closed_loop_radius, iterations, and optimal_cost(x), ½xᵀPx.
 
-    A mode that does not decay, that no input moves or that costs nothing, is refused; the message names its eigenvalue. The paper's state [ŷ; 1] has one, at 1:
-    augmented=True takes A = [A₁, a; 0, 1], B = [B₁; 0] and Q = [Q₁, −Q₁y; −yᵀQ₁, yᵀQ₁y] and gives the paper's K, P and optimal cost, and equilibrium, y.
+    Raises ValueError if a mode that does not decay is uncontrollable or has no cost; the message gives its eigenvalue.
+    The paper's state [ŷ; 1] has such a mode, at 1: augmented=True takes A = [A₁, a; 0, 1], B = [B₁; 0] and
+    Q = [Q₁, −Q₁y; −yᵀQ₁, yᵀQ₁y], and gives the paper's K, P and optimal cost, and the equilibrium, y.
 
     >>> solution = dare([[1.1]], [[1.0]], [[1.0]], [[1.0]])
     >>> round(solution.P.item(), 6), solution.closed_loop_radius < 1
@@ -181,7 +184,7 @@ def dare(A: Any, B: Any, Q: Any, R: Any, *, augmented: bool = False) -> _core.Ri
 
 
 class Forecast(Sealed):
-    """Training and validation curves of many learning rates and weights, computed instead of trained."""
+    """Training and validation curves for many learning rates and weights, computed without training."""
 
     def __init__(self, found: _core.Forecast) -> None:
         self.candidates: List[Dict[str, Any]] = found.candidates
@@ -197,7 +200,7 @@ class Forecast(Sealed):
         return f"cdt.Forecast of {len(self.candidates)} candidates: best {self.best['method']} at lr {self.best['lr']:.3g}{p}, validation loss {self.best['val_loss']:.4g} after {self.best['step']} steps"
 
     def plot(self, ax: Any = None) -> Any:
-        """Validation curves of the best candidates of gradient descent and of control. Returns matplotlib's axes."""
+        """Plots validation curves of the best candidates of gradient descent and of control. Returns matplotlib axes."""
         ax = _axes(ax)
         for name, best in (("gradient descent", self.best_descent), ("controlled descent", self.best_controlled)):
             if best is None:
@@ -226,9 +229,9 @@ def forecast(
     params: Optional[Params] = None,
     memory: Optional[int] = None,
 ) -> Forecast:
-    """Which learning rate, which p and how many steps do best on the validation samples, by the local model: nothing is trained.
+    """Finds the learning rate, p and number of steps with the lowest validation loss by the local model, without training.
 
-    lr, p  to try; default: 40 rates around the stability limit and 24 weights, a thousand curves
+    lr, p  candidates; default: 40 rates around the stability limit and 24 weights, a thousand curves
 
     >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))

@@ -1,4 +1,4 @@
-"""Networks that predict tables, as scikit-learn's estimators: no learning rate, no number of epochs, text and missing values welcome."""
+"""scikit-learn estimators for tables: no learning rate, no number of epochs; text and missing values are supported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._frames import is_frame, known_columns, names_of, table_of, threads_of, wa
 from ._sealed import Sealed
 from .loading import EnsembleModule
 
-# What estimators decide themselves, or what is about files.
+# Settings that the estimators choose themselves, or that concern files.
 _OWN = frozenset(
     "file drop numeric text missing no-header delimiter target goal missing-target sample-weights class-weights loss seed threads tune importance"
     " no-analysis csv-safe checkpoint-seconds hidden activation method ensemble folds no-refit no-intervals target-transform max-seconds device".split()
@@ -30,7 +30,7 @@ _FINITE = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check_
 
 
 def _values(value: Any) -> Optional[List[str]]:
-    """A setting as the program spells it; None where there is nothing to say."""
+    """A setting's values as the program spells them; None if it is not set."""
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)):
@@ -41,9 +41,9 @@ def _values(value: Any) -> Optional[List[str]]:
 
 
 class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What both have in common: options, checks of what comes, the fit."""
+    """Common base: options, input checks, fit."""
 
-    # What there is after fit.
+    # Set by fit.
     n_features_in_: int
     _trained: _core.Trained
     _columns: List[str]
@@ -81,13 +81,13 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     def _more_tags(self) -> Dict[str, Any]:
         return {"allow_nan": True}
 
-    def __sklearn_tags__(self) -> Any:  # of scikit-learn 1.6 and later
+    def __sklearn_tags__(self) -> Any:  # scikit-learn 1.6 and later
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
     def _check_columns(self, X: Any, reset: bool) -> None:
-        """Their names and their number, by scikit-learn's own rules and words."""
+        """Checks names and number of columns with scikit-learn's own functions."""
         for check in ("_check_feature_names", "_check_n_features"):
             if hasattr(_validation, check):
                 getattr(_validation, check)(self, X, reset=reset)
@@ -103,7 +103,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
                 raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
             checked = X
         else:
-            # A mixed list would become text throughout; as objects its numbers stay numbers.
+            # A mixed list would become all text; as objects its numbers stay numbers.
             if isinstance(X, (list, tuple)) and np.asarray(X, dtype=object).ndim == 2 and np.asarray(X).dtype.kind in "US":
                 X = np.asarray(X, dtype=object)
             checked = check_array(X, dtype=None, ensure_min_samples=least, estimator=self, **{_FINITE: "allow-nan"})
@@ -136,7 +136,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         return [(name, values) for name, value in wanted.items() if (values := _values(value)) is not None]
 
     def _seed(self) -> int:
-        """A whole number is the seed of `cdt train --seed`."""
+        """An integer is used as in `cdt train --seed`."""
         if isinstance(self.random_state, numbers.Integral):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -144,7 +144,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     def _fit(
         self, X: Any, y: Any, targets: Sequence[str], sample_weight: Any, settings: Sequence[Tuple[str, List[str]]]
     ) -> None:
-        """X is checked; y [n, t] are numbers. Rows of weight 0 are as no rows, and only ratios of weights matter."""
+        """Fits checked X and numbers y [n, t]. Ignores rows of weight 0; only ratios of weights matter."""
         names = names_of(X)
         weights = None
         if sample_weight is not None:
@@ -159,7 +159,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
             if (weights == 1).all():
                 weights = None
         table = table_of(X, names, {})
-        answered = {"dates", "decimal"} & set(self.options or {})  # what the texts of some columns leave open
+        answered = {"dates", "decimal"} & set(self.options or {})  # the user has resolved ambiguous texts
         for warning in [] if answered else table.warnings:
             warnings.warn(warning, stacklevel=3)
         taken = set(names)
@@ -172,7 +172,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
             table.add_numbers(name, weights)
             wanted.append(("sample-weights", [name]))
         if not is_frame(X) and not any(name == "keep" for name, _ in wanted):
-            wanted.append(("keep", names))  # who passes an array has chosen its columns
+            wanted.append(("keep", names))  # the user has chosen an array's columns
         found = _core.learn(table, wanted, threads_of(self.n_jobs), self._say if self.verbose else None)
         self._trained = found["model"]
         self._columns = names
@@ -194,7 +194,7 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     def _table(self, X: Any) -> _core.Table:
         check_is_fitted(self, "_trained")
         X = self._check_X(X, reset=False)
-        # By name where both have names, also names that are no text: columns may come in another order.
+        # By name if both are frames, since columns may be in another order.
         by_name = is_frame(X) and getattr(self, "_of_frame", False)
         return known_columns(self._trained, X, names_of(X) if by_name else self._columns, "X", getattr(self, "unknown", "warn"))
 
@@ -202,19 +202,19 @@ class _Estimator(Sealed, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         return self._trained.predict(table, threads_of(self.n_jobs))
 
     def encode(self, X: Any) -> Tensor:
-        """The features [n, F] that the networks see: encoded and scaled, in the precision of `module_`."""
+        """The features [n, F], encoded and scaled, in the dtype of `module_`."""
         table = self._table(X)
         return self._trained.encode(table, threads_of(self.n_jobs)).to(self._trained.dtype)
 
     @property
     def module_(self) -> EnsembleModule:
-        """What predicts, as a plain torch.nn.Module of encoded features; a new one each time."""
+        """The predictor as a plain torch.nn.Module of encoded features; a new one each time."""
         check_is_fitted(self, "_trained")
         return EnsembleModule(self._trained)
 
 
 def _free_name(name: str, taken: "set[str]") -> str:
-    """The name, or with underscores behind it, such that no column has it yet."""
+    """An unused column name: `name`, with underscores appended if necessary."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -222,33 +222,35 @@ def _free_name(name: str, taken: "set[str]") -> str:
 
 
 class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
-    """A network (several, averaged) that predicts numbers from tables: arrays, or frames with text, dates and missing values.
+    """Predicts numbers from tables (arrays, or frames with text, dates and missing values) by an ensemble of networks.
 
-    It is `cdt train` under its goal "predict": a path of falling decay whose best point rows decide that were held out, then networks trained on all rows
-    to that point. No learning rate, no number of epochs, no scaling to do before.
+    Equivalent to `cdt train` with the goal "predict": held-out rows select the best point of a path of decreasing decay;
+    then networks are trained on all rows to that point. Needs no learning rate, number of epochs, or scaling.
 
-    hidden            widths of the layers between; () is a linear model of the encoded features
-    activation        relu, tanh, gelu, softplus or erf; None: networks take turns with relu and tanh
-    method            "path", or an optimizer with early stopping to compare with: "adam", "momentum", …
-    ensemble          networks trained on all rows; None: four where that takes seconds, else fewer
-    folds             parts of the rows, each held out in turn; None: as many as networks
-    refit             whether networks are trained on all rows in the end, or those that held rows out predict alone
-    intervals         whether to keep what `predict_interval` and `return_std` need (training rows, their residuals)
-    loss              what is learned: "mse", the mean; "quantile:0.9", what nine of ten targets lie below; "poisson", the mean of counts; "huber:1"
-    target_transform  "auto" learns the logarithm of targets that are above zero and skewed; "none", "log"
-    max_seconds       for the search of the point and the refit together; None: no limit
+    hidden            widths of the hidden layers; () is a linear model of the encoded features
+    activation        relu, tanh, gelu, softplus or erf; None: networks alternate between relu and tanh
+    method            "path", or an optimizer with early stopping for comparison: "adam", "momentum", …
+    ensemble          number of networks trained on all rows; None: four if that takes seconds, else fewer
+    folds             cross-validation folds; None: as many as networks
+    refit             train networks on all rows in the end; False: only the networks of the folds predict
+    intervals         keep the data for `predict_interval` and `return_std` (training rows and residuals)
+    loss              "mse" (the mean), "quantile:0.9" (the 0.9 quantile), "poisson" (the mean of counts), "huber:1"
+    target_transform  "auto" learns the logarithm of positive, skewed targets; "none", "log"
+    max_seconds       time limit of selection and refit together; None: no limit
     device            "cpu" or "cuda"; predictions are made on the CPU
     n_jobs            threads; None: OMP_NUM_THREADS, else all cores
-    random_state      a whole number is the seed of `cdt train --seed`
-    verbose           prints each point, what was chosen, and what to expect of new rows
-    options           further settings by the names of `cdt train --help`: {"quantiles": 0, "clip": 5}
-    unknown           what `predict` does about values that training did not know, and about missing ones in columns that had none: "warn" with
-                      their number, or "refuse"
+    random_state      an integer is used as in `cdt train --seed`
+    verbose           print each point, the choices made, and the expected error on new rows
+    options           further settings by their names in `cdt train --help`: {"quantiles": 0, "clip": 5}
+    unknown           what `predict` does about values unknown in training, and missing ones in columns that had none:
+                      "warn" with their number, or "refuse"
 
-    Of arrays every column is a feature. Of frames, columns that name rows (a running number, text that differs in each row) are left out, as `notes_` says.
+    Every column of an array is a feature. Columns of a frame that identify rows (a running number, text that differs in each
+    row) are left out; `notes_` says so.
 
-    Afterwards: `expected_` (the error to expect on new rows, beside a linear model's and the mean's), `notes_`, `choices_` (each setting that was given
-    or chosen: its value, by whom and why), `n_iter_` (the point), `held_out_loss_` (by point), `n_members_`, `module_` and `encode` (plain PyTorch).
+    Attributes: `expected_` (expected error on new rows, compared with a linear model and the mean), `notes_`, `choices_` (each
+    setting given or chosen: its value, who chose it and why), `n_iter_` (the point), `held_out_loss_` (per point),
+    `n_members_`, `module_` and `encode` (plain PyTorch).
 
     >>> import numpy as np, cdt
     >>> rng = np.random.default_rng(0)
@@ -296,7 +298,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTRegressor":
-        """Learns y [n], or [n, t], from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
+        """Fits y [n], or [n, t], on X [n, F]. sample_weight weights the objective; rows of weight 0 are ignored."""
         X = self._check_training(X, y)
         targets = [str(name) for name in y.columns] if is_frame(y) else [str(getattr(y, "name", None) or "y")]
         y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
@@ -320,7 +322,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predictions [n] (of y [n, t]: [n, t]); with return_std also their standard deviations, the noise of a new row included."""
+        """Predictions [n] ([n, t] for y [n, t]); with return_std also the standard deviations of new targets, noise included."""
         table = self._table(X)
         mean = self._shaped(self._predicted(table))
         if not return_std:
@@ -328,7 +330,7 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return mean, self._shaped(self._trained.deviations(table, threads_of(self.n_jobs)))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Bounds [n, 2] (of y [n, t]: [n, t, 2]) that hold this share of new rows, if they are like those of training."""
+        """Bounds [n, 2] ([n, t, 2] for y [n, t]) that contain this share of new rows, if these are like the training rows."""
         low, high = self._trained.bounds(self._table(X), float(coverage), threads_of(self.n_jobs))
         return np.stack([self._shaped(low), self._shaped(high)], -1)
 
@@ -337,13 +339,13 @@ class CDTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
 
 class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """A network (several, averaged) that predicts classes from tables: arrays, or frames with text, dates and missing values.
+    """Predicts classes from tables (arrays, or frames with text, dates and missing values) by an ensemble of networks.
 
-    Parameters and attributes are those of CDTRegressor, as far as they make sense for classes, and
+    Parameters and attributes are those of CDTRegressor that apply to classes, and
 
     class_weight  None, "balanced" or a dict of weights by class; they multiply sample_weight
 
-    Probabilities are calibrated on rows that were held out. Classes may be text or numbers.
+    Probabilities are calibrated on held-out rows. Classes may be text or numbers.
 
     >>> import numpy as np, cdt
     >>> rng = np.random.default_rng(0)
@@ -380,7 +382,7 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "CDTClassifier":
-        """Learns the classes y [n] from X [n, F]. Weights weigh the objective; one of 0 is as no row."""
+        """Fits classes y [n] on X [n, F]. sample_weight weights the objective; rows of weight 0 are ignored."""
         X = self._check_training(X, y)
         name = str(getattr(y, "name", None) or "y")
         y = column_or_1d(y, warn=True)
@@ -389,7 +391,7 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs two classes or more, but all of y is of one class, {self.classes_[0]!r}")
+            raise ValueError(f"{type(self).__name__} needs two classes or more, got one class, {self.classes_[0]!r}")
         self._fit(X, codes.reshape(-1, 1), [name], sample_weight, [("loss", ["cross-entropy"]), *self._class_weights()])
         return self
 
@@ -414,11 +416,11 @@ class CDTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         codes = [int(name) for name in self._trained.classes]
         if len(codes) == len(self.classes_):
             return found
-        values = np.zeros((len(found), len(self.classes_)))  # classes of weight 0 alone were not learned
+        values = np.zeros((len(found), len(self.classes_)))  # classes with weight 0 only were not learned
         values[:, codes] = found
         return values
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row [n]."""
-        proba = self.predict_proba(X)  # first: it says what is not fitted yet
+        proba = self.predict_proba(X)  # first, since it raises NotFittedError
         return self.classes_[proba.argmax(axis=1)]

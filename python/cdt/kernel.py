@@ -23,19 +23,22 @@ def ntk(
 ) -> torch.Tensor:
     """The empirical neural tangent kernel J Jᵀ, [n, n], or between the samples x and x2, [n, n2].
 
-    Rows are stacked sample by sample: entry (i·c + a, j·c + b) belongs to output a of sample i and output b of sample j, with c outputs a sample.
+    Rows are stacked sample by sample: entry (i·c + a, j·c + b) belongs to output a of sample i and output b of sample j, with
+    c outputs per sample.
 
     model       any torch.nn.Module, or a function (params, x) -> y
-    params      of a function, its parameters: a list, or a dict by name; of a module, which parameters count (default: all that require gradients)
+    params      parameters of a function, as a list or a dict by name; for a module, which parameters to use (default: all that
+                require gradients)
     memory      bytes to use beyond the kernel itself (default: 2 GiB); samples are processed in blocks that fit
     accumulate  dtype of the kernel and of its sums
-    repeatable  of a module on a GPU, whose kernels of one shape can be replayed after some in a row, several times faster for small ones. None: they are, and beside
-                each the module is called and differentiated once, to see that it still computes the same; otherwise the kernel is made anew. True promises that it
-                runs the same operators whatever the numbers, on the same tensors, and does not change but for the values of its parameters: it is not called again.
-                False: nothing is replayed, and none of the GPU's memory is kept for it
+    repeatable  whether repeated kernels of one shape of a module on a GPU are replayed, several times faster for small ones.
+                None: yes, and each time the module is called and differentiated once to check that it still computes the same;
+                if not, the kernel is recomputed. True: yes, without calling the module; you promise that it always runs the
+                same operators on the same tensors and that only values of its parameters change. False: no, and no GPU memory
+                is kept
 
-    Layers must treat samples one by one: batch norm and dropout in training mode are refused, call model.eval() first. The kernel checks itself
-    against autograd and is never returned where it fails.
+    Layers must treat samples independently: batch norm and dropout in training mode raise ValueError; call model.eval() first.
+    Each kernel is checked against autograd; one that fails is never returned.
 
     >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
@@ -53,9 +56,9 @@ def ntk(
 
 
 class NTK:
-    """The kernel as a linear operator: products with vectors, no matrix.
+    """The kernel as a linear operator: products with vectors, without the matrix.
 
-    The parameters must stay as they are while it is in use, and so must x.
+    Neither the parameters nor x may change while it is in use.
 
     >>> _ = torch.manual_seed(0)
     >>> model, x = torch.nn.Linear(3, 2), torch.randn(50, 3)
@@ -76,12 +79,12 @@ class NTK:
 
     @property
     def shape(self) -> Tuple[int, int]:
-        """(n, n), n the number of samples times that of outputs."""
+        """(n, n), n the number of samples times that of outputs per sample."""
         return (self._operator.size, self._operator.size)
 
     @property
     def outputs(self) -> torch.Tensor:
-        """What the model returned for x, [samples, outputs a sample]."""
+        """The model's outputs for x, [samples, outputs per sample]."""
         return self._operator.outputs
 
     def __matmul__(self, other: Any) -> Any:
@@ -107,7 +110,7 @@ class NTK:
         return self._operator.trace()
 
     def eigsh(self, m: int, *, tol: float = 1e-10, seed: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
-        """The m largest eigenvalues, ascending as SciPy's, and their vectors [n, m], by block Lanczos on products alone."""
+        """The m largest eigenvalues, ascending as in SciPy, and their vectors [n, m], by block Lanczos on products only."""
         self._require_same()
         found = self._operator.leading_modes(whole(m, "m"), number(tol, "tol"), whole(seed, "seed"))
         if not found.converged:
@@ -115,7 +118,7 @@ class NTK:
         return found.values, found.vectors
 
     def to_scipy(self) -> Any:
-        """The same as scipy.sparse.linalg.LinearOperator, in float64."""
+        """Converts to a scipy.sparse.linalg.LinearOperator in float64."""
         from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped,unused-ignore]
 
         return LinearOperator(self.shape, matvec=lambda v: self @ v.reshape(-1), matmat=self.__matmul__, rmatvec=lambda v: self @ v.reshape(-1), dtype=np.float64)
@@ -125,7 +128,7 @@ class NTK:
 
 
 def jvp(model: Any, x: Any, u: Vector, *, params: Optional[Params] = None) -> torch.Tensor:
-    """J u [n]: how the outputs move with the parameters.
+    """J u [n]: the derivative of the outputs along u.
 
     u is a vector [P] in the order of the trainable parameters, or tensors shaped like them, as a list or a dict by name.
 
@@ -150,11 +153,11 @@ def vjp(model: Any, x: Any, v: Any, *, params: Optional[Params] = None) -> torch
 
 
 class Linearization:
-    """A model's first-order expansion in its parameters, at those it had when this was made: y₀ + J₀(θ − θ₀). So are its kernel and its products, wherever the
-    parameters have gone since; x must stay as it is.
+    """A model's first-order expansion y₀ + J₀(θ − θ₀) at its parameters θ₀ at construction. Its kernel and products remain
+    those of θ₀ when the parameters change; x must not change.
 
-    Vectors of parameters are [P], in the order of the trainable parameters, or blocks [P, k]; vectors of outputs are [n], sample by sample, or blocks [n, k]. They
-    have the model's dtype or float64, and products have theirs.
+    Parameter vectors are [P], in the order of the trainable parameters, or blocks [P, k]; output vectors are [n], sample by
+    sample, or blocks [n, k]. They have the model's dtype or float64; products have the same.
     """
 
     def __init__(self, model: Any, x: Any, *, params: Optional[Params] = None, memory: Optional[int] = None) -> None:
@@ -170,7 +173,7 @@ class Linearization:
         return self._local.outputs
 
     def push_forward(self, U: Any) -> torch.Tensor:
-        """J₀U: how the outputs move with the parameters. U may also be tensors shaped like them, as a list or a dict by name."""
+        """J₀U: the derivative of the outputs along U, which may also be tensors shaped like the parameters (list or dict by name)."""
         self._require_same()
         block = isinstance(U, (torch.Tensor, np.ndarray)) and U.ndim == 2
         return self._network.push_forward(as_tensor(U, self._model, "U").detach() if block else flat(U, self._model, "U"))
@@ -181,34 +184,34 @@ class Linearization:
         return self._network.pull_back(as_tensor(V, self._model, "V").detach())
 
     def kernel(self) -> torch.Tensor:
-        """J₀J₀ᵀ [n, n], float64, as cdt.ntk has it; it is not kept."""
+        """J₀J₀ᵀ [n, n], float64, as from cdt.ntk; not cached."""
         self._require_same()
         return self._network.kernel()
 
     def gram(self, S: Any = None) -> torch.Tensor:
-        """J₀ᵀSSᵀJ₀ [P, P], float64: what the kernel is to outputs, this is to parameters. S has a block [c, k] for each sample, [samples, c, k]; None: J₀ᵀJ₀."""
+        """J₀ᵀSSᵀJ₀ [P, P], float64. S [samples, c, k] has a block [c, k] per sample; None: J₀ᵀJ₀."""
         self._require_same()
         return self._network.gram(None if S is None else torch.as_tensor(S, dtype=torch.float64, device=self._model.parameters[0].device))
 
     def trace(self) -> float:
-        """The sum of all eigenvalues of the kernel, and of the Gram matrix."""
+        """The sum of all eigenvalues of the kernel, and of the Gram matrix J₀ᵀJ₀."""
         self._require_same()
         return self._network.trace()
 
     def displacement(self) -> torch.Tensor:
-        """θ − θ₀ [P], of the model as it is now."""
+        """θ − θ₀ [P] at the current parameters."""
         self._require_same()
         return self._local.displacement()
 
     def __call__(self, displacement: Optional[Vector] = None) -> torch.Tensor:
-        """What it predicts [n], float64, for the model as it is now, or for another displacement."""
+        """Its prediction [n], float64, at the current parameters, or for another displacement."""
         self._require_same()
         if displacement is None:
             return self._local.predict(self._local.displacement())
         return self._local.predict(flat(displacement, self._model, "displacement"))
 
     def error(self) -> float:
-        """How far the model itself is from that: ‖y − (y₀ + J₀(θ − θ₀))‖."""
+        """The linearization error ‖y − (y₀ + J₀(θ − θ₀))‖ at the current parameters."""
         self._require_same()
         return self._local.error()
 
@@ -218,7 +221,7 @@ class Linearization:
 
 
 def linearize(model: Any, x: Any, *, params: Optional[Params] = None, memory: Optional[int] = None) -> Linearization:
-    """The model's linearization in its parameters, here and now: y₀ and J₀, with the kernel and every product that is made of them.
+    """Linearizes the model at its current parameters: y₀ and J₀, with the kernel and all products.
 
     memory   bytes for kernels, Gram matrices and products beyond their own size (default: 2 GiB)
 

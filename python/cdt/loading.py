@@ -1,4 +1,4 @@
-"""Runs of the program `cdt`, as objects that predict; and trained models as plain PyTorch."""
+"""Loads runs of the program `cdt` for prediction, and trained models as plain PyTorch modules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._sealed import Sealed, SealedModule
 
 
 class EnsembleModule(SealedModule):
-    """Encoded features [n, F], or pictures [n, c, h, w] in [0, 1], to predictions: of numbers [n, t] in the units of the training data, of classes
-    probabilities [n, C].
+    """Predicts from encoded features [n, F], or pictures [n, c, h, w] in [0, 1]: numbers [n, t] in the units of the training
+    data, or class probabilities [n, C].
 
-    `members` are the networks. Their outputs are averaged (a line among them, the last, has the share `line` of each target), held to the range of the training targets, and scaled back; of classes their probabilities are
-    averaged.
+    `members` are the networks. Their outputs are averaged, clamped to the range of the training targets, and scaled back; for
+    classes their probabilities are averaged. A linear model, if there is one, is the last and has the share `line`.
     """
 
     offset: Tensor
@@ -44,7 +44,7 @@ class EnsembleModule(SealedModule):
         targets = trained.targets()
         self.any_log = any(target["log"] for target in targets)
         self.any_line = any(target["line"] > 0 for target in targets)
-        # Units of the data may be far from 1, where float32 keeps few digits after the mean.
+        # In float64, since float32 loses digits if the targets' mean is large compared with their deviation.
         for name in ("offset", "scale", "low", "high", "factor", "line"):
             self.register_buffer(name, torch.tensor([target[name] for target in targets], dtype=torch.float64))
         self.register_buffer("log", torch.tensor([target["log"] for target in targets]))
@@ -71,7 +71,7 @@ class EnsembleModule(SealedModule):
 
 
 class Run(Sealed):
-    """A finished run of `cdt train`: its encoding, its networks and their intervals. Made by `cdt.load`."""
+    """A finished run of `cdt train`: its encoding, networks and intervals. Returned by `cdt.load`."""
 
     def __init__(self, path: str, trained: _core.Trained, n_jobs: Optional[int] = None, unknown: str = "warn") -> None:
         self.path = path
@@ -81,39 +81,39 @@ class Run(Sealed):
 
     @property
     def columns(self) -> List[str]:
-        """Names of the columns that a table must have."""
+        """Names of the required columns."""
         return [name for name, _ in self._trained.columns]
 
     @property
     def targets(self) -> List[str]:
-        """Names of what is predicted."""
+        """Names of the targets."""
         return [target["name"] for target in self._trained.targets()]
 
     @property
     def classes(self) -> List[str]:
-        """The classes, in the order of `predict_proba`; none if numbers are predicted."""
+        """The classes, in the order of `predict_proba`; empty for numeric targets."""
         return list(self._trained.classes)
 
     @property
     def features(self) -> List[str]:
-        """Names of the encoded features, in the order that `module` takes them."""
+        """Names of the encoded features, in the order of `module`'s input."""
         return list(self._trained.features)
 
     @property
     def module(self) -> EnsembleModule:
-        """What predicts, as a plain torch.nn.Module: `run.module(run.encode(frame))` is `run.predict(frame)` to rounding.
+        """The predictor as a plain torch.nn.Module: `run.module(run.encode(frame))` equals `run.predict(frame)` up to rounding.
 
-        A new module each time, in the precision that the run was trained in; torch.jit.trace and torch.onnx.export take it.
-        (Layers of networks for pictures have the factors of their parametrisation in their weights.)
+        Returns a new module each time, in the dtype of training; works with torch.jit.trace and torch.onnx.export. (For
+        picture networks, weights include the factors of the parametrisation.)
         """
         return EnsembleModule(self._trained)
 
     def encode(self, frame: Any) -> Tensor:
-        """The features of a frame [n, F], encoded and scaled as for training, in the precision of the networks."""
+        """The features [n, F] of a frame, encoded and scaled as in training, in the dtype of the networks."""
         return self._trained.encode(self._table(frame), threads_of(self.n_jobs)).to(self._trained.dtype)
 
     def predict(self, frame: Any) -> Any:
-        """Predictions in the units of the training file: [n], or [n, t] of several targets; of classes their names [n]."""
+        """Predictions in the units of the training file: [n], or [n, t] for several targets; class names [n] for classes."""
         values = self._values(frame)
         if self.classes:
             return np.asarray(self.classes, dtype=object)[values.argmax(1)]
@@ -126,7 +126,7 @@ class Run(Sealed):
         return self._values(frame)
 
     def predict_interval(self, frame: Any, coverage: float = 0.9) -> Any:
-        """Bounds [n, 2], or [n, t, 2] of several targets, that hold this share of new rows."""
+        """Bounds [n, 2], or [n, t, 2] for several targets, that contain this share of new rows."""
         low, high = self._trained.bounds(self._table(frame), coverage, threads_of(self.n_jobs))
         both = np.stack([low.numpy(), high.numpy()], -1)
         return both[:, 0] if both.shape[1] == 1 else both
@@ -145,22 +145,22 @@ class Run(Sealed):
 
 
 class PictureRun(Run):
-    """A finished run of `cdt train` on pictures. It predicts what a folder holds, a JPEG, PNG or IDX file, or a tensor or array of pictures [n, c, h, w] in [0, 1]
-    (or whole numbers to 255). Made by `cdt.load`."""
+    """A finished run of `cdt train` on pictures. Predicts for a folder, a JPEG, PNG or IDX file, or a tensor or array of
+    pictures [n, c, h, w] in [0, 1] (or integers up to 255). Returned by `cdt.load`."""
 
     @property
     def shape(self) -> Tuple[int, ...]:
-        """Of a picture: channels, height, width. Those of files are brought to it."""
+        """Shape of a picture: channels, height, width. Pictures from files are resized to it."""
         assert self._trained.pictures is not None
         return tuple(self._trained.pictures["shape"])
 
     def read(self, path: Union[str, "os.PathLike[str]"]) -> Tuple[List[str], Tensor]:
-        """Names of the pictures below a folder, or in a file, in the order of predictions; and the pictures [n, c, h, w]."""
+        """Reads a folder or file. Returns the names of the pictures, in the order of predictions, and the pictures [n, c, h, w]."""
         table = _core.picture_table(os.fspath(path), self.shape)
         return table.names, table.pictures()
 
     def encode(self, frame: Any) -> Tensor:
-        """Pictures [n, c, h, w] in [0, 1], as `module` takes them, in the precision of the networks."""
+        """Pictures [n, c, h, w] in [0, 1] as input of `module`, in the dtype of the networks."""
         return self._table(frame).pictures().to(self._trained.dtype)
 
     def __repr__(self) -> str:
@@ -180,15 +180,15 @@ class PictureRun(Run):
 
 
 def load(path: Union[str, "os.PathLike[str]"], *, n_jobs: Optional[int] = None, unknown: str = "warn") -> Run:
-    """A run folder of the program: what `cdt train … --out run1` has written. Of a run on pictures it is a PictureRun.
+    """Loads a run folder, as written by `cdt train … --out run1`. Returns a PictureRun for a run on pictures.
 
-    `unknown` says what becomes of values that training did not know, and of missing ones in columns that had none: "warn" with their number, or "refuse".
+    `unknown`: what to do about values unknown in training, and missing ones in columns that had none: "warn" or "refuse".
 
     >>> run = cdt.load("run1")                                   # doctest: +SKIP
     >>> run.predict(pandas.read_csv("new.csv"))                  # doctest: +SKIP
     >>> traced = torch.jit.trace(run.module, run.encode(frame))  # doctest: +SKIP
 
-    A folder that is damaged, or holds no finished run, is refused:
+    Raises ValueError if the folder is damaged or holds no finished run:
 
     >>> load("no such folder")
     Traceback (most recent call last):

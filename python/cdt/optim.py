@@ -1,4 +1,4 @@
-"""Optimizers for PyTorch loops, without a learning rate."""
+"""Optimizers for PyTorch loops that need no learning rate."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _NO_LIMIT = 10**15
 
 
 class Guarded:
-    """Guarded controlled descent: a trust-region step in the space of outputs, checked before it is kept.
+    """Guarded controlled descent: trust-region steps in output space, each checked before it is accepted.
 
-    loss = opt.step(x, y) takes one step on these samples, all of them or a mini-batch, and returns the loss before it. No learning rate is needed;
-    of quadratic losses no step raises the loss of the samples it was given. Samples other than those of the last step are linearized anew: a kernel, whose
-    time grows with the square to cube of samples × outputs.
+    loss = opt.step(x, y) takes one step on these samples, all or a mini-batch, and returns the loss before it. No learning rate
+    is needed; with a quadratic loss no step raises the loss of its samples. Samples other than those of the last step require a
+    new linearization, that is a kernel, whose time grows with the square to cube of samples × outputs.
 
-    Where the loss is your own sum of squares, loss = opt.step(closure): the function takes nothing and returns the residuals, any shape, with their
-    graph, of which the mean square (loss="mse") is lowered. Physics-informed networks are trained so.
+    For your own sum of squares, such as a physics-informed network, use loss = opt.step(closure): the closure takes no
+    arguments and returns the residuals, of any shape, with their graph; their mean square (loss="mse") is minimised.
 
     model         a module, or a function (params, x) -> y with params=
-    loss          "mse" (PyTorch's), "half-mse", "sse", or "cross-entropy" on logits against class numbers or distributions
-    lr            a rate to keep to, where the usual one is too bold for noisy mini-batches
+    loss          "mse" (as in PyTorch), "half-mse", "sse", or "cross-entropy" of logits and class numbers or distributions
+    lr            a fixed rate, if the default one is too large for noisy mini-batches
     p, q          weights of the controller on label augments and on errors
     weight_decay  adds ½·weight_decay·‖θ‖² to the loss
     memory        bytes for the kernel, or for the Jacobian of residuals
@@ -61,7 +61,7 @@ class Guarded:
         self._options = train_options(method="guarded", steps=_NO_LIMIT, **self._settings)
         self._options.require_valid()
         self._trainer: Optional[_core.Trainer] = None
-        self._data: Tuple[Any, ...] = ()  # what the trainer was made for
+        self._data: Tuple[Any, ...] = ()  # data of the trainer
         self._row: Optional[_Row] = None
         self._saved: Optional[Dict[str, Any]] = None
         self.steps = 0
@@ -69,19 +69,19 @@ class Guarded:
 
     @property
     def params(self) -> List[torch.Tensor]:
-        """The parameters that it moves."""
+        """The parameters that it trains."""
         return self._model.parameters
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears .grad of the parameters, as habits want it: steps neither read nor write it."""
+        """Clears .grad of the parameters, as other optimizers do; steps neither read nor write it."""
         for parameter in self.params:
             parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)
 
     def step(self, x: Any, y: Any = None) -> torch.Tensor:
-        """One step on the samples x, y, or on the residuals of a closure. Returns the loss before it, as a tensor without a graph.
+        """Takes one step on the samples x, y, or on the residuals of a closure. Returns the loss before it, without a graph.
 
-        `outcome` says afterwards why no step was taken, if none was: "floor" (nothing is left but rounding, and what cannot be fitted), "stuck",
-        or "diverged" (outputs that are not finite, as of parameters that are not).
+        If no step was taken, `outcome` says why: "floor" (only rounding, and error that cannot be fitted, is left), "stuck", or
+        "diverged" (non-finite outputs or parameters); otherwise it is None.
         """
         require_same_parameters(self._model)
         require_movable(self._model)
@@ -94,7 +94,7 @@ class Guarded:
         try:
             record, self.outcome = trainer.step()
         except BaseException:
-            self._forget()  # a half-taken step is no ground to go on from
+            self._forget()  # the state after an incomplete step is undefined
             raise
         self.steps += self.outcome is None
         return torch.tensor(record["train_loss"], dtype=torch.float64)
@@ -105,20 +105,20 @@ class Guarded:
         self._data = ()
 
     def _of_samples(self, x: torch.Tensor, y: torch.Tensor) -> _core.Trainer:
-        """The trainer of these samples: the last one, if these are they. It sees by itself what others have done to the model."""
+        """The trainer of these samples; reuses the last one if they are the same. It detects changes of the model itself."""
         if self._trainer is not None and len(self._data) == 2:
             if all(_equal(mine, theirs) for mine, theirs in zip(self._data, (x, y))):
                 return self._trainer
-        x, y = x.detach().clone(), y.detach().clone()  # nobody else writes to these
+        x, y = x.detach().clone(), y.detach().clone()  # private copies
         trainer = _core.Trainer(self._model, x, y, None, None, None, None, self._options, None)
         self._restore(trainer, _core.checksum(x) + _core.checksum(y))
         self._trainer, self._data, self._row = trainer, (x, y), None
         return trainer
 
     def _of_residuals(self, closure: Callable[[], torch.Tensor]) -> _core.Trainer:
-        """Residuals are the outputs of one sample, whose labels are zero."""
+        """The trainer of residuals, which are the outputs of one sample with zero labels."""
         first = self.params[0]
-        # Always anew: the closure may have drawn other points since the last step judged itself. The trainer's first pass takes these.
+        # Always evaluated, since the closure may have drawn other points. The trainer's first pass uses these residuals.
         residuals = _Residuals(closure, self._model)
         if self._trainer is not None and self._row is not None and len(self._data) == 1 and self._data[0] == residuals.count:
             self._row.residuals = residuals
@@ -135,7 +135,7 @@ class Guarded:
         return trainer
 
     def _restore(self, trainer: _core.Trainer, data: str) -> None:
-        """Takes up what load_state_dict has brought, if it is of these samples and these parameters."""
+        """Restores the loaded state if it belongs to these samples and parameters."""
         saved, self._saved = self._saved, None
         if saved is None or saved["data"] != data:
             return
@@ -144,7 +144,7 @@ class Guarded:
             trainer.restore(saved["tensors"], saved["metadata"])
 
     def state_dict(self) -> Dict[str, Any]:
-        """All that the next step needs beside the model's own state: settings, the linearization with its rate, counters. For torch.save."""
+        """Settings, linearization with its rate, and counters, for torch.save. Save the model's own state as well."""
         state: Dict[str, Any] = {"format": _FORMAT, "settings": dict(self._settings), "steps": self.steps, "linearization": self._saved}
         if self._trainer is not None:
             tensors, metadata = self._trainer.checkpoint()
@@ -154,7 +154,7 @@ class Guarded:
         return state
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes on from there: with the model's own state loaded as well, and the same samples, to the same bits."""
+        """Loads a state_dict. With the model's state loaded too, and the same samples, steps continue with bitwise the same results."""
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ValueError(f"expected the state_dict of a cdt.optim.Guarded ({_FORMAT})")
         options = train_options(method="guarded", steps=_NO_LIMIT, **state["settings"])
@@ -162,7 +162,7 @@ class Guarded:
         tensors = (state["linearization"] or {"tensors": {}})["tensors"]
         shapes = [tuple(tensors[f"parameters.{i}"].shape) for i in range(len(tensors)) if f"parameters.{i}" in tensors]
         if shapes and shapes != [tuple(p.shape) for p in self.params]:
-            raise ValueError("the state is of another model: its parameters have other shapes than those of this one")
+            raise ValueError("the state belongs to another model: its parameters have other shapes")
         self._settings, self._options, self.steps = dict(state["settings"]), options, state["steps"]
         self._forget()
         self._saved = state["linearization"]
@@ -172,7 +172,7 @@ class Guarded:
 
 
 class _Residuals:
-    """What a closure returns in one step; the first time it is watched, and drawn before the trainer asks."""
+    """Residuals of a closure in one step. The first evaluation is checked and done before the trainer requests it."""
 
     def __init__(self, closure: Callable[[], torch.Tensor], model: _core.Model) -> None:
         self._closure = closure
@@ -198,7 +198,7 @@ class _Residuals:
 
 
 class _Row:
-    """The model of a trainer whose closures come one after another."""
+    """The model of a trainer whose closure changes from step to step."""
 
     def __init__(self, residuals: _Residuals) -> None:
         self.residuals = residuals

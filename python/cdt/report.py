@@ -1,4 +1,4 @@
-"""What can be said before training: the pre-flight report."""
+"""The pre-flight report: analysis before training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._sealed import Sealed
 
 
 class Report(Sealed):
-    """The pre-flight report: prints as text, shows as a table in notebooks, and has its numbers by name."""
+    """The pre-flight report. Prints as text, displays as a table in notebooks, and gives its numbers by name."""
 
     def __init__(self, found: _core.Analysis) -> None:
         self._text = found.text
@@ -22,7 +22,7 @@ class Report(Sealed):
         self.eigenvalues: torch.Tensor = found.eigenvalues
 
     def to_dict(self) -> Dict[str, Any]:
-        """The numbers, by the names of `cdt analyze --json` (docs/formats.md)."""
+        """The numbers, with the names of `cdt analyze --json` (docs/formats.md)."""
         copy: Dict[str, Any] = json.loads(json.dumps(self._fields))
         return copy
 
@@ -43,7 +43,7 @@ class Report(Sealed):
         return f"<details open><summary>pre-flight report</summary><pre>{html.escape(self._text)}</pre></details><table>{rows}</table>"
 
     def plot(self, ax: Any = None) -> Any:
-        """The spectrum: each mode's factor a step under gradient descent and under control. Returns matplotlib's axes."""
+        """Plots the spectrum: the step s of each mode under gradient descent. Returns matplotlib axes."""
         ax = _axes(ax)
         loss_scale = 2 / self._fields["lr_max"] if self._fields.get("lr_max") else 0.0
         steps = self._fields["lr"] * loss_scale / max(float(self.eigenvalues[-1]), 1e-300) * self.eigenvalues.cpu()
@@ -89,18 +89,19 @@ def analyze(
     memory: Optional[int] = None,
     curvature_products: Optional[int] = None,
 ) -> Report:
-    """Whether training will be stable, which samples can be fitted, how large the learning rate may be: from the kernel, before training.
+    """Analyzes the kernel before training: whether training will be stable, which samples can be fitted, the largest stable rate.
 
     model_or_kernel  a module, a function (params, x) -> y with params=, or a kernel [n, n]
-    x, y             the training samples; of a kernel x is left out, y [n] and outputs [n] may be
-    lr               default: half of the largest that does not oscillate
-    loss             "mse" (PyTorch's), "half-mse", "sse", or "cross-entropy" on logits; of a model also "huber:1", "quantile:0.9", "poisson", or a
-                     function as `cdt.fit` takes it: by its curvature at the outputs before training
+    x, y             the training samples; with a kernel, omit x; y [n] and outputs [n] are optional
+    lr               default: half of the largest rate without oscillation
+    loss             "mse" (as in PyTorch), "half-mse", "sse", or "cross-entropy" on logits; with a model also "huber:1",
+                     "quantile:0.9", "poisson", or a function as in `cdt.fit`, by its curvature at the initial outputs
     p, q             weights of the controller on label augments and on errors
-    x_val, y_val     validation samples: the report then forecasts which rate and p do best
-    trial_steps      steps of a trial on a copy: how long the local model holds
+    x_val, y_val     validation samples: the report then forecasts the best rate and p
+    trial_steps      steps of a trial on a copy, which measures how long the local model holds
     smoothing        of class labels, for the cross entropy; default: 0.1
-    curvature_products  of a trial: products with second derivatives for the norm of ∂²ŷ/∂θ², at most; default: 400, or 60 of a large network
+    curvature_products  limit on second-derivative products of a trial, for the norm of ∂²ŷ/∂θ²; default: 400, or 60 for a
+                     large network
 
     >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))

@@ -1,4 +1,4 @@
-"""The whole training loop, on your own module."""
+"""Complete training of your own module."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from . import _core
 from ._model import Params, as_model, as_tensor, if_given, number, require_movable, require_same_parameters, spelled, whole
 from ._sealed import Sealed
 
-# Of goal="predict": the points without a lower loss of held-out rows after which a path ends, and the most of them.
+# goal="predict": number of points without a lower held-out loss after which a path ends, and the maximum number of points.
 _PATIENCE = 5
 _MOST_POINTS = 40
 
 
 def train_options(**settings: Any) -> _core.TrainOptions:
-    """The library's options; None leaves its default."""
+    """Options of the library; a setting of None keeps the default."""
     options = _core.TrainOptions()
     if settings.get("decay") is not None and settings.get("schedule") is None:
         settings["schedule"] = "inverse"  # as in the program
@@ -36,7 +36,7 @@ def train_options(**settings: Any) -> _core.TrainOptions:
 
 
 def _permitted(name: str, default: Any) -> str:
-    """Which values a setting takes, in words."""
+    """The allowed values of a setting, in words."""
     if name == "seed":
         return "a whole number from 0 to 2⁶⁴ − 1"
     if name == "relinearize":
@@ -48,12 +48,12 @@ def _permitted(name: str, default: Any) -> str:
     return "a number above 0" if name in ("lr", "p", "q") else "a number, 0 or above"
 
 
-# Settings whose names are others in the program.
+# Settings with another name in the program.
 _TABLE_NAMES = {"batch_size": "batch", "period": "decay-period"}
 
 
 def _require_read(options: _core.TrainOptions, given: Dict[str, Any]) -> None:
-    """Refuses a setting that training by this method would not read."""
+    """Raises ValueError for a setting that this method does not use."""
     if given.get("reshuffle") and not given.get("batch_size"):
         raise ValueError("reshuffle needs batches (batch_size); each step takes all samples, so it would do nothing")
     names = {_TABLE_NAMES.get(name, name.replace("_", "-")): name for name, value in given.items() if value is not None}
@@ -68,7 +68,7 @@ def _require_read(options: _core.TrainOptions, given: Dict[str, Any]) -> None:
 
 
 def _like(default: Any, value: Any, name: str) -> Any:
-    """A setting in the type that the library keeps it in."""
+    """Converts a setting to the library's type."""
     if name == "loss" and callable(value) and not isinstance(value, torch.nn.Module):
         return value
     if name in ("loss", "method", "schedule"):
@@ -84,7 +84,7 @@ def _like(default: Any, value: Any, name: str) -> Any:
 
 @dataclass
 class FitResult(Sealed):
-    """How a training ended. `history` has a row for each step, as arrays by name."""
+    """Result of a training. `history` has one entry per step, as arrays by name."""
 
     outcome: str
     steps: int
@@ -102,7 +102,7 @@ class FitResult(Sealed):
         return self.words
 
     def plot(self, ax: Any = None) -> Any:
-        """The losses by step. Returns matplotlib's axes."""
+        """Plots the losses by step. Returns matplotlib axes."""
         from .report import _axes
 
         ax = _axes(ax)
@@ -135,18 +135,19 @@ def fit(
 ) -> FitResult:
     """Trains a module in place, to the end.
 
-    goal      "fit": the training samples, as well as they can be (method "guarded"); "predict": new samples. Then a fifth of the rows (or x_val, y_val)
-              is held out (equal rows together), a path of falling decay (method "path") ends where they are predicted best, and with refit the walk is taken again on all
-              rows, to that point.
+    goal      "fit": fit the training samples as well as possible (method "guarded"). "predict": predict new samples. A fifth of
+              the rows (or x_val, y_val) is held out (equal rows together), a path of decreasing decay (method "path") ends where
+              they are predicted best, and with refit the path is repeated on all rows, to that point.
     method    "guarded", "path", "cdt", "gd", "gd-matched", "adam", "momentum" or "lbfgs"
-    callback  called after each step with its row of the history, a dict: losses of the parameters that the step began with, while the module is that step
-              further; its own losses come with the next row, and in the last one no step starts. A true answer ends the training (outcome "stopped"; of
-              goal="predict" without the walk on all rows)
-    progress  a bar (tqdm, if installed); default: where a terminal or a notebook is
-    settings  loss ("mse"; or a function of outputs and targets that gives a value for each sample, 0 or above: training lowers their mean), steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize, memory,
-              as `cdt train --help` explains them; one that the method would not read is refused
+    callback  called after each step with its row of the history, a dict. The losses are those before the step, while the module
+              already has the parameters after it; their losses come with the next row. The last row has no step. If it returns
+              true, training ends (outcome "stopped"; with goal="predict" without the refit)
+    progress  show a bar (tqdm, if installed); default: in a terminal or a notebook
+    settings  loss ("mse"; or a function of outputs and targets that returns a value ≥ 0 per sample, whose mean is minimised),
+              steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize,
+              memory, as in `cdt train --help`. A setting that the method does not use raises ValueError
 
-    Ctrl-C ends the training: the module then has the parameters of the last step that was kept, and the outcome is "interrupted".
+    Ctrl-C ends the training: the module then has the parameters of the last accepted step, and the outcome is "interrupted".
 
     >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
@@ -172,7 +173,7 @@ def fit(
     if goal == "predict":
         settings = {"patience": _PATIENCE, "steps": _MOST_POINTS, **settings}
     options = train_options(**settings)
-    options.require_targets(data[1])  # before rows are held out: messages know the caller's rows
+    options.require_targets(data[1])  # before rows are held out, so that messages have the caller's row numbers
     shown = progress or (progress is None and _watched())
     bar, bar_of_refit = _Bar(options.steps, shown), _Bar(None, shown)
 
@@ -215,7 +216,7 @@ def _watched() -> bool:
 
 
 class _Bar:
-    """A bar (tqdm, if installed) of one training, from its first row on."""
+    """A progress bar (tqdm, if installed), shown from the first row on."""
 
     def __init__(self, steps: Optional[int], shown: bool) -> None:
         self.steps, self.shown = steps, shown

@@ -378,8 +378,7 @@ py::dict learn(const TablePtr& table,
     choices.append(choice);
   }
   found["choices"] = choices;
-  const study::LearnOptions& wanted = *learned->decision.learn;
-  found["members"] = wanted.refit ? wanted.members : 0;  // trained on all rows
+  found["members"] = learned->learned->members;
   found["points"] = learned->result.best_step;
   found["seconds"] = learned->result.seconds;
   py::list expected;

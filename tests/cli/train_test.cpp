@@ -300,7 +300,7 @@ TEST_F(Training, TheFormIsTakenAndRecorded) {
   EXPECT_EQ(parse("small/run.json")["settings"].value("goal", "predict"), "predict");
   EXPECT_EQ(cdt("train --resume small --steps 3").code, 0) << slurp("err.txt");
   expect_wrong_usage(batches + " --goal predict --out no",
-                     "batch: it would do nothing here: it needs form batch");
+                     "batch: it would do nothing here: it needs --form batch");
   // Other forms take their steps from all rows, also where a kernel of them does not fit.
   ASSERT_EQ(cdt("data make many.csv --rows 400").code, 0);
   const std::string fit =

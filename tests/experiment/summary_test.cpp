@@ -2,6 +2,7 @@
 // hand.
 #include <cdt/core/error.h>
 #include <cdt/core/io/file.h>
+#include <cdt/core/text/wrap.h>
 #include <cdt/data/csv.h>
 #include <cdt/experiment/parts/figures.h>
 #include <cdt/experiment/results_file.h>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "experiment/sample_plan.h"
 #include "support/temp_folder.h"
@@ -155,7 +157,7 @@ TEST(Tables, HaveErrorsInUnitsOfTheFile) {
   const auto rows = collect_rows(plan, runs);
   const std::string text = to_text("T", rows, {});
   EXPECT_THAT(text, HasSubstr("RMSE of price, net\n"));
-  EXPECT_THAT(text, HasSubstr("own         cdt       yes     yes       2/2    3.00 ± 1.41"));
+  EXPECT_THAT(text, HasSubstr("own      cdt    yes      yes   2/2  3.00 ± 1.41"));
   EXPECT_THAT(text, HasSubstr("0.3 ± 0.14\n"));
   EXPECT_THAT(text, HasSubstr("Lowest RMSE of price, net on the rows left out: 0.3 ± 0.14, by cdt "
                               "at rate 1\n  (architecture small)."));
@@ -169,6 +171,26 @@ TEST(Tables, HaveErrorsInUnitsOfTheFile) {
   EXPECT_THAT(markdown,
               HasSubstr("| 0.5 (own) | cdt | yes | yes | 2/2 | 3.00 ± 1.41 | 0.3 ± 0.14"));
   EXPECT_THAT(markdown, HasSubstr("| – | predict |  |  | 2/2 |"));
+}
+
+TEST(Tables, FitATerminal) {
+  Plan plan = sample_plan();
+  auto runs = measured_runs(plan, false);
+  for (CaseRun& run : runs) {
+    run.shape = "79-250-250-250-250-250-250-250-250-1";
+    if (run.converged()) run.errors.push_back({"a second target of some length", false, 22244});
+  }
+  auto rows = collect_rows(plan, runs);
+  rows[1].published = report::PublishedLoss{{0.15, 0.351}, 10};
+  std::istringstream text(to_text("A title that is longer than a terminal is wide, which happens",
+                                  rows, {{"It holds for every rate", true, "12 of 12 pairs"}}));
+  std::string all;
+  for (std::string line; std::getline(text, line); all += line + "\n") {
+    EXPECT_LE(printed_width(line), kColumns) << line;
+  }
+  EXPECT_THAT(all, HasSubstr("RMSE of price, net"));
+  EXPECT_THAT(all, HasSubstr("RMSE of a second target of some length"));
+  EXPECT_THAT(all, HasSubstr("150.00 ± 351.00"));
 }
 
 TEST(Tables, ShowErrorsInDigitsThatPeopleRead) {

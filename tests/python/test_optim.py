@@ -75,7 +75,7 @@ def test_saved_and_loaded_goes_on_to_the_same_bits():
     assert [fresh.step(x, y).item() for _ in range(3)] != expected
     with pytest.raises(ValueError, match="state_dict of a cdt.optim.Guarded"):
         resumed.load_state_dict({"state": {}})
-    with pytest.raises(ValueError, match="of another model"):
+    with pytest.raises(ValueError, match="belongs to another model"):
         cdt.optim.Guarded(nn.Linear(2, 3)).load_state_dict(saved["opt"])
 
 

@@ -175,7 +175,7 @@ TEST_F(Counts, TheDecisionSaysWhyTargetsAreNotScaled) {
   const auto found = std::ranges::find(decision.choices, "target-scale", &study::Choice::setting);
   ASSERT_NE(found, decision.choices.end());
   EXPECT_EQ(found->value, "none");
-  EXPECT_EQ(found->why, "of the loss: its targets keep their units");
+  EXPECT_EQ(found->why, "the loss keeps targets in their units");
 }
 
 }  // namespace

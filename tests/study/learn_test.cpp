@@ -4,6 +4,7 @@
 #include <cdt/nn/engine.h>
 #include <cdt/study/importance.h>
 #include <cdt/study/learn.h>
+#include <cdt/study/parts/plan.h>
 #include <cdt/study/predictor.h>
 #include <gmock/gmock.h>
 
@@ -441,6 +442,10 @@ TEST(Learner, LeavesOutAnActivationThatErrsMuchMore) {
   }
 }
 
+int64_t planned_members(const Problem& problem, const train::TrainOptions& training) {
+  return usual_plan(plan_sizes(problem, training), training).members;
+}
+
 TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
   Problem problem;
   problem.data.x = torch::zeros({6000, 3});
@@ -449,11 +454,11 @@ TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
   options.network.hidden = {256, 256};
   problem.model = network(problem, options, 1);
   options.training.loss = loss::cross_entropy();
-  EXPECT_EQ(usual_members(problem, options.training), 4);
+  EXPECT_EQ(planned_members(problem, options.training), 4);
   problem.data.y = torch::zeros({6000, 1}, torch::kFloat64);
   problem.model = network(problem, options, 1);
   options.training.loss = loss::mse();
-  EXPECT_EQ(usual_members(problem, options.training), 3);
+  EXPECT_EQ(planned_members(problem, options.training), 3);
 }
 
 TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {
@@ -467,7 +472,7 @@ TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {
     LearnOptions options = usual(1);
     options.network.hidden = {256, 256};
     problem.model = network(problem, options, 1);
-    const int64_t members = usual_members(problem, path);
+    const int64_t members = planned_members(problem, path);
     EXPECT_LE(members, last) << rows;
     if (rows <= 1000) {
       EXPECT_EQ(members, 4);

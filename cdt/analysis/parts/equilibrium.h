@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cdt/analysis/preflight.h>
+#include <cdt/core/error.h>
 
 namespace cdt::analysis {
 

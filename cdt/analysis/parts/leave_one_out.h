@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cdt/analysis/preflight.h>
+#include <cdt/core/error.h>
 
 namespace cdt::analysis {
 
-/// Of the network's outputs at the start corrected by kernel regression, ŷ + Θ(Θ + τI)⁻¹(y − ŷ):
+/// For the network's first outputs, corrected by kernel regression, ŷ + Θ(Θ + τI)⁻¹(y − ŷ):
 /// exact, without solving the n smaller problems. For labels y and outputs ŷ [n], float64, of
 /// one output a sample; `modes` must be complete.
 /// @throws InvalidArgument if modes are missing or there are fewer than two rows.

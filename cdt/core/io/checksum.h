@@ -1,5 +1,5 @@
-/// A checksum of bytes that come piece by piece. It tells changed files apart, nothing more: who
-/// wants to deceive it can.
+/// An incremental checksum. It detects changed files; it does not protect against deliberate
+/// changes.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class Checksum {
     for (const char byte : bytes) hash = next(hash, byte);
     hash_ = hash;
   }
-  /// The first kSome of the bytes, at least as many, which leaves the others. Each byte waits for
-  /// the one before, so that a processor has time for other work beside: whoever has some adds a
-  /// few bytes at a time.
+  /// Adds the first kSome bytes, of at least as many, and removes them. Each byte depends on the
+  /// one before, so the processor can do other work meanwhile; callers that have some add a few
+  /// bytes at a time.
   static constexpr size_t kSome = 16;
   void add_some(std::string_view& bytes) {
     uint64_t hash = hash_;
@@ -27,7 +27,7 @@ class Checksum {
     hash_ = hash;
     bytes.remove_prefix(kSome);
   }
-  /// Of everything so far, as 16 hexadecimal digits.
+  /// The checksum so far, as 16 hexadecimal digits.
   std::string text() const {
     std::string digits;
     for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[hash_ >> shift & 15];

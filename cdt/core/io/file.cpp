@@ -1,4 +1,4 @@
-/// Files through POSIX calls: C++ streams can neither sync nor say why they failed.
+/// Uses POSIX calls for files, since C++ streams can neither sync nor report why they failed.
 #include "cdt/core/io/file.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether the caller named a place that is not there, is not theirs, or cannot be.
+/// Whether the path given by the caller does not exist, is not permitted, or is invalid.
 bool is_callers_mistake(int code) {
   constexpr std::array kMistakes{ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP,
                                  EACCES, EPERM,   EEXIST, EINVAL};
@@ -39,7 +39,7 @@ bool is_callers_mistake(int code) {
       c10::str("cannot ", action, " ", path.string(), ": expected a file, got a folder"));
 }
 
-/// Repeats a system call for as long as signals interrupt it.
+/// Repeats a system call while signals interrupt it.
 template <typename Call>
 auto uninterrupted(Call call) {
   auto result = call();
@@ -57,12 +57,12 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
-  /// False leaves the reason in errno.
+  /// Returns false with the reason in errno.
   bool open(const fs::path& path, int flags, mode_t mode = 0) {
     number_ = uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
     return number_ >= 0;
   }
-  /// Network file systems report a failed write here. Linux closes even when interrupted.
+  /// Network file systems report failed writes here. Linux closes even if interrupted.
   bool close() { return ::close(std::exchange(number_, -1)) == 0 || errno == EINTR; }
   int number() const { return number_; }
 
@@ -70,13 +70,12 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A new, empty file beside `target`, of this mode or a narrower one, unlinked at the end of its
-/// scope unless it took the target's place.
+/// A new, empty file beside `target`, with this mode or a more restrictive one; unlinked at the end
+/// of its scope unless renamed to the target.
 class Temporary {
  public:
-  /// The name is not made from the target's: that may already be as long as a name can be. A name
-  /// that is taken (another thread, another machine on the same disk, a crash long ago) is left
-  /// alone and the next one tried.
+  /// The name is independent of the target's, which may already have the maximum length. A name in
+  /// use (another thread, another machine on the same disk, an earlier crash) is skipped.
   Temporary(const fs::path& target, mode_t mode) {
     const std::string stem = ".cdt-" + std::to_string(::getpid()) + "-";
     for (int attempt = 0; attempt < 10000; ++attempt) {
@@ -105,9 +104,10 @@ class Temporary {
   }
 
  private:
-  /// Tells remove_leftovers that we live, until the rename: the file itself is closed before that.
-  /// False if somebody on another machine, who could not tell, has just removed it. Waits for such
-  /// a one; failures mean a file system without locks, where nobody removes anything.
+  /// Locks the file until the rename, which tells remove_leftovers that the writer is alive; the
+  /// file itself is closed before. False if a process on another machine, which could not tell, has
+  /// just removed it. Waits for such a process; failures mean a file system without locks, where
+  /// nothing is removed.
   bool lock() {
     lock_ = ::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0);
     uninterrupted([&] { return ::flock(descriptor_.number(), LOCK_EX); });
@@ -123,7 +123,7 @@ class Temporary {
   bool renamed_ = false;
 };
 
-/// False leaves the reason in errno.
+/// Returns false with the reason in errno.
 bool write_all(int descriptor, const std::vector<std::string_view>& pieces) {
   for (std::string_view piece : pieces) {
     while (!piece.empty()) {
@@ -136,8 +136,8 @@ bool write_all(int descriptor, const std::vector<std::string_view>& pieces) {
   return true;
 }
 
-/// Where writing to `path` would end up. Unlike fs::canonical this also follows a link to a file
-/// that does not exist yet. In a cycle it stops anywhere; the caller's stat has refused those.
+/// Where a write to `path` would end up. Unlike fs::canonical it also follows a link to a missing
+/// file. Stops anywhere in a cycle; the caller's stat has rejected those.
 fs::path follow_links(fs::path path) {
   std::error_code ignored;
   for (int hop = 0; hop < 40 && fs::is_symlink(fs::symlink_status(path, ignored)); ++hop) {
@@ -146,15 +146,15 @@ fs::path follow_links(fs::path path) {
   return path;
 }
 
-/// A rename asks the folder for permission, never the file.
+/// A rename checks permissions of the folder, not of the file.
 void require_writable(const fs::path& path) {
   if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
     throw_file_error("write", path, errno);
   }
 }
 
-/// Puts a new file in the place of `target`. Nobody may do more with it, at any time, than `mode`
-/// says; `exactly`: whatever the process's mask is. Messages call it `name`.
+/// Replaces `target` by a new file, whose permissions never exceed `mode`; if `exactly`, they equal
+/// it regardless of the umask. Messages call it `name`.
 void replace(const fs::path& target, const std::vector<std::string_view>& pieces, mode_t mode,
              bool exactly, const fs::path& name) {
   remove_leftovers(target.has_parent_path() ? target.parent_path() : fs::path("."));
@@ -168,7 +168,7 @@ void replace(const fs::path& target, const std::vector<std::string_view>& pieces
   sync_folder(target.parent_path());
 }
 
-/// For pipes, terminals and devices, which a rename would replace instead of feeding.
+/// For pipes, terminals and devices, which a rename would replace instead of writing to them.
 void write_directly(const fs::path& path, const std::vector<std::string_view>& pieces) {
   Descriptor file;
   if (!file.open(path, O_WRONLY) || !write_all(file.number(), pieces) || !file.close()) {
@@ -176,7 +176,7 @@ void write_directly(const fs::path& path, const std::vector<std::string_view>& p
   }
 }
 
-/// Of the names that Temporary gives; 0 if it is another.
+/// The process id in a name made by Temporary; 0 if it is not such a name.
 pid_t writer_of(const std::string& name) {
   int pid = 0;
   int attempt = 0;
@@ -186,8 +186,8 @@ pid_t writer_of(const std::string& name) {
   return ours ? pid : 0;
 }
 
-/// If nobody holds its lock, and its writer is dead. Another process may have the writer's number
-/// by now (in a container it often has): then an hour will do.
+/// Removes the file if its lock is free and its writer is dead. Another process may have the
+/// writer's id by now (often in a container); then the file must be an hour old.
 void remove_if_abandoned(const fs::path& path, pid_t writer) {
   constexpr time_t kLong = 3600;
   Descriptor file;
@@ -199,11 +199,11 @@ void remove_if_abandoned(const fs::path& path, pid_t writer) {
     return;
   }
   if ((::kill(writer, 0) != 0 && errno == ESRCH) || ::time(nullptr) - status.st_mtime > kLong) {
-    ::unlink(path.c_str());  // with the lock: whoever makes such a file looks for it once more
+    ::unlink(path.c_str());  // while locked: writers check that their file still exists
   }
 }
 
-/// Opens a file to be read, and nothing else: opening a pipe would wait for its writer.
+/// Opens a regular file only: opening a pipe would wait for its writer.
 struct stat open_regular(Descriptor& file, const fs::path& path) {
   struct stat status {};
   if (!file.open(path, O_RDONLY | O_NONBLOCK) || ::fstat(file.number(), &status) != 0) {
@@ -215,7 +215,7 @@ struct stat open_regular(Descriptor& file, const fs::path& path) {
   return status;
 }
 
-/// The open file's bytes; messages call it `path`.
+/// Reads an open file; messages call it `path`.
 std::string read_open(const Descriptor& file, const struct stat& status, const fs::path& path,
                       size_t longest) {
   const auto require_short = [&](size_t size) {
@@ -224,8 +224,8 @@ std::string read_open(const Descriptor& file, const struct stat& status, const f
   };
   require_short(static_cast<size_t>(status.st_size));
 
-  // The size is a hint: pipes and /proc report zero, and a file may grow as we read. One byte more
-  // lets the last read see the end without growing the buffer.
+  // The size is a hint: pipes and /proc report zero, and a file may grow during reading. One extra
+  // byte lets the last read detect the end without growing the buffer.
   std::string bytes;
   size_t used = 0;
   try {
@@ -274,7 +274,7 @@ std::string read_regular_file(const fs::path& path, size_t longest) {
 }
 
 void require_file_name(std::string_view name, std::string_view what) {
-  constexpr size_t kLongest = 200;  // of 255, which leaves room for endings
+  constexpr size_t kLongest = 200;  // of 255, leaving room for suffixes
   const auto odd = [](unsigned char c) { return c == '/' || c < ' ' || c == 0x7f; };
   CDT_REQUIRE(!name.empty() && name.size() <= kLongest && name.front() != '.' &&
                   std::none_of(name.begin(), name.end(), odd),
@@ -300,8 +300,8 @@ std::string checksum_of_file(const fs::path& path) {
 void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& pieces) {
   CDT_REQUIRE(path.has_filename(), "expected the name of a file to write, got \"", path.string(),
               "\"");
-  // Even where the shell redirected stdout to a file: what is printed later must follow, not
-  // vanish with the replaced file.
+  // Also if the shell redirected stdout to a file: later output must follow it, not vanish with a
+  // replaced file.
   if (path == "/dev/stdout" || path == "/dev/stderr") {
     const int descriptor = path == "/dev/stdout" ? STDOUT_FILENO : STDERR_FILENO;
     if (!write_all(descriptor, pieces)) throw_file_error("write", path, errno);
@@ -332,11 +332,11 @@ void write_own_file(const fs::path& path, const std::vector<std::string_view>& p
 void sync_folder(const fs::path& folder) {
   Descriptor open;
   if (!open.open(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY)) {
-    // One may write to a folder without being allowed to list it.
+    // A folder may be writable but not readable.
     if (errno == EACCES) return;
     throw_file_error("open", folder, errno);
   }
-  // Some file systems have no sync of folders.
+  // Some file systems cannot sync folders.
   if (uninterrupted([&] { return ::fsync(open.number()); }) != 0 && errno != EINVAL) {
     throw_file_error("write", folder, errno);
   }
@@ -367,7 +367,7 @@ void make_folders(const fs::path& path) {
   if (path.empty() || folder_exists(path)) return;
   if (!path_exists(path.parent_path())) make_folders(path.parent_path());
   if (!path.has_filename() || ::mkdir(path.c_str(), 0777) == 0) return;
-  // Somebody else may have made it meanwhile.
+  // Another process may have created it meanwhile.
   const int code = errno;
   CDT_REQUIRE(code != EEXIST || folder_exists(path), path.string(),
               ": expected a folder, got a file");

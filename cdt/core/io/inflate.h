@@ -1,6 +1,5 @@
-/// Packed bytes (gzip, or deflate alone), unpacked part by part: of what a file may claim or stand
-/// for, no more is in memory than its reader has asked for. For the sources of the libraries that
-/// link zlib.
+/// Streaming decompression (gzip, or raw deflate): only the bytes requested by the reader are in
+/// memory, whatever size a file claims. For libraries of this project that link zlib.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,7 +13,7 @@
 
 namespace cdt {
 
-/// One packed byte stands for at most so many.
+/// Maximum number of bytes that one compressed byte can expand to.
 inline constexpr uint64_t kMostInflation = 1032;
 
 inline bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
@@ -22,19 +21,19 @@ inline bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b
 class Inflater {
  public:
   enum class Packing {
-    kGzip,     ///< one gzip file or several behind each other, as gzip reads them
-    kDeflate,  ///< bytes of deflate, without a header
+    kGzip,     ///< one gzip file or several concatenated, as gzip reads them
+    kDeflate,  ///< deflate data without a header
   };
-  /// Gives the next packed bytes, which live until the next call; none at the end.
+  /// Returns the next compressed bytes, valid until the next call; empty at the end.
   using Source = std::function<std::string_view()>;
 
-  /// Messages call the bytes `name`.
+  /// Messages call the data `name`.
   Inflater(Source source, Packing packing, std::string name)
       : source_(std::move(source)), packing_(packing), name_(std::move(name)) {
     const int window = packing == Packing::kGzip ? 16 + MAX_WBITS : -MAX_WBITS;
     CDT_REQUIRE(inflateInit2(&stream_, window) == Z_OK, name_, ": zlib could not be started");
   }
-  /// Of bytes in memory, which outlive it.
+  /// For data in memory, which must outlive it.
   Inflater(std::string_view packed, Packing packing, std::string name)
       : Inflater([packed]() mutable { return std::exchange(packed, {}); }, packing,
                  std::move(name)) {}
@@ -42,8 +41,8 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// The next `count` bytes; returns how many came: fewer than asked for where the stream ends.
-  /// @throws InvalidArgument if it is damaged, cut short, or other bytes follow it.
+  /// Reads the next `count` bytes. Returns how many were read, fewer only at the end of the stream.
+  /// @throws InvalidArgument if the data is damaged, truncated, or followed by other bytes.
   size_t read(char* to, size_t count) {
     size_t got = 0;
     while (got < count && !ended_) {
@@ -51,7 +50,7 @@ class Inflater {
       stream_.next_out = reinterpret_cast<Bytef*>(to + got);
       stream_.avail_out = room;
       if (stream_.avail_in == 0) feed();
-      // Without input it may still have output from before.
+      // There may be output left even without input.
       const int status = inflate(&stream_, Z_NO_FLUSH);
       got += room - stream_.avail_out;
       if (status == Z_STREAM_END) {
@@ -66,17 +65,17 @@ class Inflater {
  private:
   static constexpr size_t kPiece = size_t{1} << 30;  ///< zlib counts in 32 bits
 
-  /// False at the end.
+  /// Returns false at the end.
   bool feed() {
     if (waiting_.empty()) waiting_ = source_();
     const std::string_view piece = waiting_.substr(0, kPiece);
     waiting_.remove_prefix(piece.size());
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));  // it reads
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));  // only read
     stream_.avail_in = static_cast<uInt>(piece.size());
     return !piece.empty();
   }
 
-  /// Behind a member of a gzip file: another one, zeros that fill a block, or nothing.
+  /// After a member of a gzip file: another one, padding zeros, or the end.
   void end_member() {
     ended_ = true;
     bool zeros = false;
@@ -84,7 +83,7 @@ class Inflater {
       if (packing_ == Packing::kDeflate) refuse("bytes follow it");
       if (*stream_.next_in != 0) {
         if (zeros) refuse("bytes follow it");
-        inflateReset(&stream_);  // which refuses what is no gzip file
+        inflateReset(&stream_);  // then rejects data that is not gzip
         ended_ = false;
         return;
       }
@@ -104,7 +103,7 @@ class Inflater {
   Packing packing_;
   std::string name_;
   z_stream stream_{};
-  std::string_view waiting_;  ///< what zlib has not been given
+  std::string_view waiting_;  ///< input not yet passed to zlib
   bool ended_ = false;
 };
 

@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kLongestExcerpt = 80;
 
-/// "line 3, column 14" of a byte.
+/// "line 3, column 14" for a byte offset.
 std::string position(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, byte);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
@@ -22,9 +22,8 @@ std::string position(std::string_view text, size_t byte) {
   return c10::str("line ", line, ", column ", before.size() - start + 1);
 }
 
-/// Takes the events of the JSON library's parser and builds the value. Its own builder knows no
-/// bounds, lets the last of two equal names win, and looks through all names of an object for each
-/// new one.
+/// Builds a value from the events of the JSON library's parser. The library's own builder has no
+/// limits, accepts repeated names, and searches all names of an object for each new one.
 class Builder : public nlohmann::json_sax<ordered_json> {
  public:
   Builder(std::string_view text, const std::string& source, int deepest)
@@ -36,7 +35,7 @@ class Builder : public nlohmann::json_sax<ordered_json> {
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string&) override { return add(value); }
   bool string(std::string& value) override { return add(std::move(value)); }
-  bool binary(ordered_json::binary_t&) override { return false; }  // not in texts
+  bool binary(ordered_json::binary_t&) override { return false; }  // does not occur in text
   bool start_object(size_t) override { return open(ordered_json::object()); }
   bool start_array(size_t) override { return open(ordered_json::array()); }
   bool end_object() override { return close(); }
@@ -59,7 +58,7 @@ class Builder : public nlohmann::json_sax<ordered_json> {
  private:
   struct Open {
     ordered_json* value;
-    std::set<std::string> names;  ///< of an object, so far
+    std::set<std::string> names;  ///< names of the current object so far
   };
 
   bool add(ordered_json value) {
@@ -77,7 +76,7 @@ class Builder : public nlohmann::json_sax<ordered_json> {
     open_.pop_back();
     return true;
   }
-  /// An open value is the last one of its parent, which does not grow before it is closed.
+  /// An open value is the last one of its parent, which does not grow until it is closed.
   ordered_json* place(ordered_json value) {
     if (open_.empty()) {
       top_ = std::move(value);
@@ -98,7 +97,7 @@ class Builder : public nlohmann::json_sax<ordered_json> {
   size_t deepest_;
   ordered_json top_;
   std::vector<Open> open_;
-  std::string name_;  ///< of the next value
+  std::string name_;  ///< name of the next value
 };
 
 /// The place of a member or an entry.
@@ -106,7 +105,7 @@ std::string step_from(const std::string& where, bool top, const std::string& ste
   return c10::str(where, top ? ": " : step.starts_with('[') ? "" : ".", step);
 }
 
-/// Names as they are; long ones and those that could be taken for something else as an excerpt.
+/// Plain names unchanged; long or ambiguous ones as an excerpt.
 std::string member_step(const std::string& name) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
   const bool simple = !name.empty() && name.size() <= kLongestExcerpt &&
@@ -264,7 +263,7 @@ void JsonValue::require_format(std::string_view expected) const {
 JsonValue parse_json(std::string_view text, const std::string& source, int deepest) {
   CDT_REQUIRE(text.size() <= kLongestJson, source, ": expected JSON of at most ", kLongestJson,
               " bytes, got ", text.size());
-  // Which the JSON library takes for the end of its input.
+  // The JSON library takes NUL for the end of its input.
   const size_t zero = text.find('\0');
   CDT_REQUIRE(zero == std::string_view::npos, source, ": is not JSON: a NUL byte at ",
               position(text, zero));

@@ -1,5 +1,4 @@
-/// Structs that describe themselves (core/fields.h) as JSON, and back. For the sources of this
-/// project alone.
+/// Converts structs with fields (core/fields.h) to JSON and back. Internal to this project.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -10,7 +9,7 @@
 
 namespace cdt {
 
-/// Builds a value.
+/// Writes a value.
 class JsonWriter : public Fields {
  public:
   explicit JsonWriter(nlohmann::ordered_json& into) : places_{&into} {}
@@ -50,7 +49,7 @@ class JsonWriter : public Fields {
   std::vector<nlohmann::ordered_json*> places_;  ///< the innermost last
 };
 
-/// Takes the parts from a value, within its bounds; messages have the place.
+/// Reads fields from a value, within its bounds; messages have the place.
 class JsonReader : public Fields {
  public:
   explicit JsonReader(const JsonValue& from) { places_.push_back({from, {}, false}); }
@@ -73,7 +72,7 @@ class JsonReader : public Fields {
     places_.push_back({places_.back().entries[entry], {}, false});
   }
   void leave() override { places_.pop_back(); }
-  void begin_object() override {}  // its members refuse what is none
+  void begin_object() override {}  // members fail if it is not an object
   size_t begin_list(size_t size) override;
   bool is_missing(bool null_counts) const override {
     return places_.back().absent || (!null_counts && !value().exists());
@@ -97,15 +96,15 @@ class JsonReader : public Fields {
  private:
   struct Place {
     JsonValue value;
-    std::vector<JsonValue> entries;  ///< of the list or the object that is being read
-    bool absent;                     ///< rather than null
+    std::vector<JsonValue> entries;  ///< entries of the current list or object
+    bool absent;                     ///< missing, not null
   };
   const JsonValue& value() const { return places_.back().value; }
 
   std::vector<Place> places_;  ///< the innermost last
 };
 
-/// Describing takes a struct that may be set; a writer sets nothing.
+/// `fields` is not const, but a writer does not change the struct.
 template <class T>
 nlohmann::ordered_json to_json_value(const T& value) {
   nlohmann::ordered_json json;
@@ -121,11 +120,11 @@ T from_json_value(const JsonValue& json) {
   return value;
 }
 
-/// @throws InvalidArgument if it has a member that `known` has not.
+/// @throws InvalidArgument if it has a member that `known` lacks.
 void require_known(const JsonValue& json, const nlohmann::ordered_json& known);
 
-/// Of an object that has no members but those that would be written: a misspelt name would
-/// otherwise stand for what is usual, unseen.
+/// Reads an object that may have only members that would be written: otherwise a misspelt name
+/// would silently mean the default.
 template <class T>
 T from_json_exactly(const JsonValue& json) {
   T value = from_json_value<T>(json);

@@ -17,12 +17,13 @@ constexpr std::string_view kBlanks = " \n\r\t";
 constexpr std::string_view kMark = "\"sealed\"", kMarkValue = ":true";
 constexpr std::string_view kBeforeSum = ",\"checksum\":\"", kBehindSum = "\"}";
 constexpr size_t kSumLength = 16;
-/// Bytes by which the end of a text may differ from a seal, and yet have been one.
+/// Number of bytes by which the end of a text may differ from a seal and still count as a damaged
+/// one.
 constexpr int kFew = 4;
 
 bool is_blank(char c) { return kBlanks.find(c) != std::string_view::npos; }
 
-/// Whether there is a member `"sealed": true`, wherever it stands: within texts quotes are escaped.
+/// Whether there is a member `"sealed": true` anywhere; within strings quotes are escaped.
 bool has_mark(std::string_view text) {
   for (size_t at = text.find(kMark); at != std::string_view::npos; at = text.find(kMark, at + 1)) {
     std::string behind(text.substr(at + kMark.size(), 20));
@@ -32,15 +33,15 @@ bool has_mark(std::string_view text) {
   return false;
 }
 
-/// Major and minor number of a text that begins with a version; nothing if it does not.
+/// Major and minor number of a text that begins with a version, otherwise empty.
 std::optional<std::pair<int, int>> version_at(const std::string& text) {
   int major = 0, minor = 0;
   if (std::sscanf(text.c_str(), "%d.%d", &major, &minor) != 2) return std::nullopt;
   return std::pair(major, minor);
 }
 
-/// Whether the text says that this version has written it, or an earlier one that seals. (Later
-/// ones may have another format, and whoever reads it says so.)
+/// Whether the text says that it was written by this version, or an earlier one that seals. (Later
+/// versions may have another format, which its reader reports.)
 bool is_of_sealing_version(std::string_view text) {
   constexpr std::string_view kName = "\"version\"";
   const size_t at = text.find(kName);
@@ -51,7 +52,7 @@ bool is_of_sealing_version(std::string_view text) {
   return found && *found >= std::pair(0, 2) && *found <= version_at(kVersion);
 }
 
-/// The end of the text, without blanks, as long as a seal; empty if it is shorter.
+/// The end of the text without blanks, of the length of a seal; empty if it is shorter.
 std::string ending_of(std::string_view text) {
   std::string end(text.substr(text.size() - std::min<size_t>(text.size(), 200)));
   std::erase_if(end, is_blank);
@@ -59,7 +60,7 @@ std::string ending_of(std::string_view text) {
   return end.size() < length ? "" : end.substr(end.size() - length);
 }
 
-/// The checksum of an ending that is a seal, or nearly one; `wrong` counts what belongs to none.
+/// The checksum of an ending that is a seal, or nearly one; `wrong` counts the differing bytes.
 std::string sum_in(const std::string& ending, int& wrong) {
   const std::string sum = ending.substr(kBeforeSum.size(), kSumLength);
   const std::string seal = std::string(kBeforeSum).append(sum).append(kBehindSum);
@@ -76,7 +77,7 @@ std::string sum_in(const std::string& ending, int& wrong) {
 std::string sealed(std::string object) {
   const bool indented = object.starts_with("{\n");
   object.replace(0, 1, indented ? "{\n  \"sealed\": true," : "{\"sealed\":true,");
-  object.pop_back();  // the brace
+  object.pop_back();  // removes the brace
   object.erase(object.find_last_not_of(kBlanks) + 1);
   const std::string sum = checksum(object);
   return object.append(indented ? ",\n  \"checksum\": \"" : kBeforeSum)

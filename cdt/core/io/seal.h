@@ -1,6 +1,5 @@
-/// A seal: a member of a JSON object, `sealed`, says that it has one; the last, `checksum`, is that
-/// of all that stands before it. It tells whether a file is as it was written
-/// (core/io/checksum.h), nothing more.
+/// Seals of JSON objects: the member `sealed` announces a seal; the last member, `checksum`, is
+/// that of all text before it. A seal detects damage only (core/io/checksum.h).
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,15 +10,15 @@
 
 namespace cdt {
 
-/// The text of an object that has members, on one line or indented by 2, with its seal.
+/// The text of a non-empty object, on one line or indented by 2, with its seal.
 std::string sealed(std::string object);
 
-/// Whether there is a seal. Files of earlier versions have none, or no `sealed`: of those a text
-/// whose end resembles a seal has had one.
-/// @throws InvalidArgument, naming the source, if it is of another text, or is gone.
+/// Checks the seal; returns whether there is one. Files of earlier versions have none, or lack
+/// `sealed`; of these, a text whose end resembles a seal had one.
+/// @throws InvalidArgument, naming the source, if the seal does not match the text, or is missing.
 bool require_seal(std::string_view text, const std::string& source);
 
-/// The text of a file in a folder of ours, which is as it was written if it has a seal.
+/// Reads a file of a run or sweep folder, and checks its seal if it has one.
 /// @throws InvalidArgument, IoError if it cannot be read, or is damaged.
 std::string read_sealed(const std::filesystem::path& path);
 

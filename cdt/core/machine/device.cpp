@@ -10,8 +10,8 @@ void prepare_device(torch::Device device) {
   const torch::AutoGradMode with_graph(true);
   const auto x = torch::ones({1}, torch::TensorOptions().device(device).requires_grad(true));
   torch::autograd::grad({x.exp()}, {x}, {torch::ones_like(x)});
-  // LibTorch loads its library of decompositions when it first needs it, which two threads must not
-  // ask for at once.
+  // LibTorch loads its decomposition library on first use, which must not happen on two threads at
+  // once.
   torch::linalg_eigvalsh(torch::ones({1, 1}, x.options().requires_grad(false)));
 }
 

@@ -35,7 +35,7 @@ int64_t peak_memory_of([[maybe_unused]] c10::Device device) {
   if (!device.is_cpu()) {
     auto* allocator = c10::getDeviceAllocator(device.type());
     const auto index = device.has_index() ? device.index() : c10::DeviceIndex{0};
-    constexpr size_t kAll = 0;  // of large and small pieces
+    constexpr size_t kAll = 0;  // index of the total over small and large pieces
     return allocator->getDeviceStats(index).allocated_bytes[kAll].peak;
   }
 #endif

@@ -1,4 +1,4 @@
-/// How much memory there is.
+/// Amount of memory.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,17 +9,16 @@
 
 namespace cdt {
 
-/// Bytes that the system could hand out now, as far as it tells.
+/// Bytes that the system could provide now, as far as it reports.
 int64_t available_memory();
 
-/// The most bytes that this process has held so far.
+/// Peak memory of this process in bytes.
 int64_t peak_memory();
-/// The most bytes of tensors that it has held on a GPU; 0 on the CPU, and where LibTorch (before
-/// 2.11) does not tell.
+/// Peak bytes of tensors on a GPU; 0 on the CPU, and if LibTorch (before 2.11) does not report it.
 int64_t peak_memory_of(c10::Device device);
 
-/// @throws InvalidArgument if there is not so much: the message begins with `what`, and says how
-///   much it needs and what there is.
+/// @throws InvalidArgument if less memory is available; the message begins with `what`, and gives
+///   both amounts.
 void require_memory(double bytes, std::string_view what);
 
 }  // namespace cdt

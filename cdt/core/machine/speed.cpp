@@ -13,14 +13,14 @@ double seconds_since(Clock::time_point start) {
 
 double gemm_rate(torch::ScalarType dtype, torch::Device device, double seconds) {
   constexpr int64_t kSize = 768;
-  // Not random: a draw on a GPU fails while another thread records a CUDA graph.
+  // Not random, since drawing on a GPU fails while another thread records a CUDA graph.
   const auto a = torch::full({kSize, kSize}, 0.5, torch::TensorOptions(dtype).device(device));
   auto out = torch::empty_like(a);
   const auto multiply = [&] {
     torch::mm_out(out, a, a);
     if (device.is_cuda()) torch::cuda::synchronize();
   };
-  multiply();  // the first one sets up
+  multiply();  // warm-up
   const auto start = Clock::now();
   double count = 0;
   for (; seconds_since(start) < seconds; ++count) multiply();

@@ -1,4 +1,4 @@
-/// How long things take, and how fast this machine multiplies matrices.
+/// Timing, and the matrix-product rate of this machine.
 #pragma once
 
 #include <torch/types.h>
@@ -11,8 +11,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start);
 
-/// GFLOP/s of square matrix products, taken for at least `seconds` with the threads that this one
-/// may use, beside whatever else runs.
+/// GFLOP/s of square matrix products, measured for at least `seconds` with this thread's number of
+/// threads, under the current load.
 double gemm_rate(torch::ScalarType dtype, torch::Device device, double seconds);
 
 }  // namespace cdt

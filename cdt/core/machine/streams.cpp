@@ -32,7 +32,7 @@ Aside::Aside(torch::Device device, size_t number) {
 Aside::~Aside() {
   try {
     join();
-  } catch (const c10::Error&) {  // the device has failed, and somebody is saying so already
+  } catch (const c10::Error&) {  // the device has failed, which is reported elsewhere
   }
 }
 

@@ -1,4 +1,4 @@
-/// Operations of a GPU that run beside others.
+/// GPU operations that run concurrently with others.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -9,30 +9,30 @@
 
 namespace cdt {
 
-/// A stream of this thread's own on a GPU, the same whenever it is asked for by the same number:
-/// libraries keep memory for each stream that they have seen.
+/// A stream of this thread on a GPU, the same for each `number`: libraries keep memory for every
+/// stream they have used.
 c10::Stream thread_stream(torch::Device device, size_t number);
 
-/// Asks `later` to begin where `earlier` is now.
+/// Makes `later` wait for the work queued on `earlier` so far.
 void follow(const c10::Stream& later, const c10::Stream& earlier);
 
-/// Takes operations aside: small ones that follow from each other leave most of a GPU idle. On a
-/// CPU each is done where it stands.
+/// Runs operations on another stream, since small dependent operations leave most of a GPU idle. On
+/// a CPU they run immediately.
 class Aside {
  public:
-  /// Those of one number are in order with each other.
+  /// Work with the same number runs in order.
   Aside(torch::Device device, size_t number);
-  /// Joins, if nobody has.
+  /// Joins, unless join() was called.
   ~Aside();
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  /// After all that was asked for so far, beside what is asked for next. The tensors that it uses
-  /// must live until it is joined.
+  /// Runs after all work queued so far, concurrently with later work. The tensors that it uses must
+  /// live until it is joined.
   void run(const std::function<void()>& work);
-  /// What is asked for next follows what was run so far; more may be run.
+  /// Later work waits for what was run so far; more may be run.
   void wait();
-  /// What is asked for next follows it all.
+  /// Later work waits for everything.
   void join();
 
  private:

@@ -1,13 +1,13 @@
-/// How many threads LibTorch uses.
+/// LibTorch's number of threads.
 #pragma once
 
 #include <ATen/Parallel.h>
 
 namespace cdt {
 
-/// LibTorch's number of threads on this thread, for as long as it lives. (It is of a thread, and
-/// the last one set is that of new threads.) Not for inner loops: another number makes LibTorch
-/// start a pool of threads anew, which spin for milliseconds before they sleep.
+/// Sets LibTorch's number of threads for this thread, while it exists. (The number is per thread;
+/// new threads have the one set last.) Not for inner loops: changing it restarts LibTorch's thread
+/// pool, whose threads spin for milliseconds before they sleep.
 class ThreadCount {
  public:
   explicit ThreadCount(int count) { set(count); }

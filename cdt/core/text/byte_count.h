@@ -1,4 +1,4 @@
-/// How much memory a shape that a file claims would take.
+/// Memory required for a tensor shape from a file.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,9 +10,9 @@
 
 namespace cdt {
 
-/// Bytes of a tensor. Empty dimensions count as one for the overflow check: strides are products
-/// too.
-/// @throws InvalidArgument, starting with `where`, if they cannot be counted.
+/// Bytes of a tensor. Empty dimensions count as one in the overflow check, since strides are
+/// products too.
+/// @throws InvalidArgument, starting with `where`, if the number overflows.
 inline int64_t byte_count(c10::ScalarType dtype, c10::IntArrayRef shape, const std::string& where) {
   int64_t bytes = static_cast<int64_t>(c10::elementSize(dtype));
   bool empty = false;

@@ -1,4 +1,4 @@
-/// How counts and numbers are written; for the sources of this project alone.
+/// Formatting of counts and numbers; internal to this project.
 #pragma once
 
 #include <cdt/core/text/wrap.h>
@@ -20,7 +20,7 @@ inline std::string count_of(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-/// "3, 17, 40" with an end for long lists.
+/// "3, 17, 40", truncated for long lists.
 inline std::string list_rows(const std::vector<int64_t>& rows) {
   constexpr size_t kShown = 8;
   const size_t shown = std::min(rows.size(), kShown);
@@ -29,31 +29,31 @@ inline std::string list_rows(const std::vector<int64_t>& rows) {
   return text;
 }
 
-/// So many digits, whole numbers below ten millions in full: for people, who do not read 2.3e+04.
+/// A number with this many significant digits; integers below ten millions in full, not as 2.3e+04.
 inline std::string plain(double value, int digits = 4) {
   const double size = std::abs(value);
   return size >= std::pow(10, digits) && size < 1e7 ? fmt::format("{:.0f}", value)
                                                     : fmt::format("{:.{}g}", value, digits);
 }
 
-/// A factor per step; one that is nearly 1 by its distance from it.
+/// A factor per step; if nearly 1, by its distance from 1.
 inline std::string radius_text(double radius) {
   const bool close = radius < 1 && radius > 1 - 1e-4;
   return close ? fmt::format("1 − {:.3g}", 1 - radius) : fmt::format("{:.6g}", radius);
 }
 
-/// JSON has no infinite or unknown numbers: they are null.
+/// JSON has no non-finite numbers: they become null.
 inline nlohmann::ordered_json number_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
-/// A line of a page of verdicts.
+/// A line of a report of verdicts.
 inline std::string verdict_line(std::string_view subject, std::string_view word,
                                 std::string_view detail) {
   return wrap(fmt::format("  {:<20}{:<14}{}\n", subject, word, detail), 36);
 }
 
-/// A title and its points, broken into lines; nothing if there are none.
+/// A title with wrapped bullet points; nothing if there are none.
 inline void append_section(std::string& out, const std::string& title,
                            const std::vector<std::string>& lines) {
   if (lines.empty()) return;

@@ -1,4 +1,4 @@
-/// Names of enumerators as options and files spell them, and the way back.
+/// Conversion between enumerators and their names in options and files.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -13,7 +13,7 @@ namespace cdt {
 template <class Enum, size_t N>
 using Names = std::array<std::pair<std::string_view, Enum>, N>;
 
-/// @throws InvalidArgument on an unknown name; the message says `what` and lists the names.
+/// @throws InvalidArgument on an unknown name; the message begins with `what` and lists the names.
 template <class Enum, size_t N>
 Enum parse_name(const Names<Enum, N>& names, std::string_view name, std::string_view what) {
   std::string known;

@@ -1,4 +1,4 @@
-/// The known name that a mistyped one stands for.
+/// Finds the known name closest to a mistyped one.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ inline std::string lower(std::string_view text) {
   return found;
 }
 
-/// Letters to add, drop, exchange or swap with the next one; of long names their first 64 bytes
-/// count.
+/// Letters to insert, delete, substitute or swap with the next one; uses the first 64 bytes of long
+/// names.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
   constexpr size_t kLongest = 64;
   a = a.substr(0, kLongest);
@@ -37,7 +37,7 @@ inline size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// The first of those nearest to `name`, letter case aside; "" if all differ in more than a third
+/// The first of the names nearest to `name`, ignoring case; "" if all differ in more than a third
 /// of its letters.
 inline std::string nearest_name(const std::vector<std::string>& known, std::string_view name) {
   const std::string wanted = lower(name);

@@ -1,4 +1,4 @@
-/// Text from files as a terminal may see it, and whether it is UTF-8.
+/// UTF-8 validation, and safe display of text from files.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace cdt {
 
-/// The length of the UTF-8 character that `bytes` begin with; 0 if it is none.
+/// Length of the UTF-8 character at the beginning of `bytes`; 0 if invalid.
 inline size_t utf8_length(std::string_view bytes) {
   if (bytes.empty()) return 0;
   const auto byte = [&](size_t k) { return static_cast<unsigned char>(bytes[k]); };
@@ -25,7 +25,7 @@ inline size_t utf8_length(std::string_view bytes) {
     if ((byte(k) & 0xc0) != 0x80) return 0;
     point = point << 6 | (byte(k) & 0x3f);
   }
-  // Neither longer than needed, nor half of a UTF-16 pair, nor beyond Unicode.
+  // Rejects overlong forms, surrogates, and code points beyond Unicode.
   constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
   const bool half = point >= 0xd800 && point < 0xe000;
   return point < kSmallest[length] || half || point > 0x10ffff ? 0 : length;
@@ -41,7 +41,7 @@ inline bool is_utf8(std::string_view bytes) {
   return true;
 }
 
-/// The character that the bytes of a valid one stand for.
+/// Code point of a valid character.
 inline uint32_t code_point(std::string_view character) {
   const auto lead = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return lead;
@@ -51,9 +51,9 @@ inline uint32_t code_point(std::string_view character) {
   return point;
 }
 
-/// Whether a character cannot be seen, or turns those around it: Unicode's format characters
-/// without a shape (directions, joiners, tags), its separators of lines and paragraphs, and blank
-/// letters. A name that has one is not the name that it looks like.
+/// Whether a character is invisible, or affects those around it: Unicode's format characters
+/// (directions, joiners, tags), line and paragraph separators, and blank letters. A name that
+/// contains one is not what it looks like.
 inline bool is_hidden(uint32_t point) {
   struct Range {
     uint32_t first, last;
@@ -84,7 +84,7 @@ inline bool is_hidden(uint32_t point) {
   return false;
 }
 
-/// As JSON spells it: \u202e, beyond U+FFFF a pair.
+/// As in JSON: \u202e, a surrogate pair beyond U+FFFF.
 inline std::string escaped_point(uint32_t point) {
   std::string text;
   const auto add = [&](uint32_t unit) {
@@ -100,7 +100,7 @@ inline std::string escaped_point(uint32_t point) {
   return text;
 }
 
-/// The text with what is hidden spelled out.
+/// The text with hidden characters escaped.
 inline std::string without_hidden(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
@@ -114,9 +114,9 @@ inline std::string without_hidden(std::string_view text) {
   return shown;
 }
 
-/// The text without anything that steers a terminal: control characters (of one byte, and U+0080 to
-/// U+009F, which some take for escape sequences) and bytes that are no UTF-8 come as \xNN, what is
-/// hidden or changes the direction of writing as \uNNNN. Line ends stay.
+/// The text without anything that controls a terminal. Control characters (single bytes, and U+0080
+/// to U+009F, which some terminals interpret) and bytes that are not UTF-8 become \xNN; hidden
+/// characters and those that change the writing direction become \uNNNN. Line ends remain.
 inline std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
@@ -139,7 +139,7 @@ inline std::string printable(std::string_view text) {
   return shown;
 }
 
-/// The same of a name, which stands in a line: line ends come as \x0a.
+/// The same for a name within a line: line ends become \x0a.
 inline std::string printable_name(std::string_view name) {
   std::string shown;
   for (const char c : printable(name))

@@ -15,8 +15,8 @@
 namespace cdt::data {
 namespace {
 
-/// Reads a number that prints as it is written: a plain decimal without superfluous zeros or signs.
-/// Of at most 15 digits, so that the quotient of whole numbers below is the nearest double.
+/// Parses a number that prints as it is written: a plain decimal without superfluous zeros or
+/// signs. It has at most 15 digits, so that the quotient of integers below is the nearest double.
 bool parse_plain(std::string_view text, double& value) {
   constexpr size_t kDigits = std::numeric_limits<double>::digits10;
   static constexpr std::array kPowers{1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6, 1e7,
@@ -47,11 +47,11 @@ bool parse_plain(std::string_view text, double& value) {
   return true;
 }
 
-/// Texts that are found again without the hash table, in columns of so many cells and more.
+/// Size of the cache of texts, used in columns with at least kManyCells cells.
 constexpr size_t kRecent = 2048;
 constexpr size_t kManyCells = 4096;
 
-/// A place for the text among kRecent, from all its bytes, eight at a time.
+/// Index of the text among kRecent, hashing eight bytes at a time.
 size_t place_of(std::string_view text) {
   constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
   uint64_t hash = text.size();
@@ -182,7 +182,7 @@ void ColumnBuilder::become_text(std::string_view text, int64_t line) {
   spelled_ = {};
 }
 
-/// How many cells would have been numbers, once their texts are known: each text is tried once.
+/// Counts the cells that would be numbers, parsing each distinct text once.
 void ColumnBuilder::count_numbers() {
   std::vector<int64_t> cells(names_.size(), 0);
   for (const int32_t code : column_.codes) {
@@ -226,7 +226,7 @@ Column ColumnBuilder::finish() {
     return std::move(column_);
   }
   if (column_.not_numeric) count_numbers();
-  // Codes count in order of appearance so far.
+  // Codes so far are in order of appearance.
   std::vector<size_t> order(names_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return names_[a] < names_[b]; });
@@ -243,7 +243,8 @@ Column ColumnBuilder::finish() {
 
 namespace {
 
-/// A few cells that keep a column from being numbers in a format, or dates, as most of it is.
+/// Warns of a few cells that prevent a column from being formatted numbers or dates, like most of
+/// its cells.
 void warn_of_slips(Column& column, char decimal, bool comma_likely) {
   std::vector<int64_t> cells(column.categories.size(), 0);
   int64_t all = 0;

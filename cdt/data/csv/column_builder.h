@@ -1,9 +1,9 @@
-/// Builds one column cell by cell and finds out its type on the way.
+/// Builds one column cell by cell and determines its type.
 ///
-/// A column is numeric until a cell comes that is neither a number nor missing. From there it is
-/// text, and the cells before it are turned back into the very text they were: most numbers print
-/// as they were written, and the spelling of the others ("020", "1.50", "1e3") is kept beside them.
-/// So one pass over the file is enough, and numbers cost eight bytes a cell.
+/// A column is numeric until a cell is neither a number nor missing. Then it becomes text, and
+/// earlier cells get their original text back: most numbers print as they were written, and other
+/// spellings ("020", "1.50", "1e3") are stored. So one pass over the file suffices, and numbers
+/// take eight bytes per cell.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -17,7 +17,7 @@
 
 namespace cdt::data {
 
-/// The spellings of a missing value. The empty cell always is one.
+/// Texts for a missing value, in addition to the empty cell.
 class MissingMarks {
  public:
   explicit MissingMarks(std::vector<std::string> marks);
@@ -29,24 +29,24 @@ class MissingMarks {
   bool listed(std::string_view text) const;
 
   std::vector<std::string> marks_;
-  std::array<bool, 256> starts_{};  ///< first bytes of marks: most cells need no more than this
+  std::array<bool, 256> starts_{};  ///< first bytes of marks: a quick test for most cells
 };
 
-/// What stands around the number that a text is; nothing if it is none. Equal for texts of one
-/// form.
+/// Prefix and suffix of the number in a text, equal for texts of one format; empty if it is not a
+/// number.
 std::optional<std::string> surroundings(std::string_view text);
 
-/// Texts that are numbers as people write them become numbers, and the column says so; where they
-/// could be two, it warns. Columns of other texts stay as they are.
+/// Converts texts that are formatted numbers to numbers, and records it in the column; warns if
+/// they are ambiguous. Columns of other texts are unchanged.
 void understand(Column& column, char decimal = 0, bool comma_likely = false);
 
 class ColumnBuilder {
  public:
-  /// How cells are read where that is open: see CsvOptions.
+  /// How to read ambiguous cells: see CsvOptions.
   struct Reading {
     std::optional<ColumnType> type = std::nullopt;  ///< none: the cells decide
-    std::optional<NumberFormat> format =
-        std::nullopt;  ///< of numbers, as it was found when a model was trained
+    /// Number format found when a model was trained.
+    std::optional<NumberFormat> format = std::nullopt;
     char decimal = 0;
     bool comma_likely = false;
     std::optional<DateOrder> dates = std::nullopt;
@@ -55,25 +55,25 @@ class ColumnBuilder {
   ColumnBuilder(std::string name, Reading reading, const std::string& file,
                 const MissingMarks& marks);
 
-  /// @throws InvalidArgument on a cell that is no number in a column of forced numeric type, and on
-  /// text that is not UTF-8.
+  /// @throws InvalidArgument on a cell that is not a number in a column forced to be numeric, and
+  ///   on text that is not UTF-8.
   void add(std::string_view text, int64_t line);
-  /// Room for so many cells.
+  /// Reserves memory for this many cells.
   void reserve(size_t cells);
   /// @throws InvalidArgument if the column is numeric and holds an infinite number.
   Column finish();
 
  private:
-  /// A number whose text does not follow from its value.
+  /// A number that does not print as it was written.
   struct Spelling {
     size_t row;
-    size_t end;  ///< in spelled_; it begins where the one before ends
+    size_t end;  ///< in spelled_; it begins at the end of the previous one
   };
 
-  /// A text of the column and its code: most columns have few, and a look at one place is quicker
-  /// than one into the table of all.
+  /// Cache of a text and its code: most columns have few texts, and a lookup here is faster than in
+  /// codes_.
   struct Recent {
-    std::string_view text;  ///< none yet: empty, and empty cells are missing
+    std::string_view text;  ///< empty: unused, since empty cells are missing
     int32_t code = -1;
   };
 
@@ -81,7 +81,7 @@ class ColumnBuilder {
   void become_text(std::string_view text, int64_t line);
   void count_numbers();
   bool parse_cell(std::string_view text, double& value) const;
-  /// Whole numbers that float64 rounds: texts, if different ones would become the same.
+  /// Turns integers that float64 rounds into text, if different ones would become equal.
   void keep_identity();
 
   Column column_;
@@ -93,11 +93,11 @@ class ColumnBuilder {
   std::string spelled_;
   std::string infinite_;  ///< the first infinite number
   int64_t infinite_line_ = 0;
-  int64_t rounded_ = 0;  ///< whole numbers beyond what float64 holds
+  int64_t rounded_ = 0;  ///< integers that float64 cannot represent
   std::string first_rounded_;
   std::unordered_map<std::string_view, int32_t> codes_;  ///< views into names_
   std::deque<std::string> names_;                        ///< by code
-  std::vector<Recent> recent_;                           ///< by their places
+  std::vector<Recent> recent_;                           ///< by hash
 };
 
 }  // namespace cdt::data

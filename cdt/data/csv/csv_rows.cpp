@@ -86,7 +86,7 @@ std::optional<char> detect_delimiter(std::string_view bytes, bool last) {
     if (quoted || c == ' ') {
       begun = begun || quoted;
     } else if (c == '\t') {
-      tab = begun;  // a blank, unless text stands on both sides of it
+      tab = begun;  // a blank, unless it is between text
     } else if (c != '\n' && c != '\r') {
       begun = true;
       for (const char mark : {tab ? '\t' : c, c}) {

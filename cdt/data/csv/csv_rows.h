@@ -1,4 +1,4 @@
-/// The grammar of CSV alone: bytes → rows of fields. Knows neither columns nor types.
+/// The grammar of CSV: bytes → rows of fields, without columns or types.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@
 
 namespace cdt::data {
 
-/// A field as it stands in the bytes, without the quotes and the blanks around it.
+/// A field in the bytes, without quotes and surrounding blanks.
 struct CsvCell {
   std::string_view bytes;
-  bool quoted = false;   ///< so it may have several lines
-  bool doubled = false;  ///< has quotes, which stand twice in the bytes
+  bool quoted = false;   ///< may span several lines
+  bool doubled = false;  ///< contains quotes, doubled in the bytes
 
-  /// What the field says; in `scratch` where that differs from the bytes.
+  /// The field's text; uses `scratch` if it differs from the bytes.
   std::string_view text(std::string& scratch) const { return doubled ? undoubled(scratch) : bytes; }
   /// Line ends within it.
   int64_t lines() const { return quoted ? count_lines() : 0; }
@@ -27,42 +27,42 @@ struct CsvCell {
   int64_t count_lines() const;
 };
 
-/// Splits a row into fields, by RFC 4180: a quote inside a field must stand in a quoted field,
-/// doubled. Blanks around fields do not belong to them.
+/// Splits a row into fields by RFC 4180: a field that contains a quote must be quoted, and the
+/// quote doubled. Blanks around fields are ignored.
 class CsvRows {
  public:
-  /// How the scan of a row ended.
+  /// Result of scanning a row.
   enum class Status {
-    kRow,         ///< with a row
-    kBlank,       ///< with a line that has none
-    kIncomplete,  ///< it goes on beyond the bytes
-    kStrayQuote,  ///< at a quote in a plain field, or at what follows a closing one
-    kOpenQuote,   ///< the last field's quote has no partner
-    kTooMany,     ///< beyond kMostFields
+    kRow,         ///< a row
+    kBlank,       ///< a blank line
+    kIncomplete,  ///< the row extends beyond the bytes
+    kStrayQuote,  ///< a quote in an unquoted field, or text after a closing quote
+    kOpenQuote,   ///< the last field's quote is not closed
+    kTooMany,     ///< more than kMostFields
   };
-  /// More than any table has: such a row is one of another kind of file.
+  /// A row with more fields indicates a file of another kind.
   static constexpr size_t kMostFields = 1'000'000;
 
   explicit CsvRows(char delimiter);
 
-  /// Scans the row that begins at `place` in `bytes` and moves `place` behind it; where there is
-  /// none, to what is wrong with it. `last`: nothing comes after these bytes.
+  /// Scans the row that begins at `place` in `bytes` and moves `place` past it, or to the error.
+  /// `last`: these are the last bytes.
   Status next(std::string_view bytes, bool last, size_t& place);
-  /// Of the row: views into its bytes.
+  /// Fields of the row: views into its bytes.
   std::span<const CsvCell> cells() const { return {cells_.data(), count_}; }
 
  private:
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != delimiter_; }
 
   char delimiter_;
-  std::array<bool, 256> ends_plain_{};  ///< bytes at which a field without quotes ends
-  std::vector<CsvCell> cells_;          ///< of the longest row so far
-  size_t count_ = 0;                    ///< of those, the present row's
+  std::array<bool, 256> ends_plain_{};  ///< bytes that end an unquoted field
+  std::vector<CsvCell> cells_;          ///< as many as the longest row so far has
+  size_t count_ = 0;                    ///< number of fields of the current row
 };
 
-/// The delimiter that the first line (blank ones aside) shows: a comma, unless it has none and has
-/// `;`, tabs or `|`, one kind alone. Quoted fields do not count. Nothing if the line goes on beyond
-/// the bytes; `last`: nothing comes after them.
+/// The delimiter of the first non-blank line: a comma, unless it has none but has `;`, tabs or `|`,
+/// only one of these. Ignores quoted fields. Empty if the line extends beyond the bytes; `last`:
+/// these are the last bytes.
 std::optional<char> detect_delimiter(std::string_view bytes, bool last);
 
 }  // namespace cdt::data

@@ -16,7 +16,7 @@ namespace cdt::data {
 namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-/// Indices of categories that are none: those of missing and of unknown texts.
+/// Indices of missing and unknown texts.
 constexpr int32_t kNoText = -1, kUnknownText = -2;
 
 std::string full_name(const FeatureColumn& feature) {
@@ -31,8 +31,8 @@ const Column& column_of(const FeatureColumn& feature, const Table& table) {
   return column;
 }
 
-/// The order in which the column's dates are read: that of training where all are dates in it, else
-/// the one that they show themselves.
+/// The order in which to read the column's dates: that of training if all are dates in it,
+/// otherwise the one that the values show.
 DateOrder order_of(const Column& column, const FeatureColumn& feature) {
   const bool same = std::ranges::all_of(column.categories, [&](const std::string& text) {
     return parse_date(text, feature.dates).has_value();
@@ -40,7 +40,7 @@ DateOrder order_of(const Column& column, const FeatureColumn& feature) {
   return same ? feature.dates : date_order(column).value_or(feature.dates);
 }
 
-/// For each category of the table's column its part of the date; kMissing where it is none.
+/// The part of the date for each category of the table's column; kMissing if it is not a date.
 std::vector<double> date_parts(const Column& column, const FeatureColumn& feature) {
   std::vector<double> values;
   values.reserve(column.categories.size());
@@ -52,8 +52,8 @@ std::vector<double> date_parts(const Column& column, const FeatureColumn& featur
   return values;
 }
 
-/// Categories by their value: "1" is "1.0", and "true" is "TRUE" and 1. Those that have a value in
-/// common are told apart by their text alone.
+/// Looks up categories by value: "1" equals "1.0", and "true" equals "TRUE" and 1. Categories with
+/// equal values are distinguished by text only.
 class ByValue {
  public:
   explicit ByValue(const FeatureColumn& feature) {
@@ -81,8 +81,8 @@ class ByValue {
   std::unordered_map<std::string, int32_t> index_;
 };
 
-/// For each category of the table's column the index of the same among those of the feature, behind
-/// them for the rare ones, kUnknownText if there is none.
+/// For each category of the table's column, the index of the feature's matching category; rare ones
+/// follow, kUnknownText means none.
 std::vector<int32_t> match_categories(const Column& column, const FeatureColumn& feature) {
   std::vector<int32_t> index;
   index.reserve(column.categories.size());
@@ -107,7 +107,7 @@ std::vector<int32_t> match_categories(const Column& column, const FeatureColumn&
   return index;
 }
 
-/// Whether the texts of the column, by category, are unknown to the feature.
+/// For each category of the column, whether it is unknown to the feature.
 std::vector<bool> unknown_of(const Column& column, const FeatureColumn& feature) {
   std::vector<bool> unknown;
   unknown.reserve(column.categories.size());
@@ -138,7 +138,7 @@ void require_known(const FeatureColumn& feature, const Table& table, const Colum
   }
 }
 
-/// The numbers of these rows, kMissing where there is none.
+/// Numbers of these rows, kMissing if missing.
 std::vector<double> numbers_of(const FeatureColumn& feature, const Column& column,
                                const std::vector<int64_t>& rows) {
   std::vector<double> numbers;
@@ -155,7 +155,7 @@ std::vector<double> numbers_of(const FeatureColumn& feature, const Column& colum
   return numbers;
 }
 
-/// The share of the piece from `low` to `high` that lies below x.
+/// The share of the piece from `low` to `high` below x.
 double piece(double x, double low, double high) {
   if (x <= low) return 0;
   if (x >= high) return 1;
@@ -181,8 +181,7 @@ void write_category(const FeatureColumn& feature, Encoding encoding, int32_t ind
   const size_t levels = feature.categories.size();
   const size_t others = feature.other_feature ? 1 : 0;
   std::fill(cell, cell + width_of(feature, encoding), 0.0);
-  // Those without a feature of their own leave all of them zero. What is unknown is as rare as can
-  // be.
+  // Categories without a feature leave all features zero. Unknown ones count as rare.
   if (index == kUnknownText && feature.other_feature) {
     cell[levels] = 1;
   } else if (index < 0) {
@@ -216,7 +215,7 @@ void fit_number(const Column& column, const FitRows& fit, const PreprocessOption
                 FeatureColumn& feature) {
   const std::vector<double> values = numbers_of(feature, column, fit.rows);
   if (options.missing_number == MissingNumber::kMedian) feature.fill = median(values, fit.weights);
-  // The parts of a date are missing together: one of them says so.
+  // The parts of a date are missing together, so one indicator suffices.
   feature.missing_indicator =
       options.missing_indicator && (!feature.part || feature.part == DatePart::kDay) &&
       std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
@@ -233,7 +232,7 @@ void fit_number(const Column& column, const FitRows& fit, const PreprocessOption
                                            : 1 / std::sqrt(static_cast<double>(knots.size() - 1));
 }
 
-/// Categories with features of their own and rare ones, by how many of the rows have them.
+/// Determines categories with their own features and rare ones, by their number of rows.
 void fit_levels(const Column& column, const FitRows& fit, const PreprocessOptions& options,
                 FeatureColumn& feature) {
   std::vector<int64_t> counts(column.categories.size(), 0);
@@ -288,7 +287,7 @@ struct FittedColumn {
   bool varies = false;
 };
 
-/// Features `from`, … of a column are one: all have the root of the sum of their squared scales.
+/// Groups features from `from` on: all get the root of the sum of their squared scales.
 void group(std::vector<Scale>& scales, size_t from) {
   double square = 0;
   for (size_t k = from; k < scales.size(); ++k) square += scales[k].scale * scales[k].scale;
@@ -337,7 +336,7 @@ FittedColumn fit_one(const Table& table, const Column& column, std::optional<Dat
   return found;
 }
 
-/// What was chosen for a column, in words; nothing where nothing was.
+/// Notes the choices made for a column, if any.
 void note_number(const Column& column, const FitRows& fit, const FeatureColumn& feature,
                  Preprocess& preprocess) {
   if (!feature.missing_indicator) return;
@@ -348,7 +347,7 @@ void note_number(const Column& column, const FitRows& fit, const FeatureColumn& 
                   printable_name(column.name), missing, fit.rows.size(), feature.fill));
 }
 
-/// Why a column says nothing in the rows fitted on.
+/// Why a column has no information in the rows fitted on.
 std::string silence_of(const Column& column, const FitRows& fit) {
   const auto all = [&](auto same) { return std::all_of(fit.rows.begin(), fit.rows.end(), same); };
   if (all([&](int64_t row) { return column.is_missing(row); })) return "missing in all";
@@ -465,7 +464,7 @@ void mark_unfamiliar(const FeatureColumn& feature, const Table& table,
   const Column& column = column_of(feature, table);
   const bool text = feature.type == ColumnType::kText;
   const std::vector<bool> unknown = text ? unknown_of(column, feature) : std::vector<bool>();
-  // What says that a value is missing says so of texts, too, which are taken for that.
+  // Texts treated as missing are covered by what represents missing values.
   const bool told = feature.is_number() ? !feature.complete : feature.missing_seen;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto row = static_cast<size_t>(rows[i]);

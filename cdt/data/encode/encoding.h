@@ -1,4 +1,4 @@
-/// Columns as features: numbers, categories and dates; part of the preprocessing.
+/// Encodes columns as features: numbers, categories and dates; part of the preprocessing.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,47 +6,47 @@
 
 namespace cdt::data {
 
-/// Of one column of one-hot features: beyond this it is an identifier, and they would not fit in
-/// memory.
+/// Maximum number of one-hot features of a column: with more it is an identifier, and they would
+/// not fit in memory.
 inline constexpr size_t kMostOneHot = 10000;
 
-/// Rows to fit on, ascending, and their weights above zero.
+/// Rows to fit on, ascending, with their positive weights.
 struct FitRows {
   std::vector<int64_t> rows;
   std::vector<double> weights;
 };
 
-/// Features of the column: as many as it has scales.
+/// Number of features of the column, one per scale, and their names.
 size_t width_of(const FeatureColumn& feature, Encoding encoding);
 
 std::vector<std::string> names_of(const FeatureColumn& feature, Encoding encoding);
 
-/// The column's features, scaled, clipped and weighted, written to out[row · stride + k].
+/// Writes the column's features, scaled, clipped and weighted, to out[row · stride + k].
 /// @throws InvalidArgument as Preprocess::transform.
 void encode(const Preprocess& preprocess, const FeatureColumn& feature, const Table& table,
             const std::vector<int64_t>& rows, double* out, size_t stride);
 
-/// Pictures of these rows, scaled.
+/// Scaled pictures of these rows.
 /// @throws InvalidArgument as Preprocess::transform.
 torch::Tensor transform_pictures(const PictureFeatures& features, const Table& table,
                                  const std::vector<int64_t>& rows);
 
-/// Texts of the column that it does not know.
+/// Unknown texts of the column.
 UnknownTexts unknown_texts_of(const FeatureColumn& feature, const Table& table);
 
-/// Missing values of a column that had one in each row fitted on.
+/// Missing values of a column that had none in the rows fitted on.
 UnknownTexts newly_missing(const FeatureColumn& feature, const Table& table);
 
-/// Marks the rows of which no feature of the column says what stands there.
+/// Marks rows whose value in the column affects no feature.
 void mark_unfamiliar(const FeatureColumn& feature, const Table& table,
                      const std::vector<int64_t>& rows, std::vector<bool>& marked);
 
-/// Adds a column of the table to a preprocessing: one feature column, several of a date, or none if
-/// it is left out; and says in its notes what was chosen.
+/// Adds a column of the table to a preprocessing: one feature column, several for a date, or none
+/// if it is left out. Notes describe the choices.
 void fit_column(const Table& table, const Column& column, const FitRows& fit,
                 const PreprocessOptions& options, Preprocess& preprocess);
 
-/// @throws InvalidArgument if all values are not within what float64 can hold.
+/// @throws InvalidArgument if the range of the values exceeds float64.
 Scale fit_scale(const std::vector<double>& values, const std::vector<double>& weights,
                 Scaling scaling, const std::string& name);
 

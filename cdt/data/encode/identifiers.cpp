@@ -10,14 +10,14 @@
 namespace cdt::data {
 namespace {
 
-/// In fewer rows any column may look like one.
+/// With fewer rows any column may look like an identifier.
 constexpr int64_t kFewestRows = 20;
 
 bool counts_rows(const Column& column) {
   const auto& x = column.numbers;
   const double step = x[1] - x[0];
   if (std::abs(step) != 1 || x[0] != std::floor(x[0])) return false;
-  // A missing value is NaN, and no step.
+  // A missing value is NaN, which fails the comparison.
   return std::adjacent_find(x.begin(), x.end(),
                             [&](double a, double b) { return !(b - a == step); }) == x.end();
 }

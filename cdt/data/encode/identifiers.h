@@ -1,14 +1,13 @@
-/// Columns that name rows instead of saying something about them: nothing is learned from them that
-/// holds for other rows.
+/// Detects columns that identify rows; what is learned from them does not hold for other rows.
 #pragma once
 
 #include <cdt/data/table.h>
 
 namespace cdt::data {
 
-/// Why a column is one, in words, or nothing if it is none: text that is different in nearly every
-/// row (9 of 10) and no date, or whole numbers that count the rows of the table, up or down. Of
-/// fewer than 20 rows nothing is said.
+/// Why a column is an identifier, or empty if it is not: text that differs in nearly every row (9
+/// of 10) and is not a date, or integers that number the rows of the table, ascending or
+/// descending. Always empty for fewer than 20 rows.
 std::optional<std::string> identifier_reason(const Table& table, const Column& column);
 
 }  // namespace cdt::data

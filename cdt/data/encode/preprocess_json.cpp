@@ -27,7 +27,7 @@ constexpr cdt::Names<TargetTransform, 3> kTargetTransforms{{{"auto", TargetTrans
 constexpr cdt::Names<ColumnType, 2> kColumnTypes{
     {{"numeric", ColumnType::kNumeric}, {"text", ColumnType::kText}}};
 
-/// An enumerator by its name, with to_string.
+/// An enumerator, written by to_string.
 template <class Enum, class Parse>
 void named(Fields& f, const char* name, Enum& value, Parse parse) {
   f.spelled(
@@ -38,7 +38,7 @@ ColumnType parse_column_type(const std::string& name) {
   return parse_name(kColumnTypes, name, "a column's type");
 }
 
-/// A byte as a text, empty for 0.
+/// A byte as a string, empty for 0.
 void byte_field(Fields& f, const char* name, char& byte) {
   std::string text(byte == 0 ? 0 : 1, byte);
   f.need(name, text);
@@ -60,7 +60,7 @@ void number_fields(Fields& f, FeatureColumn& column) {
   auto& knots = column.knots;
   if (!f.has("knots", !knots.empty())) return;
   f.need("knots", knots);
-  // Null stands for NaN, which does not ascend.
+  // Null is read as NaN, which is not ascending.
   const bool ascending = std::adjacent_find(knots.begin(), knots.end(), [](double a, double b) {
                            return !(a < b);
                          }) == knots.end();
@@ -108,7 +108,7 @@ void NumberFormat::fields(Fields& f) {
   f.need("suffix", suffix);
 }
 
-/// Beyond name, type and categories only what says something.
+/// Besides name, type and categories, only fields that are not the default.
 void FeatureColumn::fields(Fields& f) {
   f.need("name", name);
   named(f, "type", type, parse_column_type);

@@ -8,7 +8,7 @@
 namespace cdt::data {
 namespace {
 
-/// Values in ascending order with the weight of all up to each, itself included.
+/// Values in ascending order, each with the cumulative weight up to it.
 std::vector<std::pair<double, double>> cumulative(const std::vector<double>& values,
                                                   const std::vector<double>& weights) {
   std::vector<std::pair<double, double>> sorted;
@@ -24,7 +24,7 @@ std::vector<std::pair<double, double>> cumulative(const std::vector<double>& val
 
 /// The quantile at the probability part/whole.
 double quantile(const std::vector<std::pair<double, double>>& sorted, double part, double whole) {
-  // Products of whole numbers are exact: whether a share is met exactly is no matter of rounding.
+  // Products of integers are exact, so rounding does not affect whether a share is met exactly.
   const double wanted = sorted.back().second * part;
   const auto at = std::find_if(sorted.begin(), sorted.end(),
                                [&](const auto& each) { return each.second * whole >= wanted; });
@@ -37,7 +37,7 @@ double quantile(const std::vector<std::pair<double, double>>& sorted, double par
 
 Moments moments(const std::vector<double>& values, const std::vector<double>& weights) {
   const auto [min, max] = std::minmax_element(values.begin(), values.end());
-  // From the smallest, so that a constant has exactly itself as mean and no deviation.
+  // Relative to the smallest, so that a constant is exactly its own mean, with deviation 0.
   double sum = 0, count = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     sum += weights[i] * (values[i] - *min);

@@ -11,7 +11,7 @@
 namespace cdt::data {
 namespace {
 
-/// Beyond this, labels are whole numbers that float64 no longer tells apart.
+/// Larger integer labels cannot be distinguished in float64.
 constexpr double kLargestLabel = 9007199254740992.0;
 
 void require_present(const Table& table, const Column& column, const std::vector<int64_t>& rows) {
@@ -39,7 +39,7 @@ std::string label_of(double value) {
   return is_label(value) ? std::to_string(static_cast<int64_t>(value)) : fmt::format("{}", value);
 }
 
-/// The label as text, the way classes are named. It must be there.
+/// The label as text, as in class names. It must not be missing.
 std::string label_at(const Column& column, int64_t row) {
   const auto i = static_cast<size_t>(row);
   return column.type == ColumnType::kText ? column.categories[static_cast<size_t>(column.codes[i])]
@@ -56,7 +56,7 @@ void require_label(const Table& table, const Column& column, int64_t row) {
               "; a number is learned as a target that is not a class, with a quadratic loss");
 }
 
-/// Classes by their value, where their texts differ: "1.0" is the class "1".
+/// Finds the class by value if the texts differ: "1.0" is the class "1".
 size_t class_of(const TargetColumn& target, const std::string& label) {
   const auto& classes = target.classes;
   const auto found = std::find(classes.begin(), classes.end(), label);

@@ -1,4 +1,4 @@
-/// Target columns as numbers and as classes; part of the preprocessing.
+/// Encodes target columns as numbers or classes; part of the preprocessing.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,7 +6,7 @@
 
 namespace cdt::data {
 
-/// Whether the column holds numbers, and two different ones alone: classes, as 0 and 1 are.
+/// Whether the column is numeric with exactly two distinct values, like classes 0 and 1.
 bool has_two_values(const Column& column);
 
 /// The target's values in `rows`.
@@ -14,10 +14,10 @@ bool has_two_values(const Column& column);
 std::vector<double> target_values(const Table& table, const std::string& name,
                                   const std::vector<int64_t>& rows);
 
-/// The classes of a column: its texts, or its whole numbers in ascending order, over the whole
-/// table, so that a class that only validation rows have is known.
-/// @throws InvalidArgument if a label is missing in `rows` (the message names lines) or no whole
-///   number, `rows` have a single class, or the table has fewer than two rows a class.
+/// The classes of a column over the whole table, so that a class of validation rows only is known:
+/// its texts, or its integers in ascending order.
+/// @throws InvalidArgument if a label is missing in `rows` (the message names lines) or not an
+///   integer, `rows` have a single class, or the table has fewer than two rows per class.
 TargetColumn fit_classes(const Table& table, const std::string& name,
                          const std::vector<int64_t>& rows);
 

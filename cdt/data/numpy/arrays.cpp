@@ -23,19 +23,19 @@ constexpr const char* kLabel = "y";
 constexpr std::string_view kNpyStart = "\x93NUMPY", kZipStart = "PK\x03\x04";
 constexpr std::string_view kArchive = ".npz", kNamed = ".npz:";
 
-/// The name behind FILE.npz:, if there is one.
+/// The name after FILE.npz:, if there is one.
 std::string name_in(const std::string& file) { return file.substr(archive_of(file).size()); }
 
 bool begins_with(const std::string& path, std::string_view start) {
   std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none)) return false;  // never wait for a pipe
+  if (!std::filesystem::is_regular_file(path, none)) return false;  // do not wait for a pipe
   std::ifstream file(path, std::ios::binary);
   std::string head(start.size(), '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   return file && head == start;
 }
 
-/// An array of one dimension or two, as a matrix.
+/// An array with one or two dimensions, as a matrix.
 struct Matrix {
   std::string file;
   Bytes bytes;
@@ -80,11 +80,11 @@ bool has_own_labels(const std::string& inputs) {
 template <class T>
 double read_number(const char* place) {
   T value;
-  std::memcpy(&value, place, sizeof value);  // arrays of archives lie anywhere
+  std::memcpy(&value, place, sizeof value);  // arrays in archives may be unaligned
   return static_cast<double>(value);
 }
 
-/// Any byte but 0 is true, and a bool of another is none of C++.
+/// Any byte but 0 is true; other values of a C++ bool are undefined.
 double read_bool(const char* place) { return *place == 0 ? 0 : 1; }
 
 double (*reader_of(torch::ScalarType type))(const char*) {
@@ -122,7 +122,7 @@ Numbers column_of(const Matrix& matrix, int64_t column) {
           static_cast<size_t>(matrix.rows), stride, reader_of(matrix.layout.dtype)};
 }
 
-/// In the order in which entries lie, once for all columns.
+/// In storage order, once for all columns.
 void require_no_infinity(const Matrix& matrix) {
   if (!c10::isFloatingType(matrix.layout.dtype)) return;
   const auto read = reader_of(matrix.layout.dtype);
@@ -140,8 +140,8 @@ void require_no_infinity(const Matrix& matrix) {
   }
 }
 
-/// A column of whole numbers that float64 does not hold, typed by what they are: as if a file had
-/// them. Nothing if it holds them all.
+/// A column of integers that float64 cannot represent, typed by its content as if read from a file.
+/// Empty if it represents them all.
 std::optional<Column> as_written(const Matrix& matrix, int64_t column, const std::string& name,
                                  std::optional<ColumnType> type, const MissingMarks& marks) {
   if (matrix.layout.dtype != torch::kInt64) return std::nullopt;
@@ -163,7 +163,7 @@ std::optional<Column> as_written(const Matrix& matrix, int64_t column, const std
   return builder.finish();
 }
 
-/// A category for each number that differs.
+/// Makes each distinct number a category.
 Column as_text(Column column, const std::string& file, const MissingMarks& marks) {
   ColumnBuilder builder(column.name, {.type = ColumnType::kText}, file, marks);
   for (size_t i = 0; i < column.numbers.size(); ++i) {

@@ -1,4 +1,4 @@
-/// Arrays of NumPy as a table: inputs [r, m] are its columns x1, …, xm, labels y or y1, …, yk.
+/// Reads NumPy arrays as a table: inputs [r, m] are its columns x1, …, xm, labels y or y1, …, yk.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,30 +6,28 @@
 
 namespace cdt::data {
 
-/// Whether the file is one of NumPy's: FILE.npy, FILE.npz, FILE.npz:NAME, or what begins like one.
+/// Whether it is a NumPy file: FILE.npy, FILE.npz, FILE.npz:NAME, or a file with such a signature.
 bool holds_arrays(const std::string& file);
 
-/// The file without :NAME, the array of an archive.
+/// The file name without :NAME, the array of an archive.
 std::string archive_of(const std::string& file);
 
-/// Reads inputs and labels, each a .npy file or an array of an .npz archive (FILE.npz:NAME, or x
-/// and y where it is not named). Without `labels` an archive of inputs that has a y gives its own,
-/// otherwise there are none.
+/// Reads inputs and labels, each a .npy file or an array of an .npz archive (FILE.npz:NAME, by
+/// default x and y). Without `labels`, an archive of inputs that has a y provides them; otherwise
+/// there are none.
 ///
-/// Columns are views: .npy files and arrays that are stored in an archive are mapped, and only
-/// compressed ones take memory. Integers and bools are numbers as well, Fortran order is as good as
-/// C order, NaN is a missing value. Of the options `keep`, `drop` and `types` count; rows are
-/// counted from 1.
+/// Columns are views: .npy files and uncompressed arrays of an archive are mapped; only compressed
+/// ones need memory. Integers and bools are numbers, Fortran order is supported, NaN is a missing
+/// value. Uses the options `keep`, `drop` and `types`; rows are counted from 1.
 ///
-/// @throws InvalidArgument, naming the file, if it cannot be read, is none of NumPy's, is damaged
-/// or
-///   cut off, or holds no numbers (objects, text, complex numbers); inputs are not [r, m] or [r],
-///   labels not [r] or [r, k] with as many rows; there are no rows; an entry is infinite; `drop` or
-///   `types` name a column that is not there; or an option is for CSV files alone.
+/// @throws InvalidArgument, naming the file, if it cannot be read, is not a NumPy file, is damaged
+///   or truncated, or does not hold numbers (objects, text, complex numbers); inputs are not [r, m]
+///   or [r], labels not [r] or [r, k] with as many rows; there are no rows; an entry is infinite;
+///   `drop` or `types` name a missing column; or an option applies only to CSV files.
 Table read_arrays(const std::string& inputs, const std::string& labels = "",
                   const CsvOptions& options = {});
 
-/// The columns of a table of arrays that are labels.
+/// The label columns of a table of arrays.
 std::vector<std::string> label_columns(const Table& table);
 
 }  // namespace cdt::data

@@ -1,5 +1,4 @@
-/// The archive may come from anywhere: every place and size in it is checked against the bytes that
-/// are there before it is used.
+/// Archives are untrusted: each offset and size is checked against the available bytes before use.
 #include "cdt/data/numpy/npz.h"
 
 #include <torch/types.h>
@@ -20,7 +19,7 @@ constexpr std::string_view kLocalMark("PK\x03\x04", 4), kEntryMark("PK\x01\x02",
     kEndMark("PK\x05\x06", 4), kEnd64Mark("PK\x06\x06", 4), kLocator64Mark("PK\x06\x07", 4);
 constexpr size_t kLocalSize = 30, kEntrySize = 46, kEndSize = 22, kEnd64Size = 56,
                  kLocator64Size = 20;
-constexpr uint64_t kIn64 = 0xffffffff;  // the true value is in a field of 64 bits
+constexpr uint64_t kIn64 = 0xffffffff;  // the true value is in a 64-bit field
 constexpr unsigned kStored = 0, kDeflated = 8, kEncrypted = 1;
 constexpr uint64_t kInflationOfNothing = 64;
 constexpr std::string_view kSuffix = ".npy";
@@ -31,7 +30,7 @@ uint64_t little_endian(std::string_view bytes, size_t at, size_t width) {
   return value;
 }
 
-/// Pieces that zlib can count.
+/// Splits bytes into pieces within zlib's limit.
 template <class Use>
 void in_pieces(std::string_view bytes, Use use) {
   constexpr size_t kPiece = size_t{1} << 30;
@@ -60,7 +59,7 @@ Bytes map_file(const std::string& path) {
                                            torch::TensorOptions().dtype(torch::kUInt8));
       return {std::make_shared<torch::Tensor>(tensor),
               {reinterpret_cast<const char*>(tensor.data_ptr<uint8_t>()), size}};
-    } catch (const c10::Error&) {  // read_file says why, or can do it
+    } catch (const c10::Error&) {  // read_file reports why, or succeeds
     }
   }
   const auto text = std::make_shared<const std::string>(read_file(path));
@@ -71,7 +70,7 @@ Npz::Npz(Bytes archive, std::string file) : archive_(std::move(archive)), file_(
   const std::string_view bytes = archive_.view;
   CDT_REQUIRE(bytes.starts_with("PK"), file_, ": expected an .npz archive, which starts with PK, ",
               bytes.empty() ? "but it is empty" : "but it does not");
-  // The end record may have a comment behind it.
+  // A comment may follow the end record.
   const size_t end = bytes.rfind(kEndMark);
   CDT_REQUIRE(end != std::string_view::npos && bytes.size() - end >= kEndSize, file_,
               ": expected the directory of an .npz archive at its end, but it has none; is the "
@@ -126,7 +125,7 @@ Npz::Entry Npz::read_entry(std::string_view record, std::string_view name,
     const uint64_t kind = little_endian(extra, 0, 2);
     const size_t length = little_endian(extra, 2, 2);
     if (extra.size() - 4 < length) break;
-    if (kind == 1) {  // ZIP64: those that did not fit, in this order
+    if (kind == 1) {  // ZIP64: values that did not fit, in this order
       std::string_view wide = extra.substr(4, length);
       for (uint64_t* value : {&entry.size, &entry.packed, &entry.offset}) {
         if (*value != kIn64 || wide.size() < 8) continue;

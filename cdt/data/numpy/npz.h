@@ -1,4 +1,4 @@
-/// Arrays in NumPy's .npz archives: a ZIP file with a .npy file each, stored or deflated.
+/// Arrays in NumPy's .npz archives: a ZIP file with a .npy file per array, stored or deflated.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -10,29 +10,28 @@
 
 namespace cdt::data {
 
-/// Bytes, and what holds them.
+/// Bytes, and their owner.
 struct Bytes {
   std::shared_ptr<const void> memory;
   std::string_view view;
 };
 
-/// The bytes of a file: mapped into memory, or read where that cannot be done (a pipe).
+/// The bytes of a file: mapped into memory, or read if that is not possible (a pipe).
 /// @throws InvalidArgument, IoError as read_file.
 Bytes map_file(const std::string& path);
 
 class Npz {
  public:
-  /// Reads the directory of the archive, which messages call `file`.
-  /// @throws InvalidArgument if it is no ZIP file, a damaged one, or in several parts.
+  /// Reads the directory of the archive; messages call it `file`.
+  /// @throws InvalidArgument if it is not a ZIP file, is damaged, or in several parts.
   Npz(Bytes archive, std::string file);
 
-  /// Of the arrays, without .npy, in the order of the archive.
+  /// Names of the arrays, without .npy, in the order of the archive.
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  /// The .npy file of this array: where it lies if it is stored, or inflated into memory.
-  /// @throws InvalidArgument if there is none (the message lists those that there are), it is
-  ///   encrypted, packed by another method than deflate, or does not have the bytes that the
-  ///   directory says.
+  /// The .npy file of this array: a view if it is stored, otherwise inflated into memory.
+  /// @throws InvalidArgument if there is none (the message lists the arrays), it is encrypted, not
+  ///   stored or deflated, or its size differs from the directory.
   Bytes array(const std::string& name) const;
 
  private:

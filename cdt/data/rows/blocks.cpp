@@ -9,7 +9,7 @@
 namespace cdt::data {
 namespace {
 
-/// The rank of each number among those that differ; NaN is one behind all.
+/// The rank of each number among the distinct ones; NaN comes last.
 std::vector<int64_t> ranks(const Numbers& numbers) {
   std::vector<double> sorted = numbers.to_vector();
   std::erase_if(sorted, [](double x) { return std::isnan(x); });
@@ -18,7 +18,7 @@ std::vector<int64_t> ranks(const Numbers& numbers) {
   std::vector<int64_t> found;
   found.reserve(numbers.size());
   for (const double number : numbers) {
-    // Nothing is below NaN, and NaN below nothing: lower_bound would put it first.
+    // Comparisons with NaN are false, so lower_bound would put it first.
     found.push_back(std::isnan(number)
                         ? static_cast<int64_t>(sorted.size())
                         : std::lower_bound(sorted.begin(), sorted.end(), number) - sorted.begin());

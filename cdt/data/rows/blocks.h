@@ -1,4 +1,4 @@
-/// Rows of a table that belong together: of one customer, of one day.
+/// Rows of a table that belong together, such as those of one customer or one day.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,13 +6,13 @@
 
 namespace cdt::data {
 
-/// A number for each row, the same for the same text or number in the column; missing ones have one
-/// of their own.
+/// A number for each row, equal for equal values of the column; missing values have their own.
 std::vector<int64_t> group_numbers(const Table& table, const std::string& column);
 
-/// Ascending with the column's time, equal for equal ones: a number, or a date (cdt/data/dates.h).
-/// @throws InvalidArgument, naming the line, if one of `rows` has none, or text is no date. Rows
-///   that are not asked for may be what they like.
+/// Numbers that ascend with the column's time, a number or a date (cdt/data/dates.h), and are equal
+/// for equal times.
+/// @throws InvalidArgument, naming the line, if one of `rows` has no value, or text is not a date.
+///   Other rows are not checked.
 std::vector<int64_t> time_numbers(const Table& table, const std::string& column,
                                   const std::vector<int64_t>& rows);
 

@@ -1,5 +1,4 @@
-/// Rows that are equal in what a model sees and differ in what it should say: no function fits them
-/// all.
+/// Rows with equal features and different targets: no function fits them all.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,31 +13,31 @@ namespace cdt::data {
 
 struct Conflict {
   std::vector<int64_t> rows;   ///< from 0, ascending
-  std::vector<int64_t> lines;  ///< the same in a file, if they come from one
+  std::vector<int64_t> lines;  ///< lines of a file, if they come from one
   std::vector<double> gaps;    ///< per target, largest minus smallest
 };
 
-/// Among samples with features [r, f], equal if they are to the last bit, and targets [r, t], both
-/// float64; by their first rows. O(r·f).
+/// Conflicts among samples with features [r, f], compared bitwise, and targets [r, t], both
+/// float64; ordered by first row. O(r·f).
 /// @throws InvalidArgument if shapes or dtypes do not fit.
 std::vector<Conflict> find_conflicts(const torch::Tensor& features, const torch::Tensor& targets);
 
-/// Which rows may be equal, among features that come a block at a time: of each row a hash is kept,
-/// and whoever wants to be sure looks again at those that share theirs.
+/// Finds rows that may be equal, among features that arrive in blocks. Stores a hash of each row;
+/// the caller compares rows with equal hashes.
 class RowHashes {
  public:
-  /// Further rows [b, …], on the CPU.
+  /// Adds rows [b, …], on the CPU.
   void add(const torch::Tensor& features);
-  /// Rows that share their hash with others, counted from 0: in parts of about `most`, each part
-  /// ascending, and all rows of one hash in one part.
+  /// Rows, from 0, whose hash is not unique: in parts of about `most`, each ascending, with all
+  /// rows of one hash in one part.
   std::vector<std::vector<int64_t>> suspects(int64_t most) const;
 
  private:
   std::vector<uint64_t> hashes_;
 };
 
-/// Groups of two and more equal things among `count`: by hash first, then by comparison with each
-/// group's first member, so that a collision of hashes harms nothing.
+/// Groups of two or more equal items among `count`: by hash, then by comparison with each group's
+/// first member, so hash collisions are harmless.
 template <typename HashOf, typename Equal>
 std::vector<std::vector<int64_t>> group_equal(int64_t count, const HashOf& hash_of,
                                               const Equal& equal) {

@@ -56,7 +56,7 @@ ColumnDescription describe_column(const Column& column) {
   return out;
 }
 
-/// The rows of the group that have all targets, and how far these lie apart.
+/// Rows of the group that have all targets, and the differences of these.
 Conflict find_conflict(const std::vector<const Column*>& targets, const std::vector<int64_t>& rows,
                        const Table& table) {
   Conflict conflict;
@@ -110,7 +110,7 @@ std::string values_of(const ColumnDescription& column) {
   return text;
 }
 
-/// A remark on what a column will do to training, or nothing.
+/// A remark about the column's effect on training, or empty.
 std::string remark_on(const Table& table, const Column& column, const ColumnDescription& found) {
   if (found.constant) return "constant";
   if (!column.understood.empty()) return column.understood;
@@ -121,7 +121,7 @@ std::string remark_on(const Table& table, const Column& column, const ColumnDesc
   return "";
 }
 
-/// The rows of each class, if the target is text or a few whole numbers.
+/// Number of rows per class, if the target is text or has few distinct integers.
 std::optional<ClassCounts> count_classes(const Column& column) {
   constexpr size_t kMostClasses = 20;
   ClassCounts found{column.name, {}};

@@ -1,4 +1,4 @@
-/// What is in a table and what is odd about it: what `cdt data describe` prints.
+/// Describes the contents and anomalies of a table, as printed by `cdt data describe`.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,17 +11,17 @@ struct ColumnDescription {
   std::string name;
   ColumnType type = ColumnType::kNumeric;
   int64_t missing = 0;
-  int64_t distinct = 0;   ///< different values, missing not counted
-  bool constant = false;  ///< carries no information: one value throughout, or nothing but missing
-  /// Of numeric columns, over what is not missing; NaN if everything is.
+  int64_t distinct = 0;   ///< number of distinct values, without missing ones
+  bool constant = false;  ///< one value throughout, or all missing
+  /// Numeric columns: over values that are not missing; NaN if all are.
   double min = 0, max = 0, mean = 0;
-  /// Of text columns: the most frequent values with their counts, at most five, ties by name.
+  /// Text columns: at most five most frequent values with their counts, ties by name.
   std::vector<std::pair<std::string, int64_t>> frequent;
-  /// What training should know of it, in words: constant, dates, an identifier; or nothing.
+  /// A remark for training: constant, dates, an identifier; or empty.
   std::string remark;
 };
 
-/// How many rows each class of a target has, in the order of classes.
+/// Number of rows per class of a target, in the order of classes.
 struct ClassCounts {
   std::string target;
   std::vector<std::pair<std::string, int64_t>> counts;
@@ -33,23 +33,23 @@ struct Description {
   std::vector<ColumnDescription> columns;
   /// Groups of columns with the same values in every row (for text: the same categories).
   std::vector<std::vector<std::string>> duplicate_columns;
-  /// Rows that repeat an earlier one in all columns but the targets.
+  /// Number of rows that repeat an earlier one in all columns except the targets.
   int64_t duplicate_rows = 0;
   std::vector<std::string> targets;
-  /// Of targets that are text, or whole numbers of which there are few: twenty at most, and on
-  /// average two rows of each.
+  /// For targets that are text, or integers with at most twenty distinct values and on average two
+  /// rows each.
   std::vector<ClassCounts> classes;
-  /// Of rows that are equal in all columns but the targets; empty without targets. A missing target
-  /// conflicts with none. Texts that differ are 1 apart.
+  /// Conflicts of rows that are equal in all columns except the targets; empty without targets. A
+  /// missing target conflicts with none. Distinct texts have a gap of 1.
   std::vector<Conflict> conflicts;
 };
 
-/// @throws InvalidArgument if a target is no column of the table.
+/// @throws InvalidArgument if a target is not a column of the table.
 Description describe(const Table& table, const std::vector<std::string>& targets = {});
 
-/// A page for people.
+/// The description as text.
 std::string to_text(const Description& description);
-/// JSON with the stable names of docs/formats.md.
+/// The description as JSON with the names of docs/formats.md.
 std::string to_json(const Description& description);
 
 }  // namespace cdt::data

@@ -13,12 +13,12 @@
 namespace cdt::data {
 namespace {
 
-/// The share of pairs of rows with one target that agree in a column that was copied with it.
+/// Share of pairs of rows with equal targets that agree in a column copied with the target.
 constexpr double kMostPairs = 0.8;
-/// Pictures that are decoded at a time.
+/// Number of pictures decoded at a time.
 constexpr int64_t kPicturesAtATime = 256;
 
-/// A cell as bits that are equal for equal cells: one pattern for missing, one for both zeros.
+/// Bits that are equal for equal cells: one pattern for missing values, one for both zeros.
 uint64_t cell_bits(const Column& column, int64_t row) {
   const auto i = static_cast<size_t>(row);
   if (column.type == ColumnType::kText) return static_cast<uint64_t>(column.codes[i]);
@@ -35,7 +35,7 @@ uint64_t mix(uint64_t hash, uint64_t bits) {
   return x ^ (x >> 31);
 }
 
-/// Those that share their hash with another one. Mostly there are none, and then this is all.
+/// Indices whose hash is not unique. Usually there are none.
 std::vector<int64_t> suspects(const std::vector<uint64_t>& hashes) {
   std::vector<uint64_t> sorted = hashes;
   std::ranges::sort(sorted);
@@ -68,7 +68,7 @@ std::vector<const Column*> row_numbers(const std::vector<const Column*>& columns
     if (column->type != ColumnType::kNumeric) continue;
     const bool whole = std::ranges::all_of(rows, [&](int64_t row) {
       const double value = column->numbers[static_cast<size_t>(row)];
-      return value == std::floor(value);  // no missing one is
+      return value == std::floor(value);  // false if missing
     });
     if (whole && different_cells(*column, rows) == static_cast<int64_t>(rows.size()))
       found.push_back(column);
@@ -88,7 +88,7 @@ std::vector<const Column*> copied_columns(const std::vector<const Column*>& colu
                                           const Column& target, const std::vector<int64_t>& rows) {
   std::vector<int64_t> order = rows;
   std::ranges::stable_sort(order, {}, [&](int64_t row) { return cell_bits(target, row); });
-  std::vector<std::pair<int64_t, int64_t>> pairs;  // neighbours of one target
+  std::vector<std::pair<int64_t, int64_t>> pairs;  // neighbours with equal targets
   for (size_t i = 1; i < order.size(); ++i) {
     if (cell_bits(target, order[i - 1]) == cell_bits(target, order[i]))
       pairs.emplace_back(order[i - 1], order[i]);
@@ -108,7 +108,7 @@ std::vector<const Column*> copied_columns(const std::vector<const Column*>& colu
 std::vector<std::vector<int64_t>> equal_rows(const std::vector<const Column*>& columns,
                                              const std::vector<int64_t>& rows) {
   if (columns.empty()) return {};
-  // Column by column: that is how they lie in memory.
+  // Column by column, as they are stored.
   std::vector<uint64_t> hashes(rows.size(), 0);
   for (const Column* column : columns) {
     for (size_t i = 0; i < rows.size(); ++i)

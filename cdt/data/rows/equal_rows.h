@@ -1,5 +1,4 @@
-/// Rows that repeat: equal in everything that a model may learn from, as joins and oversampling
-/// make them.
+/// Finds repeated rows: equal in all that a model may learn from, as after joins and oversampling.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -10,36 +9,35 @@
 
 namespace cdt::data {
 
-/// Sets of two and more of `rows` that are equal in these columns; missing values are equal, and so
-/// are both zeros. Each set is in the order of `rows`, and sets are in the order of their first.
+/// Sets of two or more of `rows` that are equal in these columns. Missing values are equal, and so
+/// are both zeros. Each set is in the order of `rows`; sets are ordered by their first row.
 std::vector<std::vector<int64_t>> equal_rows(const std::vector<const Column*>& columns,
                                              const std::vector<int64_t>& rows);
 
-/// Those of the columns that number rows: whole numbers, no two of `rows` the same.
+/// Columns that number rows: integers that differ for all of `rows`.
 std::vector<const Column*> row_numbers(const std::vector<const Column*>& columns,
                                        const std::vector<int64_t>& rows);
 
-/// Pairs of rows that would be equal in all these columns by chance, if each took its values
-/// independently of the others: n²/2 over the product of the numbers of different values.
+/// Expected number of pairs of rows equal in all these columns by chance, if columns were
+/// independent: n²/2 divided by the product of the numbers of distinct values.
 double equal_pairs_by_chance(const std::vector<const Column*>& columns,
                              const std::vector<int64_t>& rows);
 
-/// Of columns, those in which rows that are equal in `target` mostly agree, though they need not:
-/// a row that was copied before some columns were joined or disturbed still has the others, and its
-/// target. None where targets that are equal say nothing.
+/// Columns that are mostly equal in rows of equal `target`: a row that was copied before other
+/// columns were joined or changed still has these values, and its target. Empty if no targets are
+/// equal.
 std::vector<const Column*> copied_columns(const std::vector<const Column*>& columns,
                                           const Column& target, const std::vector<int64_t>& rows);
 
-/// The same of pictures that are equal in every pixel.
+/// The same for pictures that are equal in every pixel.
 /// @throws InvalidArgument if one cannot be read.
 std::vector<std::vector<int64_t>> equal_pictures(const Pictures& pictures,
                                                  const std::vector<int64_t>& rows);
 
-/// The same of columns: of `count` whole columns, by number.
+/// The same for whole columns, by index.
 std::vector<std::vector<int64_t>> equal_columns(const std::vector<Column>& columns);
 
-/// Numbers from 0 of the things that the first, second, … is one of, in the order in which they
-/// appear.
+/// Renumbers `names` from 0 in order of first occurrence.
 std::vector<int64_t> numbered(const std::vector<int64_t>& names);
 
 }  // namespace cdt::data

@@ -8,7 +8,7 @@
 namespace cdt::data {
 namespace {
 
-/// −1, 0 or 1; NaN is below all numbers.
+/// −1, 0 or 1; NaN is less than all numbers.
 int compare_numbers(double a, double b) {
   const bool no_a = a != a, no_b = b != b;
   if (no_a || no_b) return static_cast<int>(no_b) - static_cast<int>(no_a);

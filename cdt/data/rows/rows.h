@@ -1,4 +1,4 @@
-/// Rows of a table in an order of their own.
+/// Reordering of a table's rows.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,12 +6,11 @@
 
 namespace cdt::data {
 
-/// The rows ordered by what stands in them, column by column, missing values first: the same rows
-/// in another order of the table come in the same order. (Equal rows may change places.)
+/// The rows sorted by content, column by column, missing values first, independent of their order
+/// in the table. (Equal rows may be exchanged.)
 std::vector<int64_t> rows_by_content(const Table& table);
 
-/// These rows, in this order, with the lines that they have. Categories stay, also those that no
-/// row has any more.
+/// A table of these rows, in this order, with their lines. Categories are kept, even if unused.
 /// @throws InvalidArgument if a row does not exist.
 Table take_rows(const Table& table, const std::vector<int64_t>& rows);
 

@@ -1,5 +1,5 @@
-// Tensors on CPUs, by Gloo: every part of a sum is added up in one order of the ranks, at one
-// place.
+// Tensors on CPUs, by Gloo: every part of a sum is added in a fixed order of the ranks, by one
+// rank.
 #include <cdt/distributed/store/wire.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ class GlooWire : public ProcessWire<Gloo> {
   }
 };
 
-/// GLOO_SOCKET_IFNAME, as LibTorch has it, or the network on which the ranks meet.
+/// Uses GLOO_SOCKET_IFNAME, as LibTorch does, or the network of the rendezvous.
 std::shared_ptr<gloo::transport::Device> make_device(const Place& place) {
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) {
     return Gloo::createDeviceForInterface(interface);

@@ -15,7 +15,7 @@ namespace {
 using c10::intrusive_ptr;
 using torch::Tensor;
 
-/// LibTorch's messages go on with a stack.
+/// Without the stack trace of LibTorch's messages.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -23,8 +23,8 @@ std::string first_line(const std::exception& error) {
 
 std::string where(const Place& place) { return c10::str(place.address, ":", place.port); }
 
-/// torchrun's own, without libuv, which newer versions of LibTorch ask for and Debian's is built
-/// without.
+/// torchrun's own store, without libuv, which newer versions of LibTorch request but Debian's
+/// lacks.
 template <class Options = c10d::TCPStoreOptions>
 intrusive_ptr<c10d::Store> open_store_of_torch(const Place& place, const GroupOptions& options) {
   Options wanted;
@@ -48,7 +48,7 @@ intrusive_ptr<c10d::Store> open_store(const Place& place, const GroupOptions& op
   }
 }
 
-/// Of rank 0, where nobody else keeps the store.
+/// On rank 0, unless another process keeps the store.
 std::unique_ptr<StoreServer> keep_store(const Place& place) {
   if (place.rank != 0 || place.kept_elsewhere) return nullptr;
   try {
@@ -72,7 +72,7 @@ void wait_for_all(c10d::Store& store, const Place& place, const GroupOptions& op
   }
 }
 
-/// Made aside: Gloo waits there for ranks that may be gone, and cannot be told to stop.
+/// Runs on another thread, since Gloo waits here for ranks that may be gone, and cannot be stopped.
 std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options, Watch& watch) {
   if (device.is_cuda()) {
 #ifdef CDT_NCCL
@@ -102,15 +102,15 @@ std::unique_ptr<Wire> make_wire(torch::Device device, const WireOptions& options
 
 struct Group::State {
   Place place;
-  std::unique_ptr<StoreServer> server;  ///< outlives those who ask it
+  std::unique_ptr<StoreServer> server;  ///< outlives its clients
   intrusive_ptr<c10d::Store> store;
   std::shared_ptr<Watch> watch;
   std::unique_ptr<Wire> wire;
-  bool waits = false;  ///< for an exchange that has no end
+  bool waits = false;  ///< an exchange has not ended
 
   bool keeps() const { return server != nullptr; }
 
-  /// Starts an exchange and waits for its end, as long as all ranks are well.
+  /// Starts an exchange and waits for its end, while all ranks are healthy.
   template <class Start>
   void exchange(const Start& start) {
     watch->require_well();
@@ -154,7 +154,7 @@ Group::Group(const Place& place, const GroupOptions& options) : state_(std::make
         options.device,
         {place, c10::make_intrusive<c10d::PrefixStore>("cdt/wire", s.store), options.exchange},
         *s.watch);
-  } catch (const IoError&) {  // it was another rank
+  } catch (const IoError&) {  // caused by another rank
     s.watch->stop();
     throw;
   } catch (const InvalidArgument& error) {
@@ -197,7 +197,7 @@ Tensor Group::gather(const Tensor& rows) const {
   const Tensor counts =
       torch::cat(everywhere(torch::full({1}, own.size(0), own.options().dtype(torch::kInt64))))
           .cpu();
-  // Pieces of one size travel: the longest, the others with some rows of nothing.
+  // All ranks send tensors of the largest size, padded with zeros.
   std::vector<int64_t> shape = own.sizes().vec();
   shape[0] = counts.max().item<int64_t>();
   Tensor padded = torch::zeros(shape, own.options());
@@ -212,7 +212,7 @@ Tensor Group::gather(const Tensor& rows) const {
 
 void Group::fail(const std::string& why) const {
   state_->watch->tell(why);
-  // Who leaves takes the store along: others shall have read it.
+  // Leaving ends the store, so waits until others have read it.
   if (state_->keeps()) std::this_thread::sleep_for(4 * kBeat);
 }
 

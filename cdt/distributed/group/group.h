@@ -1,5 +1,4 @@
-/// Ranks on c10d, LibTorch's own engine for processes that work together: Gloo on CPUs, NCCL on
-/// GPUs.
+/// Ranks based on c10d, LibTorch's library for distributed processes: Gloo on CPUs, NCCL on GPUs.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,25 +10,26 @@
 namespace cdt::distributed {
 
 struct GroupOptions {
-  /// A rank that gives no sign of life for so long ends the run everywhere.
+  /// A rank without a sign of life for this long ends the run on all ranks.
   std::chrono::milliseconds silence{60000};
-  /// How long to wait for all ranks to come, and for one that is alive and does not go on.
+  /// Time limits for all ranks to arrive, and for an exchange with a rank that is alive but does
+  /// not take part.
   std::chrono::milliseconds arrival{300000};
   std::chrono::milliseconds exchange{1800000};
-  /// Where ranks compute: tensors travel between CPUs by Gloo, between GPUs by NCCL.
+  /// Device of the computations: Gloo transfers tensors between CPUs, NCCL between GPUs.
   torch::Device device = torch::kCPU;
 };
 
 /// Whether the build has NCCL.
 bool has_nccl();
 
-/// Whoever of the ranks dies, stops or fails: all others get an IoError that names it, from the
-/// exchange that they wait in, or the next one.
+/// If a rank dies, stops or fails, all others get an IoError that names it, from the current
+/// exchange or the next.
 class Group : public train::Ranks {
  public:
   /// Waits for all ranks.
-  /// @throws IoError, naming who is missing, if one does not come in time.
-  /// @throws InvalidArgument if the build has no engine for the device, or as gpu_of.
+  /// @throws IoError, naming the missing rank, if one does not arrive in time.
+  /// @throws InvalidArgument if the build has no backend for the device, or as gpu_of.
   explicit Group(const Place& place, const GroupOptions& options = {});
   ~Group() override;
   Group(const Group&) = delete;
@@ -37,13 +37,13 @@ class Group : public train::Ranks {
 
   int64_t rank() const override;
   int64_t size() const override;
-  /// By Gloo's ring every part of the tensor is added up in one order of the ranks, at one place;
-  /// by NCCL as it does it, each time the same way.
+  /// With Gloo's ring each part of the tensor is added in a fixed order of the ranks, by one rank;
+  /// NCCL is also deterministic.
   torch::Tensor sum(const torch::Tensor& part) const override;
   torch::Tensor gather(const torch::Tensor& rows) const override;
   using train::Ranks::sum;
 
-  /// Tells others why this rank ends before its time.
+  /// Tells the others why this rank ends early.
   void fail(const std::string& why) const;
 
  private:

@@ -1,4 +1,4 @@
-// Tensors on GPUs, by NCCL: a rank a GPU.
+// Tensors on GPUs, by NCCL: one rank per GPU.
 #include <c10/cuda/CUDAFunctions.h>
 #include <cdt/distributed/store/wire.h>
 
@@ -20,7 +20,7 @@ class NcclWire : public ProcessWire<Nccl> {
   }
 
   torch::Device device() const override { return device_; }
-  /// Work::wait with a time-out would end all exchanges at once, so this one looks.
+  /// Polls, since Work::wait with a time-out would end all exchanges.
   bool ends(c10d::Work& work, std::chrono::milliseconds most) const override {
     const auto end = Clock::now() + most;
     constexpr std::chrono::microseconds kLongest{1000};

@@ -26,7 +26,7 @@ int64_t number_in(const char* name, int64_t least, int64_t most) {
   return value;
 }
 
-/// LibTorch's log shows it to a terminal as it is.
+/// Validates the name, since LibTorch logs it to the terminal unchanged.
 bool names_a_machine(std::string_view text) {
   constexpr size_t kLongestName = 255;
   const auto fits = [](unsigned char c) {

@@ -1,5 +1,5 @@
-// Which of a machine's addresses others reach it by. Debian's /etc/hosts gives a machine's own name
-// the address 127.0.1.1, which leads everyone else to themselves.
+// Finds the address at which other machines reach this one. Debian's /etc/hosts maps a machine's
+// own name to 127.0.1.1, which would lead other machines to themselves.
 #include <arpa/inet.h>
 #include <cdt/distributed/group/place.h>
 #include <ifaddrs.h>
@@ -21,7 +21,7 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-/// The end on this machine of a way to there, "" if there is none. Nothing is sent.
+/// The local address of a route, "" if there is none. Sends nothing.
 std::string near_end(const addrinfo& there) {
   const int opened = socket(there.ai_family, SOCK_DGRAM, 0);
   if (opened < 0) return "";
@@ -36,7 +36,7 @@ std::string near_end(const addrinfo& there) {
   return found;
 }
 
-/// Of the first network that is up, "" if there is none.
+/// Address of the first network that is up, "" if there is none.
 std::string first_outside() {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "";

@@ -1,5 +1,5 @@
-/// What travels between a rank and the store: a list of byte strings, its length before it; for the
-/// sources of this folder.
+/// Messages between a rank and the store: a list of byte strings, preceded by its length; internal
+/// to this folder.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace cdt::distributed {
 
-/// Addresses of a thousand ranks' sockets are far shorter.
+/// The socket addresses of a thousand ranks are much shorter.
 inline constexpr size_t kLongestMessage = size_t{1} << 24;
 inline constexpr std::string_view kWelcome = "cdt-store-1", kYes = "1", kNo = "0";
 
@@ -18,7 +18,7 @@ inline void put_length(std::string& to, size_t length) {
   for (const int shift : {0, 8, 16, 24}) to += static_cast<char>(length >> shift & 255);
 }
 
-/// Of the first four bytes.
+/// The length in the first four bytes.
 inline size_t get_length(std::string_view bytes) {
   size_t length = 0;
   for (size_t k = 0; k < 4; ++k) {
@@ -38,8 +38,8 @@ inline std::string message_of(const std::vector<std::string>& parts) {
   return whole + body;
 }
 
-/// Takes the first message from what has come so far; none if it is not complete. One that is
-/// longer than `longest`, or that is no list, has no parts.
+/// Removes the first complete message from the bytes received; none if it is incomplete. A message
+/// longer than `longest`, or malformed, has no parts.
 inline std::optional<std::vector<std::string>> take_message(std::string& bytes, size_t longest) {
   using Parts = std::vector<std::string>;
   if (bytes.size() < 4) return std::nullopt;

@@ -1,4 +1,4 @@
-// Ranks' questions to the store: the client.
+// Client of the store, used by ranks.
 #include <cdt/core/error.h>
 #include <cdt/distributed/store/message.h>
 #include <cdt/distributed/store/store.h>
@@ -21,12 +21,12 @@ using std::chrono::milliseconds;
 using StoreClock = std::chrono::steady_clock;
 
 constexpr milliseconds kRetry{50};
-/// Between two looks at a key that is waited for.
+/// Interval of polling for a key.
 constexpr milliseconds kFirstPause{1}, kLongestPause{20};
-/// The server answers at once; its machine may have lost its cable.
+/// The server answers immediately, but its machine may be disconnected.
 constexpr timeval kAnswerWithin{60, 0};
 
-/// −1 if nobody is there.
+/// −1 if no process answers.
 int connect_to(const std::string& address, int port) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
@@ -58,7 +58,7 @@ bool send_all(int to, std::string_view bytes) {
   return true;
 }
 
-/// The next message; none if the other side is gone.
+/// The next message; none if the connection is closed.
 std::optional<std::vector<std::string>> receive(int from) {
   std::string bytes;
   for (;;) {

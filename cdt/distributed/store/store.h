@@ -1,10 +1,10 @@
-/// The store by which ranks find each other, a map from names to bytes in one process; for the
-/// sources of this folder.
+/// The store in which ranks meet, a map from names to bytes in one process; internal to this
+/// folder.
 ///
-/// Its own server, in place of c10d's, which serves whoever comes, one after another: one stranger
-/// who announces a long message and sends none kept all ranks, and the process that waits for them,
-/// for ever. Here nobody waits for anybody: whoever has not said the secret within seconds is shut
-/// out, and so is a message longer than any of ours.
+/// It replaces c10d's server, which serves any client, one at a time: a client that announces a
+/// long message and sends none would block all ranks, and the process that waits for them. This
+/// server never waits for a client: one that has not sent the secret within seconds is
+/// disconnected, and so is one whose message is longer than any of ours.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -16,17 +16,17 @@
 
 namespace cdt::distributed {
 
-/// What a server knows before it serves: ranks say the same, or are shut out.
+/// Time limit for a client to send the secret; otherwise it is disconnected.
 inline constexpr std::chrono::seconds kSecretWithin{5};
 
 /// 32 hexadecimal digits from the system's generator.
 std::string make_secret();
 
-/// Keeps a store at a port, on a thread of its own, as long as it lives.
+/// Keeps a store at a port, on its own thread, while it exists.
 class StoreServer {
  public:
-  /// `port` 0: one that is free. `alone`: for processes of this machine only.
-  /// @throws IoError if the port cannot be had.
+  /// `port` 0: any free one. `alone`: only for processes of this machine.
+  /// @throws IoError if the port is not available.
   StoreServer(int port, bool alone, const std::string& secret);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -38,12 +38,12 @@ class StoreServer {
   std::unique_ptr<State> state_;
 };
 
-/// A way to such a store. Each question has an answer at once, or is an error; waiting is asking
-/// again.
+/// A connection to such a store. Each request has an immediate answer or fails; waiting is done by
+/// polling.
 class RemoteStore : public c10d::Store {
  public:
-  /// Tries again until `within` is over.
-  /// @throws IoError if no process answers there, or not to this secret.
+  /// Retries until `within` has passed.
+  /// @throws IoError if no process answers there, or it rejects the secret.
   RemoteStore(const std::string& address, int port, const std::string& secret,
               std::chrono::milliseconds within);
   ~RemoteStore() override;
@@ -59,11 +59,11 @@ class RemoteStore : public c10d::Store {
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;
-  /// Newer versions of LibTorch ask for it.
+  /// Required by newer versions of LibTorch.
   c10::intrusive_ptr<c10d::Store> clone();
 
  private:
-  /// The answer to a question: a list of byte strings, to another.
+  /// Sends a request and returns the answer, both lists of byte strings.
   std::vector<std::string> ask(const std::vector<std::string>& question);
 
   std::string address_, secret_;

@@ -1,4 +1,4 @@
-// Who answers the ranks' questions: one thread that never waits for one of them.
+// The store's server: one thread, which never waits for a client.
 #include <cdt/core/error.h>
 #include <cdt/distributed/store/message.h>
 #include <cdt/distributed/store/store.h>
@@ -22,12 +22,12 @@ namespace {
 
 using ServerClock = std::chrono::steady_clock;
 
-/// Who has not said the secret yet: a message of no more, and no more of them at once.
+/// Limits for clients that have not sent the secret: length of a message, and their number.
 constexpr size_t kLongestGreeting = 1024;
 constexpr size_t kMostStrangers = 64;
 constexpr int kLookAgainMs = 200;
 
-/// Longer where it ends with others, and tells nothing of where they begin to differ.
+/// Compares in a time that does not depend on where the texts differ.
 bool same_secret(std::string_view said, std::string_view own) {
   unsigned char differ = said.size() == own.size() ? 0 : 1;
   for (size_t k = 0; k < std::min(said.size(), own.size()); ++k) {
@@ -42,7 +42,7 @@ int64_t whole_number(const std::string& text) {
   return value;
 }
 
-/// Listens at a port of one family; −1 if that cannot be.
+/// Listens at a port with one address family; −1 on failure.
 int listen_at(int family, int port, bool alone) {
   const int opened = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (opened < 0) return -1;
@@ -89,7 +89,7 @@ struct StoreServer::State {
   struct Caller {
     int socket = -1;
     ServerClock::time_point came = ServerClock::now();
-    bool known = false;  ///< has said the secret
+    bool known = false;  ///< has sent the secret
     std::string unread{};
   };
   int listener = -1, port = 0;
@@ -106,7 +106,7 @@ struct StoreServer::State {
   void run();
 };
 
-/// Nothing where the question is none.
+/// Empty if the request is invalid.
 std::vector<std::string> StoreServer::State::answer(const std::vector<std::string>& asked) {
   const std::string& what = asked.front();
   const auto yes = [](bool is) { return std::vector{std::string(is ? kYes : kNo)}; };
@@ -138,7 +138,7 @@ std::vector<std::string> StoreServer::State::answer(const std::vector<std::strin
   return {found->second};
 }
 
-/// False: the caller is to be shut out.
+/// Returns false if the client must be disconnected.
 bool StoreServer::State::serve(Caller& caller, const std::vector<std::string>& message) {
   std::vector<std::string> said;
   if (caller.known) {
@@ -148,7 +148,7 @@ bool StoreServer::State::serve(Caller& caller, const std::vector<std::string>& m
     said = {std::string(kWelcome)};
   }
   if (said.empty()) return false;
-  // An answer fits into the system's buffer, or its reader does not read.
+  // An answer fits into the system's buffer, unless the client does not read.
   const std::string bytes = message_of(said);
   return ::send(caller.socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
@@ -171,7 +171,7 @@ void StoreServer::State::accept_all() {
   for (;;) {
     const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) return;
-    // Of too many strangers the one who came first has had the most time.
+    // If there are too many clients without the secret, disconnects the oldest.
     const auto stranger = [](const Caller& each) { return !each.known; };
     if (std::ranges::count_if(callers, stranger) >= static_cast<int64_t>(kMostStrangers)) {
       const auto first = std::ranges::find_if(callers, stranger);
@@ -221,7 +221,7 @@ StoreServer::StoreServer(int port, bool alone, const std::string& secret)
 }
 
 StoreServer::~StoreServer() {
-  ::close(state_->wake[1]);  // which the thread sees as an end
+  ::close(state_->wake[1]);  // tells the thread to end
   state_->thread.join();
   ::close(state_->wake[0]);
   ::close(state_->listener);

@@ -7,8 +7,8 @@
 namespace cdt::distributed {
 namespace {
 
-/// In beats: when a rank is silent if an exchange has failed already; when one that is only behind
-/// may be the reason; when the search for it ends.
+/// Limits in beats: when a rank counts as silent after an exchange has failed; when a rank that
+/// lags behind may be the cause; when the search for the cause ends.
 constexpr int64_t kSilentWhenHurt = 4;
 constexpr int64_t kBehindWhenHurt = 10;
 constexpr int64_t kSearch = 20;

@@ -1,4 +1,4 @@
-/// What carries tensors from rank to rank, one of c10d's engines; for the sources of this folder.
+/// Transfers tensors between ranks by a backend of c10d; internal to this folder.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,21 +14,20 @@ class Wire {
  public:
   virtual ~Wire() = default;
 
-  /// Where tensors must lie that travel.
+  /// Device on which tensors must lie.
   virtual torch::Device device() const = 0;
   /// total[0] becomes its sum over ranks.
   virtual c10::intrusive_ptr<c10d::Work> sum(std::vector<torch::Tensor>& total) = 0;
   /// found[0][k] becomes own[0] of rank k, of the same shape.
   virtual c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<torch::Tensor>>& found,
                                                 std::vector<torch::Tensor>& own) = 0;
-  /// Whether the work has come to its end, after so long at most; if it failed, throws what c10d
-  /// says.
+  /// Whether the work has ended, waiting at most this long; if it failed, throws c10d's error.
   virtual bool ends(c10d::Work& work, std::chrono::milliseconds most) const = 0;
-  /// There is an exchange that has no end: leaves it alone, since its destructor would wait.
+  /// Abandons an exchange that does not end, since its destructor would wait.
   virtual void abandon() = 0;
 };
 
-/// By an engine of c10d.
+/// Implementation by a c10d backend.
 template <class Process>
 class ProcessWire : public Wire {
  public:
@@ -44,19 +43,19 @@ class ProcessWire : public Wire {
   void abandon() override { process_.release(); }
 
  protected:
-  c10::intrusive_ptr<Process> process_;  ///< none once it was abandoned
+  c10::intrusive_ptr<Process> process_;  ///< empty once abandoned
 };
 
-/// What a maker needs.
+/// Options of a backend.
 struct WireOptions {
   Place place;
   c10::intrusive_ptr<c10d::Store> store;
-  std::chrono::milliseconds exchange;  ///< the most that one may take
+  std::chrono::milliseconds exchange;  ///< maximum duration of one
 };
 
-// Each in its file, where LibTorch has it.
+// Each is compiled if LibTorch has the backend.
 std::unique_ptr<Wire> make_gloo(const WireOptions& options);
-/// On this rank's GPU, which becomes the one that is meant by "cuda" on this thread.
+/// Uses this rank's GPU, which becomes the current device of this thread.
 /// @throws InvalidArgument as gpu_of.
 std::unique_ptr<Wire> make_nccl(const WireOptions& options);
 

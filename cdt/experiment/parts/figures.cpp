@@ -15,10 +15,10 @@ using report::Figure;
 using report::Series;
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
-/// The training loss that the figure of rates counts steps to: low enough to mean something, high
-/// enough for gradient descent to get there at some rates.
+/// Training loss to which the figure of rates counts steps: low enough to be meaningful, high
+/// enough for gradient descent to reach it at some rates.
 constexpr double kGoal = 5e-3;
-/// And the cross entropy, which smoothed labels keep above zero.
+/// The same for the cross entropy, which smoothed labels keep above zero.
 constexpr double kClassGoal = 0.2;
 
 std::vector<double> to_doubles(const std::vector<int64_t>& values) {
@@ -27,7 +27,7 @@ std::vector<double> to_doubles(const std::vector<int64_t>& values) {
 
 /// Letters, digits and hyphens only.
 std::string identifier(std::string text) {
-  std::erase(text, '+');  // 1e+06 is not 1e-06
+  std::erase(text, '+');  // distinguishes 1e+06 from 1e-06
   for (char& c : text) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
   }
@@ -56,7 +56,7 @@ Figure relative_figure(const Plan& plan, const std::vector<Row>& rows,
   return figure;
 }
 
-/// Of the runs at a rate; 0: at rates of their own.
+/// Runs at one rate; 0: at rates chosen by their methods.
 Figure validation_figure(const Plan& plan, const std::vector<Row>& rows,
                          const std::string& architecture, double lr) {
   Figure figure;
@@ -70,20 +70,21 @@ Figure validation_figure(const Plan& plan, const std::vector<Row>& rows,
   figure.y = {"validation loss", true};
   for (const std::string& method : lr > 0 ? plan.methods : plan.own_rate) {
     const Row* row = find_row(rows, architecture, method, lr);
-    if (row == nullptr || predicts(method)) continue;  // what predicts has no curve of its own
+    if (row == nullptr || predicts(method)) continue;  // methods that predict have no curve
     if (!row->all_converged()) {
       lost += fmt::format(" {} of {} runs of {} diverged.",
                           static_cast<int64_t>(row->runs.size()) - row->converged, row->runs.size(),
                           method);
     }
-    if (row->converged == 0) {  // a name without a curve, so that colours mean the same everywhere
+    if (row->converged == 0) {  // a name without a curve, so that colours are the same in all
+                                // figures
       figure.series.push_back({method + " (diverged)", {0}, {kGap}, {}, {}});
       continue;
     }
     const MeanCurve curve = mean_curve(*row, Quantity::kValidation);
     Series series{method, to_doubles(curve.step), curve.mean, {}, {}};
     for (size_t k = 0; k < curve.mean.size(); ++k) {
-      // A band that reaches below zero would leave a logarithmic axis.
+      // A band below zero would leave a logarithmic axis.
       series.low.push_back(std::max(curve.mean[k] - curve.spread[k], curve.mean[k] / 10));
       series.high.push_back(curve.mean[k] + curve.spread[k]);
     }
@@ -167,8 +168,8 @@ Figure spectrum_figure(const CaseRun& run) {
   return figure;
 }
 
-/// The first step at which the training loss is at most `goal`; NaN if it never is, or if the run
-/// is lost afterwards.
+/// The first step at which the training loss is at most `goal`; NaN if there is none, or if the run
+/// diverges later.
 double steps_to(const CaseRun& run, double goal) {
   if (!run.converged()) return kGap;
   for (size_t k = 0; k < run.step.size(); ++k) {
@@ -212,7 +213,7 @@ Figure rates_figure(const Plan& plan, const std::vector<CaseRun>& runs,
   return figure;
 }
 
-/// Losses of a guarded run with what the guard did.
+/// Losses of a guarded run with the guard's actions.
 std::optional<Figure> guard_figure(const Plan& plan, const std::vector<CaseRun>& runs,
                                    const std::string& architecture) {
   const CaseRun* chosen = nullptr;
@@ -259,7 +260,7 @@ std::optional<Figure> guard_figure(const Plan& plan, const std::vector<CaseRun>&
 std::vector<Figure> draw_figures(const Plan& plan, const std::vector<Row>& rows,
                                  const std::vector<CaseRun>& runs) {
   std::vector<Figure> figures;
-  std::set<std::string> ids;  // names that differ in other characters alone share one
+  std::set<std::string> ids;  // names that differ only in other characters have equal ids
   const auto add = [&](Figure figure) {
     if (figure.series.empty()) return;
     const std::string id = figure.id;

@@ -1,5 +1,5 @@
-/// Figures of a sweep: the paper's, and ours. A new one is a function in figures.cpp that
-/// draw_figures calls.
+/// Figures of a sweep: the paper's, and ours. To add one, write a function in figures.cpp and call
+/// it in draw_figures.
 #pragma once
 
 #include <cdt/experiment/summary.h>

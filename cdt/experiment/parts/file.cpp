@@ -34,7 +34,7 @@ double share_of(const JsonValue& value) {
   return value.number();
 }
 
-/// What `read` makes of each entry of a list that has some.
+/// Applies `read` to each entry of a non-empty list.
 template <class Read>
 auto filled_list(const JsonValue& list, Read read) {
   std::vector<decltype(read(list))> values;
@@ -72,7 +72,7 @@ Architecture read_architecture(const JsonValue& each) {
   return architecture;
 }
 
-/// What an experiment of tables, or of pictures, has besides what both have.
+/// Settings of experiments on tables, on pictures, and on both.
 constexpr std::array kOfBoth{
     "rows",    "scale", "fit",   "activation", "parametrization", "sigma-w",
     "sigma-b", "dtype", "loss",  "schedule",   "decay",           "q",
@@ -81,9 +81,10 @@ constexpr std::array kOfTables{"target",          "drop",        "train-rows", "
                                "missing-numbers", "target-scale"};
 constexpr std::array kOfPictures{"size", "train-fraction"};
 
-/// A setting that nothing reads would stand in the report as if it had been followed.
+/// Rejects unknown settings: one that nothing reads would appear in the report as if it had been
+/// followed.
 void require_known(const JsonValue& settings, bool pictures) {
-  if (!settings.exists()) return;  // what lacks is named by its reader
+  if (!settings.exists()) return;  // its reader reports what is missing
   for (const auto& [name, each] : settings.members()) {
     const auto among = [&, &name = name](const auto& names) {
       return std::ranges::find(names, name) != names.end();
@@ -101,7 +102,7 @@ Plan read_plan(const JsonValue& experiment) {
   plan.kind = "reproduce";
   plan.title = experiment["title"].text();
   const auto setting = [&](const char* name) { return experiment["settings"][name]["value"]; };
-  plan.data.equal_rows_together = false;  // the paper's splits are by row
+  plan.data.equal_rows_together = false;  // the paper splits by row
   plan.data.is_pictures = setting("size").exists();
   require_known(experiment["settings"], plan.data.is_pictures);
   if (!plan.data.is_pictures) plan.data.targets = {setting("target").text()};

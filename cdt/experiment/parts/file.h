@@ -1,4 +1,5 @@
-/// Experiments as files: the tree of a TOML or JSON text; experiments/ames.toml says how one looks.
+/// Experiments as files: the parsed tree of a TOML or JSON text; experiments/ames.toml is an
+/// example.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -7,8 +8,8 @@
 
 namespace cdt::experiment {
 
-/// A plan, but for the table that it is run on.
-/// @throws InvalidArgument, with the key, if a value is missing or is not what it should be.
+/// A plan without the table that it is run on.
+/// @throws InvalidArgument, with the key, if a value is missing or invalid.
 Plan read_plan(const JsonValue& experiment);
 
 }  // namespace cdt::experiment

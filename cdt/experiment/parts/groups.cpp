@@ -19,8 +19,8 @@ bool can_share(const Plan& plan, const Case& what) {
          (activation == nn::Activation::kRelu || activation == nn::Activation::kTanh);
 }
 
-/// What a run together with others takes: parameters of the network, in the stack and where a
-/// stride began; what layers keep of samples and their gradients; the controller and its copy.
+/// Memory of a run in a group: parameters in the network, in the stack and at the start of a
+/// stride; samples and gradients kept by layers; the controller and its copy.
 double bytes_of(const Plan& plan, const Case& what, const study::Problem& like) {
   const train::TrainData& data = like.data;
   double parameters = 0, units = 0;
@@ -60,7 +60,7 @@ std::vector<std::vector<size_t>> groups_of(const Plan& plan, const std::vector<C
     const double fit =
         static_cast<double>(plan.memory_bytes) / bytes_of(plan, cases[members.front()], like);
     const auto largest = static_cast<size_t>(std::clamp(fit, 1.0, static_cast<double>(most)));
-    // As few groups as there must be, of equal sizes but for one.
+    // As few groups as possible, of equal sizes except one.
     const size_t count = (members.size() + largest - 1) / largest;
     for (size_t k = 0; k < count; ++k) {
       const auto at = [&](size_t part) {

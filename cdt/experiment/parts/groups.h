@@ -1,4 +1,4 @@
-/// Which runs of a sweep are trained as one (train/together.h).
+/// Groups runs of a sweep that are trained as one (train/together.h).
 #pragma once
 
 #include <cdt/experiment/plan.h>
@@ -7,15 +7,14 @@
 
 namespace cdt::experiment {
 
-/// As many networks of some hundred units fill a GPU.
+/// This many networks of some hundred units fill a GPU.
 inline constexpr int64_t kMostTogether = 40;
 
-/// The cases, as numbers into `cases`, that are trained at a time: alone, or up to `most` of one
-/// architecture and length by gd, gd-matched and gd-best, or by cdt, under a quadratic loss,
-/// without traces, as many as fit plan.memory_bytes. Those of like rates go together, since they
-/// diverge together, if they do. Only fully connected networks with ReLU or tanh: one with
-/// convolutions fills the device by itself. `like` has the samples of a run. In the order of the
-/// cases that are first in each.
+/// Groups of cases, as indices into `cases`, trained as one: single, or up to `most` of one
+/// architecture and length by gd, gd-matched and gd-best, or by cdt, with a quadratic loss, without
+/// traces, as many as fit plan.memory_bytes. Cases of similar rates are grouped, since they diverge
+/// together, if at all. Only fully connected networks with ReLU or tanh; one convolutional network
+/// fills the device. `like` has the samples of a run. Ordered by the first case of each group.
 std::vector<std::vector<size_t>> groups_of(const Plan& plan, const std::vector<Case>& cases,
                                            const study::Problem& like, int64_t most);
 

@@ -8,8 +8,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Predictions in units of the file against what stands there: the loss of the comparison, so on
-/// its scale, and the errors.
+/// Errors of predictions in units of the file, and the loss of the comparison, on its scale.
 struct Judgement {
   double loss = 0;
   study::Errors errors;
@@ -55,7 +54,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   study::RunOptions options = options_of(plan, what);
   options.device = device;
   std::vector<int64_t> rows = compared.split.train;
-  std::sort(rows.begin(), rows.end());  // as a file of these rows has them
+  std::sort(rows.begin(), rows.end());  // in file order
   study::Hooks hooks;
   hooks.stop_requested = stop;
   study::Pipeline pipeline(options, {}, hooks);
@@ -81,7 +80,7 @@ std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
   run.linearizations = result.linearizations;
   run.rejected = result.rejected;
   run.seconds = result.seconds;
-  // Its points are chosen on scales of its own: what it came to is its curve.
+  // Points are chosen on other scales, so the curve has only the final losses.
   run.step = {run.steps};
   run.train = {run.train_loss};
   run.val = {run.val_loss};

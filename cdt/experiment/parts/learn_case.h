@@ -1,4 +1,4 @@
-/// Runs of a sweep that learn to predict; for the sources of this folder.
+/// Runs of a sweep that predict; internal to this folder.
 #pragma once
 
 #include <cdt/experiment/store.h>
@@ -11,8 +11,8 @@ namespace cdt::experiment {
 
 std::vector<TargetError> to_target_errors(const study::Errors& errors);
 
-/// The run that `cdt train --goal predict` makes of the training rows, judged by the others; empty
-/// if it was told to stop.
+/// Does what `cdt train --goal predict` does on the training rows, and evaluates on the others;
+/// empty if it was stopped.
 std::optional<CaseRun> learn_to_predict(const Plan& plan, const Case& what,
                                         const data::Table& table, const study::Problem& compared,
                                         torch::Device device, const std::function<bool()>& stop);

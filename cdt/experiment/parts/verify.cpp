@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using FileState = run::FileCheck::State;
 
-/// What `read` says of the file; it returns whether there was a checksum to compare.
+/// Checks a file by `read`, which returns whether there was a checksum to compare.
 template <class Read>
 run::FileCheck check_sweep_file(const std::string& name, const Read& read) {
   try {
@@ -51,7 +51,7 @@ run::FolderCheck verify_sweep(const fs::path& folder) {
     found.files.push_back({"sweep.json", FileState::kMissing, ""});
   }
   std::map<std::string, std::string> checksums;
-  bool ended = path_exists(folder / "results.json");  // a damaged one does not say
+  bool ended = path_exists(folder / "results.json");  // a damaged file does not tell
   if (path_exists(folder / "results.json")) {
     found.files.push_back(check_sweep_file("results.json", [&] {
       const report::SweepRecord record = read_results(folder);

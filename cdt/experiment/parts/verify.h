@@ -1,4 +1,4 @@
-/// Whether the folder of a sweep holds what was written to it.
+/// Verifies that a sweep's folder holds what was written to it.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -7,8 +7,8 @@
 
 namespace cdt::experiment {
 
-/// Reads sweep.json, every run and the results, and compares the checksums that they carry. A sweep
-/// that lasts or was interrupted may have no results yet.
+/// Reads sweep.json, every run and the results, and compares their checksums. An unfinished or
+/// interrupted sweep may have no results.
 /// @throws InvalidArgument if the folder holds no sweep.
 run::FolderCheck verify_sweep(const std::filesystem::path& folder);
 

@@ -10,8 +10,8 @@ namespace {
 
 using Colour = std::array<double, 3>;
 
-/// Sums, products and quotients alone, which are the same on every machine; the distributions of
-/// the standard library are not.
+/// Uses only sums, products and quotients, which give the same results on every machine; the
+/// standard library's distributions do not.
 class Painter {
  public:
   explicit Painter(uint64_t seed) : generator_(seed) {}
@@ -24,7 +24,7 @@ class Painter {
     const double width = uniform(0.12, 0.3), height = uniform(0.12, 0.3);
     const double t = uniform(-1, 1);  // the tangent of half the angle
     const double cosine = (1 - t * t) / (1 + t * t), sine = 2 * t / (1 + t * t);
-    const double slope = uniform(0, 1);  // of the ground, down or across
+    const double slope = uniform(0, 1);  // direction of the background's gradient, down or across
     constexpr double kNoise = 24;
     for (int64_t i = 0; i < side; ++i) {
       for (int64_t j = 0; j < side; ++j) {

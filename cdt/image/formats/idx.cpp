@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t{1} << 32;
 constexpr char kUnsignedBytes = 0x08;
 constexpr int kMostDimensions = 8;
-/// At a time, of what is packed or passed over.
+/// Bytes decompressed or skipped at a time.
 constexpr size_t kPart = size_t{1} << 16;
 
 template <class Came>
@@ -23,7 +23,7 @@ void require_size(bool all, size_t size, const Came& came, const std::string& so
   CDT_REQUIRE(all, source, ": its header says ", size, " bytes, but there are ", came);
 }
 
-/// What lies before the values.
+/// Reads the header before the values.
 template <class Bytes>
 std::vector<int64_t> read_shape(const Bytes& bytes, const std::string& source) {
   std::array<unsigned char, 4> word{};
@@ -55,7 +55,7 @@ std::vector<int64_t> read_shape(const Bytes& bytes, const std::string& source) {
   return shape;
 }
 
-/// The open file; it stays the one that it was, whatever takes its name.
+/// An open file; it remains the same file if its name is reused.
 struct File {
   explicit File(const std::filesystem::path& path) : name(path.string()) {
     std::error_code none;

@@ -1,5 +1,4 @@
-/// IDX files, in which collections of digits come: a header with sizes, then bytes; plain or
-/// gzipped.
+/// IDX files, the format of digit collections: a header with sizes, then bytes; plain or gzipped.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -13,36 +12,35 @@
 
 namespace cdt::image {
 
-/// Reads an IDX file part by part, from front to back: in memory is what was asked for, whatever
-/// the file stands for.
+/// Reads an IDX file in parts from front to back; only the requested part is in memory.
 ///
-/// @throws InvalidArgument if it is no IDX file of bytes, says more than it holds or holds more
-///   than it says, or is longer than 4 GiB; of gzipped ones also if they are damaged. IoError if it
-///   cannot be read. Each function as soon as it comes upon it.
+/// @throws InvalidArgument if it is not an IDX file of bytes, its length does not match its header,
+///   or it is longer than 4 GiB; for gzipped files also if they are damaged. IoError if it cannot
+///   be read. Thrown by whichever function encounters the error.
 class IdxReader {
  public:
   explicit IdxReader(const std::filesystem::path& path);
-  /// Of bytes that outlive it; messages call them `source`.
+  /// For bytes that outlive it; messages call them `source`.
   IdxReader(std::string_view bytes, std::string source);
 
   const std::vector<int64_t>& shape() const { return shape_; }
-  /// Of all values: a byte each.
+  /// Number of values, one byte each.
   size_t size() const { return size_; }
-  /// Of the value that comes next.
+  /// Index of the next value.
   size_t place() const { return place_; }
 
-  /// The next `count` values. Behind the last one nothing may follow.
+  /// Reads the next `count` values. Throws if bytes follow the last one.
   void read(char* to, size_t count);
   void skip(size_t count);
-  /// To the first value.
+  /// Returns to the first value.
   void rewind();
 
  private:
-  /// As many bytes as there are, of those asked for.
+  /// Reads up to `count` bytes; returns how many there were.
   using Bytes = std::function<size_t(char* to, size_t count)>;
   struct Origin {
-    std::function<Bytes()> open;  ///< from the first byte on
-    size_t stored;                ///< bytes
+    std::function<Bytes()> open;  ///< reads from the first byte on
+    size_t stored;                ///< size in bytes
     bool packed;
   };
 
@@ -57,7 +55,7 @@ class IdxReader {
   size_t size_ = 0, place_ = 0;
 };
 
-/// All values as uint8, of the shape that the header says.
+/// All values as uint8, in the shape given by the header.
 /// @throws InvalidArgument, IoError as IdxReader.
 torch::Tensor read_all(IdxReader& reader);
 torch::Tensor parse_idx(std::string_view bytes, const std::string& source);

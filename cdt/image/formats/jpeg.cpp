@@ -1,4 +1,4 @@
-// JPEG by libjpeg. Its errors leave by longjmp, so what they pass by has no destructors.
+// JPEG by libjpeg. Its errors use longjmp, so frames that they skip must not have destructors.
 #include <cdt/core/error.h>
 #include <cdt/image/formats/formats.h>
 #include <jpeglib.h>
@@ -9,14 +9,14 @@
 namespace cdt::image {
 namespace {
 
-/// Files have some ten. Each goes over the whole picture, and takes a few bytes: more would be a
-/// way to keep a reader busy.
+/// Files have about ten. Each scan processes the whole picture but takes only a few bytes, so more
+/// could keep a reader busy.
 constexpr int kMostScans = 500;
 
 struct JpegErrors {
-  jpeg_error_mgr base;  ///< first: libjpeg knows this one
+  jpeg_error_mgr base;  ///< first, since libjpeg uses its address
   std::jmp_buf leave;
-  const char* kind = "it is damaged: ";  ///< what the message is about
+  const char* kind = "it is damaged: ";  ///< beginning of the message
   char message[JMSG_LENGTH_MAX];
 };
 
@@ -26,7 +26,7 @@ struct JpegErrors {
   std::longjmp(errors->leave, 1);
 }
 
-/// A warning is damage: data that end early, or bits that mean nothing.
+/// A warning means damage: truncated data, or invalid bits.
 void warn_of_jpeg(j_common_ptr info, int level) {
   if (level < 0) leave_jpeg(info);
 }
@@ -39,7 +39,7 @@ void count_scans(j_common_ptr info) {
   std::longjmp(errors->leave, 1);
 }
 
-/// Where the reader is, between two calls that may fail.
+/// State of the reader between two calls that may fail.
 struct JpegReader {
   jpeg_decompress_struct info;
   JpegErrors errors;

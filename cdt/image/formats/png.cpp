@@ -15,7 +15,7 @@ Picture decode_png(std::string_view bytes, const std::string& source, int64_t ch
     ~Closer() { png_image_free(&image); }
   } closer{image};
   const auto require_sound = [&](int done) {
-    CDT_REQUIRE(done != 0, source,  // warnings are about colour profiles and the like
+    CDT_REQUIRE(done != 0, source,  // warnings concern colour profiles and similar
                 ": expected a whole PNG file, but it is damaged: ",
                 static_cast<const char*>(image.message));
   };

@@ -15,7 +15,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Of J_iJ_iᵀ over all samples, at most, by groups of parameters.
+/// Upper bounds on the trace of Σ_i J_iJ_iᵀ over all samples, per parameter group.
 std::vector<SquareSum> traces_of(const Factors& factors) {
   std::vector<SquareSum> traces;
   for (const FactorGroup& group : factors.groups) traces.push_back(group.trace);
@@ -28,7 +28,7 @@ void ask_traces(const Factors& factors, std::vector<Tensor>& numbers) {
   }
 }
 
-/// Reads traces as they come among other numbers.
+/// Reads traces from a sequence of numbers, and advances the pointer.
 std::vector<double> read(const std::vector<SquareSum>& traces, const double*& numbers) {
   std::vector<double> values;
   for (const SquareSum& trace : traces) {
@@ -92,15 +92,14 @@ Factors CheckedFactors::factors_of(const Tensor& x, const Block& block) {
   return factors;
 }
 
-/// `gaps` [k, n_L]: by how much the outputs of samples from `first` on differ from what they were
-/// elsewhere.
+/// `gaps` [k, n_L]: differences of the outputs of samples from `first` on between two evaluations.
 void CheckedFactors::require_uncoupled(const Factors& factors, const Tensor& gaps, int64_t first) {
   const auto judge = [this, gaps, first, samples = factors.samples,
                       traces = traces_of(factors)](const double* numbers) {
     const double gap = numbers[0];
     double allowed = tol::coupling(model_.dtype()) * numbers[1];
     if (gap <= allowed) return;
-    // Outputs may cancel to nothing; rounding of each parameter still moves them.
+    // Outputs may cancel to zero; rounding of each parameter still changes them.
     double squares = 0;
     for (const Tensor& p : model_.parameters()) squares += p.detach().square().sum().item<double>();
     const double* sizes = numbers + 2;
@@ -134,8 +133,8 @@ Tensor CheckedFactors::alone(const Tensor& x, int64_t sample) {
   return outputs;
 }
 
-/// The last sample of a block without the others. (The first two were recorded by themselves, to
-/// count memory.)
+/// Compares the last sample of a block with its evaluation alone. (The first two were recorded
+/// alone, to measure memory.)
 void CheckedFactors::require_same_alone(const Tensor& x, int64_t last, const Factors& factors) {
   const auto [it, is_new] = seen_.try_emplace({x.unsafeGetTensorImpl(), last});
   if (is_new) it->second = alone(x, last);
@@ -158,7 +157,7 @@ BlockPlan CheckedFactors::plan(const Tensor& x, int64_t samples, int64_t blocks_
   width_ = cost.outputs.size(1);
   if (blocks_at_a_time == kBlocksOfAKernel &&
       samples > options_.memory_bytes / std::max<int64_t>(1, cost.bytes(width_, 1))) {
-    // A kernel's blocks are made again for each other one: a quarter less room spares half of that.
+    // A kernel recomputes a block for each other one: a quarter less memory saves half of that.
     factor_options_.lean = true;
     const FactorCost lean = cost_per_sample(model_, x, factor_options_);
     factor_options_.lean =
@@ -214,7 +213,7 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const Tensor& ima
   if (!a.probe.defined()) return;
   const bool itself = &a == &b;
   std::vector<Tensor> numbers{images.mv(a.probe)};
-  /// Of a group of parameters: which, and how many of them are in Jᵀv of both blocks.
+  /// A parameter group, and its share of Jᵀv in both blocks.
   struct Group {
     std::vector<size_t> parameters;
     bool by_rule = true;
@@ -244,7 +243,7 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const Tensor& ima
     const std::vector<double> own_b = itself ? own_a : read(traces_b, sizes);
     const double tolerance =
         std::max(tol::self_check(model_.dtype()), tol::self_check(options_.accumulate));
-    // A group this small is rounding, of its own derivatives or of the others' part of Θ.
+    // A group this small is rounding of its own derivatives, or of the others' part of Θ.
     const double rounding = 16 * tol::epsilon(model_.dtype());
     const double all_a = std::sqrt(sum_of(own_a));
     const double all_b = std::sqrt(sum_of(own_b));
@@ -255,8 +254,8 @@ void CheckedFactors::check(const Factors& a, const Factors& b, const Tensor& ima
       for (int64_t k = 0; k < groups[g].products; ++k) expected += *products++;
       const double size_a = std::sqrt(own_a[g]);
       const double size_b = std::sqrt(own_b[g]);
-      // Derivatives that cancel in one block (a bias before a norm) and not in the other: J_aJ_bᵀ
-      // is known to ‖J_a‖ times the rounding of J_b, and the other way round. Of a block with
+      // Derivatives may cancel in one block (a bias before a norm) but not in the other: then
+      // J_aJ_bᵀ is known only to ‖J_a‖ times the rounding of J_b, and vice versa. For a block with
       // itself both cancel.
       const double one_sided = itself ? 0 : rounding * (size_a * all_b + size_b * all_a);
       const double scale =

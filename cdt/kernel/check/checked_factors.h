@@ -1,5 +1,4 @@
-/// Blocks of Jacobian factors that have proved themselves: what every computation with the kernel
-/// is made from.
+/// Self-checked blocks of Jacobian factors, the basis of every computation with the kernel.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -15,22 +14,23 @@
 
 namespace cdt::kernel {
 
-/// Entries of a temporary; larger ones are cut into slices, of a small budget into smaller ones.
+/// Entries of a temporary tensor; larger ones are sliced, into smaller slices if the memory limit
+/// is small.
 int64_t slice_entries(int64_t memory_bytes, torch::Device device);
 
-/// What a plan for so many samples like x depends on.
+/// Everything that determines the plan for `samples` samples shaped like x.
 PlanKey plan_key(const Model& model, const torch::Tensor& x, int64_t samples,
                  const NtkOptions& options, int64_t blocks_at_a_time);
-/// Of a kernel's blocks, one by itself and one beside it.
+/// A kernel holds two blocks at a time.
 inline constexpr int64_t kBlocksOfAKernel = 2;
-/// Of an operator, which keeps all of its blocks.
+/// An operator keeps all of its blocks.
 inline constexpr int64_t kAllBlocks = 0;
 
 inline constexpr const char* kKernelOverflow =
     "the kernel overflowed: the network's derivatives are not finite, or too large to be squared";
 
-/// Factors of blocks, and the checks that they must pass: outputs that do not depend on the samples
-/// beside them, and products that agree with autograd. What it says is good once it has settled.
+/// Factors of blocks, and their checks: outputs must not depend on the other samples, and products
+/// must agree with autograd. Results are valid once the checks are settled.
 class CheckedFactors {
  public:
   CheckedFactors(const Model& model, const NtkOptions& options, FactorOptions factor_options)
@@ -39,56 +39,54 @@ class CheckedFactors {
         std::min(factor_options_.slice, slice_entries(options.memory_bytes, model.device()));
   }
 
-  /// How to cut so many samples like x within the memory budget, as the model's memory has it or by
-  /// recording the first ones. Called once, before all others.
+  /// Plans how to cut `samples` samples like x within the memory limit, from the model's cache or
+  /// by recording the first samples. Called once, before all others.
   BlockPlan plan(const torch::Tensor& x, int64_t samples, int64_t blocks_at_a_time);
-  /// The same, as it is known already.
+  /// The same, given a known plan.
   void adopt(const KnownPlan& known, int64_t samples);
-  /// @throws InvalidArgument if other samples have another number of outputs.
+  /// @throws InvalidArgument if the number of outputs per sample differs.
   void require_same_width(const torch::Tensor& x);
 
-  /// When it has settled:
-  /// @throws InvalidArgument if the outputs change with the samples beside them, or from one
-  /// evaluation to the next.
+  /// When settled:
+  /// @throws InvalidArgument if the outputs depend on the other samples, or differ between
+  ///   evaluations.
   Factors factors_of(const torch::Tensor& x, const Block& block);
   /// @throws RefutedRule if two blocks have different groups of parameters.
   void require_same_groups(const Factors& a, const Factors& b) const;
-  /// `images` [groups, rows of a]: Θ_g v_b for each group as the factors have it; v_aᵀΘ_g v_b is
-  /// compared with autograd. When it has settled:
+  /// `images` [groups, rows of a] holds Θ_g v_b for each group, computed from the factors; v_aᵀΘ_g
+  /// v_b is compared with autograd. When settled:
   /// @throws RefutedRule if a rule has failed.
-  /// @throws NumericalError if rows of the Jacobian have, or they are not finite.
+  /// @throws NumericalError if rows of the Jacobian have failed, or are not finite.
   void check(const Factors& a, const Factors& b, const torch::Tensor& images);
 
-  /// The same for one block by itself, by products of its factors with v; settles.
+  /// The same for a single block, by products of its factors with v; settles.
   void check(const Factors& factors);
 
-  /// Further checks of the same work.
+  /// The pending checks, to which callers may add.
   PendingChecks& checks() { return checks_; }
-  /// Reads what has been asked of the device, and throws if anything is wrong.
+  /// Reads the pending numbers from the device, and throws if a check fails.
   void settle() { checks_.settle(); }
-  /// Makes the checks of work that was done again where it was, and whose numbers have been
-  /// gathered.
+  /// Repeats the checks on numbers that were recomputed in place and gathered.
   void judge_again() {
     self_check_ = 0;
     checks_.judge();
   }
-  /// After work that has proved itself: the model's next kernel of this shape is planned as this
-  /// one was.
+  /// Call after all checks have passed: the model's next kernel of this shape uses the same plan.
   void remember_plan() const;
 
   const Model& model() const { return model_; }
   int64_t width() const { return width_; }  ///< n_L
   const std::vector<ParameterCoverage>& coverage() const { return coverage_; }
-  double self_check() const { return self_check_; }  ///< the largest relative gap so far
-  /// Where the samples of all blocks lay, layer by layer; none if they differ.
+  double self_check() const { return self_check_; }  ///< largest relative gap so far
+  /// Dimension along which samples lie, layer by layer; none if blocks differ.
   const std::optional<std::vector<int64_t>>& sample_dimensions() const {
     return sample_dimensions_;
   }
-  /// Jᵀv of all samples and outputs, where kernels are replayed and checked.
+  /// Jᵀv over all samples and outputs, for checked replays.
   const std::vector<torch::Tensor>& pulled_back() const { return pulled_back_; }
 
  private:
-  /// Whether the plan is about the model alone: no rule of it has been refuted.
+  /// Whether the plan depends on the model only: no rule has been refuted.
   bool plan_is_usual() const {
     return factor_options_.by_jacobian.empty() && !factor_options_.all_by_jacobian &&
            !factor_options_.rules_only;
@@ -111,13 +109,13 @@ class CheckedFactors {
   std::vector<ParameterCoverage> coverage_;
   double self_check_ = 0;
   std::vector<torch::Tensor> pulled_back_;
-  /// Outputs by inputs and first sample: the same samples must give them again, alone or among
+  /// Outputs by inputs and first sample: the same samples must give them again, alone or with
   /// others.
   std::map<std::pair<const void*, int64_t>, torch::Tensor> seen_;
 };
 
-/// `work(CheckedFactors&)` until no rule is refuted; every round moves at least one parameter to
-/// the Jacobian path.
+/// Runs `work(CheckedFactors&)` until no rule is refuted; each round moves at least one parameter
+/// to the Jacobian path.
 template <class Work>
 auto with_fallback(const Model& model, const NtkOptions& options, const Work& work) {
   const KernelScope scope;

@@ -8,7 +8,7 @@ using torch::Tensor;
 
 namespace {
 
-/// Of the streams (core/machine/streams.h).
+/// Stream number (core/machine/streams.h).
 constexpr size_t kChecks = 3;
 
 }  // namespace

@@ -1,7 +1,7 @@
-/// Checks of numbers that are still being computed, made together.
+/// Deferred checks of numbers on a device.
 ///
-/// To read a number from a GPU is to wait for all work before it, so a kernel asks its questions as
-/// it goes and reads the answers once.
+/// Reading a number from a GPU waits for all earlier work, so a kernel collects its checks and
+/// reads all numbers at once.
 #pragma once
 
 #include <cdt/core/machine/streams.h>
@@ -15,22 +15,22 @@ namespace cdt::kernel {
 
 class PendingChecks {
  public:
-  /// Throws if the values of the numbers that it was added with, in their order, are wrong.
+  /// Throws if the values of its numbers, in the order given to add(), are wrong.
   using Check = std::function<void(const double* values)>;
 
   /// The numbers are all entries of some tensors, real or boolean; best float64, on one device.
   void add(std::vector<torch::Tensor> numbers, Check check);
-  /// Work for numbers that nothing else waits for: a GPU does it beside what it is asked for next.
-  /// It is kept, with what it holds, until the numbers are gathered.
+  /// Work that only the checks need; a GPU runs it on another stream. It is kept, with what it
+  /// holds, until the numbers are gathered.
   void beside(torch::Device device, std::function<void()> work);
-  /// Numbers, or what they are made from, may still be computed there.
+  /// Another stream on which numbers, or their inputs, may still be computed.
   void join_when_gathered(std::shared_ptr<Aside> aside) { others_.push_back(std::move(aside)); }
-  /// Reads all numbers and makes all checks, in the order in which they were added, and is empty
-  /// then. Those that follow one that throws are dropped.
+  /// Reads all numbers, runs all checks in the order added, and clears them. If one throws, the
+  /// others are dropped.
   void settle();
 
-  /// The same in two steps, for numbers that are computed again where they are: the first asks the
-  /// device to put them beside each other, the second reads them and makes the checks, which stay.
+  /// The same in two steps, for numbers that are recomputed in place: gather() asks the device to
+  /// collect them, judge() reads them and runs the checks, which are kept.
   void gather();
   void judge() const;
 

@@ -13,7 +13,7 @@ using torch::autograd::CopySlices;
 using torch::autograd::Edge;
 using torch::autograd::Node;
 
-/// All leaves of the graph if a tensor in it was written into a slice of another, none otherwise.
+/// All leaves of the graph if it writes into a slice of a tensor, none otherwise.
 std::vector<Edge> leaves_of_slices(const Edge& root) {
   std::vector<Edge> leaves;
   bool slices = false;
@@ -34,7 +34,7 @@ std::vector<Edge> leaves_of_slices(const Edge& root) {
   return slices ? leaves : std::vector<Edge>();
 }
 
-/// LibTorch 1.13 and 2.x say so in errors of different types.
+/// LibTorch 1.13 and 2.x report this with different error types.
 void refuse_missing(const std::string& error) {
   CDT_REQUIRE(
       error.find("derivative for") == std::string::npos ||

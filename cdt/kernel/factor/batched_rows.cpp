@@ -16,10 +16,10 @@ namespace {
 
 using torch::Tensor;
 
-/// Vectors of one batched product: beyond some dozens the work is the same, the memory is not.
+/// Vectors per batched product: more than some dozens save no work, but need memory.
 constexpr int64_t kVectors = 256;
 
-/// What torch.autograd.grad(is_grads_batched=True) does. A level of LibTorch's vmap.
+/// As torch.autograd.grad(is_grads_batched=True): one level of LibTorch's vmap.
 class VectorScope {
  public:
   VectorScope() : level_(at::impl::VmapMode::increment_nesting()) {}
@@ -36,7 +36,7 @@ class VectorScope {
   int64_t level_;
 };
 
-/// Seedᵀ·J for each seed [k, …], by parameter [k, …]; undefined where nothing depends on it.
+/// Seedᵀ·J for each seed [k, …], by parameter [k, …]; undefined if nothing depends on it.
 std::vector<Tensor> together(const Tensor& residuals, const std::vector<Tensor>& parameters,
                              const Tensor& seeds) {
   const VectorScope scope;
@@ -49,7 +49,7 @@ std::vector<Tensor> together(const Tensor& residuals, const std::vector<Tensor>&
   return found;
 }
 
-/// The same by a backward pass for each.
+/// The same by one backward pass per seed.
 std::vector<Tensor> one_by_one(const Tensor& residuals, const std::vector<Tensor>& parameters,
                                const Tensor& seeds) {
   std::vector<std::vector<Tensor>> parts(parameters.size());

@@ -1,5 +1,5 @@
-/// Rows of the Jacobian of residuals that belong to no samples: backward passes for many vectors at
-/// once, over all of the residuals.
+/// Jacobian rows of residuals that belong to no samples, by backward passes for many vectors at
+/// once.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -9,10 +9,9 @@
 
 namespace cdt::kernel {
 
-/// J [n, P] of residuals with their graph, any shape, in their dtype; columns by parameter. The
-/// graph stays.
-/// @throws InvalidArgument if J, and a copy in float64 that products want, take more than so many
-///   bytes.
+/// J [n, P] of residuals with their graph, any shape, in their dtype; columns by parameter. Keeps
+/// the graph.
+/// @throws InvalidArgument if J and its float64 copy for products exceed `memory_bytes`.
 torch::Tensor batched_rows(const torch::Tensor& residuals,
                            const std::vector<torch::Tensor>& parameters, int64_t memory_bytes);
 

@@ -19,11 +19,11 @@ using WarningGuard = c10::Warning::WarningHandlerGuard;
 
 }  // namespace
 
-/// The stack of layers is this thread's. It is set as a whole: what pushes a layer in LibTorch 1.13
-/// keeps a list of all threads' layers, too, and takes no lock.
+/// The stack of layers is thread-local. It is set as a whole, since pushing a layer in LibTorch
+/// 1.13 also modifies a list of all threads' layers, without a lock.
 struct BatchingScope::State {
-  /// LibTorch warns of each operator that it calls one by one; that is for us to hear, and nobody
-  /// else.
+  /// Catches LibTorch's warning about an operator that it calls one by one, and hides it from the
+  /// user.
   class Listener : public c10::WarningHandler {
    public:
 #if TORCH_VERSION_MAJOR >= 2

@@ -1,4 +1,4 @@
-/// Operators on many things at once that each have their own tensors: LibTorch's vmap.
+/// Batched operators: LibTorch's vmap.
 #pragma once
 
 #include <torch/types.h>
@@ -7,12 +7,12 @@
 
 namespace cdt::kernel {
 
-/// While it lives, tensors that it has wrapped stand for `count` tensors each, along their first
-/// dimension; operators of this thread work on all of them together. An operator that LibTorch
-/// cannot batch is called for each one inside (`one_by_one`), or throws. A random one throws.
+/// While it exists, tensors that it has wrapped stand for `count` tensors each, along their first
+/// dimension, and operators of this thread process all of them together. An operator that LibTorch
+/// cannot batch is called once per tensor (`one_by_one`), or throws; a random one throws.
 ///
-/// It is the interface below torch.func, exported by LibTorch 1.13 and 2.x alike, but internal to
-/// it: whoever uses it has another way.
+/// It is the interface below torch.func, exported by LibTorch 1.13 and 2.x but internal to it, so
+/// callers need an alternative.
 class BatchingScope {
  public:
   explicit BatchingScope(int64_t count);
@@ -20,11 +20,12 @@ class BatchingScope {
   BatchingScope(const BatchingScope&) = delete;
   BatchingScope& operator=(const BatchingScope&) = delete;
 
-  /// A tensor [count, …] as count tensors […].
+  /// Wraps a tensor [count, …] as count tensors […].
   torch::Tensor wrap(const torch::Tensor& stacked) const;
-  /// [count, …] again; of a tensor that is the same for all, copies of it that take no memory.
+  /// The inverse, [count, …]; a tensor equal for all is expanded without copying.
   torch::Tensor unwrap(const torch::Tensor& tensor) const;
-  /// Whether some operator was: slower than by calls of one's own, for its gradients above all.
+  /// Whether some operator was called once per tensor: slower than separate calls, especially its
+  /// gradients.
   bool one_by_one() const;
 
  private:

@@ -8,13 +8,13 @@ namespace {
 
 using torch::Tensor;
 
-/// A pass over a product of two positions takes as long as so many of its multiply-adds.
+/// A pass over a product of two positions costs as much as this many multiply-adds.
 constexpr double kPassOverPair = 64;
 
-/// Whether J of a weight [out, in] that meets so many positions a sample is kept as rows, over all
-/// samples b: where per-sample gradients and one Gram product take fewer multiply-adds than all
-/// pairs of positions. Lean: where rows need more than twice the room of outer products, they must
-/// save half of the multiply-adds.
+/// Whether J of a weight [out, in] with this many positions per sample is kept as rows, over all
+/// samples b: if per-sample gradients and one Gram product need fewer multiply-adds than all pairs
+/// of positions. If lean, rows that need more than twice the memory of outer products must save
+/// half of the multiply-adds.
 bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& weight, bool lean) {
   const auto b = static_cast<double>(samples);
   const auto c = static_cast<double>(outputs);
@@ -30,7 +30,7 @@ bool rows_are_cheaper(int64_t samples, int64_t outputs, const SiteCost::Term& we
   return worth * (n * t * weights + n * n * weights) < pairwise;
 }
 
-/// Of all samples that were recorded.
+/// Cost of all recorded samples.
 FactorCost cost_of(const Model& model, const Recording& recording, const FactorOptions& options) {
   const int64_t samples = recording.outputs.size(0);
   const auto bytes = static_cast<int64_t>(c10::elementSize(model.dtype()));
@@ -44,10 +44,10 @@ FactorCost cost_of(const Model& model, const Recording& recording, const FactorO
     const SiteCost needs = site->cost(samples);
     cost.shared_bytes += needs.shared * bytes;
     cost.output_bytes += needs.per_output * bytes;
-    // The probe's gradient, and pieces that are widened.
+    // The probe's gradient, and pieces converted to the accumulation dtype.
     cost.graph_bytes += needs.shared * (bytes + wide);
     cost.working_bytes += needs.per_output * (bytes + wide);
-    // A gradient for each output; then the probe's, and the others' weighted sum.
+    // A gradient per output; then the probe's, and the weighted sum of the others.
     cost.working_bytes += needs.passing * bytes;
     cost.probe_bytes += needs.passing * 2 * bytes;
     for (const SiteCost::Term& term : needs.terms) {
@@ -60,7 +60,7 @@ FactorCost cost_of(const Model& model, const Recording& recording, const FactorO
       }
     }
   }
-  for (const size_t p : as_rows) {  // what no term has counted: behind computed operands
+  for (const size_t p : as_rows) {  // not counted by a term: behind computed operands
     if (counted.insert(p).second)
       cost.output_bytes += samples * recording.entries_of(p, model) * bytes;
   }

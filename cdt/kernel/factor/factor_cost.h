@@ -1,5 +1,5 @@
-/// Which of two forms the factors of a weight take, by what they cost. What they cost as a whole,
-/// factors.h declares.
+/// Chooses between outer products and rows for a weight's factors, by cost. factors.h declares the
+/// total cost.
 #pragma once
 
 #include <cdt/kernel/factor/factors.h>
@@ -9,8 +9,8 @@
 
 namespace cdt::kernel {
 
-/// Weights whose J is cheaper as rows, by the positions of all their uses; those that meet
-/// themselves in other shapes; and all that has to do with computed operands.
+/// Weights whose J is cheaper as rows, given the positions of all their uses; weights used in
+/// several shapes; and all that involve computed operands.
 std::set<size_t> weights_as_rows(const Model& model, const Recording& recording,
                                  const FactorOptions& options);
 

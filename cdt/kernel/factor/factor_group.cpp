@@ -26,7 +26,7 @@ void place(OuterProduct& term, int64_t first, int64_t rows) {
 
 namespace {
 
-/// Σ_t of the gradient at each index: [b, c, d₀, d₁].
+/// Sum over t of the gradients at each index: [b, c, d₀, d₁].
 Tensor gathered(const OuterProduct& term) {
   const Tensor& G = term.right;
   const Tensor rows = torch::zeros({G.size(0), G.size(1), term.indices, G.size(3)}, G.options());
@@ -49,7 +49,7 @@ Tensor to_rows(const std::vector<OuterProduct>& terms) {
     const Tensor& G = gradient_of(term);
     Tensor input = input_of(term);
     if (term.scale != 1) input = input * term.scale;
-    // The outputs of the network beside those of the layer: one product a sample.
+    // Combines the network's outputs with those of the layer: one product per sample.
     const int64_t b = G.size(0);
     const Tensor by_sample = G.transpose(2, 3).reshape({b, G.size(1) * G.size(3), G.size(2)});
     const Tensor product = by_sample.bmm(input.squeeze(1)).view({b, G.size(1), G.size(3), -1});
@@ -65,7 +65,7 @@ Tensor to_rows(const std::vector<OuterProduct>& terms) {
 
 namespace {
 
-/// Entries that are widened at a time.
+/// Entries converted to float64 at a time.
 constexpr int64_t kWidenedEntries = int64_t{1} << 20;
 
 double sum_of_squares(const Tensor& rows) {
@@ -77,8 +77,8 @@ double sum_of_squares(const Tensor& rows) {
   return sum;
 }
 
-/// To the digits of the rows' own precision: nothing is widened unless the squares overflow or
-/// vanish in it.
+/// To the precision of the rows' dtype; converts to float64 only if the squares overflow or
+/// underflow.
 double about_sum_of_squares(const Tensor& rows) {
   constexpr double kLeast = 1e-30;
   constexpr double kLargest = 1e30;
@@ -101,7 +101,7 @@ double SquareSum::value(const double* sizes) const {
 SquareSum trace_bound(const FactorGroup& group) {
   SquareSum bound;
   if (group.rows.defined()) {
-    // A CPU reads for nothing, and multiplies faster than it measures.
+    // On a CPU reading is free, and multiplying is faster than a norm.
     const Tensor size =
         group.rows.is_cuda()
             ? size_of(group.rows)
@@ -114,7 +114,7 @@ SquareSum trace_bound(const FactorGroup& group) {
     const Tensor gradients = sizes_along_last(gradient_of(term));
     const double scale = term.scale * term.scale;
     if (term.indices > 0) {
-      bound.parts.emplace_back(scale, size_of(gradients));  // of unit vectors the size is 1
+      bound.parts.emplace_back(scale, size_of(gradients));  // unit vectors have norm 1
     } else {
       bound.parts.emplace_back(scale, size_of(sizes_along_last(input_of(term)) * gradients));
     }

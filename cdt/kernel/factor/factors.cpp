@@ -23,7 +23,7 @@ namespace {
 using torch::Tensor;
 using torch::autograd::Edge;
 
-/// Of the streams (core/machine/streams.h).
+/// Stream number (core/machine/streams.h).
 constexpr size_t kPasses = 5;
 
 class Factorizer {
@@ -73,12 +73,12 @@ class Factorizer {
   Recording recording_;
   int64_t samples_ = 0;
   int64_t all_outputs_ = 0;                  ///< n_L
-  int64_t width_ = 0;                        ///< those of the block
-  std::vector<ParameterCoverage> coverage_;  ///< of parameters, then of computed operands
+  int64_t width_ = 0;                        ///< outputs of the block
+  std::vector<ParameterCoverage> coverage_;  ///< parameters, then computed operands
   std::vector<LiveSite> live_;
   bool samples_found_ = true;        ///< at every site
-  Tensor probe_;                     ///< [b, c], the network's dtype
-  std::vector<Tensor> pulled_back_;  ///< by parameter
+  Tensor probe_;                     ///< [b, c], in the network's dtype
+  std::vector<Tensor> pulled_back_;  ///< per parameter
   std::vector<Tensor> pulled_back_squares_;
 };
 
@@ -106,8 +106,8 @@ bool Factorizer::needed(const Site& site) const {
 
 void Factorizer::decide_coverage() {
   for (size_t p = 0; p < model_.parameters().size(); ++p) {
-    // What was sent to the Jacobian path stays there in blocks that do not use it: one form in
-    // every block.
+    // Parameters on the Jacobian path remain there in blocks that do not use them, so that all
+    // blocks have one form.
     if (!recording_.used[p] && !options_.all_by_jacobian && !options_.by_jacobian.count(p))
       continue;
     coverage_[p].coverage = Coverage::kRule;
@@ -183,9 +183,9 @@ void Factorizer::differentiate_sites() {
   }
 }
 
-/// One backward pass with random weights v: gives Jᵀv for the self-check, and shows at each site
-/// whether the gradient of sample i's rows answers to sample i's outputs alone, as the rules
-/// assume; of several dimensions along which samples could lie, it tells which.
+/// One backward pass with random weights v. It gives Jᵀv for the self-check, and shows at each site
+/// whether the gradient of sample i's rows depends on sample i's outputs only, as the rules assume.
+/// If samples could lie along several dimensions, it determines which.
 void Factorizer::probe() {
   probe_ = options_.probe.defined() ? options_.probe
                                     : make_probe(options_.seed, samples_, width_,
@@ -224,8 +224,8 @@ void Factorizer::probe() {
   }
 }
 
-/// Where samples lie at each site, by the gradients under the probe and the excess that was found
-/// with the first possibility.
+/// Determines the sample dimension at each site, from the gradients of the probe and the excess
+/// found with the first possible dimension.
 void Factorizer::find_samples(const std::vector<Tensor>& gradients, const Tensor& excess) {
   for (size_t k = 0; k < live_.size(); ++k) {
     LiveSite& live = live_[k];
@@ -243,8 +243,8 @@ void Factorizer::find_samples(const std::vector<Tensor>& gradients, const Tensor
   }
 }
 
-/// J of what computed operands are made from: their own rows, each through their own graph. One
-/// backward pass of the network serves all samples; these are passes over parameters alone.
+/// J of parameters behind computed operands: rows of each operand, passed through its own graph.
+/// These passes involve only parameters; one backward pass of the network serves all samples.
 void Factorizer::chain_computed(GroupBuilder& build) const {
   for (size_t k = 0; k < recording_.computed.size(); ++k) {
     const Tensor rows = build.take_rows(model_.parameters().size() + k);
@@ -282,7 +282,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
   for (const LiveSite& live : live_) {
     for (const ParameterUse& use : live.site->uses) {
       const std::span<const size_t> behind = recording_.made_from(use.parameter);
-      constexpr int64_t kNeverOnce = 2;  // no bias joins what becomes rows of something else
+      constexpr int64_t kNeverOnce = 2;  // biases never join them
       parameters[use.parameter].uses += behind.empty() ? 1 : kNeverOnce;
       for (const size_t p : behind) parameters[p].uses += kNeverOnce;
     }
@@ -298,7 +298,8 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
   build.gradient = Tensor();
   chain_computed(build);
   auto groups = build.take();
-  // What is to come from rules must be in a group, once: groups are what the self-check sees.
+  // Each parameter covered by rules must be in exactly one group, since the self-check sees groups
+  // only.
   std::vector<int64_t> times(model_.parameters().size(), 0);
   for (const FactorGroup& group : groups) {
     for (const size_t p : group.parameters) ++times.at(p);
@@ -309,7 +310,7 @@ std::vector<FactorGroup> Factorizer::rule_groups() {
   return groups;
 }
 
-/// Scales of the checks, which alone wait for them.
+/// Scales of the checks; only the checks wait for them.
 void Factorizer::add_traces(std::vector<FactorGroup>& groups) {
   const auto traced = std::make_shared<std::vector<FactorGroup>>(groups);
   checks_.beside(model_.device(), [traced] {
@@ -318,7 +319,7 @@ void Factorizer::add_traces(std::vector<FactorGroup>& groups) {
   groups = *traced;
 }
 
-/// Everything that no rule covers.
+/// Adds all that no rule covers.
 void Factorizer::add_jacobian_group(Factors& factors) const {
   FactorGroup group;
   std::vector<Tensor> wanted;
@@ -371,7 +372,7 @@ Factors Factorizer::run() {
 
 }  // namespace
 
-/// Sizes differ as well as signs: samples of equal weight could be taken for each other unseen.
+/// Sizes and signs vary: samples of equal weight could be exchanged without detection.
 Tensor make_probe(uint64_t seed, int64_t samples, int64_t outputs,
                   const torch::TensorOptions& options) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);

@@ -27,7 +27,7 @@ JacobianRows jacobian_rows(const Model& model, const Tensor& x, const Tensor& to
       result.coupling = gap;
       result.coupled_sample = i;
     }
-    if (!alone.requires_grad()) continue;  // no parameter moves this sample
+    if (!alone.requires_grad()) continue;  // no parameter influences this sample
     for (int64_t c = 0; c < outputs; ++c) {
       const auto gradients = gradients_at(parameters, alone.select(1, first_output + c), one,
                                           c + 1 < outputs ? Graph::kKept : Graph::kFreed);

@@ -6,7 +6,7 @@
 namespace cdt::kernel {
 namespace {
 
-/// A backward pass of fewer samples takes as long: it waits for the weights.
+/// A backward pass of fewer samples takes as long, since it is limited by reading the weights.
 constexpr int64_t kWorthwhileSamples = 16;
 
 int64_t share(int64_t whole, int64_t parts) { return (whole + parts - 1) / parts; }
@@ -33,7 +33,7 @@ BlockPlan plan_blocks(const FactorCost& cost, int64_t samples, int64_t memory_by
   for (int64_t outputs = width; outputs >= 1; --outputs) {
     const int64_t fitting = fit(outputs, at_a_time);
     if (fitting < std::min({samples, outputs, kWorthwhileSamples})) continue;
-    // As even as can be: a last block of few outputs would cost as much as the others.
+    // As even as possible: a last block with few outputs would cost as much as the others.
     const int64_t even = share(width, share(width, outputs));
     return {std::min(fit(even, at_a_time), samples), even};
   }

@@ -1,4 +1,4 @@
-/// How a kernel is cut into blocks that fit a memory budget.
+/// Cuts a kernel into blocks that fit the memory limit.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -8,7 +8,7 @@
 
 namespace cdt::kernel {
 
-/// Rows of the Jacobian: those of some samples and some outputs.
+/// Rows of the Jacobian for some samples and some outputs.
 struct Block {
   int64_t first = 0;
   int64_t samples = 0;
@@ -21,13 +21,13 @@ struct BlockPlan {
   int64_t samples = 1;
   int64_t outputs = 1;
 
-  /// All rows of so many samples with `width` outputs each, samples in the outer loop.
+  /// Blocks for all samples with `width` outputs each, samples in the outer loop.
   std::vector<Block> blocks(int64_t all_samples, int64_t width) const;
 };
 
-/// One block if factors and graph of all samples fit. Otherwise blocks of which `at_a_time` fit:
-/// of all outputs where that leaves enough samples for one backward pass to be worth its while,
-/// of fewer outputs where it does not.
+/// One block if factors and graph of all samples fit. Otherwise blocks of which `at_a_time` fit: of
+/// all outputs if a block then has enough samples for an efficient backward pass, else of fewer
+/// outputs.
 /// @throws InvalidArgument if one output of one sample does not fit.
 BlockPlan plan_blocks(const FactorCost& cost, int64_t samples, int64_t memory_bytes,
                       int64_t at_a_time = 2);

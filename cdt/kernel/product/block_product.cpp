@@ -14,17 +14,18 @@ Tensor rows_of(const SampleRange& range, const Tensor& rows) {
   return rows.narrow(0, range.first * width, range.count * width);
 }
 
-/// With fewer columns at a time the sums themselves would pass through memory too often.
+/// With fewer columns at a time, the sums would pass through memory too often.
 constexpr int64_t kWorthwhileColumns = 1024;
 
-/// A slice of pairs on a CPU takes a fraction of a second at most: work can end between them.
+/// On a CPU a slice of pairs takes a fraction of a second at most, so that work can be interrupted
+/// between slices.
 constexpr int64_t kMultiplyAddsOfASlice = int64_t{1} << 32;
 
 SampleRange part_of(const SampleRange& range, int64_t first, int64_t count) {
   return {range.factors, range.first + first, std::min(count, range.count - first)};
 }
 
-/// Of unit vectors, given by their indices: the same or not.
+/// Products of unit vectors given by indices: 1 if equal, else 0.
 Tensor same_indices(const Tensor& x, const SampleRange& a, const Tensor& y, const SampleRange& b,
                     torch::ScalarType dtype) {
   const Tensor rows = x.narrow(0, a.first, a.count).reshape({-1, 1});
@@ -53,8 +54,8 @@ Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const SampleRa
   Tensor& input = s.input_is_left ? left : right;
   if (s.scale * t.scale != 1) input.mul_(s.scale * t.scale);
   if (s.bias * t.bias != 0) input.add_(s.bias * t.bias);
-  // In place where the gradient's side has the shape of the product; it has not where a weight is
-  // used from both sides.
+  // In place if the gradient's side has the shape of the product; it does not if a weight is used
+  // from both sides.
   Tensor& gradient = s.input_is_left ? right : left;
   const bool one_position = gradient.size(2) == 1 && gradient.size(5) == 1;
   if (one_position && s.input_is_left == t.input_is_left)
@@ -62,7 +63,8 @@ Tensor pair_product(const OuterProduct& s, const OuterProduct& t, const SampleRa
   return (left * right).sum({2, 5});
 }
 
-/// Adds rows·columnsᵀ to a matrix, widening both slice by slice, and weight·(…)v_b to `image`.
+/// Adds rows·columnsᵀ to a matrix, converting both to its dtype slice by slice, and weight·(…)v_b
+/// to `image`.
 void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& columns,
                       const Tensor& vb, int64_t slice, double weight, Tensor image) {
   const torch::ScalarType dtype = matrix.scalar_type();
@@ -76,14 +78,14 @@ void add_rows_product(const Tensor& matrix, const Tensor& rows, const Tensor& co
     const Tensor x = rows.narrow(1, k, count).to(dtype);
     const Tensor y = same ? x : columns.narrow(1, k, count).to(dtype);
     if (same && x.size(0) < std::min(count, tiling.panel_rows)) {
-      // Small beside its factors, which need not be read again for the image.
+      // Small compared with its factors, so these are not read again for the image.
       const Tensor product = x.mm(x.t());
       matrix.add_(product);
       if (image.defined()) image.addmv_(product, vb, 1, weight);
       interruption_point();
       continue;
     }
-    // Of a symmetric product, panels from the diagonal on.
+    // Panels of a symmetric product, starting at the diagonal.
     const int64_t panel = same ? tiling.panel_rows : x.size(0);
     for (int64_t i = 0; i < x.size(0); i += panel) {
       const int64_t height_of_panel = std::min(panel, x.size(0) - i);
@@ -112,8 +114,8 @@ void add_product(const Tensor& cells, const SampleRange& a, const SampleRange& b
   const torch::ScalarType dtype = cells.scalar_type();
   const int64_t row_outputs = a.factors.width;
   const int64_t column_outputs = b.factors.width;
-  // Calls `add(cells, rows, columns)` for slices of the samples; of an entry, `length` numbers are
-  // multiplied.
+  // Calls `add(cells, rows, columns)` for slices of the samples; each entry is a product of length
+  // `length`.
   const auto in_slices = [&](int64_t entries_of_a_pair, int64_t length, const auto& add) {
     const int64_t entries =
         cells.is_cuda() ? slice : std::min(slice, kMultiplyAddsOfASlice / length);

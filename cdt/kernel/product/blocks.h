@@ -1,5 +1,5 @@
-/// Rows through a model a block at a time, so that what lies between its layers takes the memory
-/// of a block, however many rows there are.
+/// Evaluates a model on rows block by block, so that intermediate tensors need the memory of one
+/// block, for any number of rows.
 #pragma once
 
 #include <torch/types.h>
@@ -9,12 +9,12 @@
 
 namespace cdt::kernel {
 
-/// On the CPU; what a layer of some hundred units makes of them stays in the caches, and in memory
-/// that the process has already.
+/// On the CPU. The activations of a layer with some hundred units then fit the caches, and memory
+/// is reused.
 inline constexpr int64_t kRowsAtATime = int64_t{1} << 14;
 
-/// `evaluate` of all rows [r, …] → [r, …], whose samples must not influence each other; all at once
-/// where they are few, or lie on another device.
+/// Applies `evaluate` to all rows [r, …] → [r, …], which must not influence each other; at once if
+/// they are few, or on another device.
 template <class Evaluate>
 torch::Tensor in_blocks(const torch::Tensor& x, const Evaluate& evaluate) {
   const int64_t rows = x.size(0);

@@ -8,12 +8,12 @@ namespace {
 
 using torch::Tensor;
 
-/// Columns of the group's rows that are widened at a time.
+/// Number of the group's columns converted at a time.
 int64_t columns_at_a_time(const Tensor& rows, int64_t slice) {
   return std::max<int64_t>(1, slice / rows.size(0));
 }
 
-/// Some samples of a term, widened.
+/// Some samples of a term, converted to the accumulation dtype.
 struct TermSlice {
   Tensor A;  ///< [b·T, in], or indices [b·T]
   Tensor G;  ///< [b, c, T·out]
@@ -64,10 +64,10 @@ void in_slices(const OuterProduct& term, int64_t vectors, int64_t slice, torch::
   }
 }
 
-/// Vectors of the parameters of terms.
+/// Parameter vectors of terms.
 struct Pulled {
   Tensor weights;  ///< [k, d₀, d₁]
-  Tensor biases;   ///< [k·out], of a bias that joins; undefined: none
+  Tensor biases;   ///< [k·out], of a joined bias; undefined: none
 };
 
 Pulled pull_back(const std::vector<OuterProduct>& terms, const Tensor& V, int64_t slice) {
@@ -171,7 +171,7 @@ Tensor kernel_product(const FactorGroup& group, const Tensor& V, int64_t slice) 
 
 namespace {
 
-/// Where each parameter begins in θ.
+/// Offset of each parameter in θ.
 std::vector<int64_t> offsets_of(const Model& model) {
   std::vector<int64_t> offsets;
   int64_t next = 0;

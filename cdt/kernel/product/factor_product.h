@@ -1,4 +1,4 @@
-/// Products of the kernel with vectors by its factors: no matrix of the kernel is formed.
+/// Products of the kernel with vectors from its factors, without forming the kernel.
 #pragma once
 
 #include <cdt/kernel/factor/factor_group.h>
@@ -6,9 +6,8 @@
 
 namespace cdt::kernel {
 
-// For the part g of a block's Jacobian, J_g [b·c, P_g], its columns by the group's parameters, each
-// as it is stored. Temporaries have about `slice` entries, beside k vectors of the group's
-// parameters.
+// For part g of a block's Jacobian, J_g [b·c, P_g], columns by the group's parameters in storage
+// order. Temporaries have about `slice` entries, besides k vectors of the group's parameters.
 
 /// J_gᵀ V, transposed: [k, P_g], for V [b·c, k], in V's dtype.
 torch::Tensor pull_back(const FactorGroup& group, const torch::Tensor& V, int64_t slice);
@@ -19,7 +18,7 @@ torch::Tensor push_forward(const FactorGroup& group, const torch::Tensor& U, int
 /// J_g J_gᵀ V [b·c, k] for V [b·c, k], in V's dtype.
 torch::Tensor kernel_product(const FactorGroup& group, const torch::Tensor& V, int64_t slice);
 
-// For all of a block's J [b·c, P], θ as the model orders it.
+// For all of a block's J [b·c, P], θ in the order of the model.
 
 /// U [k, P] += (Jᵀ V)ᵀ for V [b·c, k].
 void add_pull_back(const Model& model, const std::vector<FactorGroup>& groups,

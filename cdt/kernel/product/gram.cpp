@@ -10,12 +10,12 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the factors of a block: larger ones gain nothing.
+/// Size of a block's factors; larger ones gain nothing.
 constexpr int64_t kBlockBytes = int64_t{1} << 28;
-/// Columns of the sum that are multiplied at a time, from the diagonal on.
+/// Columns of the sum multiplied at a time, starting at the diagonal.
 constexpr int64_t kPanel = 256;
 
-/// The lower triangle of sum + rowsᵀ·rows; what is above it does not matter.
+/// Adds rowsᵀ·rows to the lower triangle of `sum`; the upper one is undefined.
 void add_square(const Tensor& sum, const Tensor& rows) {
   const int64_t P = sum.size(0);
   for (int64_t c = 0; c < P; c += kPanel) {
@@ -39,7 +39,7 @@ Tensor jacobian_of(const Factors& factors, const Model& model, const std::vector
                    int64_t first, int64_t count) {
   const int64_t width = factors.width;
   Tensor J = torch::zeros({count * width, model.parameter_count()},
-                          factors.probe.options());  // of the accumulation
+                          factors.probe.options());  // the accumulation dtype
   for (const FactorGroup& group : factors.groups) {
     Tensor rows;
     if (group.rows.defined()) {
@@ -80,7 +80,7 @@ Tensor parameter_gram(const Model& model, const Tensor& x, const Tensor& S,
     const int64_t width = source.width();
     CDT_REQUIRE(S.size(1) == width, "S must have ", width,
                 " rows a sample, as many as outputs, got ", S.size(1));
-    // All outputs of a sample together: S mixes them.
+    // Blocks have all outputs of a sample, since S mixes them.
     plan.samples = std::max<int64_t>(1, plan.samples * plan.outputs / width);
     plan.outputs = width;
     const int64_t at_a_time =

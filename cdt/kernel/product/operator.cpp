@@ -18,21 +18,21 @@ namespace {
 
 using torch::Tensor;
 
-/// A product by factors takes some 4 operations a parameter and output, by autograd 8 a parameter.
-/// Factors outlast a change of the parameters, which is worth a little more.
+/// A product takes about 4 operations per parameter and output by factors, 8 per parameter by
+/// autograd. Factors remain valid when parameters change, which justifies slightly more.
 constexpr int64_t kFewOutputs = 4;
 
-/// What the graphs of an application hold, in forward passes: activations, those of the backward
-/// pass, and as much again while the two are differentiated.
+/// Memory of an application's graphs, in forward passes: activations, those of the backward pass,
+/// and as much again to differentiate both.
 constexpr int64_t kPassesInMemory = 4;
 
-/// Of samples that stream through: larger blocks gain nothing, and cost the pages that they touch
-/// anew each time.
+/// Block size of streamed samples: larger blocks gain nothing, and touch new memory pages each
+/// time.
 constexpr int64_t kStreamBytes = int64_t{1} << 26;
-/// Factors of fewer at a time would mostly be calls.
+/// With fewer samples, call overhead dominates.
 constexpr int64_t kFewSamples = 64;
 
-/// Of inputs up to this size a copy is kept, to see writes that no version counts.
+/// Inputs up to this size are copied, to detect writes that version counters miss.
 constexpr int64_t kSmallInputs = int64_t{1} << 26;
 
 bool same_values(const Tensor& a, const Tensor& b) {
@@ -86,7 +86,7 @@ std::vector<Factors> NtkOperator::factors_that_fit() const {
   NtkOptions options;
   options.memory_bytes = options_.memory_bytes;
   options.accumulate = options_.accumulate;
-  // As with kernels, what depends on the model and on shapes alone is found once.
+  // As for kernels, results that depend only on the model and shapes are cached.
   const PlanKey key = plan_key(model_, x_, x_.size(0), options, kAllBlocks);
   auto plan = model_.plans().find(key);
   const bool known = plan.has_value();
@@ -109,7 +109,7 @@ std::optional<KnownPlan> NtkOperator::plan_that_fits(const NtkOptions& options) 
   const FactorCost cost = cost_per_sample(model_, x_, factor_options(options));
   const int64_t width = cost.outputs.size(1);
   if (!cost.by_rules || width > kFewOutputs) return std::nullopt;
-  // The other half is for the vectors.
+  // The other half is for vectors.
   const int64_t room = options_.memory_bytes / 2;
   const int64_t making = cost.bytes(width, 1) + 1;
   int64_t at_a_time = samples;

@@ -1,5 +1,4 @@
-/// Norms: on a GPU one call each; on a CPU by plain operators, of which LibTorch makes vector
-/// instructions.
+/// Norms: on a GPU by one call each, on a CPU by plain operators, which LibTorch vectorizes.
 #pragma once
 
 #include <torch/types.h>
@@ -18,15 +17,15 @@ inline torch::Tensor largest_of_each(const torch::Tensor& t) {
   return at::linalg_vector_norm(t, INFINITY, at::IntArrayRef(others));
 }
 
-/// The largest |entry| of all.
+/// The largest |entry|.
 inline torch::Tensor largest_of(const torch::Tensor& t) {
   if (!t.is_cuda()) return t.abs().amax().to(torch::kFloat64);
   return at::linalg_vector_norm(t, INFINITY, at::OptionalIntArrayRef(), /*keepdim=*/false,
                                 torch::kFloat64);
 }
 
-/// ‖t‖, summed up in float64. On a GPU the norm of one tensor makes a copy in float64, that of a
-/// list of them none (and more calls: for large ones alone).
+/// ‖t‖, accumulated in float64. On a GPU the norm of a single tensor makes a float64 copy; that of
+/// a list does not, but needs more calls, so it is used for large tensors only.
 inline torch::Tensor size_of(const torch::Tensor& t) {
   if (!t.is_cuda()) return t.to(torch::kFloat64).square().sum().sqrt();
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
@@ -37,8 +36,7 @@ inline torch::Tensor size_of(const torch::Tensor& t) {
                                 torch::kFloat64);
 }
 
-/// aᵀb in float64, piece by piece: copies of a large parameter's gradients would not fit beside
-/// them.
+/// aᵀb in float64, in pieces, since float64 copies of a large parameter's gradients may not fit.
 inline torch::Tensor dot_in_float64(const torch::Tensor& a, const torch::Tensor& b) {
   const int64_t entries = a.is_cuda() ? int64_t{1} << 22 : int64_t{1} << 16;
   const auto pieces = a.flatten().split(entries);
@@ -50,7 +48,7 @@ inline torch::Tensor dot_in_float64(const torch::Tensor& a, const torch::Tensor&
   return sum;
 }
 
-/// ‖·‖² of each in float64.
+/// ‖·‖² of each tensor in float64.
 inline std::vector<torch::Tensor> squares_in_float64(const std::vector<torch::Tensor>& tensors) {
   std::vector<torch::Tensor> squares;
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
@@ -68,7 +66,7 @@ inline std::vector<torch::Tensor> squares_in_float64(const std::vector<torch::Te
 
 /// ‖·‖ along the last dimension.
 inline torch::Tensor sizes_along_last(const torch::Tensor& t) {
-  const int64_t last = -1;  // LibTorch keeps the address alone
+  const int64_t last = -1;  // a variable, since LibTorch keeps only its address
   return at::linalg_vector_norm(t, 2, at::IntArrayRef(last));
 }
 

@@ -11,13 +11,13 @@ namespace {
 
 using torch::Tensor;
 
-/// Longer rows make products that are worth a call of their own.
+/// Longer rows give products large enough for separate calls.
 constexpr int64_t kShortRows = 4096;
 
-/// What the groups of a stack have in common.
+/// Common properties of the groups of a stack.
 struct StackShape {
   bool rows = false;
-  int64_t length = 0;  ///< of rows; of layers their positions
+  int64_t length = 0;  ///< length of rows; for layers the number of positions
   torch::ScalarType dtype = torch::kFloat32;
 
   auto operator<=>(const StackShape& other) const = default;
@@ -33,15 +33,15 @@ std::optional<StackShape> stack_shape(const FactorGroup& group) {
   return StackShape{false, gradient.size(2), gradient.scalar_type()};
 }
 
-/// Of a layer: in the order in which most neighbours have one width, on either side, as the layers
-/// of a network follow each other.
+/// Widths of a layer, in the order that makes most neighbours equal on either side, since layers of
+/// a network follow each other.
 std::pair<int64_t, int64_t> widths_of(const FactorGroup& group) {
   if (group.rows.defined()) return {};
   const OuterProduct& term = group.terms.front();
   return {input_of(term).size(3), -gradient_of(term).size(3)};
 }
 
-/// Whether the stack, made for one block, is one of another block, too.
+/// Whether a stack made for one block is valid for another.
 bool fits(const GroupStack& stack, const Factors& a, const Factors& b) {
   return &a == &b || std::ranges::all_of(stack, [&](size_t g) {
     const FactorGroup& here = a.groups[g];
@@ -54,7 +54,7 @@ bool same_range(const SampleRange& a, const SampleRange& b) {
   return &a.factors == &b.factors && a.first == b.first && a.count == b.count;
 }
 
-/// Calls `work(first, end)` for neighbours that are equal to each other.
+/// Calls `work(first, end)` for runs of equal neighbours.
 template <class T, class Work>
 void for_runs(const std::vector<T>& values, const Work& work) {
   for (size_t first = 0, end = 0; first < values.size(); first = end) {
@@ -63,7 +63,7 @@ void for_runs(const std::vector<T>& values, const Work& work) {
   }
 }
 
-/// Factors [·, c, T, d] of a range from `first` on, widened: [k, rows, d].
+/// Factors [·, c, T, d] of a range, from `first` on, converted: [k, rows, d].
 Tensor widened(const std::vector<Tensor>& factors, size_t first, size_t end,
                const SampleRange& range, torch::ScalarType dtype) {
   std::vector<Tensor> parts;
@@ -74,8 +74,8 @@ Tensor widened(const std::vector<Tensor>& factors, size_t first, size_t end,
   return (parts.size() == 1 ? parts.front().unsqueeze(0) : torch::stack(parts)).to(dtype);
 }
 
-/// All dot products of each two factors, into `out` [k, rows, columns]: one product for neighbours
-/// of one width.
+/// All dot products of each pair of factors, into `out` [k, rows, columns]; one batched product for
+/// neighbours of one width.
 void multiply(const std::vector<Tensor>& x, const SampleRange& a, const std::vector<Tensor>& y,
               const SampleRange& b, const Tensor& out) {
   std::vector<int64_t> widths;
@@ -110,7 +110,8 @@ Tensor layer_products(const SampleRange& a, const SampleRange& b, const GroupSta
   const std::vector<Tensor> x = sides_of(a.factors, stack);
   const std::vector<Tensor> y = sides_of(b.factors, stack);
   Tensor inputs, gradients;
-  if (row_outputs == 1 && column_outputs == 1) {  // both sides alike: widths run on across them
+  if (row_outputs == 1 && column_outputs == 1) {  // both sides have the same form: runs of one
+                                                  // width continue across them
     const Tensor all = torch::empty({2 * k, rows, columns}, options);
     multiply(x, a, y, b, all);
     inputs = all.narrow(0, 0, k);
@@ -157,7 +158,7 @@ void add_layers(const Tensor& cells, const SampleRange& a, const SampleRange& b,
   images.add_(products.view({-1, v.size(0)}).mv(v).view(images.sizes()), weight);
 }
 
-/// Rows of a range, of all groups beside each other, widened: [rows, k·m].
+/// Rows of a range, side by side for all groups, converted: [rows, k·m].
 Tensor joined_rows(const SampleRange& range, const GroupStack& stack, torch::ScalarType dtype) {
   const int64_t outputs = range.factors.width;
   std::vector<Tensor> parts;

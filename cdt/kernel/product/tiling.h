@@ -1,24 +1,27 @@
-/// Sizes of the pieces in which kernels are put together.
+/// Tile sizes of kernel computations.
 #pragma once
 
 #include <torch/types.h>
 
 namespace cdt::kernel {
 
-/// On a CPU, pieces that stay in a cache; on a GPU, which has little use for one and waits for each
-/// call, as large as a budget of some hundred megabytes allows.
+/// On a CPU, tiles that fit a cache; on a GPU, which waits for each call, as large as some hundred
+/// megabytes allow.
 struct Tiling {
-  /// Diagonal blocks of at most this many rows (of the matrices that are multiplied: one for each
-  /// position of an outer product) are multiplied whole; larger ones are halved, and of the halves'
-  /// products only the upper triangle is computed. Below, the smaller products lose more speed than
-  /// the symmetry saves.
+  /// Diagonal blocks of at most this many rows (of the multiplied matrices: one per position of an
+  /// outer product) are multiplied whole. Larger ones are halved, and only the upper triangle of
+  /// the halves' products is computed; for smaller ones this would lose more speed than symmetry
+  /// saves.
   int64_t whole_rows = 256;
-  int64_t panel_rows = 64;  ///< of a symmetric product, from the diagonal on
-  /// Widened rows of about this many entries are still in a cache when they are multiplied.
+  int64_t panel_rows = 64;  ///< rows of a symmetric product, starting at the diagonal
+  /// Rows with up to about this many entries, converted to float64, stay in a cache until
+  /// multiplied.
   int64_t widened_entries = int64_t{1} << 20;
-  int64_t patch_entries = int64_t{1} << 18;      ///< cut at a time, where patches are not kept
-  int64_t mirrored_rows = 128;                   ///< of a triangle that is copied to the other one
-  int64_t temporary_entries = int64_t{1} << 23;  ///< of products of pairs, at most
+  int64_t patch_entries = int64_t{1} << 18;      ///< entries unfolded at a time, if patches are not
+                                                 ///< kept
+  int64_t mirrored_rows = 128;                   ///< rows of a triangle copied to the other one at
+                                                 ///< a time
+  int64_t temporary_entries = int64_t{1} << 23;  ///< limit on entries of products of pairs
 };
 
 inline Tiling tiling_for(torch::Device device) {

@@ -1,4 +1,4 @@
-/// The state in which derivatives are taken, whatever the caller's.
+/// Autograd state for taking derivatives, whatever the caller's state.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -8,8 +8,8 @@
 
 namespace cdt::kernel {
 
-/// For as long as it lives, autograd records: the caller may be in a NoGradGuard. All that training
-/// needs; the precision of products stays the user's.
+/// While it exists, autograd records, even inside a NoGradGuard of the caller. Training needs only
+/// this; matrix products keep the user's precision.
 /// @throws InvalidArgument in InferenceMode, where nothing can be differentiated.
 class AutogradScope {
  public:
@@ -24,7 +24,8 @@ class AutogradScope {
   at::AutoGradMode with_graph_{true};
 };
 
-/// What kernels and products with derivatives run in: with a graph, and all digits of float32.
+/// State for kernels and products of derivatives: autograd records, and float32 products have full
+/// precision.
 class KernelScope {
  private:
   AutogradScope with_graph_;

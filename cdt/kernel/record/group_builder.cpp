@@ -21,7 +21,8 @@ Tensor sum_of(const Tensor& before, const Tensor& added) {
   return before.defined() ? before + added : added;
 }
 
-/// One form for a parameter that has both, a weight here and a bias or a scale there.
+/// Converts a parameter that has both terms and rows to rows, such as a weight used elsewhere as a
+/// bias or scale.
 void make_rows(FactorGroup& group) {
   if (group.terms.empty()) return;
   group.rows = sum_of(group.rows, to_rows(group.terms));

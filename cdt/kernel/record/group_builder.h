@@ -1,4 +1,4 @@
-/// Gathers what the sites of all layers add to J of each parameter.
+/// Collects the contributions of all layers to J, per parameter.
 #pragma once
 
 #include <cdt/kernel/rules/rule.h>
@@ -8,15 +8,15 @@
 
 namespace cdt::kernel {
 
-/// Whether a weight that is a part of a parameter of so many entries is some rows of it, the
-/// parameter seen as a matrix.
+/// Whether a weight that is part of a parameter with `entries` entries consists of rows of the
+/// parameter as a matrix.
 bool lies_in_rows(const ParameterUse& weight, int64_t entries);
-/// Columns of a weight as it is stored, a matrix: entries that belong to one of its first index.
+/// Columns of a weight stored as a matrix: entries per first index.
 int64_t columns_of(const ParameterUse& weight);
 
 class GroupBuilder : public FactorBuilder {
  public:
-  /// What is known of a parameter, or of an operand computed from parameters.
+  /// Properties of a parameter, or of an operand computed from parameters.
   struct Info {
     int64_t entries = 0;
     bool by_rule = false;
@@ -39,9 +39,9 @@ class GroupBuilder : public FactorBuilder {
 
   /// Adds rows [b·c, entries] to J of a whole parameter.
   void add_rows(size_t parameter, const torch::Tensor& rows);
-  /// J of a parameter as rows, taken out of here; undefined if nothing was added.
+  /// Returns and removes J of a parameter as rows; undefined if nothing was added.
   torch::Tensor take_rows(size_t parameter);
-  /// All that is there, by their first parameter: the same order in every block.
+  /// Returns and removes all groups, ordered by their first parameter, the same in every block.
   std::vector<FactorGroup> take();
 
  private:

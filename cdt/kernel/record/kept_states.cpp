@@ -21,7 +21,7 @@ void for_each_in(const c10::IValue& value, const Work& work) {
   }
 }
 
-/// From which argument on an operator writes to its tensors, and up to which.
+/// Range of the arguments that an operator writes to.
 std::pair<size_t, size_t> written_by(const at::RecordFunction& call, size_t arguments) {
   const std::string_view name = call.name();
   if (!name.empty() && name.back() == '_') return {0, 1};

@@ -1,5 +1,5 @@
-/// Tensors that a forward pass finds and writes to, so that it leaves them as they were: running
-/// statistics, counters, vectors of a power iteration.
+/// Saves and restores tensors that a forward pass modifies: running statistics, counters, vectors
+/// of a power iteration.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -15,15 +15,15 @@ namespace cdt::kernel {
 
 class KeptStates {
  public:
-  /// Before an operator runs: keeps a copy of what it is going to write to, unless the pass has
-  /// made that itself.
+  /// Call before an operator runs: copies what it will write to, unless the pass itself has created
+  /// it.
   void look(const at::RecordFunction& call);
-  /// After it: an output that is none of its arguments is the pass's own.
+  /// Call after an operator: an output that is not one of its arguments was created by the pass.
   void made(const torch::Tensor& output, const std::vector<c10::IValue>& arguments);
-  /// Keeps a copy of a tensor that is about to change, of the first time.
+  /// Copies a tensor before its first change.
   void keep(const torch::Tensor& state, const std::string& by = {});
-  /// After the pass: all that somebody still holds has its values again. Gives the operator that
-  /// had changed one which others read; empty: none.
+  /// Call after the pass: restores all tensors that are still referenced. Returns the operator that
+  /// changed a state which others read; empty: none.
   std::string restore();
 
  private:
@@ -34,7 +34,7 @@ class KeptStates {
   };
   std::vector<Kept> kept_;
   std::unordered_set<const c10::StorageImpl*> read_;
-  /// Weak: an address is not given to another storage meanwhile.
+  /// Weak pointers, so that an address is not reused for another storage.
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> made_;
 };
 

@@ -36,7 +36,7 @@ Tensor excess_of(const std::vector<LiveSite>& sites, const Tensor& v,
   const int64_t samples = v.size(0);
   const int64_t width = v.size(1);
   const Tensor weights = v.view({samples, 1, width});
-  // Sample by sample, each against its own size: a large one must not hide the others.
+  // Sample by sample, each relative to its own size, so that a large one does not hide others.
   std::vector<Tensor> gaps, sizes;
   for (size_t k = 0; k < sites.size(); ++k) {
     const LiveSite& live = sites[k];

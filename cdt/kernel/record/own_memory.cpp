@@ -23,7 +23,7 @@ bool entries_share_memory(const Tensor& tensor) {
     reach += stride * (size - 1);
   }
   if (apart) return false;
-  // Strides that interleave: by the places themselves.
+  // Strides interleave: compare the addresses themselves.
   Tensor places = torch::zeros({}, torch::kInt64);
   for (const auto& [stride, size] : dimensions) {
     places = (places.unsqueeze(-1) + stride * torch::arange(size)).reshape({-1});

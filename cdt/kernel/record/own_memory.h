@@ -1,4 +1,4 @@
-/// Whether the entries of a parameter can be written one by one.
+/// Checks whether the entries of a parameter can be written independently.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,12 +6,11 @@
 
 namespace cdt::kernel {
 
-/// Whether two entries of a tensor lie at one place of its memory: an expanded view, or windows
-/// that overlap.
+/// Whether two entries of a tensor share memory: an expanded view, or overlapping windows.
 bool entries_share_memory(const torch::Tensor& tensor);
 
-/// For all that moves parameters, or puts them back.
-/// @throws InvalidArgument if entries of a parameter share memory; the message has its place.
+/// Call before moving or restoring parameters.
+/// @throws InvalidArgument if entries of a parameter share memory; the message has its index.
 void require_own_memory(const Model& model);
 
 }  // namespace cdt::kernel

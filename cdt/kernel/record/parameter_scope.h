@@ -1,4 +1,4 @@
-/// A model at other parameters for a while.
+/// Temporarily sets other parameters in a model.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,9 +6,8 @@
 
 namespace cdt::kernel {
 
-/// For as long as it lives, the model's parameters have the data of `values`; then their own again,
-/// bit by bit. Their storage is exchanged, not copied. Not between a forward pass and its backward
-/// pass.
+/// While it exists, the model's parameters have the data of `values`; then they are restored bit by
+/// bit. Exchanges storage without copying. Do not use between a forward pass and its backward pass.
 class ParameterScope {
  public:
   ParameterScope(const Model& model, const std::vector<torch::Tensor>& values)
@@ -26,7 +25,7 @@ class ParameterScope {
   ParameterScope& operator=(const ParameterScope&) = delete;
 
  private:
-  /// What cannot be put back stays: a destructor throws nothing.
+  /// Ignores failures, since a destructor must not throw.
   void restore() noexcept {
     for (size_t k = 0; k < parameters_.size(); ++k) {
       try {
@@ -40,8 +39,8 @@ class ParameterScope {
   std::vector<torch::Tensor> own_;
 };
 
-/// The same by copies, through data(), which does not count as a change: the graph of a pass that
-/// has yet to go backward stays valid.
+/// The same by copying through data(), which does not count as a change, so that the graph of a
+/// pending backward pass stays valid.
 /// @throws InvalidArgument if entries of a parameter share memory.
 class ParameterCopyScope {
  public:
@@ -50,8 +49,8 @@ class ParameterCopyScope {
   ParameterCopyScope(const ParameterCopyScope&) = delete;
   ParameterCopyScope& operator=(const ParameterCopyScope&) = delete;
 
-  /// Copies values to parameters, or exchanges the storage where they have taken another shape
-  /// meanwhile. For destructors: what cannot be put back stays, nothing is thrown.
+  /// Copies values to parameters, or exchanges the storage of those whose shape has changed. For
+  /// destructors: ignores failures.
   static void put_back(const std::vector<torch::Tensor>& parameters,
                        const std::vector<torch::Tensor>& values) noexcept;
 

@@ -12,8 +12,8 @@ namespace {
 
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
 
-/// What the user had set, of the operators that were rounded: an operator that was not may have
-/// inherited that from a general setting, which must go on counting.
+/// The user's settings of the operators that were rounded. Operators that were not may have
+/// inherited their setting from a general one, which must remain in effect.
 struct PrecisionSettings {
   using Place = std::pair<at::Float32Backend, at::Float32Op>;
   std::vector<std::pair<Place, at::Float32Precision>> rounded;
@@ -84,7 +84,7 @@ void restore_precision(const PrecisionSettings& before) {
 
 #endif
 
-/// The scopes of all threads: the settings they share are the process's.
+/// The scopes of all threads, since the settings are global.
 struct OpenPrecisionScopes {
   std::mutex mutex;
   int64_t count = 0;

@@ -1,18 +1,16 @@
-/// All digits of float32 for as long as a kernel is computed.
+/// Full float32 precision during kernel computations.
 #pragma once
 
 namespace cdt::kernel {
 
-/// For as long as it lives, products of float32 matrices and convolutions are not rounded to TF32
-/// or bfloat16: a kernel wants all digits, not three. LibTorch's settings for that belong to the
-/// process, so all threads share one scope: the first one in saves them and switches to full
-/// precision, the last one out restores them. (What another thread trains meanwhile has full
-/// precision, too.)
+/// While it exists, products of float32 matrices and convolutions are not rounded to TF32 or
+/// bfloat16, which have three digits. LibTorch's settings are global, so all threads share one
+/// scope: the first in saves them and switches to full precision, the last out restores them.
+/// (Training on another thread meanwhile has full precision, too.)
 ///
 /// From LibTorch 2.11 on the settings are those of `fp32_precision`, whichever interface the user
-/// took. Older versions know TF32 flags; where a user of 2.9 or 2.10 has mixed both interfaces,
-/// they refuse to be read. Then everything stays as the user has set it, and a warning says so
-/// once.
+/// chose. Older versions have TF32 flags; in 2.9 and 2.10 these cannot be read if the user has
+/// mixed both interfaces. The settings are then left unchanged, with one warning.
 class FullPrecisionScope {
  public:
   FullPrecisionScope();
@@ -21,8 +19,8 @@ class FullPrecisionScope {
   FullPrecisionScope& operator=(const FullPrecisionScope&) = delete;
 };
 
-/// Whether products of float32 matrices and convolutions outside such scopes, those of training,
-/// may be rounded to TF32 on a GPU. LibTorch's own default allows it to convolutions alone.
+/// Whether float32 matrix products and convolutions outside such scopes, that is in training, may
+/// be rounded to TF32 on a GPU. LibTorch's default allows it for convolutions only.
 void allow_tf32(bool allowed);
 
 }  // namespace cdt::kernel

@@ -1,4 +1,4 @@
-/// What LibTorch's own generators will draw next.
+/// Saves and restores LibTorch's random generators.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -9,8 +9,7 @@
 
 namespace cdt::kernel {
 
-/// The states of the default generators, of the CPU and of a device, as they were when this was
-/// made.
+/// States of the default generators of the CPU and a device at construction.
 class RandomState {
  public:
   explicit RandomState(torch::Device device);

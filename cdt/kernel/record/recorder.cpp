@@ -19,13 +19,13 @@ using torch::Tensor;
 using torch::autograd::Edge;
 using torch::autograd::Node;
 
-/// A place in the autograd graph, comparable: the input `number` of `node`.
+/// A comparable place in the autograd graph: input `number` of `node`.
 using Port = std::pair<const Node*, uint32_t>;
 
-/// An operand made of one parameter alone, and the place where its gradient arrives.
+/// An operand made from a single parameter, and the place where its gradient arrives.
 struct Expression {
   ParameterUse use;
-  /// The expression it was made from; none for the parameter itself, or what was computed.
+  /// The expression from which it was made; none for the parameter itself, or a computed operand.
   std::optional<Port> parent;
 };
 
@@ -34,7 +34,7 @@ Port port_at(const Tensor& tensor) {
   return {edge.function.get(), edge.input_nr};
 }
 
-/// Calls `work` for each tensor of an argument, or of a list.
+/// Calls `work` for each tensor of an argument or list.
 template <class Work>
 void for_each_tensor(const c10::IValue& value, const Work& work) {
   if (value.isTensor() && value.toTensor().defined()) work(value.toTensor());
@@ -44,8 +44,8 @@ void for_each_tensor(const c10::IValue& value, const Work& work) {
   }
 }
 
-/// Tensors that depend on the inputs, by their storage. A storage whose tensors are gone keeps its
-/// place here, but not its memory: another one is not taken for it.
+/// Tensors that depend on the inputs, by their storage. Entries keep the address of a freed
+/// storage, without its memory, so that it cannot be reused for another.
 class Dependents {
  public:
   void add(const Tensor& tensor) {
@@ -80,7 +80,7 @@ class Recorder : public Call {
   }
 
   void start(const at::RecordFunction& fn) {
-    // Composite operators report their parts too: the outermost counts.
+    // Composite operators report their parts too; only the outermost counts.
     if (++depth_ > 1) return look_within(fn);
     const auto inputs = fn.inputs();
     name_ = fn.name();
@@ -96,7 +96,7 @@ class Recorder : public Call {
 
   void end(const at::RecordFunction& fn) {
     if (--depth_ > 0) return;
-    ++depth_;  // reading a scalar operand calls operators: not the model's
+    ++depth_;  // reading a scalar operand calls operators, which are not the model's
     depends_on_inputs_ = false;
     for (const c10::IValue& argument : arguments_) {
       for_each_tensor(argument, [&](const Tensor& t) {
@@ -132,7 +132,7 @@ class Recorder : public Call {
     return it == expressions_.end() ? std::nullopt : std::optional(it->second.use);
   }
 
-  /// Takes no notice of where parameters enter.
+  /// Only checks; does not record where parameters enter.
   void only_refuse() { only_refuses_ = true; }
 
   bool depends_on_inputs(const Tensor& t) const override { return dependents_.has(t); }
@@ -145,27 +145,27 @@ class Recorder : public Call {
     return found ? std::optional<c10::OperatorHandle>(*found) : std::nullopt;
   }
 
-  /// A pass of whatever kind, of which nothing is kept.
+  /// Runs any pass and checks it; keeps nothing.
   void refuse(const std::function<void()>& pass);
 
-  /// One that may be refused later: states go back all the same.
+  /// Runs a pass that may be refused later, and restores states.
   Tensor peek(const std::function<Tensor()>& pass);
 
-  /// A forward pass under this recorder's eyes.
-  /// @throws InvalidArgument if a layer was in training mode; its statistics are as before, then.
+  /// Runs and records a forward pass.
+  /// @throws InvalidArgument if a layer was in training mode; its statistics are restored.
   Tensor watch(const Model& model, const Tensor& x, PendingChecks& checks);
 
-  /// Keeps the sites that the outputs depend on, and says which parameters they account for.
+  /// Keeps the sites that influence the outputs, and determines which parameters they cover.
   void finish(Recording& recording);
 
  private:
   struct Found {
     std::unique_ptr<Site> site;
     std::vector<Port> operands;
-    std::set<Port> arguments;  ///< of operators that may use an operand more than once
+    std::set<Port> arguments;  ///< of operators that may use an operand several times
   };
 
-  /// An output of the call, the first one or one of a list.
+  /// Processes an output of the call, the first or one of a list.
   void take(const Tensor& output) {
     output_ = output;
     new_bytes_ = is_view_of_an_argument() ? 0 : static_cast<int64_t>(output_.nbytes());
@@ -173,7 +173,7 @@ class Recorder : public Call {
     activation_bytes_ += new_bytes_;
   }
 
-  /// No rule is made for complex numbers: what they come from goes by rows of the Jacobian.
+  /// Complex numbers have no rules: their parameters use Jacobian rows.
   bool is_complex() const {
     bool found = output_.is_complex();
     for (const c10::IValue& argument : arguments_) {
@@ -203,7 +203,8 @@ class Recorder : public Call {
 
   void apply_rules() {
     if (!output_.requires_grad() || output_.is_leaf()) return;
-    // What no input moves, such as a table read at fixed places, may still have a row a sample.
+    // Outputs that do not depend on inputs, such as a table read at fixed places, may still have a
+    // row per sample.
     const bool has_samples =
         depends_on_inputs_ || (output_.dim() > 0 && output_.size(0) % samples_ == 0);
     for (const Rule& rule : *rules_) {
@@ -218,7 +219,8 @@ class Recorder : public Call {
     if (auto site = rules::any_operator(*this)) keep(std::move(site));
   }
 
-  /// Of an operator that no rule knows: its output as an operand, if parameters alone make it.
+  /// For an operator without a rule: its output becomes an operand if it depends on parameters
+  /// only.
   void compute() {
     bool alone = !depends_on_inputs_ && name_.back() != '_';
     for (const c10::IValue& argument : arguments_) {
@@ -229,7 +231,7 @@ class Recorder : public Call {
     const Edge edge = torch::autograd::impl::gradient_edge(output_);
     const Port port{edge.function.get(), edge.input_nr};
     if (!alone || expressions_.count(port) > 0) return;
-    new_bytes_ = 0;  // of the parameters, not of a sample
+    new_bytes_ = 0;  // belongs to parameters, not a sample
     ParameterUse use;
     use.parameter = parameters_ + computed_.size();
     use.shape = output_.sizes().vec();
@@ -250,7 +252,7 @@ class Recorder : public Call {
     }
   }
 
-  /// Derivatives of so few digits are none.
+  /// Derivatives in such a dtype are too imprecise.
   void refuse_rounding(const Tensor& output) {
     const auto dtype = output.scalar_type();
     if (dtype != torch::kBFloat16 && dtype != torch::kHalf) return;
@@ -261,7 +263,7 @@ class Recorder : public Call {
           {}});
   }
 
-  /// After a pass: what it has moved of the model's goes back.
+  /// Call after a pass: restores the model's states.
   void restore() {
     const std::string by = states_.restore();
     if (!refusal_.empty() && random_) random_->restore();
@@ -272,7 +274,7 @@ class Recorder : public Call {
   }
 
   void derive(const ParameterUse& use) {
-    new_bytes_ = 0;  // of the parameters, not of a sample
+    new_bytes_ = 0;  // belongs to parameters, not a sample
     const Edge edge = torch::autograd::impl::gradient_edge(output_);
     const Port port{edge.function.get(), edge.input_nr};
     if (port_of(use.argument) == port) return;  // the operand itself was returned
@@ -283,10 +285,10 @@ class Recorder : public Call {
   void keep(std::unique_ptr<Site> site) {
     const Tensor& h = output_;
     const bool in_place = name_.back() == '_';
-    // Written through a view, h shares its gradient with the rest of its base.
+    // If written through a view, h shares its gradient with the rest of its base.
     if (in_place && h.is_view()) return;
-    // A composite operator may return a reshaped view of what it computed; an in-place activation
-    // would replace the view's place in the graph, not its base's.
+    // A composite operator may return a reshaped view of its result; an in-place activation would
+    // replace the view's place in the graph, not that of its base.
     const bool reshaped = h.is_view() && h._base().numel() == h.numel() && h.is_contiguous() &&
                           h._base().is_contiguous();
     site->edge = torch::autograd::impl::gradient_edge(reshaped ? Tensor(h._base()) : h);
@@ -309,16 +311,16 @@ class Recorder : public Call {
   int64_t samples_;
   bool only_refuses_ = false;
   int depth_ = 0;
-  const at::RecordFunction* function_ = nullptr;  ///< of a call that has returned
-  const std::vector<Rule>* rules_ = nullptr;      ///< of the call in progress
+  const at::RecordFunction* function_ = nullptr;  ///< call that has returned
+  const std::vector<Rule>* rules_ = nullptr;      ///< rules of the call in progress
   Dependents dependents_;
-  bool depends_on_inputs_ = false;  ///< of the call in progress
+  bool depends_on_inputs_ = false;  ///< whether the call in progress does
   std::vector<Computed> computed_;
   int64_t activation_bytes_ = 0;
-  int64_t new_bytes_ = 0;  ///< of the call in progress
+  int64_t new_bytes_ = 0;  ///< bytes of the call in progress
   std::string refusal_;
-  std::optional<RandomState> random_;  ///< that a refused pass has moved
-  KeptStates states_;                  ///< that the pass moves
+  std::optional<RandomState> random_;  ///< changed by a refused pass
+  KeptStates states_;                  ///< changed by the pass
   std::map<Port, Expression> expressions_;
   std::vector<Found> found_;
   std::vector<std::shared_ptr<Node>> keep_alive_;  ///< ports are compared by address
@@ -326,8 +328,8 @@ class Recorder : public Call {
 
 using Feeds = std::map<Port, int64_t>;
 
-/// How often each port is fed from nodes that can be reached from `root`, without entering those
-/// behind a port that `stops`. Nodes that were entered before are not counted again.
+/// Counts how often each port is fed from nodes reachable from `root`, without entering those
+/// behind a port that `stops`. Does not count nodes entered before.
 template <class Stops>
 void count_feeds(const Node* root, const Stops& stops, std::unordered_set<const Node*>& entered,
                  Feeds& feeds) {
@@ -346,14 +348,14 @@ void count_feeds(const Node* root, const Stops& stops, std::unordered_set<const 
 }
 
 void Recorder::finish(Recording& recording) {
-  // Counted over the graph that the outputs depend on.
+  // Counts over the graph on which the outputs depend.
   std::unordered_set<const Node*> reachable;
   Feeds feeds;
   count_feeds(
       recording.outputs.grad_fn().get(), [](const Port&) { return false; }, reachable, feeds);
-  ++feeds[port_at(recording.outputs)];  // by whoever differentiates them
+  ++feeds[port_at(recording.outputs)];  // by their differentiation
 
-  // Of those, how many we can explain: a use at a site, or one expression made from another.
+  // Of these, count those explained: a use at a site, or one expression made from another,
   Feeds explained;
   for (Found& found : found_) {
     if (!reachable.count(found.site->edge.function.get())) continue;
@@ -371,7 +373,7 @@ void Recorder::finish(Recording& recording) {
     }
     recording.sites.push_back(std::move(found.site));
   }
-  // (Parts of a parameter may come from one node.)
+  // (parts of a parameter may come from one node)
   std::set<std::pair<const Node*, Port>> steps;
   for (const auto& [port, expression] : expressions_) {
     if (expression.parent && reachable.count(port.first)) {
@@ -379,8 +381,8 @@ void Recorder::finish(Recording& recording) {
     }
   }
   for (const auto& [node, parent] : steps) ++explained[parent];
-  // … or what stands between a computed operand and the expressions that it was made from. Whatever
-  // else is fed there (a second result of the same operator) is not explained.
+  // … or an operator between a computed operand and the expressions from which it was made.
+  // Anything else fed there (a second result of the same operator) is unexplained.
   std::unordered_set<const Node*> counted;
   std::vector<Feeds> behind(computed_.size());
   std::vector<std::unordered_set<const Node*>> within(computed_.size());
@@ -431,7 +433,8 @@ void Recorder::finish(Recording& recording) {
   recording.activation_bytes = activation_bytes_;
 }
 
-/// RecordFunction takes plain function pointers: the recorder of this thread's forward pass.
+/// RecordFunction takes plain function pointers, hence a thread-local recorder of the current
+/// forward pass.
 thread_local Recorder* active = nullptr;
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
@@ -443,7 +446,7 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (active != nullptr) active->end(fn);
 }
 
-/// Callbacks of this thread for as long as it lives.
+/// Installs callbacks for this thread while it exists.
 class Watch {
  public:
   explicit Watch(Recorder& recorder) : before_(active) {
@@ -472,7 +475,7 @@ void Recorder::refuse(const std::function<void()>& pass) {
     pass();
   } catch (const c10::Error&) {
     restore();
-    CDT_REQUIRE(refusal_.empty(), refusal_);  // which tells more
+    CDT_REQUIRE(refusal_.empty(), refusal_);  // more informative
     throw;
   } catch (...) {
     restore();

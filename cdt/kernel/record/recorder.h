@@ -1,7 +1,7 @@
-/// Watches a forward pass and notes where each parameter enters, as the layer rules (rule.h) tell.
+/// Observes a forward pass and records where each parameter enters, using the layer rules (rule.h).
 ///
-/// The recorder hangs on at::RecordFunction, so it sees the operators that any model calls
-/// (torch::nn, our own layers, scripted and Python modules) and needs no hooks in them.
+/// The recorder uses at::RecordFunction, so it sees the operators that any model calls (torch::nn,
+/// our own layers, scripted and Python modules) without hooks in them.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -15,24 +15,25 @@
 
 namespace cdt::kernel {
 
-/// An operand made from parameters alone, by operators that no rule follows (a normalised weight, a
-/// sum of two). Sites use it like a parameter, by an index behind those of the model's.
+/// An operand computed from parameters only, by operators that no rule follows (a normalised
+/// weight, a sum of two). Sites use it like a parameter, with an index after those of the model.
 struct Computed {
   torch::Tensor value;             ///< with its graph
-  std::vector<size_t> parameters;  ///< of the model, that it is made from
+  std::vector<size_t> parameters;  ///< parameters of the model from which it is computed
 };
 
-/// A forward pass and what was seen of it.
+/// A recorded forward pass.
 struct Recording {
   torch::Tensor outputs;                     ///< [r, n_L], with its graph.
-  std::vector<std::unique_ptr<Site>> sites;  ///< those that the outputs depend on.
-  std::vector<bool> used;                    ///< by parameter: do the outputs depend on it?
-  std::vector<bool> covered;  ///< by parameter: does every path to the outputs go through a site?
+  std::vector<std::unique_ptr<Site>> sites;  ///< those that influence the outputs
+  std::vector<bool> used;                    ///< per parameter: whether the outputs depend on it
+  std::vector<bool> covered;  ///< per parameter: whether every path to the outputs passes a site
   std::vector<Computed> computed;
-  int64_t activation_bytes = 0;  ///< of all operator outputs: what the graph may hold. Without
-                                 ///< views, and without what parameters alone make.
+  /// Bytes of all operator outputs, which the graph may hold; without views and operands computed
+  /// from parameters only.
+  int64_t activation_bytes = 0;
 
-  /// Parameters of the model behind a computed operand; none behind a parameter itself.
+  /// Parameters of the model behind a computed operand; none for a parameter itself.
   std::span<const size_t> made_from(size_t operand) const {
     if (operand < used.size()) return {};
     return computed[operand - used.size()].parameters;
@@ -46,13 +47,13 @@ struct Recording {
 
 /// Runs the model once and records it.
 /// @throws InvalidArgument as evaluate() does, and if a layer couples samples or is random in
-/// training mode (batch norm,
-///   dropout): the message says to call eval(). Also if no parameter moves the outputs.
-/// Whether inputs and outputs are finite is found when the checks are settled.
+///   training mode (batch norm, dropout; the message says to call eval()), or no parameter
+///   influences the outputs. Inputs and outputs are tested for finiteness when the checks are
+///   settled.
 Recording record(const Model& model, const torch::Tensor& x, PendingChecks& checks);
 
-/// `work` on the first one or two samples, to learn what a sample costs. Of two where there are
-/// more: batch norm in training mode refuses one, in words that help nobody.
+/// Runs `work` on the first one or two samples, to measure the cost per sample. Uses two if
+/// possible, since batch norm in training mode fails on one with an unhelpful message.
 /// @throws InvalidArgument if the model does not run on so few samples.
 template <class Work>
 auto on_few_samples(const torch::Tensor& x, const Work& work) {
@@ -66,14 +67,15 @@ auto on_few_samples(const torch::Tensor& x, const Work& work) {
   }
 }
 
-/// Runs a pass of the model that is no function of inputs, a closure say, with the same refusals.
+/// Runs a pass of the model that is not a function of inputs, such as a closure, with the same
+/// checks.
 void watch(const Model& model, const std::function<void()>& pass);
 
-/// How many outputs a sample has, by a pass on one or two of them that refuses nothing and leaves
-/// states as they were.
+/// Number of outputs per sample, from a pass on one or two samples without checks, which restores
+/// states.
 int64_t outputs_per_sample(const Model& model, const torch::Tensor& x);
 
-/// The outputs [r, n_L] with their graph alone, with the same refusals.
+/// Only the outputs [r, n_L] with their graph, with the same checks.
 torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x);
 torch::Tensor differentiable_outputs(const Model& model, const torch::Tensor& x,
                                      PendingChecks& checks);

@@ -1,9 +1,9 @@
-/// What was learned of a model when its kernel was first made for some shape of samples: how to cut
-/// them into blocks, and where they lie in each layer.
+/// Cached plans of a model, from its first kernel for some shape of samples: how to cut samples
+/// into blocks, and along which dimension they lie in each layer.
 ///
-/// It is about the model and shapes, not about values of parameters, so that it serves every
-/// kernel of a training. A kernel that was made with it is checked like any other; where a check
-/// says that the model is no longer the one it was, it is forgotten and the kernel made anew.
+/// A plan depends on the model and shapes, not on parameter values, so it serves all kernels of a
+/// training. Kernels computed with it are checked like any other; if a check shows that the model
+/// has changed, the plan is discarded and the kernel recomputed.
 #pragma once
 
 #include <cdt/kernel/factor/plan.h>
@@ -19,7 +19,7 @@ namespace cdt::kernel {
 
 class RecordedKernel;
 
-/// What plans differ by.
+/// What plans depend on.
 struct PlanKey {
   std::vector<int64_t> sample_shape;
   torch::ScalarType inputs = torch::kFloat32;
@@ -34,33 +34,33 @@ struct PlanKey {
 
 struct KnownPlan {
   BlockPlan blocks;
-  int64_t bytes = 0;                       ///< of the largest block, as planned
+  int64_t bytes = 0;                       ///< planned size of the largest block
   int64_t width = 0;                       ///< n_L
-  std::vector<int64_t> sample_dimensions;  ///< of h, layer by layer
+  std::vector<int64_t> sample_dimensions;  ///< dimension of h, layer by layer
   bool lean = false;                       ///< FactorOptions::lean
 };
 
-/// The model's layers or outputs are not as they were when it was planned for.
+/// Thrown if the model's layers or outputs have changed since the plan was made.
 struct StalePlan {};
 
-/// The latest plans of a model; threads may share it.
+/// The latest plans of a model. Thread-safe.
 class PlanMemory {
  public:
   std::optional<KnownPlan> find(const PlanKey& key) const;
   void keep(PlanKey key, KnownPlan plan);
   void forget();
 
-  /// The latest kernel that was recorded, for one thread at a time.
+  /// The latest recorded kernel, for one thread at a time.
   struct Recorded {
     std::mutex in_use;
     std::unique_ptr<RecordedKernel> kernel;
-    PlanKey asked;             ///< of the latest kernel
-    int64_t contradicted = 0;  ///< how often the model was no longer what was recorded
+    PlanKey asked;             ///< key of the latest kernel
+    int64_t contradicted = 0;  ///< number of times that the model differed from its recording
     bool unfit = false;        ///< the model cannot be recorded
   };
   Recorded& recorded() { return recorded_; }
 
-  /// Whether J u was held against Jᵀv (require_transposes).
+  /// Whether J u has been compared with Jᵀv (require_transposes).
   std::atomic<bool>& transposes() { return transposes_; }
 
   PlanMemory();

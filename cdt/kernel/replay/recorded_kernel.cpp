@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-/// A model that was recorded and then contradicted so often is left alone: it changes.
+/// A model that differs from its recording this often is no longer recorded.
 constexpr int64_t kMostContradictions = 3;
 
 std::vector<Tensor> detached(const std::vector<Tensor>& tensors) {
@@ -23,7 +23,7 @@ bool same_place(const Tensor& a, const Tensor& b) {
   return a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
-/// Whether nothing that the model does backward is its own.
+/// Whether the model's backward pass has no user-defined operators.
 bool can_be_recorded(const Model& model, const Tensor& x) {
   const KernelScope scope;
   PendingChecks dropped;
@@ -63,14 +63,14 @@ bool RecordedKernel::fits(const Model& model, const Tensor& x, const NtkOptions&
 void RecordedKernel::assemble() {
   source_ = std::make_unique<CheckedFactors>(model_, options_, factor_options_);
   found_ = unsettled_ntk(*source_, x_, options_);
-  source_->remember_plan();  // judged below: a kernel that fails takes all of this with it
+  source_->remember_plan();  // checked below: if the kernel fails, all of this is discarded
   source_->checks().gather();
 }
 
-/// The model as it is now beside what was replayed. The device does it after the replay, while the
-/// host is ahead.
+/// Compares the model's current evaluation with the replayed one. Runs on the device after the
+/// replay, while the host continues.
 Comparison RecordedKernel::with_autograd() const {
-  PendingChecks dropped;  // the replay has its own
+  PendingChecks dropped;  // the replay has its own checks
   const Tensor outputs = differentiable_outputs(plain_, x_, dropped);
   if (outputs.sizes() != found_.outputs.sizes()) throw StalePlan();
   std::vector<Tensor> found =
@@ -89,7 +89,7 @@ Ntk RecordedKernel::kernel(const Tensor& x) {
     x_.copy_(x);
     playback_->play(0);
     ntk = found_;
-    ntk.theta = found_.theta.clone();  // the next one is written over it
+    ntk.theta = found_.theta.clone();  // the next replay overwrites it
     ntk.outputs = found_.outputs.clone();
     if (checked() && !with_autograd().agree()) throw StalePlan();
     source_->judge_again();
@@ -113,9 +113,9 @@ std::optional<Ntk> replayed_ntk(const Model& model, const Tensor& x, const NtkOp
   if (checked && known->bytes > spare_bytes(model.device())) return std::nullopt;
   PlanMemory::Recorded& memory = model.plans().recorded();
   const std::unique_lock mine(memory.in_use, std::try_to_lock);
-  if (!mine) return std::nullopt;  // another thread is at it
+  if (!mine) return std::nullopt;  // another thread uses it
   if (checked && (memory.unfit || memory.contradicted >= kMostContradictions)) return std::nullopt;
-  // A recording is worth its while for the same shape again and again, not for shapes by turns.
+  // Recording pays if the same shape is repeated, not if shapes alternate.
   const bool again = std::exchange(memory.asked, key) == key;
   try {
     if (!memory.kernel || !memory.kernel->fits(model, x, options)) {
@@ -129,7 +129,7 @@ std::optional<Ntk> replayed_ntk(const Model& model, const Tensor& x, const NtkOp
     memory.unfit = checked && memory.kernel->unfit();
     if (memory.unfit) memory.kernel.reset();
     return ntk;
-  } catch (const RefutedRule&) {  // the usual way has more to try
+  } catch (const RefutedRule&) {  // the usual path tries alternatives
   } catch (const StalePlan&) {
   } catch (...) {
     memory.kernel.reset();

@@ -1,4 +1,4 @@
-/// Kernels of one model and shape that a GPU computes again and again.
+/// Recorded kernels of one model and shape, which a GPU replays.
 #pragma once
 
 #include <cdt/kernel/check/checked_factors.h>
@@ -13,21 +13,21 @@
 namespace cdt::kernel {
 
 /// Θ(x, x) of one block, with its checks pending in `source`.
-/// @throws StalePlan if it takes several blocks.
+/// @throws StalePlan if it needs several blocks.
 Ntk unsettled_ntk(CheckedFactors& source, const torch::Tensor& x, const NtkOptions& options);
 
-/// A kernel as a sequence of operations (playback.h): on inputs of its own, at the parameters where
-/// they are. Its checks are made each time.
+/// A kernel as a sequence of operations (playback.h), on its own copy of the inputs and the
+/// parameters in place. Checked each time.
 class RecordedKernel {
  public:
   RecordedKernel(const Model& model, const torch::Tensor& x, const NtkOptions& options,
                  int64_t width);
 
-  /// Whether it is of this shape, and the parameters are still where they were.
+  /// Whether it has this shape, and the parameters are still at the same addresses.
   bool fits(const Model& model, const torch::Tensor& x, const NtkOptions& options) const;
-  /// @throws as empirical_ntk, and RefutedRule or StalePlan where that would try something else.
+  /// @throws as empirical_ntk, and RefutedRule or StalePlan where that would try an alternative.
   Ntk kernel(const torch::Tensor& x);
-  /// Whether it turned out that the model cannot be recorded.
+  /// Whether the model turned out not to be recordable.
   bool unfit() const { return playback_->gave_up(); }
 
  private:
@@ -38,17 +38,17 @@ class RecordedKernel {
   NtkOptions options_;
   OutsideTensors outside_;
   Model plain_;  ///< the model
-  Model model_;  ///< the same, as it is recorded
+  Model model_;  ///< the same model, as recorded
   torch::Tensor x_;
-  std::vector<torch::Tensor> parameters_;  ///< as they were: where they lie, and in which shape
+  std::vector<torch::Tensor> parameters_;  ///< as recorded: addresses and shapes
   FactorOptions factor_options_;
   std::unique_ptr<CheckedFactors> source_;
   Ntk found_;
   std::unique_ptr<Playback> playback_;
 };
 
-/// The kernel by the model's recording, where it may be replayed, lies on a GPU and has been seen
-/// before in this shape; none: it has to be made.
+/// The kernel from the model's recording, if replay is enabled, the model is on a GPU and this
+/// shape has occurred before; none: compute it.
 std::optional<Ntk> replayed_ntk(const Model& model, const torch::Tensor& x,
                                 const NtkOptions& options);
 

@@ -21,7 +21,7 @@ using torch::autograd::Node;
 
 using Storages = std::map<const c10::StorageImpl*, c10::Storage>;
 
-/// Calls `work` for each storage of an argument, or of a list.
+/// Calls `work` for each storage of an argument or list.
 template <class Work>
 void for_each_storage(const c10::IValue& value, const Work& work) {
   const auto look = [&](const c10::IValue& each) {
@@ -34,12 +34,12 @@ void for_each_storage(const c10::IValue& value, const Work& work) {
   for (const c10::IValue& each : value.toListRef()) look(each);
 }
 
-/// Storages that the operators of one evaluation take and have not made.
+/// Storages that the operators of one evaluation use but did not create.
 struct Outsiders {
   explicit Outsiders(Storages& storages) : held(storages) {}
 
   void start(const at::RecordFunction& call) {
-    if (++depth > 1) return;  // what a composite operator makes inside is its own
+    if (++depth > 1) return;  // what a composite operator creates inside is its own
     for (const c10::IValue& argument : call.inputs()) {
       for_each_storage(argument, [&](const c10::Storage& storage) {
         if (made.count(storage.unsafeGetStorageImpl()) == 0) {
@@ -53,7 +53,7 @@ struct Outsiders {
     for (const c10::IValue& output : call.outputs()) {
       for_each_storage(output, [&](const c10::Storage& storage) {
         const auto* address = storage.unsafeGetStorageImpl();
-        // (A weak pointer: its address is not given to another storage meanwhile.)
+        // (A weak pointer, so that the address is not reused for another storage.)
         if (held.count(address) == 0) made.try_emplace(address, storage.getWeakStorageImpl());
       });
     }
@@ -64,7 +64,8 @@ struct Outsiders {
   int64_t depth = 0;
 };
 
-/// RecordFunction takes plain function pointers: those of this thread's evaluation.
+/// RecordFunction takes plain function pointers, hence a thread-local object for the current
+/// evaluation.
 thread_local Outsiders* looking = nullptr;
 
 std::unique_ptr<at::ObserverContext> look_at_start(const at::RecordFunction& call) {

@@ -1,5 +1,5 @@
-/// What the recording of a model needs that has promised nothing: tensors that stay where they are,
-/// derivatives that are LibTorch's own, and a comparison with autograd each time.
+/// Safeguards for recording a model without promises of the user: tensors that stay in place,
+/// LibTorch's own derivatives only, and a comparison with autograd each time.
 #pragma once
 
 #include <cdt/kernel/model.h>
@@ -12,24 +12,24 @@
 
 namespace cdt::kernel {
 
-/// The memory of all tensors that a model takes from elsewhere: parameters, buffers, constants. A
-/// recording reads them where they were.
+/// Storage of all tensors that a model uses: parameters, buffers, constants. A recording reads them
+/// at fixed addresses.
 class OutsideTensors {
  public:
-  /// The model; the tensors of each evaluation are held as long as this lives, which the model must
-  /// not outlive.
+  /// The model, modified to hold the tensors of each evaluation while this exists; the result must
+  /// not outlive it.
   Model hold_those_of(const Model& model);
 
  private:
   std::map<const c10::StorageImpl*, c10::Storage> held_;
 };
 
-/// Whether LibTorch's own operators alone, without hooks, will differentiate the outputs: what
-/// others do backward may depend on anything.
+/// Whether the graph of the outputs has only LibTorch's own operators, without hooks; backward
+/// functions of others may depend on anything.
 bool has_plain_graph(const torch::Tensor& outputs);
 
-/// While it lives, the ends of graphs at the parameters are new ones: those of the user's graphs
-/// belong to the stream where they were made, which a recording must not touch.
+/// While it exists, the parameters have new leaf nodes. Those of the user's graphs belong to the
+/// stream on which they were made, which a recording must not use.
 class FreshLeavesScope {
  public:
   explicit FreshLeavesScope(const Model& model);
@@ -42,16 +42,16 @@ class FreshLeavesScope {
   std::vector<std::shared_ptr<torch::autograd::Node>> own_;
 };
 
-/// Two evaluations and their derivatives Jᵀv, compared where they are.
+/// Compares two evaluations and their derivatives Jᵀv on the device.
 class Comparison {
  public:
-  /// Undefined tensors are equal to each other alone.
+  /// Undefined tensors equal only each other.
   Comparison(const std::vector<torch::Tensor>& found, const std::vector<torch::Tensor>& expected);
-  /// Each to rounding (tol::same_function) of its norm. Waits for the device.
+  /// Whether all agree to rounding (tol::same_function) of their norm. Waits for the device.
   bool agree() const;
 
  private:
-  std::optional<torch::Tensor> norms_;  ///< [2k]: of differences, then of what was expected
+  std::optional<torch::Tensor> norms_;  ///< [2k]: of differences, then of expected tensors
   torch::ScalarType dtype_ = torch::kFloat32;
 };
 

@@ -1,5 +1,4 @@
-/// Biases that are added by themselves, h = … ± αb: J sums G over the dimensions that b does not
-/// have.
+/// Separately added biases, h = … ± αb: J sums G over the dimensions that b lacks.
 #include <cdt/kernel/rules/broadcast.h>
 #include <cdt/kernel/rules/table.h>
 

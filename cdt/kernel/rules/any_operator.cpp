@@ -1,9 +1,9 @@
-/// Any operator of samples and parameters that no rule knows: J of its parameters from the operator
-/// alone, called on all samples at once, each with parameters of its own.
+/// Operators of samples and parameters without a rule: J of the parameters from the operator
+/// itself, called on all samples at once, each with its own copy of the parameters.
 ///
 /// With h_i = f(x_i, W) for every sample and G the gradient at h, row i of J is Gᵢᵀ ∂f(x_i, W)/∂W:
-/// the gradient of Σ_i Gᵢᵀf(x_i, W_i) at W_i, and one call of f on copies W_i = W, batched, has
-/// them all. The network is passed through once for all samples, not for each of them alone.
+/// the gradient of Σ_i Gᵢᵀf(x_i, W_i) at W_i. One batched call of f on copies W_i = W gives all of
+/// them, so the network is evaluated once for all samples, not once per sample.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/accumulate.h>
 #include <cdt/core/interrupt.h>
@@ -19,17 +19,17 @@ namespace {
 
 using torch::Tensor;
 
-/// Operators whose batched form is not theirs. LibTorch's embedding of many tables is that of one
-/// with all their rows, in which one row in all is padding.
+/// Operators whose batched form is wrong. LibTorch batches embeddings as one table with the rows of
+/// all, in which only one row is padding.
 constexpr std::array<std::string_view, 1> kNotBatched{"aten::embedding"};
 
-/// A tensor that the operator takes, as an argument or within a list.
+/// A tensor argument of the operator, or an entry of a list argument.
 struct Operand {
   size_t argument = 0;
-  int64_t element = -1;    ///< of a list; −1: the argument itself
+  int64_t element = -1;    ///< index in a list; −1: not a list
   Tensor value;            ///< without a graph
-  int64_t version = 0;     ///< when it was used
-  bool by_sample = false;  ///< [b·T, …]; otherwise the same for all
+  int64_t version = 0;     ///< when used
+  bool by_sample = false;  ///< [b·T, …]; otherwise shared by all
   std::optional<ParameterUse> use;
 };
 
@@ -58,8 +58,8 @@ class OperatorSite : public Site {
   }
 
   void add(Operand operand) { operands_.push_back(std::move(operand)); }
-  /// Whether copies of a parameter are one for each sample, or the same copies for all. False if
-  /// there are none.
+  /// Sets whether broadcast copies of a parameter are per sample, or shared by all. False if there
+  /// are none.
   bool take_copies(bool by_sample) {
     bool any = false;
     for (Operand& operand : operands_) {
@@ -70,7 +70,7 @@ class OperatorSite : public Site {
     return any;
   }
 
-  /// h of the first sample alone: whether it has the shape that it has among the others.
+  /// Whether h of the first sample alone has the same shape as among the others.
   bool takes_samples_alone(const Tensor& h) const {
     const torch::NoGradGuard no_graph;
     try {
@@ -104,7 +104,7 @@ class OperatorSite : public Site {
   void factor(FactorBuilder& build) const override;
 
  private:
-  /// The operator with other tensors in the place of its own.
+  /// Calls the operator with other tensors instead of its own.
   template <class Tensors>
   Tensor call(const Tensors& tensor_for) const;
   int64_t positions(const Operand& operand) const { return operand.value.size(0) / samples_; }
@@ -113,7 +113,7 @@ class OperatorSite : public Site {
     const int64_t T = positions(operand);
     return operand.value.narrow(0, i * T, T);
   }
-  /// [count, …]: what each of some samples takes.
+  /// [count, …]: the operand for each of some samples.
   Tensor stacked(const Operand& operand, int64_t first, int64_t count) const {
     std::vector<int64_t> shape = operand.value.sizes().vec();
     if (operand.by_sample) shape[0] = positions(operand);
@@ -121,14 +121,14 @@ class OperatorSite : public Site {
     if (!operand.by_sample) return operand.value.expand(shape);
     return operand.value.narrow(0, first * shape[1], count * shape[1]).reshape(shape);
   }
-  /// So that their parameters, or what the operator takes and gives, have so many entries.
+  /// Number of samples whose parameters, inputs and outputs have at most this many entries.
   int64_t samples_at_a_time(int64_t entries) const;
 
-  /// h [count, T, …] of some samples, with a graph to `leaves`, copies [count, …] of those operands
-  /// that are wanted. Undefined where LibTorch has no way to batch it.
+  /// h [count, T, …] of some samples, with a graph to `leaves`, copies [count, …] of the wanted
+  /// operands. Undefined if LibTorch cannot batch it.
   Tensor together(int64_t first, int64_t count, const std::vector<size_t>& wanted,
                   std::vector<Tensor>& leaves) const;
-  /// The same of one sample, without batching.
+  /// The same for one sample, without batching.
   Tensor alone(int64_t sample, const std::vector<size_t>& wanted,
                std::vector<Tensor>& leaves) const;
 
@@ -217,7 +217,7 @@ Tensor OperatorSite::alone(int64_t sample, const std::vector<size_t>& wanted,
   return h.unsqueeze(0);
 }
 
-/// The gradient [count, …] of copies, summed up to that of what they are copies of.
+/// Sums the gradient [count, …] of broadcast copies to that of their original.
 Tensor of_originals(const ParameterUse& use, const Tensor& gradient) {
   if (!use.copied) return gradient;
   std::vector<int64_t> shape = use.shape;

@@ -5,8 +5,8 @@ namespace {
 
 using torch::Tensor;
 
-/// The operand's shape with ones in front, to fit the last `rank` dimensions of h. None if it
-/// varies along those before.
+/// The operand's shape with leading ones, to fit the last `rank` dimensions of h. None if it varies
+/// along those before.
 std::optional<std::vector<int64_t>> aligned_shape(c10::IntArrayRef operand, int64_t rank) {
   std::vector<int64_t> shape = operand.vec();
   while (static_cast<int64_t>(shape.size()) > rank) {
@@ -28,7 +28,7 @@ Tensor broadcast_rows(const Tensor& G, c10::IntArrayRef operand, double scale) {
   std::vector<int64_t> shape = *aligned_shape(operand, G.dim() - 3);
   shape.insert(shape.begin(), {G.size(0), G.size(1), 1});
   const Tensor rows = G.sum_to_size(shape).reshape({G.size(0) * G.size(1), -1});
-  // Not in place: without a sum these are G itself, which the site before may share.
+  // Not in place: without a sum this is G itself, which the previous site may share.
   return scale == 1 ? rows : rows * scale;
 }
 

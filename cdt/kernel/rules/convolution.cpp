@@ -1,6 +1,6 @@
-/// Convolutions and transposed convolutions: linear layers whose inputs are patches, one for each
-/// position of the output, J_i = Σ_p g_ip patch_ipᵀ. In a transposed one the gradient is cut into
-/// patches, one for each position of the input.
+/// Convolutions and transposed convolutions: linear layers whose inputs are patches, one per
+/// position of the output, J_i = Σ_p g_ip patch_ipᵀ. For a transposed one the gradient is unfolded
+/// into patches, one per position of the input.
 #include <cdt/kernel/product/tiling.h>
 #include <cdt/kernel/rules/table.h>
 
@@ -19,11 +19,11 @@ int64_t product_of(const Sizes& sizes) {
   return product;
 }
 
-/// Where the patches lie, dimension by dimension.
+/// Positions of the patches, by dimension.
 struct PatchGrid {
   Sizes kernel;
   Sizes stride;
-  Sizes padding;  ///< before the first entry; after the last one as much as positions need
+  Sizes padding;  ///< before the first entry; after the last as much as positions require
   Sizes dilation;
   Sizes positions;
 
@@ -106,8 +106,8 @@ class ConvolutionSite : public Site {
   }
 
  private:
-  /// J_i of the bias: G summed over the positions. On a GPU along a row of positions as they are,
-  /// which rounds no more than G was, and spares a wider copy of it all.
+  /// J_i of the bias: G summed over the positions. On a GPU first along a row of positions in its
+  /// own dtype, which rounds no more than G was, and avoids a converted copy of all.
   Tensor bias_rows(const FactorBuilder& build) const {
     const Tensor& all = build.gradient;
     const bool by_row = all.is_cuda() && all.dim() > 5;
@@ -131,8 +131,7 @@ class ConvolutionSite : public Site {
             weight->scale, bias_scale};
   }
 
-  /// [n·c·T, groups·d, P] seen as [n·groups, c·d, T·P]: without a copy where two of the three
-  /// are 1.
+  /// View [n·c·T, groups·d, P] as [n·groups, c·d, T·P], without a copy if two of the three are 1.
   Tensor by_group(const Tensor& t, int64_t n, int64_t c) const {
     const int64_t T = t.size(0) / (n * c);
     const int64_t d = t.size(1) / groups;
@@ -141,7 +140,7 @@ class ConvolutionSite : public Site {
         .reshape({n * groups, c * d, T * t.size(2)});
   }
 
-  /// J_i of the weight, [b·c, numel], some samples at a time.
+  /// J_i of the weight, [b·c, numel], computed for some samples at a time.
   Tensor weight_rows(const FactorBuilder& build) const {
     const int64_t b = build.samples();
     const int64_t c = build.outputs();
@@ -174,7 +173,7 @@ class ConvolutionSite : public Site {
   }
 };
 
-/// One number a dimension; none if the argument is anything else.
+/// One number per dimension; none if the argument is anything else.
 std::optional<Sizes> sizes_of(const c10::IValue& argument, size_t dimensions) {
   if (!argument.isIntList()) return std::nullopt;
   Sizes sizes = argument.toIntVector();
@@ -183,7 +182,7 @@ std::optional<Sizes> sizes_of(const c10::IValue& argument, size_t dimensions) {
   return sizes;
 }
 
-/// Arguments of a call, by their places.
+/// Indices of a call's arguments.
 struct Places {
   size_t stride = 3;
   size_t padding = 4;

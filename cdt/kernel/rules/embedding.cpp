@@ -1,5 +1,4 @@
-/// Embeddings, h = rows of W by their indices: J_i = Σ_t e_it g_itᵀ with unit vectors e, which stay
-/// indices.
+/// Embeddings, h = rows of W by index: J_i = Σ_t e_it g_itᵀ with unit vectors e, stored as indices.
 #include <cdt/kernel/rules/table.h>
 
 namespace cdt::kernel::rules {
@@ -10,7 +9,7 @@ using torch::Tensor;
 /// embedding(W, indices, padding index, scaled by frequency, sparse)
 class EmbeddingSite : public Site {
  public:
-  int64_t padding = -1;  ///< the index whose row is never moved; negative for none
+  int64_t padding = -1;  ///< index whose row has no gradient; negative: none
 
   bool samples_may_lie_along(int64_t dimension) const override {
     return dimension < static_cast<int64_t>(output_shape.size()) - 1;

@@ -1,5 +1,5 @@
-/// Linear layers h = A·W + b: J_i = Σ_t g_it a_itᵀ, which is never formed where positions are few.
-/// Bilinear ones are linear in all products of their two inputs.
+/// Linear layers h = A·W + b: J_i = Σ_t g_it a_itᵀ, which is never formed if there are few
+/// positions. Bilinear layers are linear in all products of their two inputs.
 #include <cdt/kernel/model.h>
 #include <cdt/kernel/rules/broadcast.h>
 #include <cdt/kernel/rules/table.h>
@@ -14,7 +14,7 @@ class LinearSite : public Site {
  public:
   Use weight;  ///< W [in, out] as multiplied; `transposed` if θ_p is stored [out, in].
   Use bias;
-  Tensor other;  ///< of a bilinear layer, its second input
+  Tensor other;  ///< second input of a bilinear layer
   int64_t other_version = 0;
 
   std::string objection(const ParameterUse& use) const override {
@@ -45,7 +45,7 @@ class LinearSite : public Site {
   void factor(FactorBuilder& build) const override {
     const bool has_weight = weight && build.by_rule(*weight);
     const bool has_bias = bias && build.by_rule(*bias);
-    // A bias joins its weight where both are used once: one product serves the two.
+    // A bias joins its weight if both are used once; one product then serves both.
     const bool joined = has_weight && has_bias && build.used_once(*weight) &&
                         build.used_once(*bias) && bias->numel() == output_shape.back();
     if (joined) {

@@ -1,5 +1,5 @@
-/// Norms with a scale and a shift, h = γ ∘ x̂ + β: J sums G ∘ x̂ and G over the dimensions that γ and
-/// β do not have. x̂ is the layer without them, computed again from its input, sample by sample.
+/// Norms with a scale and a shift, h = γ ∘ x̂ + β: J sums G ∘ x̂ and G over the dimensions that γ
+/// and β lack. x̂, the layer without them, is recomputed from its input, sample by sample.
 #include <c10/util/accumulate.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/rules/broadcast.h>
@@ -14,16 +14,16 @@ namespace {
 using torch::Tensor;
 using Use = std::optional<ParameterUse>;
 
-/// Entries of a temporary: about a cache's.
+/// Entries of a temporary: about the size of a cache.
 constexpr int64_t kNormEntries = int64_t{1} << 18;
 
 class NormSite : public Site {
  public:
   Use scale;
   Use shift;
-  std::function<Tensor(const Tensor& x)> normalized;  ///< of any samples, [b·T, …]
-  /// Of γ and β beside the dimensions of a sample: {C, 1, 1} for channels, the last ones for a
-  /// layer norm.
+  std::function<Tensor(const Tensor& x)> normalized;  ///< for any samples, [b·T, …]
+  /// Shape of γ and β within the dimensions of a sample: {C, 1, 1} for channels, the last ones for
+  /// a layer norm.
   std::vector<int64_t> shape;
 
   bool samples_may_lie_along(int64_t dimension) const override {
@@ -61,7 +61,7 @@ class NormSite : public Site {
   }
 };
 
-/// The arguments of a call, by their places.
+/// The site, given the indices of its arguments.
 std::unique_ptr<NormSite> norm_site(const Call& call, size_t scale, size_t shift) {
   if (!call.is_tensor(0) || call.parameter(0)) return nullptr;
   auto site = std::make_unique<NormSite>();
@@ -109,7 +109,7 @@ std::unique_ptr<Site> batch_norm_call(const Call& call) {
                      });
 }
 
-/// instance_norm(x, γ, β, mean, variance, by the input's own statistics, momentum, ε, …)
+/// instance_norm(x, γ, β, mean, variance, use the input's statistics, momentum, ε, …)
 std::unique_ptr<Site> instance_norm_call(const Call& call) {
   const bool own = call.is_true(5);
   return of_channels(call, 1, 2,
@@ -140,7 +140,7 @@ std::unique_ptr<Site> layer_norm_call(const Call& call) {
   return site;
 }
 
-/// rms_norm(x, shape, γ, ε), which newer versions of LibTorch have.
+/// rms_norm(x, shape, γ, ε), in newer versions of LibTorch.
 std::unique_ptr<Site> rms_norm_call(const Call& call) {
   auto site = norm_site(call, 2, /*shift: none=*/call.size());
   if (site == nullptr || !call[1].isIntList()) return nullptr;
@@ -157,7 +157,7 @@ std::unique_ptr<Site> rms_norm_call(const Call& call) {
   return site;
 }
 
-/// An instance norm that tracks statistics is the same function, but each pass moves them.
+/// An instance norm that tracks statistics computes the same function, but each pass updates them.
 Refusal tracking(const Call& call) {
   if (!call.is_true(5) || !call.is_tensor(3)) return {};
   Refusal refusal;

@@ -1,5 +1,5 @@
-/// Operators that leave a parameter, or a part of it, what it is up to a transposition or a
-/// constant factor.
+/// Operators whose result is a parameter, or a part of it, up to a transposition or a constant
+/// factor.
 #include <cdt/kernel/rules/table.h>
 
 namespace cdt::kernel::rules {
@@ -19,8 +19,7 @@ Use transposition_of_dimensions(const Call& call) {
   return swaps ? transposition(call) : std::nullopt;
 }
 
-/// Entries that follow each other in the parameter, in another shape: rows of a matrix, reshaped
-/// ones.
+/// Contiguous entries of the parameter in another shape: rows of a matrix, or reshaped ones.
 Use part(const Call& call) {
   Use source = call.parameter(0);
   if (!source || source->transposed) return std::nullopt;
@@ -34,7 +33,7 @@ Use part(const Call& call) {
   return source;
 }
 
-/// Copies for each sample: an operator that no rule knows may take them.
+/// Copies for each sample, which operators without a rule may take.
 Use copies(const Call& call) {
   Use source = call.parameter(0);
   const torch::Tensor& to = call.output();
@@ -61,7 +60,7 @@ Use constant_factor(const Call& call) {
 
 Use constant_divisor(const Call& call) {
   const Use source = call.parameter(0);
-  if (!source || call.size() != 2) return std::nullopt;  // with a third argument it is rounded
+  if (!source || call.size() != 2) return std::nullopt;  // a third argument means rounding
   const auto divisor = call.constant(1);
   return divisor ? Use(source->times(1 / *divisor)) : std::nullopt;
 }

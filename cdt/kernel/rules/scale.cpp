@@ -1,4 +1,4 @@
-/// Elementwise scales h = x ∘ γ: J sums G ∘ x over the dimensions that γ does not have.
+/// Elementwise scales h = x ∘ γ: J sums G ∘ x over the dimensions that γ lacks.
 #include <cdt/kernel/rules/broadcast.h>
 #include <cdt/kernel/rules/table.h>
 
@@ -32,7 +32,7 @@ std::unique_ptr<Site> product(const Call& call) {
   if (left.has_value() == right.has_value()) return nullptr;
   const size_t other = left ? 1 : 0;
   const ParameterUse& scale = left ? *left : *right;
-  // A constant factor makes a parameter of a parameter; or it writes over one, in place.
+  // A constant factor gives a parameter again, or overwrites one in place.
   if (call.constant(other) || !call.is_tensor(other) || scale.transposed) return nullptr;
   auto site = std::make_unique<ScaleSite>();
   site->uses.push_back(scale);

@@ -1,4 +1,4 @@
-/// The files of rules. A new one is declared here and listed in table.cpp.
+/// Files of rules. A new one is declared here and listed in table.cpp.
 #pragma once
 
 #include <cdt/kernel/rules/rule.h>
@@ -14,8 +14,8 @@ std::vector<Rule> addition();  ///< h = … ± b
 std::vector<Rule> scale();     ///< h = x ∘ γ
 std::vector<Rule> training_mode();  ///< layers that mix samples or are random
 
-/// The site of an operator that no rule of the table recognises, if it takes parameters, and
-/// samples one by one.
+/// The site of an operator without a rule, if it takes parameters and processes samples
+/// independently.
 std::unique_ptr<Site> any_operator(const Call& call);
 
 }  // namespace cdt::kernel::rules

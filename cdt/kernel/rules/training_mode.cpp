@@ -1,5 +1,4 @@
-/// Layers that have another function in training mode: samples that depend on each other, or
-/// chance.
+/// Layers that behave differently in training mode: coupled samples, or randomness.
 #include <cdt/kernel/rules/table.h>
 
 namespace cdt::kernel::rules {
@@ -19,7 +18,7 @@ Refusal batch_norm_of(const Call& call) {
 
 Refusal batch_norm(const Call& call) { return call.is_true(5) ? batch_norm_of(call) : Refusal{}; }
 
-/// A counter of batches, which such a layer moves before it is called itself.
+/// The counter of batches, which such a layer increments before its main operator.
 Refusal batch_counter(const Call& call) {
   const bool counts = call.is_tensor(0) && call.tensor(0).dim() == 0 &&
                       c10::isIntegralType(call.tensor(0).scalar_type(), /*includeBool=*/false);
@@ -34,7 +33,7 @@ Refusal dropout(const Call& call) {
       {}};
 }
 
-/// Where a call draws random numbers, itself or within: dropout of recurrent layers, noise.
+/// A call that draws random numbers, directly or inside: dropout of recurrent layers, noise.
 Refusal random_numbers(const Call& call) {
   return {c10::str("the model draws random numbers (", call.name(),
                    "), so its outputs are others at each call; call eval() on the model first, or "
@@ -42,7 +41,8 @@ Refusal random_numbers(const Call& call) {
           {}};
 }
 
-/// Recurrent layers: the number before the switch is their dropout's. Some draw where nobody sees.
+/// Recurrent layers: the number before the training flag is their dropout rate. Some draw where the
+/// recorder cannot see it.
 Refusal recurrent_dropout(const Call& call) {
   for (size_t i = 0; i + 1 < call.size(); ++i) {
     if (call[i].isDouble() && call[i].toDouble() > 0 && call.is_true(i + 1)) {

@@ -1,4 +1,4 @@
-/// Losses of numbers that look at one output ŷ and its target y at a time.
+/// Losses of numbers that depend on one output ŷ and its target y at a time.
 #pragma once
 
 #include <cdt/loss/loss.h>
@@ -12,8 +12,8 @@ class Separable : public Loss {
   }
   torch::Tensor values(const torch::Tensor& outputs, const torch::Tensor& targets) const override;
   torch::Tensor gradient(const torch::Tensor& outputs, const torch::Tensor& targets) const override;
-  /// Of h + h'd + ½ωd², which is no less than h of ŷ + d as far as h falls: so what a step
-  /// promises, it keeps.
+  /// Residuals of h + h'd + ½ωd², an upper bound on h at ŷ + d where h decreases, so that a step
+  /// keeps its predicted decrease.
   Residuals residuals(const torch::Tensor& outputs, const torch::Tensor& targets,
                       const torch::Tensor& weights) const override;
   ResidualShape residual_shape(int64_t outputs) const override { return {outputs, true}; }
@@ -22,7 +22,7 @@ class Separable : public Loss {
 
  protected:
   using Tensor = torch::Tensor;
-  /// h, from 0; h' and ω ≥ h'' by the output.
+  /// h with minimum 0; h' and ω ≥ h'' with respect to the output.
   virtual Tensor height(const Tensor& outputs, const Tensor& targets) const = 0;
   virtual Tensor slope(const Tensor& outputs, const Tensor& targets) const = 0;
   virtual Tensor bend(const Tensor& outputs, const Tensor& targets) const = 0;

@@ -1,4 +1,4 @@
-// The MLP as an entry of the table of architectures: from options, and from a file.
+// The MLP's entry in the table of architectures: from options, and from a file.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/io/json_fields.h>
@@ -11,8 +11,8 @@ namespace {
 std::string weight_name(size_t layer) { return c10::str("layers.", layer, ".weight"); }
 std::string bias_name(size_t layer) { return c10::str("layers.", layer, ".bias"); }
 
-/// Widths from a record, checked against a tensor of the file before a network of that size is
-/// made.
+/// Compares widths in a record with a tensor of the file, before a network of that size is
+/// allocated.
 void require_tensor(const NamedTensors& tensors, const std::string& name, c10::IntArrayRef shape) {
   const auto it = tensors.find(name);
   CDT_REQUIRE(it != tensors.end(), "the tensor ", name, " is missing");

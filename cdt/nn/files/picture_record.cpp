@@ -9,7 +9,7 @@
 namespace cdt::nn {
 namespace {
 
-/// Sides of pictures beyond this are a slip.
+/// Larger sides are a mistake.
 constexpr int64_t kLongestSide = 1 << 14;
 
 }  // namespace

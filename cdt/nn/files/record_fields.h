@@ -1,4 +1,4 @@
-/// What the records of several networks have in common.
+/// Fields that the records of several networks share.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -8,7 +8,7 @@
 
 namespace cdt::nn {
 
-/// More units of a layer are a slip.
+/// Larger layers are a mistake.
 inline constexpr int64_t kMostUnits = std::numeric_limits<int32_t>::max();
 
 inline void units_field(Fields& f, const char* name, int64_t& value) {

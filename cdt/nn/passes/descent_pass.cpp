@@ -11,8 +11,8 @@ namespace {
 
 using torch::Tensor;
 
-/// Calls body(first, last) on ranges of columns, on LibTorch's threads: sums over rows then do not
-/// depend on how many there are.
+/// Calls body(first, last) on ranges of columns, on LibTorch's threads; sums over rows then do not
+/// depend on the number of threads.
 template <class Body>
 void for_columns(int64_t rows, int64_t columns, const Body& body) {
   constexpr int64_t kCacheLine = 16;
@@ -34,8 +34,8 @@ void add_bias_and_relu(T* h, const T* bias, int64_t rows, int64_t columns) {
   });
 }
 
-/// gradient ← 0 where the unit z is off; with the sums of its columns, bias ← keep·bias − rate·sum,
-/// where there is one.
+/// gradient ← 0 where the unit z is inactive; also bias ← keep·bias − rate·(column sums), if there
+/// is a bias.
 template <class T>
 void mask_and_move_bias(T* gradient, const T* z, T* bias, int64_t rows, int64_t columns, T keep,
                         T rate) {
@@ -56,7 +56,7 @@ void mask_and_move_bias(T* gradient, const T* z, T* bias, int64_t rows, int64_t 
   });
 }
 
-// Products of a layer, where a single output takes the routines for vectors.
+// Products of a layer; a single output uses matrix-vector routines.
 
 /// z·Wᵀ
 Tensor forward_product(const Tensor& z, const Tensor& weight) {
@@ -72,8 +72,8 @@ void move_weight(Tensor weight, const Tensor& gradient, const Tensor& z, double 
   }
 }
 
-/// The gradient at the input of a layer from the one at its output, through the ReLU before it;
-/// moves the bias before that.
+/// Backpropagates the gradient from a layer's output to its input, through the preceding ReLU,
+/// whose layer's bias it moves.
 Tensor backward(const Tensor& gradient, const Tensor& weight, const Tensor& z, const Tensor& bias,
                 double keep, double rate) {
   Tensor before = weight.size(0) == 1 ? gradient * weight : torch::mm(gradient, weight);
@@ -85,7 +85,7 @@ Tensor backward(const Tensor& gradient, const Tensor& weight, const Tensor& z, c
   return before;
 }
 
-/// The outputs; `inputs`, if any, gets those of each layer.
+/// Computes the outputs; `inputs`, if given, receives those of each layer.
 Tensor forward(const Mlp& model, Tensor z, std::vector<Tensor>* inputs) {
   CDT_REQUIRE(
       DescentPass::takes(model, z),

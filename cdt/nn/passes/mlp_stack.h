@@ -1,4 +1,4 @@
-/// Several fully connected networks of one shape as one, by batched products.
+/// Trains several fully connected networks of one shape together, by batched products.
 #pragma once
 
 #include <cdt/kernel/step_engine.h>
@@ -9,10 +9,10 @@
 
 namespace cdt::nn {
 
-/// K networks whose steps are products of K matrices each: on a GPU one small network leaves most
-/// of it idle. Their parameters are copies; whoever trains takes them there and back. A network
-/// whose numbers are no longer finite does not touch those of the others. Empty unless all of them
-/// are MLPs of one shape with ReLU or tanh, the same scaling, dtype and device, and all trainable.
+/// Stacks K networks, so that their steps are products of K matrices each; one small network leaves
+/// most of a GPU idle. The parameters are copies; the caller copies them in and out. A network with
+/// non-finite numbers does not affect the others. Empty unless all are MLPs of one shape with ReLU
+/// or tanh, the same scaling, dtype and device, and all trainable.
 std::optional<kernel::Stack> make_stack(std::span<const Network> networks);
 
 }  // namespace cdt::nn

@@ -9,11 +9,12 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the streams (core/machine/streams.h): parameters move beside the gradients of earlier layers.
+/// Stream number (core/machine/streams.h): parameters are updated while gradients of earlier layers
+/// are computed.
 constexpr size_t kMoves = 1;
 
-/// A layer, with the ReLU behind it unless it is the last. Not in one with the product, for there a
-/// library's ReLU may turn NaN into 0, and a run that diverged into one that did not.
+/// A layer, followed by ReLU unless it is the last. ReLU is not fused with the product, since a
+/// library's fused ReLU may turn NaN into 0 and so hide divergence.
 Tensor layer_outputs(const Mlp& model, size_t layer, const Tensor& z) {
   const Tensor W = model->weight(layer).t();
   Tensor h = model->options().bias ? torch::addmm(model->bias(layer), z, W) : torch::mm(z, W);
@@ -28,7 +29,7 @@ void require_taken(const Mlp& model, const Tensor& x) {
               x.sizes());
 }
 
-/// The outputs; `inputs`, if any, gets those of each layer.
+/// Computes the outputs; `inputs`, if given, receives those of each layer.
 Tensor forward_by_operators(const Mlp& model, Tensor z, std::vector<Tensor>* inputs) {
   const torch::NoGradGuard no_graph;
   for (size_t layer = 0; layer < model->depth(); ++layer) {
@@ -76,7 +77,7 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
   for (size_t layer = inputs_.size(); layer-- > 0;) {
     const Tensor& z = inputs_[layer];
     Tensor weight = model_->weight(layer);
-    Tensor before;  // the gradient at the layer's inputs, by the weights that it had
+    Tensor before;  // gradient at the layer's inputs, by its previous weights
     if (layer > 0) {
       before = weight.size(0) == 1 ? gradient * weight : torch::mm(gradient, weight);
       before = torch::threshold_backward(before, z, 0);
@@ -87,10 +88,10 @@ void OperatorPass::move(const Tensor& seed, const Tensor& keep) {
       if (!model_->options().bias) return;
       Tensor bias = model_->bias(layer);
       if (keep.defined()) bias.mul_(keep);
-      bias.addmv_(gradient.t(), ones_, 1, -1);  // the sums over samples
+      bias.addmv_(gradient.t(), ones_, 1, -1);  // sums over samples
     };
     if (layer > 0) {
-      aside.run(move_layer);  // beside the layers before it
+      aside.run(move_layer);  // concurrently with the layers before it
     } else {
       move_layer();
     }

@@ -9,14 +9,15 @@ namespace {
 
 using torch::Tensor;
 
-/// Of the streams (core/machine/streams.h): parameters move beside the gradients of earlier layers.
+/// Stream number (core/machine/streams.h): parameters are updated while gradients of earlier layers
+/// are computed.
 constexpr size_t kMovesOfPictures = 1;
 
-/// Patches are kept for the step; beyond, the graph does with less.
+/// Memory limit for patches, which are kept for the step; the graph needs less.
 constexpr double kMostPatchBytes = 2.0 * (int64_t{1} << 30);
 
-/// Cutting a patch takes a GPU as long as its product with so many channels; where there are fewer,
-/// cuDNN convolves faster. Measured on an H200.
+/// Unfolding a patch takes a GPU as long as its product with this many channels; with fewer, cuDNN
+/// is faster. Measured on an H200.
 constexpr int64_t kChannelsOfACut = 80;
 
 /// z [c, r, h, w], any strides → [c·k·k, r·positions]
@@ -31,7 +32,8 @@ Tensor cut_patches(const Tensor& z, int64_t kernel, int64_t stride, int64_t padd
       .reshape({z.size(0) * kernel * kernel, -1});
 }
 
-/// How many copies of a pixel a grid has, by height and width; none: it has no such form.
+/// Number of copies of a pixel in a grid, by height and width; none if the grid does not copy
+/// pixels.
 std::pair<int64_t, int64_t> grid_copies(const ConvNet& model) {
   const int64_t grid = model->options().grid;
   if (grid == 0) return {1, 1};
@@ -85,7 +87,7 @@ PicturePass::PicturePass(const ConvNet& model, const Tensor& x, bool to_move) : 
   const size_t count = model_->options().stages.size();
   stages_.resize(count);
   Aside aside(x.device(), kMovesOfPictures);
-  aside.run([&] {  // what is made from weights alone
+  aside.run([&] {  // depends on weights only
     const auto [high, wide] = grid_copies(model_);
     if (high * wide > 1) {
       const int64_t grid = model_->options().grid;
@@ -111,7 +113,7 @@ PicturePass::PicturePass(const ConvNet& model, const Tensor& x, bool to_move) : 
   z = z.transpose(0, 1).reshape({x.size(0), -1});
   aside.join();
   for (size_t layer = count; layer < model_->depth(); ++layer) {
-    // The larger side first: for some dozen samples cuBLAS is faster so.
+    // The larger side first, which is faster in cuBLAS for some dozen samples.
     Tensor h = torch::mm(acting_weight(layer), z.t()).t().contiguous().add_(model_->bias(layer));
     dense_inputs_.push_back(z);
     z = layer + 1 == model_->depth() ? h : h.relu_();
@@ -119,8 +121,8 @@ PicturePass::PicturePass(const ConvNet& model, const Tensor& x, bool to_move) : 
   outputs_ = z;
 }
 
-/// z [c, r, h, w] through a convolution. The maximum comes before bias and ReLU, which keep the
-/// order of numbers: fewer of them.
+/// Applies a convolution to z [c, r, h, w]. Max pooling comes before bias and ReLU, which are
+/// monotonic, so these process fewer numbers.
 void PicturePass::add_stage(size_t number, const Tensor& z) {
   const ConvStage& stage = model_->options().stages[number];
   const Tensor& weight = model_->weight(number);
@@ -138,7 +140,8 @@ void PicturePass::add_stage(size_t number, const Tensor& z) {
   kept.outputs = h.add_(model_->bias(number).view({-1, 1, 1, 1})).relu_();
 }
 
-/// The gradient at a convolution's inputs: that at its response, convolved with the turned weights.
+/// The gradient at a convolution's inputs: the gradient at its response, convolved with the flipped
+/// weights.
 Tensor PicturePass::back_through(size_t number, const Tensor& gradient) const {
   const ConvStage& stage = model_->options().stages[number];
   const Tensor& turned = stages_[number].turned;
@@ -187,7 +190,7 @@ void PicturePass::move(const Tensor& seed, const Tensor& keep) {
   Aside aside(seed.device(), kMovesOfPictures);
   for (size_t layer = model_->depth(); layer-- > stages_.size();) {
     const Tensor& z = dense_inputs_[layer - stages_.size()];
-    Tensor before = torch::mm(gradient, acting_weight(layer));  // by the weights that it had
+    Tensor before = torch::mm(gradient, acting_weight(layer));  // by its previous weights
     if (layer > stages_.size()) before = torch::threshold_backward(before, z, 0);
     aside.run([&] { move_dense(layer, gradient, z, keep); });
     in_use.push_back(gradient);
@@ -213,7 +216,7 @@ void PicturePass::move(const Tensor& seed, const Tensor& keep) {
         weight.mul_(keep);
         bias.mul_(keep);
       }
-      bias.sub_(behind.sum({1, 2, 3}));  // a maximum passes on all that it gets
+      bias.sub_(behind.sum({1, 2, 3}));  // max pooling preserves the sum of gradients
       weight.view({weight.size(0), -1})
           .addmm_(at.view({weight.size(0), -1}), stage.patches.t(), 1, -1);
     };
@@ -221,7 +224,7 @@ void PicturePass::move(const Tensor& seed, const Tensor& keep) {
     if (i == 0) {
       move_stage();
     } else {
-      aside.run(move_stage);  // the turned weights are copies
+      aside.run(move_stage);  // the flipped weights are copies
       gradient = back_through(i, at);
     }
   }

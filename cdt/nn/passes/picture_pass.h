@@ -1,4 +1,4 @@
-/// A gradient step of a ReLU network of convolutions by matrix products, without LibTorch's graph.
+/// A gradient step of a convolutional ReLU network by matrix products, without LibTorch's graph.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -8,39 +8,39 @@
 
 namespace cdt::nn {
 
-/// A forward pass that can move the parameters, once. Convolutions are products with patches that
-/// are cut once and serve the weights' gradients too, which go straight into the weights: on a GPU
-/// faster than cuDNN in full precision and in one order. Where a grid is finer than its pictures
-/// and copies their pixels, the weights behind it are summed over the copies instead. Nothing is
+/// A forward pass followed by one step. Convolutions are products with patches, unfolded once and
+/// reused for the weights' gradients, which are added directly to the weights: on a GPU faster than
+/// cuDNN in full precision, and deterministic. If the pooling grid is finer than the feature maps,
+/// so that it copies pixels, the following weights are summed over the copies instead. Nothing is
 /// read from the device.
 class PicturePass {
  public:
-  /// Whether there is such a pass: ReLU, weights used as they are, all of them trainable, x
-  /// [r, c, h, w] of their dtype and device, gaps between positions in the first layer alone, a
-  /// grid of pixels or copies of them, and room for the patches.
+  /// Whether this pass applies: ReLU, weights used without a factor and all trainable, x [r, c, h,
+  /// w] of their dtype and device, strides only in the first layer, a grid of single pixels or
+  /// copies of them, and memory for the patches.
   static bool takes(const ConvNet& model, const torch::Tensor& x);
 
-  /// @throws InvalidArgument if it does not take the network and x.
+  /// @throws InvalidArgument if it does not apply to the network and x.
   PicturePass(const ConvNet& model, const torch::Tensor& x);
 
-  /// The outputs alone, of a network and inputs that it takes: nothing is kept for a step.
+  /// Only the outputs, for a network and inputs to which it applies.
   static torch::Tensor evaluate(const ConvNet& model, const torch::Tensor& x);
 
   /// [r, n_L], without a graph
   const torch::Tensor& outputs() const { return outputs_; }
 
   /// As kernel::StepPass::move.
-  /// @throws InvalidArgument if the seed is not shaped like the outputs, or at the second call.
+  /// @throws InvalidArgument if the seed is not shaped like the outputs, or on a second call.
   void move(const torch::Tensor& seed, const torch::Tensor& keep);
 
  private:
-  /// Of a convolution. Channels come first: [c, r, h, w].
+  /// State of a convolution. Channels come first: [c, r, h, w].
   struct Stage {
     torch::Tensor patches;   ///< [c·k·k, r·positions]
-    torch::Tensor response;  ///< of the weights, where a maximum follows
-    torch::Tensor maxima;    ///< their places
+    torch::Tensor response;  ///< output before pooling, if max pooling follows
+    torch::Tensor maxima;    ///< indices of the maxima
     torch::Tensor outputs;
-    torch::Tensor turned;  ///< the weights as they take gradients back
+    torch::Tensor turned;  ///< the weights for backpropagation
   };
 
   PicturePass(const ConvNet& model, const torch::Tensor& x, bool to_move);
@@ -53,7 +53,8 @@ class PicturePass {
   ConvNet model_;
   std::vector<Stage> stages_;
   std::vector<torch::Tensor> dense_inputs_;  ///< [r, units]
-  torch::Tensor folded_;                     ///< [units, c·h·w]: summed over a grid's copies
+  torch::Tensor folded_;                     ///< [units, c·h·w]: weights summed over a grid's
+                                             ///< copies
   torch::Tensor outputs_;
 };
 

@@ -1,4 +1,4 @@
-/// What every page carries: the chart library, our style and our script.
+/// Assets embedded in every page: the chart library, our style and our script.
 #pragma once
 
 #include <string_view>

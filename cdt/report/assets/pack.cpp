@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kLetters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr double kLargestWhole = 9007199254740992.0 / 4;  // a difference's code still fits 2⁵³
+constexpr double kLargestWhole = 9007199254740992.0 / 4;  // the code of a difference still fits 2⁵³
 
 /// A decimal number, ±mantissa·10^exponent; the mantissa has all its digits.
 struct Decimal {

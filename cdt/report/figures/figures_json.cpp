@@ -1,4 +1,4 @@
-// figures.json: figures as a sweep leaves them for its report and for other programs.
+// figures.json: figures of a sweep, for its report and for other programs.
 #include <cdt/core/io/json_fields.h>
 #include <cdt/core/text/names.h>
 #include <cdt/report/page.h>

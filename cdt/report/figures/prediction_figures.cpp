@@ -15,7 +15,7 @@ namespace {
 using Style = Series::Style;
 
 constexpr std::array kUses{RowUse::kTraining, RowUse::kValidation, RowUse::kTest};
-constexpr size_t kMostRows = 1000;  // of a cloud
+constexpr size_t kMostRows = 1000;  // per cloud
 constexpr int kBins = 10;
 
 /// "training rows", "rows held out", "test rows".
@@ -29,7 +29,7 @@ struct Point {
   double y;
 };
 
-/// A cloud for each use of rows, of at most kMostRows each; the caption says what was left out.
+/// Adds a cloud per use of rows, of at most kMostRows each; the caption says what was left out.
 template <class Place>
 void add_clouds(Figure& figure, const Record& run, size_t rows, const Place& place) {
   for (const RowUse use : kUses) {
@@ -60,7 +60,7 @@ Point range_of(const Figure& figure) {
   return range;
 }
 
-/// A share of n with its 95 % interval after Wilson, which stays within 0 and 1.
+/// A proportion of n with its 95 % Wilson interval, which stays within 0 and 1.
 struct Share {
   double value;
   double low;
@@ -87,7 +87,7 @@ std::array<Bin, kBins> bins_of(const Record& run, const study::TargetPredictions
   const auto& all = target.probabilities;
   for (size_t i = 0; i < target.true_class.size(); ++i) {
     if (run.predictions.use[i] != use) continue;
-    // Of two classes one says everything; of more, the one that was predicted.
+    // For two classes one suffices; for more, uses the predicted one.
     size_t said = 1;
     if (all.size() > 2) {
       for (size_t c = said = 0; c < all.size(); ++c) said = all[c][i] > all[said][i] ? c : said;
@@ -133,7 +133,7 @@ Table confusion_table(const Record& run, const study::TargetPredictions& target,
   return table;
 }
 
-/// By activation; one where they are not told apart.
+/// Selected points by activation; a single one if activations are not distinguished.
 std::vector<study::PickedPoint> picked_points(const Record& run) {
   if (!run.prediction) return {};
   if (!run.prediction->picked.empty()) return run.prediction->picked;
@@ -151,7 +151,8 @@ std::optional<Figure> path_figure(const Record& run) {
   if (!walks_path(run)) return std::nullopt;
   Series training{"training", {}, {}, {}, {}};
   Series held_out{name_of(RowUse::kValidation, run), {}, {}, {}, {}};
-  // Each activation has its own; of older runs, and of one activation, it lies on the curve.
+  // Each activation has its own point; in older runs, and with one activation, it lies on the
+  // curve.
   std::vector<Series> picked;
   const auto points = picked_points(run);
   for (const study::PickedPoint& each : points) {
@@ -195,8 +196,8 @@ std::optional<Figure> path_figure(const Record& run) {
   if (figure.series.empty()) return std::nullopt;
   if (points.size() > 1) {
     figure.caption +=
-        " The curves are of all walks together; each activation has a point of its "
-        "own, at the loss of the rows that its walks held out.";
+        " The curves are of all networks together; each activation has its own point, at the "
+        "loss of its held-out rows.";
   }
   if (run.prediction && run.prediction->points == 0) {
     figure.caption += " Here no point was better than the start, which has learned nothing.";
@@ -204,7 +205,8 @@ std::optional<Figure> path_figure(const Record& run) {
   return figure;
 }
 
-/// The bounds of predictions, averaged over neighbours: the band in which nine of ten new rows lie.
+/// The bounds of predictions, averaged over neighbours: the band that contains nine of ten new
+/// rows.
 std::optional<Series> band_of(const study::TargetPredictions& target) {
   constexpr size_t kPlaces = 24;
   std::vector<size_t> rows;
@@ -330,7 +332,7 @@ std::vector<Table> confusion_tables(const Record& run) {
   std::vector<Table> tables;
   const std::vector<RowUse>& all = run.predictions.use;
   for (const study::TargetPredictions& target : run.predictions.targets) {
-    // Of rows that trained, a run that predicts lists only those that were never held out.
+    // A run that predicts lists as training rows only those never held out.
     const bool held_out =
         predicts(run) && std::find(all.begin(), all.end(), RowUse::kValidation) != all.end();
     for (const RowUse use : kUses) {

@@ -1,28 +1,28 @@
-/// The figures of what a run predicts: the path to it, predictions beside the truth, classes.
+/// Figures of a run's predictions: the path, predictions against the truth, classes.
 #pragma once
 
 #include <cdt/report/figures/run_values.h>
 
 namespace cdt::report {
 
-/// "training", "held out" (of a run that predicts) or "validation", "test".
+/// "training", "held out" (for a run that predicts) or "validation", "test".
 std::string name_of(RowUse use, const Record& run);
 
-/// Losses and effective number of parameters against the decay τ; none if the run walked no path.
-/// A loss stands at the τ under which its point was reached, the start therefore nowhere.
+/// Losses and effective number of parameters against the decay τ; none without a path. A loss is
+/// plotted at the τ with which its point was reached, so the start is not shown.
 std::optional<Figure> path_figure(const Record& run);
 
-/// Predicted against true numbers; none of classes.
+/// Predicted against true numbers; none for classes.
 std::optional<Figure> prediction_figure(const Record& run, size_t target);
 
-/// What is left of the truth, against the prediction; none of classes.
+/// Residuals against predictions; none for classes.
 std::optional<Figure> residual_figure(const Record& run, size_t target);
 
-/// How often what was predicted with some probability was so, in bins of rows that did not train;
-/// none of numbers, or where probabilities are not known.
+/// Observed frequency against predicted probability, in bins of rows not used in training; none for
+/// numbers, or if probabilities are unknown.
 std::optional<Figure> reliability_figure(const Record& run, size_t target);
 
-/// How often each class was taken for which, where the targets of the run are classes.
+/// Confusion tables, if the targets of the run are classes.
 std::vector<Table> confusion_tables(const Record& run);
 
 }  // namespace cdt::report

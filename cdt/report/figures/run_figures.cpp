@@ -15,11 +15,11 @@ using Style = Series::Style;
 using train::StepRecord;
 using Numbers = std::vector<double>;
 
-constexpr size_t kMostPoints = 1000;  // of a curve: more than a screen is wide
+constexpr size_t kMostPoints = 1000;  // per curve: more than the width of a screen
 constexpr size_t kMostBars = 200;
 
-/// A curve through the points that were evaluated. Of a long one each stretch keeps its lowest and
-/// its highest point, so that no peak is lost.
+/// A curve through the evaluated points. Each part of a long one keeps its lowest and highest
+/// point, so that peaks remain.
 Series curve(std::string name, const Numbers& x, const Numbers& y, Style style = Style::kLine) {
   Series series{std::move(name), {}, {}, {}, {}, style, false};
   std::vector<size_t> kept;
@@ -49,7 +49,7 @@ Series curve(std::string name, const Numbers& x, const Numbers& y, Style style =
   return series;
 }
 
-/// Whether a logarithm would show most of it.
+/// Whether a logarithmic axis would show most of the data.
 bool mostly_positive(const std::vector<Series>& all) {
   size_t positive = 0;
   size_t count = 0;
@@ -126,7 +126,7 @@ std::optional<Figure> local_figure(const Record& run) {
   return figure;
 }
 
-/// Refreshed kernels and rejected steps. Where the run is long a bar stands for several steps.
+/// Refreshed kernels and rejected steps. In a long run a bar covers several steps.
 std::optional<Figure> events_figure(const Record& run) {
   const Numbers step = column(run, &StepRecord::step);
   const Numbers refreshed = column(run, &StepRecord::refreshed);
@@ -134,7 +134,7 @@ std::optional<Figure> events_figure(const Record& run) {
   if (step.empty()) return std::nullopt;
   const double width = std::max(1.0, std::ceil(step.back() / static_cast<double>(kMostBars)));
   std::map<double, std::pair<double, double>> bars;
-  double later = 0;  // the first linearization belongs to every controlled run
+  double later = 0;  // every controlled run has a first linearization
   for (size_t i = 0; i < step.size(); ++i) {
     if (!(refreshed[i] > 0) && !(rejected[i] > 0)) continue;
     auto& bar = bars[std::floor(step[i] / width) * width];
@@ -198,7 +198,7 @@ std::vector<Figure> run_figures(const Record& run) {
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
   };
-  // A path has no learning rate and no label augments, and computes the kernel at every point.
+  // A path has no learning rate or label augments, and computes the kernel at every point.
   if (auto path = path_figure(run)) {
     add(std::move(path));
   } else {

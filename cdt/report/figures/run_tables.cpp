@@ -12,7 +12,7 @@ namespace {
 
 bool known(double value) { return !std::isnan(value); }
 
-/// "4.12 ± 0.28": two digits of the error, and as many places of the value.
+/// "4.12 ± 0.28": two digits of the error, and as many decimals of the value.
 std::string with_error(double value, double error) {
   if (!(error > 0) || !std::isfinite(value) || !(std::abs(value) < 1e7) || error < 1e-6) {
     return show(value);
@@ -57,7 +57,7 @@ std::string how_it_ended(const Record& run) {
 }
 
 std::string errors_in_words(const Record& run) {
-  // Rows that nothing was chosen by say most.
+  // Prefers rows that were not used for any choice.
   RowUse use = RowUse::kTest;
   if (errors_of(run, use).empty()) use = RowUse::kValidation;
   if (errors_of(run, use).empty()) use = RowUse::kTraining;
@@ -173,7 +173,7 @@ Table errors_table(const Record& run) {
   constexpr std::array kUses{RowUse::kTraining, RowUse::kValidation, RowUse::kTest};
   std::vector<Shown> measures;
   for (const Shown& each : kAll) {
-    // A target that is constant has no R².
+    // R² is undefined for a constant target.
     const char* proof = std::string_view(each.measure) == "r2" ? "rmse" : each.measure;
     const bool has = std::any_of(kUses.begin(), kUses.end(), [&](RowUse use) {
       const study::Errors& errors = errors_of(run, use);
@@ -200,7 +200,7 @@ Table errors_table(const Record& run) {
   return table;
 }
 
-/// Why a walk went no further.
+/// Why a path ended.
 std::string end_of_walk(train::Outcome outcome) {
   switch (outcome) {
     case train::Outcome::kEarlyStopping:
@@ -221,7 +221,7 @@ Table outcome_table(const Record& run) {
   Table table{
       "Outcome",
       {"", ""},
-      {run.prediction ? std::vector<std::string>{"the walk ended", end_of_walk(result.outcome)}
+      {run.prediction ? std::vector<std::string>{"the path ended", end_of_walk(result.outcome)}
                       : std::vector<std::string>{"outcome", train::to_string(result.outcome)}},
       ""};
   const auto add = [&](const char* name, std::string value) {
@@ -232,7 +232,7 @@ Table outcome_table(const Record& run) {
     const bool path = walks_path(run);
     add("networks", std::to_string(found.members));
     if (!run.history.empty()) {
-      add(path ? "points walked" : "epochs walked",
+      add(path ? "points taken" : "epochs taken",
           show(static_cast<double>(run.history.back().step)));
     }
     add(path ? "point picked" : "epoch picked", std::to_string(found.points));

@@ -43,7 +43,7 @@ ShownSettings settings_of(const Record& run) {
   if (!run.tuned) return shown;
   const auto choose = [&](const char* name, double value) {
     const auto named = [&](const NameValue& each) { return each.name == name; };
-    if (std::any_of(shown.given.begin(), shown.given.end(), named)) return;  // was decided before
+    if (std::any_of(shown.given.begin(), shown.given.end(), named)) return;  // already decided
     std::erase_if(shown.defaults, named);
     shown.tuned.push_back({name, show(value)});
   };

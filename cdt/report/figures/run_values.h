@@ -1,4 +1,4 @@
-/// Parts of a run's record as its page shows them.
+/// Values of a run's record as shown on its page.
 #pragma once
 
 #include <cdt/report/text.h>
@@ -9,7 +9,7 @@ namespace cdt::report {
 using study::Record;
 using study::RowUse;
 
-/// Whether rows that validate were held out to pick a point.
+/// Whether validation rows were held out to select a point.
 bool predicts(const Record& run);
 /// Whether its steps are points of a path.
 bool walks_path(const Record& run);
@@ -24,21 +24,21 @@ std::vector<double> column(const Record& run, T train::StepRecord::*member) {
   return values;
 }
 
-/// Of rows of this use; empty where they are not known.
+/// Errors on rows of this use; empty if unknown.
 const study::Errors& errors_of(const Record& run, RowUse use);
-/// "rmse" of a number, "accuracy" of a class, …, as files name them (study/predictions.h); NaN
-/// where the target has no such measure.
+/// "rmse" of a number, "accuracy" of a class, …, as named in files (study/predictions.h); NaN if
+/// the target has no such measure.
 double measured(const study::TargetErrors& errors, const char* measure);
 
-/// A count that is not known is 0.
+/// 0 means unknown.
 std::string show_count(int64_t count);
 
-/// Settings as they were given, as a forecast has chosen them, and those of the others.
+/// Given settings, those chosen by a forecast, and defaults.
 struct ShownSettings {
   std::vector<NameValue> given, tuned, defaults;
 };
 ShownSettings settings_of(const Record& run);
-/// As it was given or tuned, or else its default.
+/// The given or tuned value, otherwise the default.
 std::string setting(const Record& run, const std::string& name);
 
 std::vector<NameValue> data_of(const Record& run);

@@ -14,7 +14,7 @@ void Claim::require_free() const {
               ": holds a run already; resume it, overwrite it, or choose another folder");
 }
 
-/// A run among the folders of pictures would be a class the next time.
+/// A run folder among the folders of pictures would become a class in the next run.
 void Claim::require_outside_of_pictures() const {
   const auto whole = [](const std::filesystem::path& path) {
     return std::filesystem::weakly_canonical(path.empty() ? "." : path);
@@ -60,7 +60,7 @@ void Claim::take() {
   require_own_files();
 }
 
-/// What training would write over, or could not write to, shows before it begins.
+/// Checks, before training begins, for files that it would overwrite or cannot write.
 void Claim::require_own_files() const {
   std::vector<std::string> names = RunFolder::file_names();
   names.push_back(folder_.report().filename());
@@ -80,7 +80,7 @@ void Claim::require_own_files() const {
 void Claim::give_back() {
   update_.reset();
   lock_.reset();
-  // Of folders that are empty alone: where the path is a file, no folder was made.
+  // Removes empty folders only; if the path is a file, no folder was created.
   if (made_folder_) ::rmdir(folder_.path().c_str());
 }
 
@@ -89,7 +89,7 @@ void Claim::begin(RunRecord& record, const data::Preprocess& preprocess) {
   add(record, [&](const RunFolder& staged, RunRecord& next) {
     next.files.clear();
     staged.write_preprocess(preprocess);
-    // run.json is replaced, never gone: by it a folder is known to hold a run.
+    // run.json is replaced, never removed: it marks the folder as a run.
     for (const std::string& name : RunFolder::file_names()) {
       if (folder_.path() / name != folder_.run()) update_->remove(name);
     }

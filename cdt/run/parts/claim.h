@@ -1,6 +1,5 @@
-/// A run's claim on its folder while it trains: nobody else writes there, files change together
-/// with the run.json that knows them, and a run that is replaced stays until the new one has
-/// something to show.
+/// A run's claim on its folder during training: no other process writes there, files change
+/// together with run.json, and a run that is replaced remains until the new one has results.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -15,38 +14,40 @@ namespace cdt::run {
 
 class Claim {
  public:
-  /// Of the options, which must outlive it, it asks for folder, resume, overwrite and inputs.
+  /// Uses folder, resume, overwrite and inputs of the options, which must outlive it.
   explicit Claim(const Options& options) : options_(options), folder_(options.folder) {}
 
-  /// Before anything is read: nobody else may change what is to go on or to be replaced.
-  /// @throws InvalidArgument if there is no run to resume, or one that shall not be replaced, or
-  ///   the folder would take an input for its own; also as FolderLock does.
+  /// Locks an existing folder before anything is read, so that no other process changes the run to
+  /// resume or replace.
+  /// @throws InvalidArgument if there is no run to resume, or one that must not be replaced, or an
+  ///   input is a file of the folder; also as FolderLock does.
   void lock_known_folder();
 
-  /// Makes the folder, where none was named the first free one of run1, run2, …, and locks it,
-  /// unless it is locked.
-  /// @throws InvalidArgument if another process was faster, or the folder has files of these names
-  ///   that are of no run, and shall not be replaced, or folders; also as FolderLock does.
+  /// Creates the folder, by default the first unused of run1, run2, …, and locks it, unless it is
+  /// locked.
+  /// @throws InvalidArgument if another process was faster, or the folder has folders or files of
+  ///   these names that belong to no run and must not be replaced; also as FolderLock does.
   void take();
 
-  /// Gives back what was not begun: a folder that was made and is empty goes.
+  /// Undoes an unused claim: removes a folder that was created and is empty.
   void give_back();
 
   const RunFolder& folder() const { return folder_; }
 
-  /// Writes files to `staged`, and says in the record what run.json shall.
+  /// Writes files to `staged`, and sets in the record what run.json must contain.
   using Write = std::function<void(const RunFolder& staged, RunRecord& record)>;
 
-  /// A new run: none of the folder's files is of it. One that it replaces stays until there is
-  /// something to show.
+  /// Starts a new run, to which no existing file of the folder belongs. A replaced run remains
+  /// until there are results.
   void begin(RunRecord& record, const data::Preprocess& preprocess);
-  /// Writes what is worth nothing by itself: with the next files, where a run is being replaced.
+  /// Writes files that are useless by themselves; if a run is being replaced, together with the
+  /// next files.
   void add(RunRecord& record, const Write& write) { update(record, !replaces_, write); }
-  /// Writes what there is to show. If it throws, folder and record are as before, or both as new.
+  /// Writes results. If it throws, folder and record are both as before, or both new.
   void show(RunRecord& record, const Write& write) { update(record, true, write); }
-  /// While files are written: the report is of earlier ones, and goes.
+  /// Removes the report, which is out of date, while files are written.
   void drop_report() const;
-  /// Of a report that takes its place: as it was, or closed to whom run.json is closed to.
+  /// File mode of a new report: as before, or not more permissive than that of run.json.
   unsigned mode_of_report() const;
 
  private:
@@ -58,7 +59,7 @@ class Claim {
   const Options& options_;
   RunFolder folder_;
   std::optional<FolderLock> lock_;
-  /// Lives longer than a call while there is a run to replace.
+  /// Lives longer than a call if a run is being replaced.
   std::optional<FolderUpdate> update_;
   bool replaces_ = false;
   bool made_folder_ = false;

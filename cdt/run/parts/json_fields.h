@@ -1,4 +1,4 @@
-/// How pages show fields of JSON files; for the sources of this project alone.
+/// Displays fields of JSON files on pages; internal to this project.
 #pragma once
 
 #include <cdt/core/io/json.h>
@@ -9,7 +9,7 @@
 
 namespace cdt::run {
 
-/// A scalar as text; a list with commas; a dash for what is not there.
+/// A scalar as text; a list with commas; a dash if missing.
 inline std::string shown(const JsonValue& value) {
   const nlohmann::ordered_json& raw = value.raw();
   if (raw.is_null()) return report::show("");
@@ -22,7 +22,7 @@ inline std::string shown(const JsonValue& value) {
   return list;
 }
 
-/// Name and value of an object's scalars and lists; of none nothing.
+/// Names and values of an object's scalars and lists; empty if the object is missing.
 inline std::vector<report::NameValue> shown_fields(const JsonValue& object) {
   std::vector<report::NameValue> values;
   if (!object.exists()) return values;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A cell as a number; NaN if it is none.
+/// A cell as a number; NaN if it is not one.
 double to_number(const std::string& cell) {
   char* end = nullptr;
   const double value = std::strtod(cell.c_str(), &end);
@@ -33,20 +33,20 @@ struct CsvFile {
   std::vector<std::vector<std::string>> cells;  ///< [columns][rows]
 
   size_t rows() const { return cells.empty() ? 0 : cells[0].size(); }
-  /// The cells of a column; nullptr if there is none of this name.
+  /// The cells of a column; nullptr if there is no such column.
   const std::vector<std::string>* find(const std::string& name) const {
     const auto found = std::find(columns.begin(), columns.end(), name);
     return found == columns.end() ? nullptr : &cells[static_cast<size_t>(found - columns.begin())];
   }
-  /// Its numbers; NaN for an empty cell or a column that is not there.
+  /// The numbers of a column; NaN for an empty cell or a missing column.
   std::vector<double> numbers(const std::string& name) const {
     const auto* column = find(name);
     return column == nullptr ? std::vector<double>(rows(), std::nan("")) : to_numbers(*column);
   }
 };
 
-/// @throws InvalidArgument, naming `source` and the line, if quotes are wrong or a row has too few
-/// or too many cells.
+/// @throws InvalidArgument, naming `source` and the line, if quotes are invalid or a row has too
+///   few or too many cells.
 CsvFile parse_cells(const std::string& text, const std::string& source) {
   using Status = data::CsvRows::Status;
   CsvFile file;
@@ -86,7 +86,7 @@ study::Spectrum spectrum_of(const CsvFile& file) {
           file.numbers("factor_gd"), file.numbers("factor_cdt")};
 }
 
-/// Whether the target is a class, be it a number or a text: the run then counts its confusions.
+/// Whether the target is a class, numeric or text: the run then has a confusion matrix.
 bool is_class(const RunRecord& run, const std::string& target) {
   if (!run.errors) return false;
   return std::any_of(
@@ -99,8 +99,8 @@ bool is_numeric(const std::vector<double>& values) {
   return std::none_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
 }
 
-/// Columns "P(kind=flat)" from the one at `first` on, behind the targets: a class a column. Its
-/// name may be anything, and have a number behind it where a target has the name.
+/// Reads columns "P(kind=flat)" from index `first` on, after the targets, one per class. A class
+/// may have any name, and the column a number after it if a target has that name.
 void add_probabilities(const CsvFile& file, size_t first, study::TargetPredictions& target) {
   const std::string prefix = "P(" + target.name + "=";
   for (size_t i = first; i < file.columns.size(); ++i) {
@@ -112,9 +112,9 @@ void add_probabilities(const CsvFile& file, size_t first, study::TargetPredictio
   }
 }
 
-/// row, split and perhaps a name; then each target in a column before its prediction's; then
-/// probabilities, or bounds of all targets. By their places: a target may have any name, and a
-/// column beside it then has a number behind its own.
+/// Columns: row, split and perhaps a name; then each target followed by its prediction; then
+/// probabilities, or bounds of all targets. Identified by position, since a target may have any
+/// name, and another column then has a number after its own.
 study::PredictionTable predictions_of(const CsvFile& file, const RunRecord& run) {
   constexpr size_t kSplit = 1;
   study::PredictionTable predictions;

@@ -1,4 +1,4 @@
-/// A run's folder read back whole: its record with its tables.
+/// Reads a run's folder: its record with its tables.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -8,25 +8,25 @@
 
 namespace cdt::run {
 
-/// The texts of a run's tables; empty for one that is not there.
+/// Texts of a run's tables; empty if missing.
 struct RunTables {
   std::string history;
   std::string predictions;
   std::string spectrum;
 };
 
-/// Puts what these texts hold, of a folder which messages call `source`, into the record.
+/// Parses these texts into the record; messages call the folder `source`.
 /// @throws InvalidArgument if a table is damaged.
 void read_tables(RunRecord& record, const RunTables& tables, const std::string& source);
 
-/// From run.json, history.csv, predictions.csv and spectrum.csv (docs/formats.md). All but the
-/// first may be absent: a run may last still, have been interrupted, have diverged, or have gone
-/// without analysis or validation.
-/// @throws InvalidArgument if it is no run folder, run.json is not JSON or of another format, or a
-/// CSV file is damaged.
+/// Reads run.json, history.csv, predictions.csv and spectrum.csv (docs/formats.md). All but the
+/// first may be missing: a run may be unfinished, interrupted, diverged, or without analysis or
+/// validation.
+/// @throws InvalidArgument if it is not a run folder, run.json is not JSON or of another format, or
+///   a CSV file is damaged.
 RunRecord read_record(const std::filesystem::path& folder);
 
-/// Several; those whose folders share their names get the whole path as a name.
+/// Reads several; folders with equal names are named by their whole path.
 std::vector<RunRecord> read_records(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace cdt::run

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using State = FileCheck::State;
 
-/// @throws std::exception if the file cannot be what its name says.
+/// @throws std::exception if the file's content does not fit its name.
 void read_by_name(const RunFolder& folder, const fs::path& file) {
   if (file == folder.preprocess()) {
     folder.read_preprocess();
@@ -46,12 +46,12 @@ FileCheck check_file(const RunFolder& folder, const RunRecord& record, const std
   return found;
 }
 
-/// What a run that ended like this must have.
+/// Whether a run with this outcome must have the file.
 bool is_needed(const RunFolder& folder, const RunRecord& record, const fs::path& file) {
   if (file == folder.run() || file == folder.preprocess()) return true;
   if (record.files.contains(file.filename().string())) return true;
   if (!record.result) return false;
-  // Of one that learns to predict there are no networks before its end; others list theirs.
+  // With goal predict there are no networks before the end; other runs list theirs.
   const bool has_model =
       !record.result->diverged() && record.result->outcome != train::Outcome::kInterrupted;
   return file == folder.history() || (file == folder.model() && has_model);

@@ -1,4 +1,4 @@
-/// Whether a folder holds what was written to it.
+/// Verifies that a folder holds what was written to it.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -9,15 +9,15 @@
 
 namespace cdt::run {
 
-/// How one file of a folder was found.
+/// State of one file of a folder.
 struct FileCheck {
   enum class State {
-    kIntact,     ///< its checksum is the one that was written down
-    kUnchecked,  ///< it can be read, and has no checksum: an earlier version wrote it
-    kDamaged,    ///< it cannot be read, or is another than was written
+    kIntact,     ///< matches its recorded checksum
+    kUnchecked,  ///< readable, without checksum: from an earlier version
+    kDamaged,    ///< unreadable, or differs from what was written
     kMissing,
   };
-  std::string file;  ///< its name within the folder
+  std::string file;  ///< name within the folder
   State state = State::kIntact;
   std::string note;  ///< what is wrong
 };
@@ -25,19 +25,20 @@ std::string to_string(FileCheck::State state);
 
 struct FolderCheck {
   std::string kind;      ///< "run" or "sweep"
-  std::string version;   ///< of the program that wrote it, if that can be read
+  std::string version;   ///< version of the program that wrote it, if readable
   std::string revision;  ///< its commit
   std::vector<FileCheck> files;
-  std::vector<std::string> notes;  ///< another version, a process at work, no end yet
+  std::vector<std::string> notes;  ///< another version, an active process, an unfinished run
 
-  /// Nothing is damaged or missing.
+  /// Whether nothing is damaged or missing.
   bool sound() const;
-  /// Notes a version other than this program's, and who is writing to the folder; where nobody
-  /// does, how that goes on which has not ended (empty: it has).
+  /// Adds notes about a version other than this program's, and about a process that is writing to
+  /// the folder; if there is none, `not_ended` says how to continue an unfinished run (empty: it
+  /// has finished).
   void add_notes(const std::filesystem::path& folder, const std::string& not_ended);
 };
 
-/// Reads all files of a run and compares their checksums with run.json; those without one must be
+/// Reads all files of a run and compares their checksums with run.json; files without one must be
 /// readable.
 /// @throws InvalidArgument if the folder holds no run.
 FolderCheck verify_run(const std::filesystem::path& folder);

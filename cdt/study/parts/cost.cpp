@@ -11,26 +11,26 @@ namespace {
 
 using torch::Tensor;
 
-/// Operations a second, float64.
+/// Operations per second, float64.
 constexpr double kCpuRate = 5e10;
 constexpr double kGpuRate = 2e12;
-/// Of an eigendecomposition, in units of n³: measured 1.1 s at n = 2000 on two cores.
+/// Operations of an eigendecomposition, in units of n³: measured 1.1 s at n = 2000 on two cores.
 constexpr double kSpectrumOperations = 7;
-/// Matrices of n² at once: Θ, its eigenvectors, and what LAPACK works on.
+/// Number of n × n matrices in memory: Θ, its eigenvectors, and LAPACK's workspace.
 constexpr int64_t kMatrices = 5;
 
-/// Of convolutions, float32, by the same measure; and gradient steps that a kernel takes for each
-/// output: measured 3 on an AlexNet of two outputs.
+/// Speed of float32 convolutions, by the same measure; and gradient steps per output of a kernel:
+/// measured 3 on an AlexNet with two outputs.
 constexpr double kConvolutionFactor = 3;
 constexpr double kStepsOfAKernel = 3;
 
 constexpr double kSecondsOfEachStep = 5;
 constexpr double kSecondsOnce = 30;
-/// What a batch costs of that.
+/// Share of that time for a batch.
 constexpr double kShareOfABatch = 0.25;
 constexpr double kSecondsOfAnalysis = 30;
 
-/// The most samples, up to those of the problem, that satisfy `fits`, which holds for few.
+/// The maximum number of samples, up to those of the problem, that satisfies `fits`.
 template <class Fits>
 int64_t most_samples(const Problem& problem, const Fits& fits) {
   int64_t low = 1, high = problem.data.x.size(0);
@@ -45,13 +45,13 @@ int64_t most_samples(const Problem& problem, const Fits& fits) {
   return low;
 }
 
-/// Numbers without weights.
+/// Whether it is a quadratic loss without weights.
 bool is_plain(const Problem& problem, const train::TrainOptions& training) {
   return training.loss->quadratic() && !problem.data.sample_weights.defined() &&
          !problem.data.output_weights.defined();
 }
 
-/// Whether a kernel that costs this much is computed in its share of the time, and in the memory.
+/// Whether a kernel of this cost fits the time limit, times `share`, and the memory.
 bool fits(const KernelCost& cost, const train::TrainOptions& training, double share) {
   const bool guarded = training.method == train::Method::kGuarded;
   const bool factors = guarded && !training.learning_rate && training.loss->quadratic();
@@ -67,7 +67,7 @@ KernelCost kernel_cost(const Problem& problem, int64_t samples) {
   KernelCost cost;
   cost.outputs = samples * problem.data.y.size(1);
   const auto n = static_cast<double>(cost.outputs);
-  // A Gram product a layer of what comes in and of what goes back; outputs share what comes in.
+  // A Gram product per layer for inputs and for gradients; outputs share the inputs.
   double width = static_cast<double>(problem.data.x.size(1));
   for (const Tensor& parameter : problem.model->parameters()) {
     if (parameter.dim() >= 2) width += 2 * static_cast<double>(parameter.size(0));
@@ -107,7 +107,7 @@ int64_t usual_batch(const Problem& problem, const train::TrainOptions& training)
     const int64_t per_sample = training.loss->residual_shape(problem.data.y.size(1)).per_sample;
     return train::batch_rows(0, problem.data.x.size(0), per_sample);
   }
-  if (training.form != train::Form::kAuto) return 0;  // of all rows, whatever they are solved by
+  if (training.form != train::Form::kAuto) return 0;  // all rows, with any solver
   if (kernel_fits(problem, training) || takes_form(problem, training)) return 0;
   return most_samples(problem,
                       [&](const KernelCost& cost) { return fits(cost, training, kShareOfABatch); });
@@ -122,7 +122,7 @@ int64_t most_rows_to_analyze(const Problem& problem, int64_t memory_bytes) {
 
 double trial_seconds(const Problem& problem, int64_t steps) {
   if (problem.data.x.dim() <= 2) return 0;
-  // Under either method: a step, its local model, and the curvature along the way.
+  // For either method: a step, its local model, and the curvature along the path.
   constexpr double kGradientSteps = 2 * 10;
   const double rate = kConvolutionFactor * (problem.data.x.is_cuda() ? kGpuRate : kCpuRate);
   return kGradientSteps * static_cast<double>(steps * problem.data.x.size(0)) *

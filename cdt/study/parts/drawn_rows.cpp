@@ -33,7 +33,7 @@ void require_roles(const DataOptions& options) {
               "test fraction: expected 0 or above, and below 1, got ", options.test_fraction);
 }
 
-/// Those of `among` that may be learned from, and in words why not the others.
+/// Rows of `among` that can be learned from; notes say why the others are left out.
 std::vector<int64_t> usable_rows(const data::Table& table, const std::vector<int64_t>& among,
                                  const DataOptions& options, std::vector<std::string>& notes) {
   std::vector<int64_t> rows;
@@ -96,7 +96,7 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
   CDT_REQUIRE(rules.train <= left, "train rows asks for ", rules.train, " of ", left, " rows");
   const bool told = options.train_rows > 0 || options.train_fraction;
   if (options.goal == Goal::kPredict && told) {
-    // All of those are learned from in the end, so what is not to be is held back from the start.
+    // In the end all of those are learned from, so the others are held out from the start.
     rules.test = rules.count - rules.train;
     rules.train = std::max<int64_t>(1, share_of(rules.train, kSelectionShare));
   }
@@ -116,18 +116,18 @@ data::SplitRules split_rules(const data::Table& table, const std::vector<int64_t
 }
 
 struct Repeats {
-  std::vector<std::vector<int64_t>> sets;  ///< rows that are equal
-  std::string in;                          ///< in what: "feature"
+  std::vector<std::vector<int64_t>> sets;  ///< equal rows
+  std::string in;                          ///< what they are equal in: "feature"
 };
 
-/// Copies are said to be such where they are so many times the rows that are equal in all features.
+/// Copies are reported only if there are this many times more than rows equal in all features.
 constexpr int64_t kManyMore = 2;
-/// Equal pairs a row that chance may make where rows are said to repeat.
+/// Maximum number of pairs per row equal by chance, for rows to be reported as repeated.
 constexpr double kPairsOfChance = 0.03;
 
-/// Whole numbers of which no two are the same may number rows, which then differ in nothing else.
-/// They count as such where rows agree in all other features, or in these and their targets, and
-/// chance would not do it.
+/// Integer columns without repeated values may number rows that differ in nothing else. They count
+/// as such if rows agree in all other features, or in these and their targets, and this is unlikely
+/// by chance.
 Repeats find_numbered_repeats(const data::Table& table, const DataOptions& options,
                               std::vector<const data::Column*> features,
                               const std::vector<int64_t>& rows) {
@@ -149,9 +149,9 @@ Repeats find_numbered_repeats(const data::Table& table, const DataOptions& optio
           fmt::format("{} but {} (a number for each row)", in, fmt::join(names, ", "))};
 }
 
-/// Rows that were copied before other columns came to them (a join, a time stamp, noise on one of
-/// them) agree in their targets, which are numbers of many values, and in the columns that were
-/// there before, where chance would not do it.
+/// Rows copied before other columns were added (a join, a time stamp, noise on a column) agree in
+/// their targets, numbers with many values, and in the earlier columns, and this is unlikely by
+/// chance.
 Repeats find_copies(const data::Table& table, const DataOptions& options,
                     const std::vector<const data::Column*>& features,
                     const std::vector<int64_t>& rows) {
@@ -178,8 +178,8 @@ int64_t rows_of(const Repeats& repeats) {
   return count;
 }
 
-/// Sets of the drawn rows that are equal in every feature. Columns that will be left out since they
-/// name rows, weigh them or say which belong together are none.
+/// Sets of the drawn rows that are equal in every feature. Does not compare columns that will be
+/// left out because they identify, weight or group rows.
 Repeats find_repeats(const data::Table& table, const DataOptions& options,
                      const std::vector<int64_t>& rows) {
   if (table.pictures) return {data::equal_pictures(*table.pictures, rows), "pixel"};
@@ -199,15 +199,14 @@ Repeats find_repeats(const data::Table& table, const DataOptions& options,
   return rows_of(copies) > kManyMore * rows_of(repeats) ? copies : repeats;
 }
 
-/// Blocks such that rows of a set are in one, and rows that were in one still are: the union of
-/// both relations. Each keeps the least of the numbers that came together, so that without sets
-/// nothing changes.
+/// Merges blocks so that rows of a set are in one: the union of both relations. Each merged block
+/// keeps the smallest number, so without sets nothing changes.
 void join_blocks(const std::vector<std::vector<int64_t>>& sets, std::vector<int64_t>& blocks) {
   std::unordered_map<int64_t, int64_t> parent;
   const auto root = [&](int64_t block) {
     int64_t top = block;
     for (auto up = parent.find(top); up != parent.end(); up = parent.find(top)) top = up->second;
-    while (block != top) block = std::exchange(parent[block], top);  // a short way the next time
+    while (block != top) block = std::exchange(parent[block], top);  // path compression
     return top;
   };
   for (const auto& rows : sets) {
@@ -220,8 +219,8 @@ void join_blocks(const std::vector<std::vector<int64_t>>& sets, std::vector<int6
   for (int64_t& block : blocks) block = root(block);
 }
 
-/// In time, rows that are equal go where the latest of them goes: whoever learns from the past has
-/// not seen them.
+/// By time, equal rows go where the latest of them goes, since training on the past must not
+/// include them.
 void join_times(const std::vector<std::vector<int64_t>>& sets, std::vector<int64_t>& times) {
   for (const auto& rows : sets) {
     int64_t latest = times[static_cast<size_t>(rows[0])];
@@ -237,7 +236,7 @@ std::vector<int64_t> all_of(const data::Split& split) {
   return rows;
 }
 
-/// Splits anew where rows repeat: the same rows, equal ones on one side.
+/// Redraws the split if rows repeat: the same rows, with equal ones on one side.
 void keep_equal_together(const data::Table& table, const DataOptions& options, uint64_t seed,
                          DrawnRows& drawn) {
   std::vector<int64_t> rows = all_of(drawn.split);
@@ -257,7 +256,7 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
   std::string note =
       fmt::format("{} of {} {}s {} another in every {}: {} different ones", again, rows.size(),
                   kind, again == 1 ? "repeats" : "repeat", in, different);
-  if (different == 1) {  // no split keeps them together
+  if (different == 1) {  // no split can keep them together
     drawn.first.clear();
     drawn.notes.push_back(note);
     return;
@@ -267,7 +266,7 @@ void keep_equal_together(const data::Table& table, const DataOptions& options, u
     data::SplitRules apart = rules;
     join_times(sets, apart.blocks);
     const data::Split split = data::split_rows(apart, seed);
-    // Where what is seen comes back all the time, nothing would be left to learn from.
+    // If earlier rows recur all the time, too few would be left for training.
     if (2 * static_cast<int64_t>(split.train.size()) < rules.train) {
       drawn.notes.push_back(note +
                             ". Many of the latest repeat earlier ones, which train: what is "

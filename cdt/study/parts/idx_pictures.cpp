@@ -20,10 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-/// Pictures of an IDX file, unpacked when they are asked for, kept then, and brought to a size.
+/// Pictures of an IDX file, decompressed on request, then kept, and resized.
 class IdxPictures : public data::Pictures {
  public:
-  /// `file` has pictures [r, h, w]; colour has three equal channels.
+  /// `file` has pictures [r, h, w]; for colour the channels are equal.
   IdxPictures(image::IdxReader file, std::vector<int64_t> shape)
       : file_(std::move(file)), shape_(std::move(shape)) {}
 
@@ -46,7 +46,7 @@ class IdxPictures : public data::Pictures {
   std::vector<Unreadable> unreadable(const std::vector<int64_t>&) const override { return {}; }
 
  private:
-  /// Goes through the file once, from where it stands if that is before all that is wanted.
+  /// Reads the file once, from the current position if that precedes all requested rows.
   void unpack(const std::vector<int64_t>& rows) const {
     std::vector<int64_t> fresh;
     for (const int64_t row : rows) {
@@ -83,7 +83,7 @@ class IdxPictures : public data::Pictures {
   mutable std::unordered_map<int64_t, Tensor> kept_;
 };
 
-/// "1", "2", …, of so many that no list of them should be made beside.
+/// "1", "2", …, without an intermediate list, since there may be many.
 data::Column numbered_column(const std::string& name, size_t count) {
   data::Column column;
   column.name = name;
@@ -116,7 +116,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-/// Where the labels of an IDX file lie, if its name tells.
+/// The label file of an IDX file, by its name.
 fs::path labels_of(const fs::path& images) {
   const std::string name = images.filename().string();
   const std::string labels = replaced(replaced(name, "images", "labels"), "idx3", "idx1");
@@ -131,7 +131,7 @@ image::IdxReader open_idx_pictures(const fs::path& path) {
   return file;
 }
 
-/// Adds all values that are left, a part at a time.
+/// Adds all remaining values to the checksum, in parts.
 void add_rest(image::IdxReader& file, Checksum& sum) {
   std::string part(size_t{1} << 16, '\0');
   while (file.place() < file.size()) {

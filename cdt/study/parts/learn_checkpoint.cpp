@@ -1,4 +1,4 @@
-// The state of a Learner as one safetensors file, and back.
+// Saves and restores the state of a Learner as one safetensors file.
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
 #include <cdt/study/parts/learn_state.h>
@@ -19,7 +19,7 @@ void put_tensors(SafeTensors& content, const std::string& name,
   }
 }
 
-/// As many as `like`, each of its shape and dtype.
+/// Tensors with the number, shapes and dtypes of `like`.
 std::vector<Tensor> take_tensors(const SafeTensors& content, const std::string& name,
                                  const std::vector<Tensor>& like) {
   std::vector<Tensor> tensors;
@@ -27,13 +27,13 @@ std::vector<Tensor> take_tensors(const SafeTensors& content, const std::string& 
     const auto found = content.tensors.find(c10::str(name, ".", i));
     CDT_REQUIRE(found != content.tensors.end() && found->second.sizes() == like[i].sizes() &&
                     found->second.scalar_type() == like[i].scalar_type(),
-                "the checkpoint lacks ", name, ".", i, ", or it is of another network");
+                "the checkpoint lacks ", name, ".", i, ", or belongs to another network");
     tensors.push_back(found->second.to(like[i].device()));
   }
   return tensors;
 }
 
-/// Float64 of this shape.
+/// A float64 tensor of this shape.
 Tensor take_tensor(const SafeTensors& content, const std::string& name, c10::IntArrayRef shape) {
   const auto found = content.tensors.find(name);
   CDT_REQUIRE(found != content.tensors.end() && found->second.sizes() == shape &&
@@ -93,11 +93,11 @@ void Learner::restore(const SafeTensors& content) {
   CDT_REQUIRE(text("format") == kLearnerFormat, "expected a checkpoint of the format ",
               kLearnerFormat);
   const JsonValue saved = parse_json(text("state"), "the checkpoint's state");
-  // Into a state of its own: what is wrong leaves this one as it was.
+  // Restores to a new state, so that errors leave this one unchanged.
   auto fresh = std::make_unique<State>(state_->problem, state_->options);
   State& s = *fresh;
   const bool refit = saved["stage"].whole(0, 1) == 1;
-  CDT_REQUIRE(!refit || s.options.refit, "the checkpoint is of a run with a refit");
+  CDT_REQUIRE(!refit || s.options.refit, "the checkpoint belongs to a run with a refit");
   s.history = train::parse_history(text("history"));
   s.refit_history = train::parse_history(text("refit_history"));
   const auto best = saved["best"].list();
@@ -113,7 +113,7 @@ void Learner::restore(const SafeTensors& content) {
     for (size_t k = 0; k < s.best.size(); ++k) {
       if (s.best[k].point >= 0) s.predicting.push_back(k);
     }
-    if (saved["predicting"].exists()) {  // earlier revisions left none out
+    if (saved["predicting"].exists()) {  // earlier versions left none out
       std::vector<size_t> told;
       for (const JsonValue& each : saved["predicting"].list()) {
         told.push_back(static_cast<size_t>(each.whole(0, std::ssize(s.best) - 1)));
@@ -140,10 +140,10 @@ void Learner::restore(const SafeTensors& content) {
   }
   const auto walks = saved["walks"].list();
   CDT_REQUIRE(walks.size() == s.walks.size(), "the checkpoint must be of ", s.walks.size(),
-              " walks, got ", walks.size());
+              " networks, got ", walks.size());
   s.point = saved["point"].count();
   CDT_REQUIRE(static_cast<int64_t>((refit ? s.refit_history : s.history).size()) == s.point,
-              "the checkpoint is of point ", s.point, ", its history is not");
+              "the checkpoint belongs to point ", s.point, ", its history does not");
   for (size_t w = 0; w < walks.size(); ++w) {
     Walk& walk = s.walks[w];
     const std::string name = c10::str("walk.", w, ".");

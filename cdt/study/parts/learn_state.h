@@ -1,4 +1,5 @@
-/// What a Learner is while it works; for the sources of this folder.
+/// State of a running Learner; internal to this folder. A Walk is a fold network or a member on its
+/// way along the path; its kind is the index of its activation.
 #pragma once
 
 #include <cdt/study/learn.h>
@@ -11,30 +12,33 @@ namespace cdt::study {
 struct Learner::State {
   State(const Problem& problem, LearnOptions options);
 
-  /// The rows that each walk holds out.
+  /// The rows held out by each fold network.
   std::vector<std::vector<int64_t>> held_rows() const;
   nn::Activation activation(size_t kind) const;
   nn::Network network(size_t member, size_t kind) const;
   size_t kinds() const { return std::max<size_t>(1, options.activations.size()); }
   int64_t folds() const;
 
-  /// Those that this rank trains with.
+  /// The rows with which this rank trains.
   std::vector<int64_t> own_rows(const std::vector<int64_t>& rows) const;
 
   void start_selection();
-  /// Evaluates the rows held out; keeps what each walk is where its kind is at its best yet. The
-  /// walks of a kind end with its patience: what would come later would be seen or not by how long
-  /// the other kind goes on.
+  /// Evaluates the held-out rows; saves the fold networks of each kind at its best point so far.
+  /// Those of a kind stop by its own patience; otherwise what comes later would count depending on
+  /// how long the other kind continues.
   void look(train::StepRecord& row);
   bool patience_ended(size_t kind, int64_t at) const;
   bool patience_ended() const;
   bool selection_ended() const;
-  /// Back to the best points: what the walks say there of rows that they have not seen.
+  /// Returns to the best points, and collects the fold networks' outputs for their held-out rows.
   void end_selection();
-  /// Only walks of kinds that predict stay.
+  /// Removes fold networks of kinds that do not predict.
   void leave_out_others();
+  /// Of options.points, those that the selection has not taken.
+  double points_left() const;
+  int64_t members_to_train() const;
   void start_refit();
-  /// Where the refit ends.
+  /// The point at which the refit ends.
   int64_t last_point() const;
   bool all_over() const;
   double seconds() const;
@@ -43,14 +47,14 @@ struct Learner::State {
   struct Best {
     int64_t point = -1;
     double loss = train::kUnknown;
-    /// The last point that was worth waiting for, and its loss: of a path the losses since are
-    /// within kLeastGain of that.
+    /// The last point with sufficient gain, and its loss: on a path later losses are within
+    /// kLeastGain of it.
     int64_t gain_point = -1;
     double gain_loss = train::kUnknown;
   };
-  /// A walk at the best point of its kind.
+  /// A fold network at the best point of its kind.
   struct Kept {
-    torch::Tensor outputs;                  ///< of the rows held out [h, n_L]
+    torch::Tensor outputs;                  ///< for held-out rows [h, n_L]
     std::vector<torch::Tensor> parameters;  ///< of the network
   };
 
@@ -59,14 +63,14 @@ struct Learner::State {
   train::TrainData data;  ///< all rows
   loss::LossPtr loss;
   LearnStage stage = LearnStage::kSelection;
-  std::vector<Walk> walks;  ///< of the selection, then the members
+  std::vector<Walk> walks;  ///< fold networks of the selection, then members
   int64_t point = 0;
-  double last_loss = 0;  ///< of held-out rows
-  int cores = 1;         ///< for the walks together
+  double last_loss = 0;  ///< on held-out rows
+  int cores = 1;         ///< shared by all walks
   std::vector<Best> best;
   std::vector<Kept> kept;
-  std::vector<size_t> predicting;   ///< the kinds, once the selection has ended
-  std::vector<nn::Network> chosen;  ///< the walks at their points, once the selection has ended
+  std::vector<size_t> predicting;   ///< the kinds that predict, once the selection has ended
+  std::vector<nn::Network> chosen;  ///< fold networks at their points, once the selection has ended
   torch::Tensor held_out, held_variance;
   std::vector<train::StepRecord> history, refit_history;
   double earlier_seconds = 0;
@@ -74,13 +78,13 @@ struct Learner::State {
 
  private:
   void check() const;
-  /// As weighted as training is.
+  /// Loss with the weights of training.
   double loss_of(const torch::Tensor& outputs, const torch::Tensor& labels,
                  const torch::Tensor& row_weights) const;
-  /// Values of held-out rows to all rows: averaged where several walks have held one out, NaN where
-  /// none has.
+  /// Expands values of held-out rows to all rows: averaged if several fold networks hold one out,
+  /// NaN if none does.
   torch::Tensor spread(const std::vector<torch::Tensor>& values) const;
-  /// All but those whose rows held out are predicted much worse than others'.
+  /// All kinds except those whose held-out rows are predicted much worse.
   std::vector<size_t> kinds_that_predict() const;
   void find_variances();
 };

@@ -12,9 +12,9 @@ namespace {
 using torch::Tensor;
 
 constexpr double kLaterShare = 0.2;
-/// Of steps from row to row in one direction: a table sorted by its target.
+/// Share of steps in one direction from row to row that indicates a table sorted by its target.
 constexpr double kSortedShare = 0.99;
-/// What chance gives, in standard deviations.
+/// Limit of chance, in standard deviations.
 constexpr double kChance = 5;
 
 /// Rows of the table, in the order of all_rows().
@@ -24,7 +24,7 @@ std::vector<int64_t> table_rows(const Problem& problem) {
   return rows;
 }
 
-/// Positions by their keys; equal ones as they come.
+/// Positions sorted by their keys, stably.
 template <class Key>
 std::vector<int64_t> sorted_by(const std::vector<Key>& keys) {
   std::vector<int64_t> order(keys.size());
@@ -35,7 +35,7 @@ std::vector<int64_t> sorted_by(const std::vector<Key>& keys) {
   return order;
 }
 
-/// When each text of a column of dates in this order is; a missing one is before all.
+/// The instant of each text in a column of dates in this order; missing ones come first.
 std::vector<double> times_of(const data::Column& column, data::DateOrder order,
                              const std::vector<int64_t>& rows) {
   constexpr double kBefore = -std::numeric_limits<double>::infinity();
@@ -51,7 +51,7 @@ std::vector<double> times_of(const data::Column& column, data::DateOrder order,
   return times;
 }
 
-/// Whether the target goes one way, or each class comes once.
+/// Whether the target is monotonic, or each class is contiguous.
 bool is_sorted_by_target(const Tensor& y) {
   const Tensor first = y.narrow(0, 0, y.size(0) - 1), second = y.narrow(0, 1, y.size(0) - 1);
   if (y.size(1) > 1) {
@@ -67,7 +67,7 @@ bool is_sorted_by_target(const Tensor& y) {
   return false;
 }
 
-/// The correlation of targets of neighbours; rows with equal features are no neighbours but one.
+/// Correlation of neighbours' targets; rows with equal features count once.
 double likeness(const Tensor& y, const Tensor& x) {
   const Tensor e = y - y.mean(0);
   const int64_t pairs = y.size(0) - 1;
@@ -148,6 +148,7 @@ void measure_later(const Problem& problem, const LearnOptions& options, const Le
   }
   LearnOptions wanted = options;
   wanted.members = 1;
+  wanted.points = 0;
   wanted.folds = 0;
   wanted.refit = wanted.intervals = false;
   wanted.training.steps = std::max<int64_t>(1, learned.result.best_step);

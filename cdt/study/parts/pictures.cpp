@@ -21,12 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-/// Files of a folder, decoded when they are asked for.
+/// Files of a folder, decoded on request.
 class FolderPictures : public data::Pictures {
  public:
   FolderPictures(image::ImageFolder folder, image::LoadOptions options)
       : folder_(std::move(folder)), options_(std::move(options)) {
-    options_.skip_bad = true;  // whoever asks decides
+    options_.skip_bad = true;  // the caller decides
   }
 
   std::vector<int64_t> shape() const override {
@@ -58,7 +58,7 @@ class FolderPictures : public data::Pictures {
  private:
   struct Kept {
     Tensor pixels;
-    std::string reason;  ///< why there are none
+    std::string reason;  ///< why there are no pixels
   };
 
   void decode(const std::vector<int64_t>& rows) const {
@@ -89,7 +89,7 @@ class FolderPictures : public data::Pictures {
   mutable std::map<int64_t, Kept> kept_;
 };
 
-/// Some rows of others.
+/// A subset of other pictures.
 class SelectedPictures : public data::Pictures {
  public:
   SelectedPictures(std::shared_ptr<const data::Pictures> all, std::vector<int64_t> rows)
@@ -162,7 +162,7 @@ data::Table folder_table(const image::ImageFolder& folder, const std::vector<int
     if (!folder.classes.empty()) {
       classes.push_back(folder.classes[static_cast<size_t>(file.label)]);
     }
-    std::error_code gone;  // refused when it is read
+    std::error_code gone;  // reported when it is read
     sum.add(fmt::format("{}\n{}\n", names.back(), fs::file_size(file.path, gone)));
   }
   table.checksum = sum.text();
@@ -175,7 +175,7 @@ data::Table folder_table(const image::ImageFolder& folder, const std::vector<int
 
 bool begins_with(const fs::path& path, std::initializer_list<std::string_view> starts) {
   std::error_code none;
-  if (!fs::is_regular_file(path, none)) return false;  // never wait for a pipe
+  if (!fs::is_regular_file(path, none)) return false;  // do not wait for a pipe
   std::ifstream file(path, std::ios::binary);
   char bytes[4] = {};
   file.read(bytes, sizeof bytes);
@@ -187,7 +187,7 @@ bool begins_with(const fs::path& path, std::initializer_list<std::string_view> s
 constexpr std::string_view kIdx("\0\0\x08", 3), kGzip("\x1f\x8b"), kJpeg("\xff\xd8\xff"),
     kPng("\x89PNG");
 
-/// Also of packed ones: other files are packed, too.
+/// Looks inside gzip files, since other formats are compressed, too.
 bool is_idx(const fs::path& path) {
   if (!begins_with(path, {kGzip})) return begins_with(path, {kIdx});
   try {

@@ -8,23 +8,24 @@ namespace {
 
 using train::Form;
 
-/// Points of a walk and its refit together, as they were on tables of 500 to 5000 rows; of classes,
-/// where noise begins early, both were 13 to 26 on eleven tables, 18 in the mean.
+/// Points of selection and refit together, as on tables of 500 to 5000 rows. For classes, where
+/// overfitting begins early, 13 to 26 on eleven tables, 18 on average.
 constexpr double kPlannedPoints = 30;
 constexpr double kPlannedOfClasses = 20;
-/// Of their batches, which go as far in fewer.
+/// For classes trained in batches, which need fewer points.
 constexpr double kPlannedBatchesOfClasses = 12;
-/// Of an optimizer.
+/// Epochs of an optimizer.
 constexpr double kPlannedEpochs = 150;
-/// Factors of the dual form a point: as many steps are taken back as are kept.
+/// Factorizations of the dual solver per point: as many steps are rejected as accepted.
 constexpr double kFactors = 2;
-/// Passes over all rows beside a form's own: the kernel's self-check, trials, evaluation.
+/// Passes over all rows besides the solver's own: the kernel's self-check, trials, evaluation.
 constexpr double kPlannedPasses = 4;
-/// Conjugate gradients and what is around them, a point: 24 to 75 on four tables.
-constexpr double kFreePasses = 40;
-/// Two exact members take the place of four while they take so much of what batches do, and up to
-/// kExactIsWorthOfBatches: some sixteen per cent more rows.
-constexpr double kRoomForTwo = 1.5;
+/// Passes per point for conjugate gradients and overhead: 24 to 75 on four tables. They are few
+/// while the preconditioner is the whole kernel.
+constexpr double kFreePasses = 70;
+constexpr double kFreePassesOfWholeKernel = 30;
+/// Share of the planned points for the selection, which goes beyond the best point.
+constexpr double kSelectionPart = 0.55;
 
 }  // namespace
 
@@ -46,14 +47,14 @@ int64_t batch_of_plan(const PlanSizes& sizes, const train::TrainOptions& trainin
   return std::max<int64_t>(1, kClassResiduals / sizes.form.per_sample);
 }
 
-double member_operations(Form form, const PlanSizes& sizes, const train::TrainOptions& training) {
+double point_operations(Form form, const PlanSizes& sizes, const train::TrainOptions& training) {
   const double pass = static_cast<double>(sizes.form.samples) * sizes.step_operations;
-  if (training.method != train::Method::kPath) return kPlannedEpochs * pass;
+  if (training.method != train::Method::kPath) return pass;
   if (form == Form::kAuto) form = train::choose_form(form, sizes.form).form;
-  const bool classes = training.loss->classes();
-  const double of_classes = form == Form::kBatch ? kPlannedBatchesOfClasses : kPlannedOfClasses;
-  const double points = classes ? of_classes : kPlannedPoints;
-  if (form == Form::kFree) return points * kFreePasses * pass;
+  if (form == Form::kFree) {
+    const bool whole = sizes.form.residuals() <= train::kSketchResiduals;
+    return (whole ? kFreePassesOfWholeKernel : kFreePasses) * pass;
+  }
   train::FormSizes counted = sizes.form;
   counted.batch = batch_of_plan(sizes, training);
   double operations = train::form_cost(form, counted).operations;
@@ -61,65 +62,74 @@ double member_operations(Form form, const PlanSizes& sizes, const train::TrainOp
     const auto n = static_cast<double>(sizes.form.residuals());
     operations += (kFactors - 1) * 2 * n * n * n / 3;
   }
-  return points * (operations + (form == Form::kBatch ? 0 : kPlannedPasses * pass));
+  return operations + (form == Form::kBatch ? 0 : kPlannedPasses * pass);
 }
 
 namespace {
 
-/// Members and what is around them.
-double whole(int64_t members, double one) {
-  return static_cast<double>(members) * one + kPlanOverhead;
+/// Points of one network's selection and refit together.
+double planned_points(Form form, const train::TrainOptions& training) {
+  if (training.method != train::Method::kPath) return kPlannedEpochs;
+  if (!training.loss->classes()) return kPlannedPoints;
+  return form == Form::kBatch ? kPlannedBatchesOfClasses : kPlannedOfClasses;
 }
 
-/// As many as the budget allows.
-int64_t members_within(double one) {
-  for (const int64_t members : {4, 3, 2}) {
-    if (static_cast<double>(members) * one <= kPlanOperations) return members;
-  }
-  return 1;
-}
+/// Points, in units of one point on all rows, that a run by one form takes.
+struct PointCounts {
+  double operations = 0;  ///< of the unit
+  double selection = 0;   ///< of one fold's network
+  double refit = 0;       ///< of one member
 
-/// Of one that takes all rows at once: four members, or two, while they are not too slow beside
-/// batches; 0 beyond. Before batches come, two take the place of four: so the time halves, and
-/// halves again, and no step is larger.
-int64_t exact_members(Form form, double exact, double batches) {
-  if (exact <= batches) return members_within(exact);
-  const double beside = whole(members_within(batches), batches);
-  // The ratio grows with the rows, but for products.
-  const double room = form == Form::kFree ? kExactIsWorthOfBatches : kRoomForTwo;
-  if (4 * exact <= kPlanOperations &&
-      (whole(4, exact) <= kExactIsWorthOfBatches * beside || whole(2, exact) <= room * beside)) {
-    return 4;
+  /// Of one network a fold, or of one an activation where the problem's own split decides.
+  double of(int64_t members) const {
+    const int64_t folds = members > 1 ? std::max(members, kLeastFolds) : 2;
+    return static_cast<double>(folds) * selection + static_cast<double>(members) * refit;
   }
-  const bool two =
-      2 * exact <= kPlanOperations && whole(2, exact) <= kExactIsWorthOfBatches * beside;
-  return two ? 2 : 0;
+  /// What fits kPlanOperations: no less than one member takes, no more than four.
+  double within_budget() const { return std::clamp(kPlanOperations / operations, of(1), of(4)); }
+  /// The most members that take no more than these points.
+  int64_t members_of(double points) const {
+    if (points < of(2)) return 1;
+    return points < of(3) ? 2 : points < of(4) ? 3 : 4;
+  }
+};
+
+PointCounts count_points(Form form, const PlanSizes& sizes, const train::TrainOptions& training) {
+  PlanSizes fold = sizes;
+  fold.form.samples = std::max<int64_t>(1, sizes.form.samples * (kLeastFolds - 1) / kLeastFolds);
+  PointCounts counts;
+  counts.operations = point_operations(form, sizes, training);
+  const double points = planned_points(form, training);
+  const double share = point_operations(form, fold, training) / counts.operations;
+  counts.selection = kSelectionPart * points * share;
+  counts.refit = (1 - kSelectionPart) * points;
+  return counts;
 }
 
 }  // namespace
 
 Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
                 std::optional<int64_t> members) {
-  const auto plan_of = [&](Form form, int64_t count) {
-    return Plan{form, count, static_cast<double>(count) * member_operations(form, sizes, training)};
+  const auto plan_of = [&](Form form, const PointCounts& counts, double points) {
+    return Plan{form, members.value_or(counts.members_of(points)), points,
+                points * counts.operations};
   };
   const auto usual = [&](Form form) {
-    return plan_of(form,
-                   members.value_or(members_within(member_operations(form, sizes, training))));
+    const PointCounts counts = count_points(form, sizes, training);
+    return plan_of(form, counts, members ? counts.of(*members) : counts.within_budget());
   };
   const bool open = training.method == train::Method::kPath && training.form == Form::kAuto;
   if (!open) return usual(training.form);
   const Form exact = train::choose_form(Form::kAuto, sizes.form).form;
   if (!sizes.may_batch || sizes.form.residuals() <= kFewResiduals) return usual(exact);
-  if (exact == Form::kSketch) return usual(Form::kBatch);
-  const double e = member_operations(exact, sizes, training);
-  const double b = member_operations(Form::kBatch, sizes, training);
-  if (members) {
-    const bool keeps = whole(*members, e) <= kExactIsWorthOfBatches * whole(*members, b);
-    return usual(keeps ? exact : Form::kBatch);
-  }
-  const int64_t count = exact_members(exact, e, b);
-  return count > 0 ? plan_of(exact, count) : usual(Form::kBatch);
+  const Plan batches = usual(Form::kBatch);
+  if (exact == Form::kSketch) return batches;
+  const PointCounts counts = count_points(exact, sizes, training);
+  const double most = kExactIsWorthOfBatches * (batches.operations + kPlanOverhead) - kPlanOverhead;
+  const double points =
+      std::min(members ? counts.of(*members) : counts.within_budget(), most / counts.operations);
+  const double least = counts.of(members.value_or(2));
+  return points >= least ? plan_of(exact, counts, points) : batches;
 }
 
 }  // namespace cdt::study

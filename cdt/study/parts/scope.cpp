@@ -23,7 +23,7 @@ Methods methods_that(bool (*hold)(const train::MethodTraits&)) {
   return found;
 }
 
-/// Under predict `guarded` is the path.
+/// With goal predict `guarded` is the path.
 Methods without_guarded(Methods methods) {
   std::erase(methods, Method::kGuarded);
   return methods;
@@ -38,7 +38,7 @@ std::map<std::string, Scope> make_scopes() {
   const Methods controlled = methods_that([](Traits t) { return t.controlled; });
   const Methods weighing = methods_that([](Traits t) { return t.weighs; });
   const Methods forecast = methods_that([](Traits t) { return t.follows_forecast; });
-  Methods balanced = controlled;  // by q and p
+  Methods balanced = controlled;  // q and p balance control and errors
   balanced.push_back(Method::kGdMatched);
 
   const auto both = [](const Methods& methods) {
@@ -110,7 +110,7 @@ std::map<std::string, Scope> make_scopes() {
                             [](const RunOptions& o) { return o.training.loss->classes(); })},
       {"tune", fit(forecast)},
       // Batches and stopping
-      {"batch", needing(both(all), "form batch, or another method than path",
+      {"batch", needing(both(all), "--form batch, or another method than path",
                         [](const RunOptions& o) {
                           return o.training.method != Method::kPath ||
                                  o.training.form == train::Form::kBatch;
@@ -199,7 +199,7 @@ void require_read(const RunOptions& options, const std::vector<std::string>& exc
     const bool excepted = std::ranges::find(except, setting.name) != except.end();
     if (!excepted && is_decided(options, setting.name)) decided.push_back(setting.name);
   }
-  // What somebody has named comes before what follows from it: a decay decides the schedule.
+  // Given settings come before those that follow from them: a decay determines the schedule.
   std::ranges::stable_partition(
       decided, [&](const std::string& name) { return options.given.contains(name); });
   if (const auto unread = find_unread(options, decided)) {

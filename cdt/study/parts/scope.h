@@ -1,5 +1,4 @@
-/// Which settings are read for which goals and methods: one table, for checks, help and
-/// documentation.
+/// Table of the goals and methods that use each setting, for checks, help and documentation.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,11 +10,11 @@
 
 namespace cdt::study {
 
-/// For whom a setting is there. Given elsewhere it would do nothing, so it is refused.
+/// Where a setting applies. Elsewhere it would have no effect, so it is rejected.
 struct Scope {
-  std::vector<train::Method> fit;      ///< methods that read it under the goal fit; empty: none
-  std::vector<train::Method> predict;  ///< likewise; `guarded` is the path there
-  /// What else it needs, in words ("schedule step"), and whether that is so; empty: nothing.
+  std::vector<train::Method> fit;      ///< methods that use it with goal fit; empty: none
+  std::vector<train::Method> predict;  ///< likewise for goal predict, where `guarded` is the path
+  /// Further requirement in words ("schedule step"), and whether it is met; empty: none.
   std::string needs;
   std::function<bool(const RunOptions&)> met;
 
@@ -24,24 +23,24 @@ struct Scope {
   }
 };
 
-/// That of the setting of this name; of one without an entry: all goals and methods.
+/// Scope of the setting of this name; without an entry: all goals and methods.
 const Scope& scope_of(const std::string& name);
 
-/// A setting that would do nothing, why, and what would read it.
+/// A setting without effect, the reason, and what would use it.
 struct Unread {
   std::string name;
   std::string reason;                  ///< "the method adam does not read it"
-  bool other_goal = false;             ///< the other goal would, by this or another method
-  std::vector<train::Method> methods;  ///< those of this goal that would
+  bool other_goal = false;             ///< the other goal would use it, with this or another method
+  std::vector<train::Method> methods;  ///< methods of this goal that would use it
 };
 /// "p: the method adam does not read it; give --method cdt, or leave it out"
 std::string to_text(const Unread& unread, study::Goal goal);
 
-/// The first setting of those in `names` that these options would not read.
+/// The first setting in `names` that these options do not use.
 std::optional<Unread> find_unread(const RunOptions& options, const std::vector<std::string>& names);
 
-/// @throws InvalidArgument, naming the setting and what reads it, if one is decided that the goal
-///   or the method would not read. Those in `except` may stand: a saved run's own.
+/// @throws InvalidArgument, naming the setting and what uses it, if a decided setting is not used
+///   by the goal or the method. Those in `except` are allowed: a saved run's own.
 void require_read(const RunOptions& options, const std::vector<std::string>& except = {});
 
 }  // namespace cdt::study

@@ -1,5 +1,4 @@
-/// Rows of the table of settings: a place in the options, how it is spelled, and what is said of
-/// it.
+/// Rows of the table of settings: the place in the options, spelling, and help.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -32,7 +31,7 @@ T parse_number(const std::string& text, const std::string& name,
   errno = 0;
   if constexpr (std::is_floating_point_v<T>) {
     value = std::strtod(text.c_str(), &end);
-    if (std::abs(value) < 1) errno = 0;  // as near to zero as doubles come
+    if (std::abs(value) < 1) errno = 0;  // underflow is accepted
   } else if constexpr (std::is_unsigned_v<T>) {
     value = std::strtoull(text.c_str(), &end, 0);
     if (text.find('-') != std::string::npos) errno = ERANGE;
@@ -47,8 +46,8 @@ T parse_number(const std::string& text, const std::string& name,
   return static_cast<T>(value);
 }
 
-/// Lists of numbers may stand in one text with commas between, as defaults do. (Names of columns
-/// stand one by one: they may have commas of their own.)
+/// Lists of numbers may be one text with commas, as defaults are. (Names of columns are separate
+/// texts, since they may contain commas.)
 inline Values split_list(const Values& values) {
   Values items;
   for (const std::string& text : values) {
@@ -61,7 +60,7 @@ inline Values split_list(const Values& values) {
   return items;
 }
 
-/// A setting, and words to say more of it.
+/// A setting, with functions that modify it.
 class Row : public Setting {
  public:
   Row(std::string name, Kind kind, decltype(Setting::get) get, decltype(Setting::set) set) {
@@ -72,20 +71,20 @@ class Row : public Setting {
   }
   Row of_tables() const { return with(&Setting::about, About::kTables); }
   Row of_pictures() const { return with(&Setting::about, About::kPictures); }
-  /// A resumed run may have another.
+  /// A resumed run may have another value.
   Row free() const { return with(&Setting::may_change, true); }
-  /// Its usual value would say nothing.
+  /// Its default is not informative.
   Row unlisted() const { return with(&Setting::listed, false); }
   Row among(const std::vector<std::string>& names) const { return with(&Setting::choices, names); }
   Row positive() const { return with(&Setting::range, Range{0, kInfinity, /*open=*/true}); }
   Row in(Group place) const { return with(&Setting::group, place); }
-  /// In the short help, too.
+  /// Also shown in the short help.
   Row first() const { return with(&Setting::shown_first, true); }
   Row non_negative() const { return with(&Setting::range, Range{0, kInfinity, false}); }
   Row within(double lowest, double highest) const {
     return with(&Setting::range, Range{lowest, highest, false});
   }
-  /// `shown` stands for the value.
+  /// `shown` is the placeholder of the value.
   Row says(const std::string& text, const std::string& shown = "") const {
     return with(&Setting::help, text).with(&Setting::placeholder, shown);
   }
@@ -100,7 +99,7 @@ class Row : public Setting {
   }
 };
 
-// Below, `field` gives the place in the options: a reference, of constant options too.
+// Below, `field` returns a reference to the place in the options, which may be const.
 
 template <class T>
 constexpr Setting::Kind kind_of() {
@@ -120,7 +119,7 @@ Row number(const std::string& name, Field field) {
           }};
 }
 
-/// A number that is not there unless somebody chose it.
+/// An optional number.
 template <class Field>
 Row optional_number(const std::string& name, Field field) {
   using T = typename std::decay_t<decltype(field(std::declval<RunOptions&>()))>::value_type;
@@ -192,7 +191,7 @@ Row numbers(const std::string& name, Field field) {
           }};
 }
 
-/// A choice that the goal makes where nobody has: `chosen` says which, of constant options.
+/// A choice with a default that depends on the goal: `chosen` returns it, given const options.
 template <class Field, class Parse, class Chosen>
 Row by_goal(const std::string& name, Field field, Parse parse, Chosen chosen) {
   using T = std::decay_t<decltype(chosen(std::declval<const RunOptions&>()))>;

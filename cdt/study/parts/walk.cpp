@@ -112,7 +112,7 @@ StepRecord advance(std::vector<Walk>& walks, int cores) {
   for (size_t w = 0; w < walks.size(); ++w) {
     mean.refreshed += found[w].refreshed;
     mean.rejected += found[w].rejected;
-    if (std::isnan(found[w].train_loss)) continue;  // it was at its end already
+    if (std::isnan(found[w].train_loss)) continue;  // it had already ended
     const auto count = static_cast<double>(walks[w].count);
     train_loss += count * found[w].train_loss;
     objective += count * found[w].objective;

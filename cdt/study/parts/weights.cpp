@@ -12,8 +12,8 @@ using torch::Tensor;
 
 constexpr const char* kBalanced = "balanced";
 
-/// The weight of each class: those that were given, or such that all classes together weigh the
-/// same and the mean row 1.
+/// The weight of each class: given, or such that all classes have the same total weight and the
+/// mean row has weight 1.
 std::vector<double> class_weights(const std::vector<std::string>& wanted,
                                   const std::vector<std::string>& classes, const Tensor& counts) {
   std::vector<double> weights(classes.size(), 1);
@@ -43,7 +43,7 @@ std::vector<double> class_weights(const std::vector<std::string>& wanted,
   return weights;
 }
 
-/// Multiplies the weights of samples by those of their classes.
+/// Multiplies sample weights by class weights.
 void weigh_classes(const DataOptions& options, Problem& problem) {
   if (options.class_weights.empty()) return;
   CDT_REQUIRE(options.goal == Goal::kPredict && problem.preprocess.has_classes(),
@@ -87,7 +87,7 @@ void weigh(const data::Table& table, const DataOptions& options, Problem& proble
       return torch::tensor(read_weights(table, options.sample_weights, rows), torch::kFloat64);
     };
     problem.data.sample_weights = of(problem.split.train);
-    // Under fit only rows that train need a weight.
+    // With goal fit only training rows need weights.
     if (options.goal == Goal::kPredict && !problem.split.validation.empty()) {
       problem.data.val_weights = of(problem.split.validation);
     }

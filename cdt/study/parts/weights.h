@@ -1,4 +1,4 @@
-/// How much rows, classes and outputs of a problem count.
+/// Weights of rows, classes and outputs of a problem.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,12 +6,12 @@
 
 namespace cdt::study {
 
-/// Of these rows: above zero, or with `may_be_zero` not below it.
-/// @throws InvalidArgument that names the line of another.
+/// Weights of these rows: positive, or with `may_be_zero` non-negative.
+/// @throws InvalidArgument that names the line of any other.
 std::vector<double> read_weights(const data::Table& table, const std::string& name,
                                  const std::vector<int64_t>& rows, bool may_be_zero = false);
 
-/// Gives the problem's samples and outputs the weights that the options ask for.
+/// Sets the weights of samples and outputs requested by the options.
 void weigh(const data::Table& table, const DataOptions& options, Problem& problem);
 
 }  // namespace cdt::study

@@ -80,8 +80,9 @@ FormCost form_cost(Form form, const FormSizes& sizes) {
 }
 
 int most_threads(Form form, const FormSizes& sizes) {
-  /// Of the kernel of a batch and its factor.
-  constexpr double kOfOneThread = 1e9;
+  /// Of the kernel of a batch and its factor: with 1000 residuals two threads took 1.7 times the
+  /// processor time of one.
+  constexpr double kOfOneThread = 5e9;
   /// Of a path's kernel of all samples and its factor: on a busy machine two threads took four
   /// times the processor time of one with 850 rows, most of it waiting.
   constexpr double kKernelOfOneThread = 1e10;
@@ -121,9 +122,9 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
       std::min(sizes.samples, std::max<int64_t>(1, kSketchResiduals / sizes.per_sample));
   if (wanted != Form::kAuto) {
     const FormCost needed = cost(wanted);
-    CDT_REQUIRE(needed.bytes <= room, "form ", to_string(wanted), " needs ",
+    CDT_REQUIRE(needed.bytes <= room, "--form ", to_string(wanted), " needs ",
                 fmt::format("{:.3g}", needed.bytes * 1e-6), " MB for its matrices, and memory is ",
-                sizes.memory_bytes >> 20, " MB: more memory, or form auto");
+                sizes.memory_bytes >> 20, " MB: more memory, or --form auto");
     choice.why = "asked for";
     if (wanted == Form::kBatch) {
       choice.batch_rows = sizes.batch_samples();
@@ -167,11 +168,11 @@ FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
 FormChoice choose_form(Form wanted, const FormSizes& sizes) {
   const FormChoice choice = choose_for_one(wanted, sizes);
   CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kBatch,
-              "form batch goes through all rows one batch after another, which workers cannot "
-              "share: leave them out, or choose form primal, sketch or free");
-  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "form dual (", choice.why,
+              "--form batch goes through all rows one batch after another, which workers cannot "
+              "share: leave them out, or choose --form primal, sketch or free");
+  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "--form dual (", choice.why,
               ") has one kernel of all rows, which workers cannot share: leave them out, or choose "
-              "form primal, sketch or free");
+              "--form primal, sketch or free");
   return choice;
 }
 

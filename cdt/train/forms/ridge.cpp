@@ -30,7 +30,7 @@ std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
                                      const RidgeOptions& options) {
   CDT_REQUIRE(form != Form::kAuto, "a form must have been chosen");
   CDT_REQUIRE(form != Form::kDual || !problem.ranks->several(),
-              "form dual has one kernel of all rows, which several ranks do not share");
+              "--form dual has one kernel of all rows, which several ranks cannot share");
   if (form == Form::kDual) return make_dual(problem);
   if (form == Form::kPrimal) return make_primal(problem);
   RidgeOptions wanted = options;

@@ -85,7 +85,7 @@ void require_same_run(const std::string& saved, const std::string& own) {
     const std::string was = before[name].text_or(value.text());
     const bool data = std::find(kDataNames.begin(), kDataNames.end(), name) != kDataNames.end();
     CDT_REQUIRE(
-        was == value.text(), "the checkpoint is of another run: its ", name,
+        was == value.text(), "the checkpoint belongs to another run: its ", name,
         data ? " differ from those given here" : c10::str(": ", was, ", here: ", value.text()),
         "; restore into a trainer of the same data and options");
   }
@@ -109,7 +109,7 @@ void require_same_model(const std::string& saved, const Setup& setup) {
   const double gap = (own - before).norm().item<double>();
   if (!std::isfinite(size)) return;
   CDT_REQUIRE(gap <= kSameFunction * size,
-              "the checkpoint is of another model: with its parameters the outputs differ by ",
+              "the checkpoint belongs to another model: with its parameters the outputs differ by ",
               100 * gap / size, " % from those that were saved (another activation or layer?)");
 }
 

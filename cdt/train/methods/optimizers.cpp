@@ -62,7 +62,7 @@ class Optimizer : public StepMethod {
   }
   void restore(const SavedState& state) override {
     CDT_REQUIRE(!state.tensors.contains("optimizer"),
-                "the checkpoint is of an earlier version, which kept the memory of ",
+                "the checkpoint comes from an earlier version, which kept the memory of ",
                 to_string(setup_->options.method),
                 " as a program that LibTorch would execute; it is not read, so train anew");
     for (SavedState saved : state.list("optimizer")) {
