@@ -38,7 +38,7 @@ void descend(const cdt::kernel::Model& model, const Tensor& x, const Tensor& see
 
 /// Twenty steps on a copy of the parameters, with what assess_trial wants to know of them.
 cdt::analysis::Trial run_trial(const cdt::kernel::Model& model,
-                               const cdt::control::SpectralController& controller, bool controlled,
+                               const cdt::control::ModalController& controller, bool controlled,
                                double rate, const Tensor& x, const Tensor& y) {
   const double factor = cdt::loss::gradient_factor(kLoss, y.numel());
   const auto path = cdt::kernel::record_path(model, x, rate, [&](const Tensor& outputs) {
@@ -52,8 +52,8 @@ cdt::analysis::Trial run_trial(const cdt::kernel::Model& model,
   trial.displacements = path.displacements;
   trial.target = y;
   trial.hessian_norm = path.curvature.norm;
-  trial.kappa =
-      controlled ? controller.closed_loop_radius() : (1 - controller.s).abs().max().item<double>();
+  trial.kappa = controlled ? controller.closed_loop_radius()
+                           : (1 - controller.steps()).abs().max().item<double>();
   return trial;
 }
 
@@ -76,8 +76,7 @@ void regression() {
   auto report = cdt::analysis::analyze(kernel, options);
   const Tensor outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
 
-  const auto controller =
-      cdt::control::design_spectral(spectrum, cdt::loss::step_scale(rate, kLoss, y.numel()));
+  const auto controller = cdt::analysis::usual_controller(report);
   for (const bool controlled : {false, true}) {
     report.outlook.trials.push_back(
         cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));

@@ -33,7 +33,7 @@ struct PreflightOptions {
   loss::LossPtr loss = loss::mse();
   double q = 1.0;
   double rho = 0.1;
-  double smoothing = control::kUsualSmoothing;  ///< of class labels
+  double smoothing = control::kUsualSmoothing;  ///< label smoothing ε of classes
   /// n_L. 0: as labels or outputs [r, n_L], or the rows of the inputs, have it. It must be given
   /// where none of them does: to which sample a row of Θ belongs depends on it.
   int64_t outputs_per_sample = 0;
@@ -44,7 +44,7 @@ struct PreflightOptions {
   int64_t reach_steps = 10;             ///< f of the finite-step label reachability
   /// Whether to compute the residual of the Riccati equation: three products of matrices [n, n].
   bool residual = false;
-  /// Of the network that Θ came from: its rounding decides which modes count as null.
+  /// Type of the parameters behind Θ. Its rounding decides which modes count as null.
   torch::ScalarType network_dtype = torch::kFloat32;
 };
 
@@ -66,7 +66,7 @@ struct Rates {
   std::vector<RateRow> others;     ///< from a tenth of the rate examined to a hundred times it
 };
 
-/// What labels can do, and for which samples they cannot.
+/// The effect of labels, and the samples that they do not move.
 struct Reach {
   std::optional<Stabilizability> stabilizability;  ///< needs labels and outputs, or full rank
   std::vector<Conflict> conflicts;
@@ -130,7 +130,7 @@ struct ForecastFindings {
 
 ForecastFindings summarize(const control::Forecast& forecast);
 
-/// What training will bring. The caller, who has the network and validation samples, adds trials
+/// Expectations of training. The caller has the network and the validation samples, and adds trials
 /// and the forecast.
 struct Outlook {
   std::optional<LeaveOneOut> left_out;  ///< needs labels, outputs, and one output a sample
@@ -141,7 +141,7 @@ struct Outlook {
   const TrialFindings* leading_trial() const;
 };
 
-/// What losses have that are not quadratic.
+/// Findings under a loss that is not quadratic.
 struct Curvature {
   std::optional<double> smoothing;    ///< of class labels; none: the outputs are no classes
   int64_t flat = 0;                   ///< samples without curvature: descent moves them, blindly
@@ -164,7 +164,7 @@ struct Decade {
   void fields(Fields& f);
 };
 
-/// What products with the kernel say beside bounds.
+/// Findings by products with the kernel, beside the bounds.
 struct ByProducts {
   int64_t parameters = 0;
   double trace = 0;  ///< exact up to rounding
@@ -179,7 +179,7 @@ struct ByProducts {
   double seconds = 0;
 };
 
-/// Where kernel and samples come from.
+/// The source of kernel and samples.
 struct Origin {
   std::string file;
   std::vector<int64_t> lines;  ///< of the samples in it, from 1; empty: not known
@@ -188,6 +188,7 @@ struct Origin {
   torch::Tensor theta;         ///< Θ, where the caller keeps it
 };
 
+/// The result of a pre-flight. What an analysis could not find out is empty, or bounded.
 struct Preflight {
   int64_t n = 0;  ///< coordinates of the loop: samples · outputs, of classes samples · (C − 1)
   int64_t samples = 0;
@@ -214,7 +215,7 @@ struct Preflight {
   std::optional<ByProducts> products;  ///< where the kernel was too large to be formed
   Origin origin;
 
-  /// Slow modes learn so many times faster, minus 1: √(1 + q/ρ) − 1 of the paper's controller.
+  /// The speed-up of slow modes, minus 1: √(1 + q/ρ) − 1 for the paper's controller.
   double gain_slow_modes() const;
   /// Writes what docs/formats.md lists; a pre-flight is not read back.
   void fields(Fields& f);
@@ -264,7 +265,7 @@ Preflight analyze(const ProductKernel& kernel, const PreflightOptions& options);
 /// The controller that is examined where none acts: the paper's, at the rate examined.
 control::ModalController usual_controller(const Preflight& preflight);
 
-/// Takes what the controller that will train promises, unless the certificate is empty.
+/// Keeps the certificate of the controller that will train, unless it is empty.
 void promise(Preflight& preflight, const control::Certificate& controller);
 
 /// A page of text: the verdicts first, then what they mean and what to do.

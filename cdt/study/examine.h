@@ -39,48 +39,47 @@ struct AnalysisOptions {
 /// What the training would be analysed with.
 AnalysisOptions analysis_of(const train::TrainOptions& training);
 
-/// The kernel of a model on its training samples, and what it says. O(n³) in the n outputs of all
-/// samples together. Labels are [r, n_L], float64 (train::prepare).
+/// Computes the kernel of a model on its training samples and analyses it. O(n³) in the n outputs
+/// of all samples together. Labels are [r, n_L], float64 (train::prepare).
 /// @throws InvalidArgument if the loss has no curvature, or a forecast is asked for without
 ///   validation samples or under a loss that is not quadratic, which has no closed form.
 analysis::Preflight analyze(const kernel::Model& model, const train::TrainData& data,
                             const AnalysisOptions& options);
-/// Its two halves: the kernel, and what it says. The second asks the model only for trials and a
-/// forecast; `origin.seconds` are those of the eigendecomposition.
+/// The two halves of `analyze`: the kernel, and its analysis. The second half uses the model only
+/// for trials and a forecast; its `origin.seconds` are those of the eigendecomposition.
 kernel::Ntk start_kernel(const kernel::Model& model, const train::TrainData& data,
                          const AnalysisOptions& options);
 analysis::Preflight analyze(const kernel::Model& model, const kernel::Ntk& ntk,
                             const train::TrainData& data, const AnalysisOptions& options);
-/// The same of a problem's network, with its lines, conflicts and classes.
+/// Analyses the network of a problem. The pre-flight names its lines, conflicts and classes.
 analysis::Preflight analyze(const Problem& problem, const AnalysisOptions& options);
-/// The same of more rows than a kernel can have, by products with it, within
-/// options.memory_bytes. Without trials and forecast.
+/// Analyses more rows than a kernel can have, by products with it, within options.memory_bytes.
+/// There are no trials and no forecast.
 /// @throws InvalidArgument if the loss is not quadratic.
 analysis::Preflight analyze_by_products(const Problem& problem, const AnalysisOptions& options);
 
-/// Makes the controller of the first step, and takes what it promises for the pre-flight's own.
-/// Where the training has none, the pre-flight says what the paper's would do.
+/// Prepares the controller of the first step and keeps its certificate in the pre-flight. A
+/// training without a controller leaves the certificate of the paper's controller there.
 void promise(analysis::Preflight& preflight, train::Trainer& trainer,
              const train::TrainOptions& training);
 
-/// Why training with these options goes without an analysis, unless someone asks for it: batches, a
-/// kernel that takes longer than 15 s or more than the memory, a loss without curvature. Empty:
-/// nothing is in the way.
+/// The reason why training with these options skips the pre-flight by default: batches, a kernel
+/// that takes longer than 15 s or more than the memory, or a loss without curvature. Empty: none.
 std::string reason_to_skip(const Problem& problem, const train::TrainOptions& training);
 
-/// Short trials under gradient descent and under CDT, on a copy of the parameters: how long the
-/// local model may be believed. Labels y [n], float64.
+/// Trains a copy of the parameters for some steps, under gradient descent and under CDT, to find
+/// how long the local model holds. Labels y [n], float64.
 std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, const torch::Tensor& x,
                                                 const torch::Tensor& y,
                                                 const analysis::Preflight& preflight, int64_t steps,
                                                 int64_t curvature_products);
 
-/// What the forecast advises: rate, weight, and where to stop.
+/// Settings that the forecast recommends.
 struct Tuning {
   double learning_rate = 0;
-  std::optional<double> p;  ///< none: plain descent did best
+  std::optional<double> p;  ///< none: plain descent is best
   int64_t steps = 0;
-  double validation_loss = 0;  ///< that it expects there
+  double validation_loss = 0;  ///< expected after `steps`
 
   void fields(Fields& f) {
     f.need("lr", learning_rate);
@@ -90,7 +89,7 @@ struct Tuning {
   }
 };
 
-/// The best place of the forecast for a method: of descent alone for one without control.
+/// The best point of the forecast for a method; for a method without control, that of descent.
 /// @throws InvalidArgument if the pre-flight has no forecast.
 Tuning best_tuning(const analysis::Preflight& preflight, train::Method method);
 

@@ -209,6 +209,19 @@ TEST(Preflight, RefusesBadInput) {
   options.learning_rate = 0.1;
   options.rho = 0;
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options = {};
+  options.loss = loss::mae();
+  EXPECT_THAT([&] { analyze(theta, options); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("it has no curvature")));
+  for (const auto& loss : {loss::cross_entropy(), loss::huber(1)}) {
+    options.loss = loss;
+    EXPECT_THAT([&] { analyze(theta, options); },
+                testing::ThrowsMessage<InvalidArgument>(HasSubstr("needs labels and outputs")));
+  }
+  options.labels = torch::ones({2, 2}, kDouble);
+  options.outputs = torch::ones({4}, kDouble);
+  EXPECT_THAT([&] { analyze(theta, options); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("must have one shape [r, n_L]")));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/encloses.h"
 #include "support/temp_folder.h"
 
 namespace cdt::study {
@@ -33,20 +34,6 @@ class ByProducts : public testing::Test {
   test::TempFolder folder_;
 };
 
-/// An exact number is that of all modes; bounds lie around it, but for rounding relative to `size`.
-void expect_encloses(const control::Known& found, const control::Known& dense, double rounding,
-                     double size, const char* name) {
-  SCOPED_TRACE(name);
-  ASSERT_TRUE(dense.exact() && found.bounded());
-  if (found.exact()) {
-    EXPECT_NEAR(found.value, dense.value, std::max(1e-8, rounding) * size);
-  } else {
-    EXPECT_LE(found.lower, dense.value + rounding * size);
-    EXPECT_GE(found.upper, dense.value - rounding * size);
-    EXPECT_LT(found.lower, found.upper);
-  }
-}
-
 TEST_F(ByProducts, EnclosesWhatAllModesSay) {
   for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
     for (const auto& targets : {std::vector<std::string>{"price"}, {"price", "area"}}) {
@@ -69,11 +56,11 @@ TEST_F(ByProducts, EnclosesWhatAllModesSay) {
         const double largest = dense.spectrum.largest.value;
         const auto encloses = [&](const control::Known& bound, const control::Known& exact,
                                   const char* name) {
-          expect_encloses(bound, exact, rounding, std::abs(exact.value), name);
+          test::expect_encloses(bound, exact, rounding, std::abs(exact.value), name);
         };
         encloses(found.spectrum.largest, dense.spectrum.largest, "largest eigenvalue");
-        expect_encloses(found.spectrum.smallest, dense.spectrum.smallest, rounding, largest,
-                        "smallest eigenvalue");
+        test::expect_encloses(found.spectrum.smallest, dense.spectrum.smallest, rounding, largest,
+                              "smallest eigenvalue");
         encloses(found.stability.kappa, dense.stability.kappa, "kappa");
         encloses(found.stability.margin, dense.stability.margin, "margin of descent");
         encloses(found.rates.stable, dense.rates.stable, "stable rate");

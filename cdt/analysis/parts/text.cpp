@@ -1,7 +1,5 @@
 // The pre-flight as a page of text: the verdicts first, then what they mean and what to do.
 #include <cdt/analysis/parts/report_page.h>
-#include <cdt/core/text/format.h>
-#include <fmt/format.h>
 
 #include <cmath>
 
@@ -53,60 +51,58 @@ std::string title(const Preflight& p) {
 void judge_descent(const Preflight& p, Page& page) {
   const Stability& s = p.stability;
   const Known fastest = Known::within(2 / s.margin.upper, 2 / s.margin.lower);  // max s
-  const auto verdict = [&](std::string_view word, const std::string& detail) {
-    page.verdict("gradient descent", word, detail);
-  };
+  constexpr std::string_view kDescent = "gradient descent";
   if (!s.stable && (s.margin.exact() || fastest.lower >= 2)) {
-    verdict("UNSTABLE", fmt::format("its fastest mode is multiplied by {:.3g}{} each step",
-                                    1 - fastest.lower, s.margin.exact() ? "" : " or worse"));
+    page.verdict(kDescent, "UNSTABLE", "its fastest mode is multiplied by {:.3g}{} each step",
+                 1 - fastest.lower, s.margin.exact() ? "" : " or worse");
   } else if (!s.stable) {
-    verdict("UNDECIDED", "the rate lies between the bounds on the largest stable one");
+    page.verdict(kDescent, "UNDECIDED",
+                 "the rate lies between the bounds on the largest stable one");
   } else if (!s.exponential) {
-    verdict("MARGINAL", "the fastest mode changes its sign each step and never shrinks");
+    page.verdict(kDescent, "MARGINAL",
+                 "the fastest mode changes its sign each step and never shrinks");
   } else if (fastest.lower > 1) {
-    verdict("OSCILLATING",
-            fmt::format("bounded, but the fastest mode changes sign each step (factor {:.3g})",
-                        1 - fastest.upper));
+    page.verdict(kDescent, "OSCILLATING",
+                 "bounded, but the fastest mode changes sign each step (factor {:.3g})",
+                 1 - fastest.upper);
   } else if (fastest.upper > 1) {
-    verdict("STABLE", "bounded, but the fastest mode may change sign each step");
+    page.verdict(kDescent, "STABLE", "bounded, but the fastest mode may change sign each step");
   } else if (!s.kappa.exact()) {
-    verdict("STABLE", "no mode oscillates");
+    page.verdict(kDescent, "STABLE", "no mode oscillates");
   } else {
-    verdict("STABLE",
-            fmt::format("every mode shrinks without oscillation; the slowest takes {} to lose 90 %",
-                        steps_to_tenth(s.kappa.upper)));
+    page.verdict(kDescent, "STABLE",
+                 "every mode shrinks without oscillation; the slowest takes {} to lose 90 %",
+                 steps_to_tenth(s.kappa.upper));
   }
 }
 
 void judge_control(const Preflight& p, Page& page) {
+  constexpr std::string_view kControl = "controlled descent";
   const Known& radius = p.controller.radius;
-  std::string_view word = "UNDECIDED";
-  std::string detail = "the radius of its loop is not known";
   if (p.products) {
-    word = "STABLE";
-    detail = "at any rate, whatever the modes not found";
-  } else if (radius.bounded()) {
-    word = radius.upper <= 1 ? "STABLE" : radius.lower > 1 ? "UNSTABLE" : "UNDECIDED";
-    detail = fmt::format("the slowest mode takes {}{} to lose 90 %", steps_to_tenth(radius.lower),
-                         radius.exact() ? "" : " or more");
+    page.verdict(kControl, "STABLE", "at any rate, whatever the modes not found");
+  } else if (!radius.bounded()) {
+    page.verdict(kControl, "UNDECIDED", "the radius of its loop is not known");
+  } else {
+    page.verdict(kControl,
+                 radius.upper <= 1  ? "STABLE"
+                 : radius.lower > 1 ? "UNSTABLE"
+                                    : "UNDECIDED",
+                 "the slowest mode takes {}{} to lose 90 %", steps_to_tenth(radius.lower),
+                 radius.exact() ? "" : " or more");
   }
-  page.verdict("controlled descent", word, detail);
 }
 
-/// Up to which rate gradient descent is stable, where that is not the advice.
-void explain_rates(const Preflight& p, Page& page) {
+/// The loss, and up to which rate gradient descent is stable.
+void explain_descent(const Preflight& p, Page& page) {
   const Known& stable = p.rates.stable;
   if (p.state.loss) {
-    std::string text = fmt::format("The loss is {:.4g} before training", *p.state.loss);
-    if (has_classes(p)) {
-      text += fmt::format("; always guessing evenly would give {:.4g}",
-                          std::log(static_cast<double>(p.outputs)));
-    } else if (p.curvature) {
-      text +=
-          ". What is said here is of its curvature at the outputs before training, and holds "
-          "near them";
-    }
-    page.meaning.push_back(text + ".");
+    page.means("The loss is {:.4g} before training{}.", *p.state.loss,
+               has_classes(p) ? fmt::format("; always guessing evenly would give {:.4g}",
+                                            std::log(static_cast<double>(p.outputs)))
+               : p.curvature  ? ". The statements below use its curvature at the outputs before "
+                                "training, and hold near them"
+                              : "");
   }
   if (p.curvature) {
     const std::string everywhere =
@@ -114,20 +110,19 @@ void explain_rates(const Preflight& p, Page& page) {
             ? fmt::format("; below {:.3g} it is so whatever the outputs, while the kernel stays",
                           p.rates.everywhere)
             : ". The curvature has no bound, so no rate is safe for all outputs";
-    page.meaning.push_back(
-        fmt::format("{} gradient descent is stable up to the rate {:.3g} in the local model{}.",
-                    has_classes(p) ? "Between here and the minimum of the smoothed loss," : "There",
-                    stable.upper, everywhere));
+    page.means("{} gradient descent is stable up to the rate {:.3g} in the local model{}.",
+               has_classes(p) ? "Between here and the minimum of the smoothed loss," : "There",
+               stable.upper, everywhere);
   } else if (!stable.exact()) {
-    page.meaning.push_back(
-        fmt::format("Gradient descent is stable up to a rate of {:.4g} for certain, and unstable "
-                    "beyond {:.4g}.",
-                    stable.lower, stable.upper));
+    page.means(
+        "Gradient descent is stable up to a rate of {:.4g} for certain, and unstable beyond "
+        "{:.4g}.",
+        stable.lower, stable.upper);
   } else if (!p.stability.stable) {
-    page.meaning.push_back(
-        fmt::format("Plain gradient descent diverges at {:.3g} in the local model: it tolerates "
-                    "rates up to {:.3g}.",
-                    p.learning_rate, stable.upper));
+    page.means(
+        "Plain gradient descent diverges at {:.3g} in the local model: it tolerates rates up to "
+        "{:.3g}.",
+        p.learning_rate, stable.upper);
   }
 }
 
@@ -141,31 +136,30 @@ void explain_control(const Preflight& p, Page& page) {
           : fmt::format(
                 "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.",
                 p.rho / p.q, 1 + p.gain_slow_modes(), damps));
-  page.meaning.push_back(fmt::format(
+  page.means(
       "Training moves the kernel. The loop keeps its stability until the kernel has grown {}{} "
       "under gradient descent{}.{}",
       margin.bounded() ? fold(margin) + " under CDT, " : "", fold(plain),
       plain.upper < 1 ? " (below 1: unstable already)" : "",
-      margin.bounded() ? "" : " Under CDT it is not known."));
+      margin.bounded() ? "" : " Under CDT it is not known.");
 }
 
 void advise_on_rates(const Preflight& p, Page& page) {
   const double most = p.rates.stable.lower;
   const double everywhere = p.rates.everywhere;
   if (!p.stability.exponential) {
-    page.advice.push_back(fmt::format(
+    page.advise(
         "For plain gradient descent stay below {:.3g}; below {:.3g} nothing oscillates{}.", most,
         p.rates.monotone.lower,
         everywhere > 0 && everywhere < most
             ? fmt::format(", and below {:.3g} it is stable whatever the outputs", everywhere)
-            : ""));
+            : "");
   } else if (!p.curvature && p.learning_rate < 0.05 * most) {
-    page.advice.push_back(
-        fmt::format("The rate is small: gradient descent is stable up to {:.3g}.", most));
+    page.advise("The rate is small: gradient descent is stable up to {:.3g}.", most);
   }
   const Known& margin = p.controller.kernel_margin;
   if (margin.bounded() && margin.lower < 1.5) {
-    page.advice.emplace_back(
+    page.advise(
         "The margin is thin. A smaller rate or a larger p widens it; or recompute the kernel once "
         "training has moved it.");
   }
@@ -189,89 +183,80 @@ std::string advice_on_slow_modes(const Preflight& p) {
 void describe_loop(const Preflight& p, Page& page) {
   if (p.spectrum.largest.upper <= 0) {
     page.verdict("gradient descent", "FROZEN", "the kernel is zero: no step changes any output");
-    page.advice.emplace_back(
+    page.advise(
         "Nothing can be learned from this state. Check the initialisation (all weights zero, or "
         "every unit dead).");
     return;
   }
   judge_descent(p, page);
   judge_control(p, page);
-  explain_rates(p, page);
+  explain_descent(p, page);
   explain_control(p, page);
   advise_on_rates(p, page);
 }
 
-std::string numbers(const Preflight& p) {
+void list_numbers(const Preflight& p, Page& page) {
   const Spectrum& s = p.spectrum;
-  std::string text = fmt::format("\n{}\n  {}λ_max {}   ",
-                                 p.products ? "Known for certain, up to rounding" : "Numbers",
-                                 p.curvature ? "of H^½ΘH^½: " : "", text_of(s.largest));
+  page.number("\n{}\n  {}λ_max {}   ", p.products ? "Known for certain, up to rounding" : "Numbers",
+              p.curvature ? "of H^½ΘH^½: " : "", text_of(s.largest));
   if (p.products) {
-    text +=
-        fmt::format("tr Θ {:.6g}   rank {} of {} (at least that of {})\n", p.products->trace,
-                    text_of(p.reachability.rank), p.n, count_of(p.products->sampled_rows, "row"));
+    page.number("tr Θ {:.6g}   rank {} of {} (at least that of {})\n", p.products->trace,
+                text_of(p.reachability.rank), p.n, count_of(p.products->sampled_rows, "row"));
   } else {
-    text += fmt::format("λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n", s.smallest.value,
-                        text_of(p.reachability.rank), p.n, s.rank_tolerance);
+    page.number("λ_min {:.3g}   rank {} of {} (tolerance {:.1e} λ_max)\n", s.smallest.value,
+                text_of(p.reachability.rank), p.n, s.rank_tolerance);
   }
-  text += fmt::format("  κ of gradient descent {} (γ = 1)   radius under CDT {}\n",
-                      radius_of(p.stability.kappa), radius_of(p.controller.radius));
-  text += fmt::format("  largest stable rate {}   largest without oscillation {}{}\n",
-                      text_of(p.rates.stable), text_of(p.rates.monotone),
-                      p.rates.everywhere > 0
-                          ? fmt::format("   safe in every state {:.6g}", p.rates.everywhere)
-                          : "");
+  page.number("  κ of gradient descent {} (γ = 1)   radius under CDT {}\n",
+              radius_of(p.stability.kappa), radius_of(p.controller.radius));
+  page.number("  largest stable rate {}   largest without oscillation {}{}\n",
+              text_of(p.rates.stable), text_of(p.rates.monotone),
+              p.rates.everywhere > 0
+                  ? fmt::format("   safe in every state {:.6g}", p.rates.everywhere)
+                  : "");
   if (!std::isnan(p.controller.residual)) {
-    text += fmt::format("  {} residual {:.2e}\n", p.acts ? "controller's" : "Riccati",
-                        p.controller.residual);
+    page.number("  {} residual {:.2e}\n", p.acts ? "controller's" : "Riccati",
+                p.controller.residual);
   }
   if (p.acts) {
-    text += fmt::format("  controller: {}\n", p.controller.controller);
-    if (!p.controller.optimal.empty()) {
-      text += fmt::format("  makes least: {}\n", p.controller.optimal);
-    }
+    page.number("  controller: {}\n", p.controller.controller);
+    const std::string& optimal = p.controller.optimal;
+    if (!optimal.empty()) page.number("  makes least: {}\n", optimal);
   }
-  return text;
 }
 
-std::string estimates(const ByProducts& found) {
+void list_estimates(const ByProducts& found, Page& page) {
   const auto about = [](const dynamics::TraceEstimate& estimate) {
     return fmt::format("{:.4g} ± {:.2g}", estimate.value, estimate.error);
   };
-  std::string text =
-      fmt::format("\nEstimated, with standard errors\n  effective rank (tr Θ)²/tr Θ²: {}\n",
-                  about(found.effective_rank));
-  text += "  effective parameters tr Θ(Θ + τI)⁻¹ at a decay τ, in mean eigenvalues:\n";
+  page.number("\nEstimated, with standard errors\n  effective rank (tr Θ)²/tr Θ²: {}\n",
+              about(found.effective_rank));
+  page.number("  effective parameters tr Θ(Θ + τI)⁻¹ at a decay τ, in mean eigenvalues:\n");
   for (const FreedomAt& each : found.freedom) {
-    text += fmt::format("    τ = {:<8.4g} {}\n", each.decay, about(each.freedom));
+    page.number("    τ = {:<8.4g} {}\n", each.decay, about(each.freedom));
   }
-  text += "  eigenvalues by decades below λ_max:\n";
+  page.number("  eigenvalues by decades below λ_max:\n");
   for (const Decade& decade : found.density) {
-    text += fmt::format("    {:>5.0e} to {:<5.0e}  {}\n", decade.from, 10 * decade.from,
-                        about(decade.count));
+    page.number("    {:>5.0e} to {:<5.0e}  {}\n", decade.from, 10 * decade.from,
+                about(decade.count));
   }
-  return text + fmt::format("    below            {}\n  {} products with the kernel in {:.1f} s\n",
-                            about(found.below), found.products, found.seconds);
+  page.number("    below            {}\n  {} products with the kernel in {:.1f} s\n",
+              about(found.below), found.products, found.seconds);
 }
 
 }  // namespace
-
-void Page::verdict(std::string_view subject, std::string_view word, const std::string& detail) {
-  verdicts += verdict_line(subject, word, detail);
-}
 
 std::string to_text(const Preflight& p) {
   Page page;
   describe_loop(p, page);
   describe_reach(p, page);
+  list_numbers(p, page);
   describe_outlook(p, page);
+  if (p.products) list_estimates(*p.products, page);
   std::string out = title(p) + page.verdicts;
   append_section(out, "What it means", page.meaning);
   if (page.advice.empty()) page.advice.push_back(advice_on_slow_modes(p));
   append_section(out, "What to do", page.advice);
-  out += page.rates + numbers(p) + page.numbers;
-  if (p.products) out += estimates(*p.products);
-  out = wrap(out, 4);
+  out = wrap(out + page.rates + page.numbers, 4);
   if (!p.origin.kernel.empty()) out += fmt::format("  kernel: {}\n", p.origin.kernel);
   return out;
 }

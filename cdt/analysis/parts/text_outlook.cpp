@@ -1,7 +1,5 @@
 // The second half of the pre-flight page: equilibrium, new rows, trials, forecast, other rates.
 #include <cdt/analysis/parts/report_page.h>
-#include <cdt/core/text/format.h>
-#include <fmt/format.h>
 
 #include <cmath>
 
@@ -28,10 +26,10 @@ void describe_equilibrium(const Equilibrium& e, Page& page) {
       return;
     case Equilibrium::Kind::kNullSpace:
       page.verdict("equilibrium", "STUCK", "the whole error lies where no label moves an output");
-      page.advice.push_back(fmt::format(
+      page.advise(
           "Training stands still although samples {} are not learned: tell their inputs apart, or "
           "look at their labels.",
-          list_rows(e.rows)));
+          list_rows(e.rows));
       return;
   }
 }
@@ -39,17 +37,16 @@ void describe_equilibrium(const Equilibrium& e, Page& page) {
 void describe_trial(const TrialFindings& t, Page& page) {
   if (t.diverged) {
     page.verdict(fmt::format("trial of {}", name(t)), "DIVERGED",
-                 fmt::format("outputs were not finite after {} steps", t.steps));
+                 "outputs were not finite after {} steps", t.steps);
     return;
   }
-  page.verdict(
-      fmt::format("trial of {}", name(t)),
-      t.kc                            ? "LEAVES IT"
-      : t.relative_error > kGoodShare ? "DRIFTS"
-                                      : "LOCAL",
-      fmt::format("after {} steps the local model misses {:.2g} % of the way{}", t.steps,
-                  100 * t.relative_error,
-                  t.kc ? fmt::format("; its bound is broken at step {} (k_c)", *t.kc) : ""));
+  page.verdict(fmt::format("trial of {}", name(t)),
+               t.kc                            ? "LEAVES IT"
+               : t.relative_error > kGoodShare ? "DRIFTS"
+                                               : "LOCAL",
+               "after {} steps the local model misses {:.2g} % of the way{}", t.steps,
+               100 * t.relative_error,
+               t.kc ? fmt::format("; its bound is broken at step {} (k_c)", *t.kc) : "");
 }
 
 void describe_trials(const Outlook& f, Page& page) {
@@ -57,15 +54,14 @@ void describe_trials(const Outlook& f, Page& page) {
   const TrialFindings* leading = f.leading_trial();
   if (!leading) return;
   if (leading->kc) {
-    page.meaning.push_back(fmt::format(
+    page.means(
         "The local model's guarantee ends near step {}: from there the network has bent too far "
         "from its linearization.",
-        *leading->kc));
-    page.advice.emplace_back(
+        *leading->kc);
+    page.advise(
         "Recompute the kernel during training (re-linearize at k_c), or take a smaller rate.");
   } else if (!leading->diverged && leading->relative_error <= kGoodShare) {
-    page.meaning.push_back(fmt::format(
-        "Over {} trial steps the network behaved as its local model said.", leading->steps));
+    page.means("Over {} trial steps the network behaved as its local model said.", leading->steps);
   }
 }
 
@@ -73,46 +69,43 @@ void describe_forecast(const ForecastFindings& f, Page& page) {
   const control::ForecastPoint& best = f.best;
   const auto& c = best.candidate;
   page.verdict("forecast", c.controlled ? "CDT" : "GD",
-               fmt::format("rate {:.3g}{}, {} steps: validation loss {:.4g}", c.learning_rate,
-                           c.controlled ? fmt::format(", p = {:.3g}", c.p) : "", best.step,
-                           best.validation_loss));
+               "rate {:.3g}{}, {} steps: validation loss {:.4g}", c.learning_rate,
+               c.controlled ? fmt::format(", p = {:.3g}", c.p) : "", best.step,
+               best.validation_loss);
   if (f.best_descent && c.controlled) {
-    page.meaning.push_back(fmt::format(
+    page.means(
         "The local model expects {:.4g} from gradient descent at its best ({:.3g}, {} steps).",
         f.best_descent->validation_loss, f.best_descent->candidate.learning_rate,
-        f.best_descent->step));
+        f.best_descent->step);
   }
   if (f.sensitivity.to_learning_rate > 0) {
-    page.meaning.push_back(fmt::format(
+    page.means(
         "Over the grid the learning rate changes the validation loss {:.3g}-fold, p {:.3g}-fold.",
-        std::pow(10, f.sensitivity.to_learning_rate), std::pow(10, f.sensitivity.to_weight)));
+        std::pow(10, f.sensitivity.to_learning_rate), std::pow(10, f.sensitivity.to_weight));
   }
 }
 
 void describe_numbers(const Preflight& p, Page& page) {
-  std::string& out = page.numbers;
   const control::Known& margin = p.controller.gain_margin;
   const control::Known& guaranteed = p.controller.guaranteed_margin;
   if (margin.bounded()) {
-    out += fmt::format("  label augments may be scaled by {:.3g} to {:.3g}", margin.lower,
-                       margin.upper);
-    if (guaranteed.bounded()) {
-      out += fmt::format(" (guaranteed: {:.3g} to {:.3g})", guaranteed.lower, guaranteed.upper);
-    }
-    out += "\n";
+    page.number(
+        "  label augments may be scaled by {:.3g} to {:.3g}{}\n", margin.lower, margin.upper,
+        guaranteed.bounded()
+            ? fmt::format(" (guaranteed: {:.3g} to {:.3g})", guaranteed.lower, guaranteed.upper)
+            : "");
   }
   if (p.curvature || p.products) return;
-  out += fmt::format(
+  page.number(
       "  under the mean absolute error outputs would keep jumping by up to {:.3g} near their "
       "labels\n",
       p.state.mae_radius);
   if (p.rates.lyapunov) {
-    out +=
-        fmt::format("  at this state the error falls for rates below {:.6g}\n", *p.rates.lyapunov);
+    page.number("  at this state the error falls for rates below {:.6g}\n", *p.rates.lyapunov);
   }
   for (const TrialFindings& t : p.outlook.trials) {
     if (t.diverged) continue;
-    out += fmt::format(
+    page.number(
         "  trial of {}: Lipschitz estimate {:.4g} (local map {:.4g}), ‖∂²ŷ/∂θ²‖ ≈ {:.4g} (an "
         "estimate, up to {:.2g} % too low), linearization error {:.3g} (estimated bound {:.3g}, "
         "across ReLU kinks indicative)\n",
@@ -147,34 +140,31 @@ void describe_left_out(const LeaveOneOut& found, Page& page) {
                learned        ? "UNKNOWN"
                : r2 > kLittle ? "PREDICTABLE"
                               : "HARDLY",
-               fmt::format("left out one by one, they are predicted with R² {:.3f} by the kernel "
-                           "as it is now",
-                           r2));
+               "left out one by one, they are predicted with R² {:.3f} by the kernel as it is now",
+               r2);
   if (learned) {
-    page.meaning.push_back(fmt::format(
+    page.means(
         "The network's outputs already explain these labels (R² {:.3f}). If it was trained on "
-        "these "
-        "rows, leaving one out does not make it new, and its R² of {:.3f} is too good: ask before "
-        "training, or keep rows aside.",
-        found.outputs_r2(), r2));
+        "these rows, leaving one out does not make it new, and its R² of {:.3f} is too good: ask "
+        "before training, or keep rows aside.",
+        found.outputs_r2(), r2);
   } else if (r2 <= kLittle) {
-    page.meaning.emplace_back(
+    page.means(
         "Before training the kernel predicts new rows hardly better than their mean: the features "
         "say little about the labels, rows are too few, or training must find features first.");
   } else if (found.fitted < kSame * found.error) {
-    page.meaning.push_back(fmt::format(
+    page.means(
         "On new rows the kernel's error is {:.2g} times that on rows it has learned: more rows "
         "like these would help most.",
-        std::sqrt(found.error / std::max(found.fitted, 1e-12 * found.error))));
+        std::sqrt(found.error / std::max(found.fitted, 1e-12 * found.error)));
   } else {
-    page.meaning.emplace_back(
+    page.means(
         "On new rows the kernel errs as on rows it has learned: noise, or what no feature says, is "
         "what limits it, and more rows like these would help little.");
   }
-  page.numbers += fmt::format(
+  page.number(
       "  left out one by one: RMS {:.4g} (of the mean {:.4g}) at the decay {:.3g}, {:.0f} "
-      "effective "
-      "parameters\n",
+      "effective parameters\n",
       std::sqrt(found.error), std::sqrt(found.mean), found.decay, found.freedom);
 }
 

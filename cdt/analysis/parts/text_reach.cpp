@@ -1,7 +1,5 @@
 // What the pre-flight page says of labels and samples: reachability, conflicts, inputs.
 #include <cdt/analysis/parts/report_page.h>
-#include <cdt/core/text/format.h>
-#include <fmt/format.h>
 
 #include <map>
 
@@ -21,39 +19,38 @@ std::string name_samples(const std::vector<int64_t>& rows, const Origin& origin)
 
 void describe_conflict(const Conflict& c, const Origin& origin, Page& page) {
   if (!c.lines.empty()) {
-    page.advice.push_back(fmt::format("Lines {} of {} are equal in every feature, but {}.",
-                                      list_rows(c.lines), origin.file, c.difference));
+    page.advise("Lines {} of {} are equal in every feature, but {}.", list_rows(c.lines),
+                origin.file, c.difference);
     return;
   }
   const std::string samples = name_samples(c.rows, origin);
   switch (c.kind) {
     case Conflict::Kind::kDuplicateEqual:
-      page.meaning.push_back(fmt::format(
-          "The {} are the same to the network and carry the same label: harmless.", samples));
+      page.means("The {} are the same to the network and carry the same label: harmless.", samples);
       break;
     case Conflict::Kind::kDuplicateConflict:
-      page.advice.push_back(
-          fmt::format("Look at {}: the same input with labels up to {:.3g} apart. At best their "
-                      "mean is learned.",
-                      samples, c.label_gap));
+      page.advise(
+          "Look at {}: the same input with labels up to {:.3g} apart. At best their mean is "
+          "learned.",
+          samples, c.label_gap);
       break;
     case Conflict::Kind::kDuplicate:
-      page.meaning.push_back(
-          fmt::format("The {} are the same to the network; if their labels differ, at best the "
-                      "mean is learned.",
-                      samples));
+      page.means(
+          "The {} are the same to the network; if their labels differ, at best the mean is "
+          "learned.",
+          samples);
       break;
     case Conflict::Kind::kFrozen:
-      page.advice.push_back(
-          fmt::format("The {}: no parameter moves the network's output there. Are all units dead "
-                      "for these inputs?",
-                      samples));
+      page.advise(
+          "The {}: no parameter moves the network's output there. Are all units dead for these "
+          "inputs?",
+          samples);
       break;
     case Conflict::Kind::kDependent:
-      page.advice.push_back(
-          fmt::format("The {} depend linearly on each other without being duplicates: a wider "
-                      "network would tell them apart.",
-                      samples));
+      page.advise(
+          "The {} depend linearly on each other without being duplicates: a wider network would "
+          "tell them apart.",
+          samples);
       break;
   }
 }
@@ -78,17 +75,17 @@ void judge_reach(const Preflight& p, Page& page) {
   const Known& rank = p.reachability.rank;
   const auto n = static_cast<double>(p.n);
   if (p.reachability.reachable) {
-    page.verdict("reachability", "YES",
+    page.verdict("reachability", "YES", "{}",
                  p.products       ? "every label can be fitted"
                  : has_classes(p) ? "every class can be fitted on every row"
                  : p.curvature    ? "every output can be moved to where its loss is least"
                                   : fmt::format("every label can be fitted; λ_min/λ_max = {:.2e}",
                                                 p.reachability.margin));
-    page.meaning.emplace_back(
+    page.means(
         "A reachable network can fit its training labels exactly, noise included: watch the "
         "validation error.");
   } else {
-    page.verdict("reachability", rank.upper < n ? "NO" : "UNDECIDED",
+    page.verdict("reachability", rank.upper < n ? "NO" : "UNDECIDED", "{}",
                  rank.exact() ? fmt::format("{:.0f} of {} directions cannot be moved by any label",
                                             n - rank.upper, p.n)
                               : fmt::format("at least {:.0f} and at most {:.0f} of {} directions",
@@ -100,7 +97,7 @@ void judge_reach(const Preflight& p, Page& page) {
     page.verdict("stabilizability", "UNKNOWN",
                  "needs the labels and the network's present outputs");
   } else if (!p.reachability.reachable) {
-    page.verdict("stabilizability", found->stabilizable ? "YES" : "NO",
+    page.verdict("stabilizability", found->stabilizable ? "YES" : "NO", "{}",
                  found->stabilizable
                      ? "these labels ask for nothing that is out of reach"
                      : fmt::format("an error of norm {:.3g} stays, whatever the training",
@@ -114,11 +111,10 @@ void describe_inputs(const InputCondition& c, Page& page) {
                  "no two are parallel and all lie in the unit ball: enough for a definite kernel");
     return;
   }
-  page.verdict(
-      "inputs", "NOT COVERED",
-      fmt::format("largest norm {:.3g} (sample {}), largest |cos| {:.9f} (samples {} and {})",
-                  c.largest_norm, c.largest_row, c.largest_cosine, c.first_row, c.second_row));
-  page.meaning.emplace_back(
+  page.verdict("inputs", "NOT COVERED",
+               "largest norm {:.3g} (sample {}), largest |cos| {:.9f} (samples {} and {})",
+               c.largest_norm, c.largest_row, c.largest_cosine, c.first_row, c.second_row);
+  page.means(
       "The paper's sufficient condition for a definite kernel (inputs in the unit ball, no two "
       "parallel) does not hold; the rank above decides.");
 }
@@ -130,30 +126,29 @@ void describe_reach(const Preflight& p, Page& page) {
   if (p.curvature) {
     for (const std::string& warning : p.curvature->warnings) page.advice.push_back(warning);
     if (const int64_t flat = p.curvature->flat; flat > 0) {
-      page.meaning.push_back(
-          fmt::format("For {} the loss has no curvature there: descent moves {}, but no faster the "
-                      "farther off.",
-                      count_of(flat, "sample"), flat == 1 ? "it" : "them"));
+      page.means(
+          "For {} the loss has no curvature there: descent moves {}, but no faster the farther "
+          "off.",
+          count_of(flat, "sample"), flat == 1 ? "it" : "them");
     }
   }
   if (p.products) {
-    page.meaning.push_back(
-        fmt::format("The kernel is shared by about {:.3g} of {} modes: what else there is to learn "
-                    "is learned slowly.",
-                    p.products->effective_rank.value, p.n));
+    page.means(
+        "The kernel is shared by about {:.3g} of {} modes: what else there is to learn is learned "
+        "slowly.",
+        p.products->effective_rank.value, p.n);
     if (p.products->equal_rows > 0) {
-      page.meaning.push_back(
-          fmt::format("{} have the features of an earlier row: what differs in them cannot be told "
-                      "apart.",
-                      count_of(p.products->equal_rows, "row")));
+      page.means(
+          "{} have the features of an earlier row: what differs in them cannot be told apart.",
+          count_of(p.products->equal_rows, "row"));
     }
   }
   describe_conflicts(p.reach.conflicts, p.origin, page);
   if (p.stability.stable && p.reach.size && p.reach.label_norm && *p.reach.label_norm > 0) {
-    page.meaning.push_back(
-        fmt::format("The local model can be brought onto the labels in {} steps with label changes "
-                    "of total size {:.3g}, {:.2g} times the labels' own.",
-                    p.reach.steps, *p.reach.size, *p.reach.size / *p.reach.label_norm));
+    page.means(
+        "The local model can be brought onto the labels in {} steps with label changes of total "
+        "size {:.3g}, {:.2g} times the labels' own.",
+        p.reach.steps, *p.reach.size, *p.reach.size / *p.reach.label_norm);
   }
   if (p.reach.inputs) describe_inputs(*p.reach.inputs, page);
 }
