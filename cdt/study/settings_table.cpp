@@ -363,10 +363,10 @@ std::vector<Setting> make_settings() {
     number("seed", FIELD(training.seed)).non_negative().first().says("seed of rows, split, network and batches"),
     toggle("tune", FIELD(tune)).says("takes the learning rate, p and the number of steps from the forecast of the analysis, unless given"),
     optional_number("ensemble", FIELD(ensemble)).of_tables().within(1, study::kMostMembers)
-        .says("predict: networks whose predictions are averaged. Default: 4 where that takes seconds, else 3, 2 or 1"),
+        .says("predict: networks trained on all rows and averaged. Default: as many as fill about ten seconds, up to 12"),
     number("folds", FIELD(folds)).of_tables().unlisted().within(2, study::kMostMembers)
-        .says("predict: folds of cross-validation that choose the point of the path. Default: one for each member, at least 4; a single "
-              "member holds out one part"),
+        .says("predict: folds of cross-validation that choose the point of the path. Default: one for each member, at least 4. Where "
+              "only one member is planned, networks share one held-out part"),
     toggle("no-refit", FIELD(refit), /*on=*/false).of_tables()
         .says("predict: keeps the networks of cross-validation instead of training on all rows"),
   });
