@@ -1,13 +1,12 @@
 // cdt analyze: the pre-flight report, of a table, arrays or pictures and a network, a saved model,
 // or a kernel.
-#include <cdt/analysis/report.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text/format.h>
 #include <cdt/data/read.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/parts/cost.h>
-#include <cdt/study/parts/large.h>
 #include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/scope.h>
 #include <fmt/format.h>
@@ -104,12 +103,12 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
     }
     settings.progress = [show = progress("products", "vectors", options.output.quiet)](
                             int64_t done, int64_t total) { show(done, total, ""); };
-    const study::LargeFindings findings = study::analyze_large(problem, settings);
+    const auto found = study::analyze_by_products(problem, settings);
     options.output.text(fmt::format("{}: {} as training samples of a network {}\n",
                                     options.run.data.file, count_of(rows, "row"),
                                     problem.model->describe()) +
-                        study::to_text(findings));
-    options.output.write_json(study::to_json(findings));
+                        to_text(found));
+    options.output.write_json(to_json(found));
     return;
   }
   if (fits < rows) {
@@ -144,9 +143,9 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
                   count_of(static_cast<int64_t>(problem.split.train.size()),
                            data.is_pictures ? "picture" : "row"),
                   of_all, problem.model->describe());
-  const study::Findings findings = study::analyze(problem, settings);
-  options.output.text(head + study::to_text(findings));
-  options.output.write_json(study::to_json(findings));
+  const analysis::Preflight found = study::analyze(problem, settings);
+  options.output.text(head + to_text(found));
+  options.output.write_json(to_json(found));
 }
 
 void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
@@ -172,13 +171,14 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   }
   settings.residual = true;
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
+  preflight.origin.kernel = kernel.report;
   if (kernel.model && settings.labels && options.trial_steps > 0) {
-    preflight.findings.trials =
-        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, spectrum, preflight,
+    preflight.outlook.trials =
+        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, preflight,
                           options.trial_steps, options.curvature_products);
   }
-  options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
-  options.output.write_json(analysis::to_json(preflight));
+  options.output.text(to_text(preflight));
+  options.output.write_json(to_json(preflight));
 }
 
 int run_analyze(const AnalyzeCommand& command) {

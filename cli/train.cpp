@@ -74,9 +74,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
       for (const std::string& note : problem.notes) complain(note);
     };
   }
-  hooks.on_findings = [&output](const study::Findings& findings) {
-    output.text(study::to_text(findings));
-  };
+  hooks.on_preflight = [&output](const analysis::Preflight& found) { output.text(to_text(found)); };
   hooks.on_skipped = [&output, &command](const std::string& reason) {
     const bool could =
         command.run.training.loss->quadratic() || command.run.training.loss->classes();

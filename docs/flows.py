@@ -19,7 +19,7 @@ TRAINING = [
     ("linearize", "Linearization", "ŷ₀ + Jδ at the present parameters, with its kernel", "kernel/linearization.cpp"),
     ("pose", "Plant", "x⁺ = x − S(x − u), in the loss's coordinates", "control/plant.cpp"),
     ("design", "Controller", "what descent acts on instead of the error", "control/designs/table.cpp"),
-    ("examine", "Findings", "stability, reachability, margins; the Certificate", "study/findings.cpp"),
+    ("examine", "Preflight", "stability, reachability, margins; the Certificate", "analysis/preflight.cpp"),
     ("train", "TrainResult", "parameters, history, how it ended", "train/trainer.cpp"),
     ("pick", "Learned", "goal predict: walks, the point, members", "study/learn.cpp"),
     ("calibrate", "Predictor", "members, bounds, intervals", "study/predictor.cpp"),

@@ -6,7 +6,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/run_options.h>
 

@@ -1,13 +1,13 @@
 /// Analysis, controllers, forecasts.
 #include "interruptible.h"
 // Python first, as its headers want it
-#include <cdt/analysis/report.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/control/forecast.h>
 #include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/train/model_controller.h>
 
 #include "losses.h"
@@ -25,8 +25,8 @@ struct Analysis {
   Tensor eigenvalues;
 };
 
-Analysis as_analysis(const study::Findings& findings) {
-  return {study::to_text(findings), study::to_json(findings), findings.modes.values};
+Analysis as_analysis(const analysis::Preflight& found) {
+  return {to_text(found), to_json(found), found.plant->modes().values};
 }
 
 train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<Tensor>& x_val,
@@ -103,8 +103,7 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   };
   if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
   options.residual = true;
-  const auto preflight = analysis::analyze(theta, modes, options);
-  return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
+  return as_analysis(analysis::analyze(theta, modes, options));
 }
 
 /// A function of Python's that threads without its lock may copy and drop.

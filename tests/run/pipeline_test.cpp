@@ -123,7 +123,7 @@ run::Hooks listening(std::vector<std::string>& heard) {
   hooks.on_phase = [=](run::Phase phase) { hear(fmt::format("phase {}", int(phase))); };
   hooks.on_decision = [=](const study::Decision&) { hear("decision"); };
   hooks.on_problem = [=](const study::Problem&) { hear("problem"); };
-  hooks.on_findings = [=](const study::Findings&) { hear("findings"); };
+  hooks.on_preflight = [=](const analysis::Preflight&) { hear("pre-flight"); };
   hooks.on_skipped = [=](const std::string&) { hear("skipped"); };
   hooks.on_step = [=](const train::StepRecord&, int64_t) { hear("step"); };
   hooks.on_point = [=](study::LearnStage stage, const train::StepRecord&, int64_t) {
@@ -139,7 +139,7 @@ TEST_F(Pipeline, CallsHooksInOrder) {
   run::Options fit = options_for("fit price");
   fit.training.checkpoint_seconds = 1e9;
   study::run(table_of(fit), in_memory(fit), listening(heard));
-  const std::vector<std::string> order{"phase 0", "decision", "problem",    "phase 1", "findings",
+  const std::vector<std::string> order{"phase 0", "decision", "problem",    "phase 1", "pre-flight",
                                        "phase 2", "step",     "checkpoint", "step",    "phase 3"};
   EXPECT_EQ(heard, order);
   heard.clear();

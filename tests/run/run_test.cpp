@@ -490,9 +490,9 @@ class Tuning : public Run {
 };
 
 TEST_F(Tuning, TrainsAsTheForecastAdvises) {
-  std::optional<study::Findings> found;
+  std::optional<analysis::Preflight> found;
   run::Hooks hooks;
-  hooks.on_findings = [&](const study::Findings& findings) { found = findings; };
+  hooks.on_preflight = [&](const analysis::Preflight& preflight) { found = preflight; };
   const run::TrainedRun done = run::train(options_, hooks);
   ASSERT_TRUE(found);
   const study::Tuning advice = study::best_tuning(*found, "cdt");
