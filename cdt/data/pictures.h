@@ -54,8 +54,8 @@ struct PictureOptions {
   bool grey = false;            ///< one channel instead of three; IDX files have one anyway
   bool skip_bad = false;        ///< leave out files that are no pictures, or damaged
   /// A folder where decoded pictures are kept for the next time; empty: nowhere.
-  std::string cache;
-  std::function<void(int64_t done, int64_t total)> progress;  ///< of decoding
+  std::string cache{};
+  std::function<void(int64_t done, int64_t total)> progress{};  ///< of decoding
   /// To predict: [channels, height, width] of training, and classes need not be known.
   std::vector<int64_t> shape;
 };
