@@ -25,7 +25,7 @@ struct DesignCommand {
   std::string steering;
 };
 
-/// The problem that was solved, the certificate and the margins, for people.
+/// The problem that was solved, the certificate and the margins, as text.
 std::string describe_design(const DesignCommand& options,
                             const analysis::PreflightOptions& settings,
                             const analysis::Preflight& preflight,
@@ -98,7 +98,7 @@ int run_design(const DesignCommand& options) {
   json["solver"] = "spectral";
   if (weighted != nullptr) {
     json["margin_cdt"] = number_or_null(analysis::kernel_margins(*weighted).cdt);
-    // Closed forms of Q = qI, R = pI, which these weights are not.
+    // These closed forms hold for Q = qI, R = pI only.
     for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
       json[name] = nullptr;
     json["solver"] = "doubling";
