@@ -109,7 +109,8 @@ class RidgeForm {
   std::shared_ptr<const Ranks> ranks_;
 };
 
-/// The best linearization options for a form; the parameters must stay unchanged while it is used.
+/// The best linearization options for a form. The parameters must not move before the form has
+/// asked for its results.
 kernel::LinearizationOptions linearization_for(const Form& form, const RidgeOptions& options,
                                                torch::ScalarType dtype);
 
