@@ -42,7 +42,7 @@ struct Certificate {
   Known kernel_margin;     ///< stable while the kernel grows by less than this factor
   Known overshoot_margin;  ///< no error changes its sign while it grows by less than this
   Known gain_margin;  ///< [lower, upper]: stable while label augments are scaled by a factor within
-  Known guaranteed_margin;  ///< that part which the Riccati equation guarantees for any such gain
+  Known guaranteed_margin;  ///< the part that the Riccati equation guarantees for any such gain
   std::string digest;       ///< digest of the numbers that define the steering
   /// For each mode, ascending: eigenvalue, step s, gain g(s) − 1 and closed-loop factor, [4, m].
   /// For a gain matrix, whose loop has other modes than the kernel: the gains are NaN, and the
