@@ -1,4 +1,4 @@
-// cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
+// cdt compare: goals, methods × learning rates × architectures × seeds on the user's table.
 #include <cdt/core/error.h>
 #include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/scope.h>
@@ -24,8 +24,9 @@ struct CompareCommand {
   const CLI::App* app = nullptr;
 };
 
-/// Which methods run at the rates of --lrs, and which once at a rate of their own: guarded always
-/// does, and those whose rates are not told by curvature unless --methods and --lrs name both.
+/// Selects which methods run at the rates of --lrs, and which once at their own rate: guarded
+/// methods always run at their own, and so do methods with a fixed default rate, unless both
+/// --methods and --lrs are given.
 void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
   const bool asked = options.app->count("--methods") > 0 && options.app->count("--lrs") > 0;
   std::vector<std::string> at_rates;
@@ -38,7 +39,7 @@ void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
   plan.methods = at_rates;
 }
 
-/// What is compared: runs that fit, by methods and rates, and runs that predict.
+/// Selects the runs to compare: fits, by method and rate, and predictions.
 void choose_runs(CompareCommand& options) {
   const CLI::App& app = *options.app;
   experiment::Plan& plan = options.plan;
@@ -68,7 +69,7 @@ void choose_runs(CompareCommand& options) {
   }
 }
 
-/// Flags of data that none of the goals would read, and of control that none of the methods would.
+/// Rejects data flags that no goal uses, and control flags that no method uses.
 void require_readers(const CompareCommand& options) {
   const experiment::Plan& plan = options.plan;
   run::Options as_run;
@@ -88,7 +89,7 @@ void require_readers(const CompareCommand& options) {
       for (const std::string& method : *methods) {
         const train::Method known = experiment::training_method(method);
         const bool predicts = experiment::predicts(method);
-        // A guarded method adapts its rate here.
+        // Guarded methods adapt their rate here.
         const bool own_rate = name == "schedule" || name == "decay";
         if (own_rate && known->guarded && !predicts) continue;
         look(predicts ? study::Goal::kPredict : study::Goal::kFit, known);
@@ -172,7 +173,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.steps = 300;
   add_table_options(app, options->run, /*required=*/true);
   app.get_option("--target")->description("columns to learn, separated by commas");
-  // Not in the help, but known: a file of options that cdt train shares may have it.
+  // Hidden in the help but accepted, because an option file shared with cdt train may contain it.
   add_setting(app, options->run, "sample-weights")->group("");
   app.add_option("--archs", options->archs,
                  "hidden layers, with an x between widths and commas between networks: "

@@ -24,7 +24,7 @@ struct DesignCommand {
   std::string steering;
 };
 
-/// The problem that was solved, the certificate and the margins, for people.
+/// The problem that was solved, the certificate and the margins, as text.
 std::string describe_design(const DesignCommand& options,
                             const analysis::PreflightOptions& settings,
                             const analysis::Preflight& preflight,

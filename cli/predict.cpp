@@ -44,11 +44,11 @@ std::string error_line(const std::string& name,
                      of.rmse, of.mae, of.r2 ? fmt::format(", R² = {:.4f}", *of.r2) : "");
 }
 
-/// What was found in all parts of the file.
+/// Results for all parts of the file.
 struct Found {
   int64_t rows = 0;
   std::vector<torch::Tensor> values, targets;
-  int64_t skipped = 0;  ///< pictures that cannot be read
+  int64_t skipped = 0;  ///< pictures that could not be read
   bool known = true;    ///< every row has its targets
   std::string unmeasured;
   std::vector<data::UnknownTexts> unknown;
@@ -72,7 +72,7 @@ struct Found {
   }
 };
 
-/// What training did not know of the rows; refused, if that was asked for.
+/// Values of the rows that were unknown in training; throws if the options request it.
 std::vector<data::UnknownTexts> find_unknown(const PredictCommand& options,
                                              const run::TrainedModel& trained,
                                              const data::Table& table) {
@@ -81,7 +81,7 @@ std::vector<data::UnknownTexts> find_unknown(const PredictCommand& options,
   return unknown;
 }
 
-/// Pictures in parts, each with its name beside its prediction.
+/// Predicts pictures in parts, each with its name beside the prediction.
 Found predict_pictures(const PredictCommand& options, const run::TrainedModel& trained,
                        const std::function<void(const std::string&)>& write) {
   CDT_REQUIRE(options.id.empty(), "--id names a column of a table; pictures have their names");
@@ -115,7 +115,7 @@ Found predict_pictures(const PredictCommand& options, const run::TrainedModel& t
   return found;
 }
 
-/// Predicts the rows of a table as they come; `write` gets their lines.
+/// Predicts the rows of a table as they are read; `write` receives their lines.
 Found predict_table(const PredictCommand& options, const run::TrainedModel& trained,
                     const std::function<void(const std::string&)>& write) {
   CDT_REQUIRE(!options.skip_bad, "--skip-bad is for pictures; the run was trained on a table");
@@ -127,7 +127,7 @@ Found predict_table(const PredictCommand& options, const run::TrainedModel& trai
   show_reading(csv, options.output.quiet);
   if (!options.id.empty() && !data::contains(csv.keep, options.id)) {
     csv.keep.push_back(options.id);
-    csv.types[options.id] = data::ColumnType::kText;  // as it is written
+    csv.types[options.id] = data::ColumnType::kText;  // copied unchanged
   }
   const int64_t columns = arrays ? run::RunFolder(options.run).read_record().data.columns : 0;
   const auto show = progress("rows", "predicted", options.output.quiet);

@@ -14,7 +14,7 @@
 namespace cdt::cli {
 namespace {
 
-/// A flag that takes lists, each a line of CSV; `take` gets the items of all.
+/// An option that takes lists, each a line of CSV; `take` receives the items of all.
 template <class Take>
 CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const std::string& text,
                       const std::string& type) {
@@ -33,7 +33,7 @@ CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const s
       ->type_name(type);
 }
 
-/// Of the values, as their kind is.
+/// Checks the range of the values.
 template <class T>
 void check_range(CLI::Option& option, const study::Range& range) {
   if (std::isfinite(range.highest)) {
@@ -43,7 +43,7 @@ void check_range(CLI::Option& option, const study::Range& range) {
   }
 }
 
-/// A flag that takes values of a type, one or a list with commas between.
+/// An option that takes values of one type: a single one, or a list separated by commas.
 template <class T, class Set>
 CLI::Option* add_numbers(CLI::App& app, const std::string& flag, const run::Setting& setting,
                          bool list, Set set) {
@@ -110,7 +110,7 @@ CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string
     options.given.insert(setting.name);
     try {
       setting.set(options, values);
-    } catch (const InvalidArgument& error) {  // of the setting; here it is a flag
+    } catch (const InvalidArgument& error) {  // names the setting; replace it by the flag
       const std::string text = error.what();
       throw InvalidArgument(text.starts_with(setting.name + ":") ? "--" + text : text);
     }
@@ -156,7 +156,7 @@ CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string
 void add_csv_options(CLI::App& app, run::Options& options, bool required) {
   app.add_option("FILE", options.data.file, data::in_words(data::formats()))->required(required);
   add_settings(app, options, kCsv);
-  app.get_option("--delimiter")->default_str("");  // that of the file
+  app.get_option("--delimiter")->default_str("");  // by default, the delimiter of the file
 }
 
 void add_array_options(CLI::App& app, std::string& file, std::string& labels) {

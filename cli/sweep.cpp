@@ -40,7 +40,7 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
       ->type_name("LR");
   std::vector<std::string> methods;
   for (const train::Method& method : train::Method::all()) {
-    if (!method->path) methods.push_back(method.name());  // a path has no rate
+    if (!method->path) methods.push_back(method.name());  // paths have no rate
   }
   methods.emplace_back(experiment::kGdBest);
   app.add_option(

@@ -1,7 +1,7 @@
-/// Formats of data files: how each is recognized, and how it becomes a table.
+/// Formats of data files: how each is recognized and read as a table.
 ///
 /// A new format is a source and a row of formats(). cdt::study adds pictures
-/// (cdt/study/parts/pictures.h), and a program its own to a copy.
+/// (cdt/study/parts/pictures.h); programs can add their own to a copy.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,41 +14,42 @@
 
 namespace cdt::data {
 
-/// A file, and how to read it.
+/// A file and its reading options.
 struct Source {
   std::string file;
-  /// Of arrays: the file of the labels; empty: those in `file`, or none.
+  /// For arrays: the file of the labels; empty: the labels in `file`, if any.
   std::string labels{};
   CsvOptions csv{};
   PictureOptions pictures{};
 };
 
-/// A row of the table by which commands and Python find a reader.
+/// A row of the table in which commands and Python look up a reader.
 struct Format {
   std::string name;       ///< "CSV"
   std::string summary;    ///< what help and messages call such a file: "a CSV file"
-  bool arrays = false;    ///< columns have no names of their own, and labels may be another file
+  bool arrays = false;    ///< columns have no names, and labels may come from another file
   bool pictures = false;  ///< rows are pictures
-  /// By its name or its first bytes; never waits for a pipe.
+  /// Decides by the file's name or first bytes; never waits for a pipe.
   std::function<bool(const std::string& file)> matches;
   std::function<Table(const Source&)> read;
-  /// Rows to predict in parts, with the number of rows in all, or 0 where it is not known yet.
-  /// Empty: parts of what `read` gives.
+  /// Passes rows to predict in parts, with the total number of rows, or 0 if it is unknown. Empty:
+  /// the result of `read` is split into parts.
   using Take = std::function<void(const Table& part, int64_t rows)>;
   std::function<void(const Source&, const Take&)> read_parts{};
 };
 using Formats = std::vector<Format>;
 
-/// CSV, and arrays of NumPy.
+/// The library's formats: CSV and NumPy arrays.
 Formats formats();
-/// The last one that matches, or else the first: CSV.
+/// The last format that matches; otherwise the first, CSV.
 Format format_of(const std::string& file, const Formats& table = formats());
 /// "a CSV file, or NumPy arrays (.npy, .npz)"
 std::string in_words(const Formats& table);
 
-/// @throws InvalidArgument, IoError as the format; or if there are labels, and it has none apart.
+/// @throws InvalidArgument, IoError as the format; or if labels are given to a format without a
+///   label file.
 Table read_table(const Source& source, const Formats& table = formats());
-/// The same in parts of some thousand rows, each with one row at least.
+/// The same in parts of some thousand rows, each with at least one row.
 void read_in_parts(const Source& source, const Format::Take& take,
                    const Formats& table = formats());
 

@@ -3,7 +3,7 @@
 
 namespace cdt::train {
 
-// Each is in its source in methods/.
+// Each is defined in its own source in methods/.
 MethodTraits gd_method(), gd_matched_method(), cdt_method(), guarded_method(), momentum_method(),
     adam_method(), lbfgs_method(), path_method();
 

@@ -98,7 +98,7 @@ double smoothing_of(const TrainOptions& options) {
 
 namespace {
 
-/// What goes with which loss.
+/// Checks the options that depend on the loss.
 void require_loss(const TrainOptions& options) {
   const bool controlled = options.method->controlled;
   CDT_REQUIRE(options.loss->traits().trainable,
@@ -136,7 +136,7 @@ void require_loss(const TrainOptions& options) {
   CDT_REQUIRE(options.shape == 0, "spectral shaping is for quadratic losses, not cross-entropy");
 }
 
-/// A form is of steps that solve something: a path's, and guarded ones that only want to arrive.
+/// Forms apply to steps that solve a problem: those of a path, and guarded ones (only_arrives).
 void require_form(const TrainOptions& options) {
   if (options.form->open || options.method->path) return;
   CDT_REQUIRE(options.method->solves, "form belongs to path and guarded; ", options.method.name(),

@@ -1,5 +1,5 @@
 #include "pictures.h"
-// Python first, as its headers want it
+// Python headers come first, as they require
 
 #include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>

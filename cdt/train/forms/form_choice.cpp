@@ -7,7 +7,7 @@
 namespace cdt::train {
 namespace {
 
-/// A product with J and one with Jᵀ.
+/// One product with J and one with Jᵀ, in passes.
 constexpr double kProductPasses = 4;
 
 double cubed(double n) { return n * n * n; }
@@ -57,11 +57,11 @@ FormCost dense_cost(double residuals, const FormSizes& sizes) {
 FormCost form_cost(const Form& form, const FormSizes& sizes) { return form->cost(sizes); }
 
 int most_threads(const Form& form, const FormSizes& sizes) {
-  /// For the kernel of a batch and its factor: with 1000 residuals two threads took 1.7 times the
-  /// processor time of one.
+  /// Limit on the kernel of a batch and its factor: with 1000 residuals, two threads took 1.7 times
+  /// the processor time of one.
   constexpr double kOfOneThread = 5e9;
-  /// Of a path's kernel of all samples and its factor: on a busy machine two threads took four
-  /// times the processor time of one with 850 rows, most of it waiting.
+  /// Limit on a path's kernel of all samples and its factor: on a busy machine with 850 rows, two
+  /// threads took four times the processor time of one, most of it waiting.
   constexpr double kKernelOfOneThread = 1e10;
   if (form->one_kernel && sizes.path) {
     const auto n = static_cast<double>(sizes.residuals());
@@ -77,7 +77,7 @@ int most_threads(const Form& form, const FormSizes& sizes) {
 
 int most_threads_of_a_gradient(const FormSizes& sizes) {
   constexpr double kOfOneThread = 5e7;
-  constexpr double kForwardAndBackward = 6;  // operations a weight and sample
+  constexpr double kForwardAndBackward = 6;  // operations per weight and sample
   const auto weights = static_cast<double>(sizes.samples) * static_cast<double>(sizes.parameters);
   return kForwardAndBackward * weights < kOfOneThread ? 1 : 0;
 }

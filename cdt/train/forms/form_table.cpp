@@ -1,9 +1,9 @@
-// The table of solvers of a step.
+// The table of solvers.
 #include <cdt/train/options.h>
 
 namespace cdt::train {
 
-// Each is in its source in forms/.
+// Each is defined in its own source in forms/.
 FormTraits dual_form(), primal_form(), free_form(), sketch_form(), batch_form();
 
 const std::vector<Form>& FormTraits::table() {

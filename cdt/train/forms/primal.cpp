@@ -1,6 +1,6 @@
 /// The primal form: the Gram matrix A = JᵀSSᵀJ [P, P] of the parameters, summed over rows, and its
-/// Cholesky factor. Exact for any number of rows; 2rkP² + P³/3 operations. Several ranks send A
-/// once a linearization, P² numbers.
+/// Cholesky factor. Exact for any number of rows; 2rkP² + P³/3 operations. Several ranks exchange A
+/// once per linearization, P² numbers.
 #include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
@@ -53,7 +53,7 @@ class PrimalForm : public RidgeForm {
   torch::ScalarType dtype_;
   Tensor gradient_;  ///< JᵀS e
   mutable ShiftedFactor gram_;
-  double count_ = 0;  ///< of residuals
+  double count_ = 0;  ///< number of residuals
   bool outlasts_writes_ = true;
   Tensor displacement_;  ///< d
 };

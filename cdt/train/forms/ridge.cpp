@@ -40,13 +40,13 @@ bool reduces(const Residuals& residuals) {
 
 namespace {
 
-/// Of Dᵀŷ, where residuals are fewer.
+/// Linearization of Dᵀŷ, if there are fewer residuals than outputs.
 kernel::LinearizationPtr reduced(const kernel::LinearizationPtr& network,
                                  const Residuals& residuals) {
   return reduces(residuals) ? network->projected(residuals.D) : network;
 }
 
-/// K for Θ of what `reduced` gives.
+/// K from the Θ of `reduced`.
 Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::ScalarType dtype) {
   if (!residuals.D.defined()) {
     return residual_kernel(theta.to(torch::kFloat64), residuals).to(dtype);

@@ -1,5 +1,5 @@
-/// Guarded training by the form of batches (batch_momentum.h): a batch a step, and the guard of
-/// epochs (epoch_guard.h) over all of them.
+/// Guarded training with form batch (batch_momentum.h): one batch per step, under the guard of
+/// whole epochs (epoch_guard.h).
 #include <cdt/train/forms/form_choice.h>
 #include <cdt/train/method.h>
 #include <cdt/train/methods/batch_momentum.h>
@@ -35,7 +35,7 @@ class Batchwise : public StepMethod {
     return steps_ > 0 ? of_batches() : control::Certificate();
   }
   FormUsed form() const override { return {choice_.form, choice_.why}; }
-  /// A direction that led uphill is of no further use.
+  /// The momentum is reset if it led to a higher objective.
   void damp(double share) override {
     if (share < share_) momentum_.forget();
     share_ = share;
@@ -56,7 +56,7 @@ class Batchwise : public StepMethod {
   std::shared_ptr<const Setup> setup_;
   FormChoice choice_;
   BatchMomentum momentum_;
-  double share_ = 1;  ///< of its rates, as the guard of epochs has it
+  double share_ = 1;  ///< share of its rates, set by the epoch guard
   int64_t steps_ = 0;
 };
 

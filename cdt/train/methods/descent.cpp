@@ -44,7 +44,7 @@ class Descent : public StepMethod, public BlindSteps {
 
 }  // namespace
 
-// At half the largest rate without oscillation even the matched baseline is stable.
+// Half the largest rate without oscillation, so that even the matched baseline is stable.
 
 MethodTraits gd_method() {
   return {.name = "gd",
@@ -55,7 +55,7 @@ MethodTraits gd_method() {
           .make = [](auto setup) { return std::make_unique<Descent>(std::move(setup), 1); }};
 }
 
-/// At α√(1 + q/p), the rate that CDT gives slow modes: the fair baseline.
+/// Uses α√(1 + q/p), the rate that CDT gives slow modes: the fair baseline.
 MethodTraits gd_matched_method() {
   return {.name = "gd-matched",
           .summary = "gd at lr·√(1 + q/p)",

@@ -54,11 +54,11 @@ class SteeredDescent : public StepMethod, public BlindSteps {
   void restore(const SavedState& state) override { renewal_.restore(state); }
 
  private:
-  static constexpr int64_t kAll = 0;  ///< the batch of runs with all samples
+  static constexpr int64_t kAll = 0;  ///< the batch number of runs on all samples
 
   std::shared_ptr<const Setup> setup_;
   Renewal renewal_;
-  int64_t last_ = -1;  ///< the batch of the last step
+  int64_t last_ = -1;  ///< batch of the last step
 };
 
 }  // namespace
