@@ -6,9 +6,8 @@
 // are the best of interleaved repetitions, with the median's distance beside them.
 #include <benchmark/benchmark.h>
 #include <cdt/analysis/preflight.h>
+#include <cdt/control/controller.h>
 #include <cdt/control/forecast.h>
-#include <cdt/control/general.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/npy.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/core/version.h>
@@ -236,6 +235,7 @@ int main(int argc, char** argv) {
   const Tensor moderate = moderate_kernel();
   const auto moderate_spectrum =
       dynamics::decompose(moderate, tol::rank_of_stored(kSamples, torch::kFloat64));
+  const double moderate_tolerance = tol::rank_of_computed(kSamples, torch::kFloat32);
   const Tensor q = torch::linspace(0.5, 2.0, kSamples, kDouble);
   const Tensor identity = torch::eye(kSamples, kDouble);
   const Tensor R = 0.1 * identity + torch::full({kSamples, kSamples}, 1e-4, kDouble);
@@ -269,14 +269,15 @@ int main(int argc, char** argv) {
   measure("norm", 5, [&] { kernel::hessian_norm(model, problem.x); });
   measure("forecast", 3, [&] { control::forecast(modes, loss::mse()); });
   measure("spectral", 9, [&] {
-    const auto controller = control::design_spectral(moderate, 1.0);
+    const control::ModalController controller(
+        control::Plant::of_kernel(moderate, moderate_tolerance, {}), control::lqr(1, 0.1));
     controller.gain_matrix();
     controller.closed_loop_radius();
-    control::riccati_residual(controller, moderate);
+    controller.riccati_residual(moderate);
   });
   measure("general", 3, [&] {
-    control::design_general(dynamics::decompose(moderate, moderate_spectrum.rank_tolerance), 1.0, q,
-                            R);
+    control::design(control::Plant::of_kernel(moderate, moderate_spectrum.rank_tolerance, {}),
+                    {.Q = q, .R = R});
   });
   for (const char* name : kPictureNetworks) {
     const PictureProblem pictures(name);
@@ -352,14 +353,17 @@ int main(int argc, char** argv) {
   }
 
   Table::head(fmt::format("Controller, n = {}", kSamples));
-  const auto spectral = control::design_spectral(moderate, 1.0);
-  const auto general = control::design_general(moderate_spectrum, 1.0, q, R);
+  const control::ModalController spectral(
+      control::Plant::of_kernel(moderate, moderate_tolerance, {}), control::lqr(1, 0.1));
+  const auto weighted =
+      control::design(control::Plant::of_modes(moderate_spectrum, {}), {.Q = q, .R = R});
+  const auto& general = dynamic_cast<const control::GainController&>(*weighted).gain();
   const auto scipy = run_scipy(moderate, identity, 0.1 * identity, spectral.gain_matrix());
-  const auto scipy_general = run_scipy(moderate, torch::diag(q), R, general.K);
+  const auto scipy_general = run_scipy(moderate, torch::diag(q), R, general.gain);
   row("spectral: decomposition, gain, residual, radius", "spectral",
-      fmt::format("residual {:.1e}", control::riccati_residual(spectral, moderate)));
+      fmt::format("residual {:.1e}", spectral.riccati_residual(moderate)));
   row("general Q, R by doubling, likewise", "general",
-      fmt::format("residual {:.1e}, {} iterations", general.relative_residual, general.iterations));
+      fmt::format("residual {:.1e}, {} iterations", general.residual, general.iterations));
   for (const auto& [name, ours, result, limit] : {std::tuple{"spectral", "spectral", scipy, 80.0},
                                                   {"general", "general", scipy_general, 5.0}}) {
     if (result.is_discarded()) {

@@ -1,6 +1,7 @@
 #include "bench/memory.h"
 
-#include <cdt/control/spectral.h>
+#include <cdt/control/controller.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
 
 #include <cstdio>
@@ -26,9 +27,11 @@ double design(int64_t n) {
   torch::Tensor theta = torch::randn({n, n}, torch::kFloat64);
   theta.add_(theta.t().clone()).div_(2);
   theta.diagonal().add_(2 * static_cast<double>(n));  // diagonally dominant: positive definite
-  const auto controller = control::design_spectral(theta, 1e-4);
-  const torch::Tensor gain = controller.gain_matrix();
-  return control::riccati_residual(controller, theta) + 0 * gain[0][0].item<double>();
+  const auto plant =
+      control::Plant::of_kernel(theta, tol::rank_of_computed(n, torch::kFloat32), {.rate = 1e-4});
+  const auto controller = control::design(plant);
+  const torch::Tensor gain = controller->gain_matrix();
+  return controller->certificate(theta).residual + 0 * gain[0][0].item<double>();
 }
 
 }  // namespace

@@ -7,19 +7,13 @@
 #include <cdt/analysis/reachability.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/analysis/validity.h>
-#include <cdt/control/augmented_view.h>
 #include <cdt/control/certificate.h>
 #include <cdt/control/controller.h>
-#include <cdt/control/cross_entropy.h>
-#include <cdt/control/detectability.h>
 #include <cdt/control/finite_horizon.h>
 #include <cdt/control/forecast.h>
-#include <cdt/control/general.h>
 #include <cdt/control/law.h>
 #include <cdt/control/plant.h>
 #include <cdt/control/riccati.h>
-#include <cdt/control/spectral.h>
-#include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
@@ -46,6 +40,7 @@
 #include <cdt/kernel/playback.h>
 #include <cdt/kernel/products.h>
 #include <cdt/kernel/step_engine.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/loss/loss.h>
 #include <cdt/loss/residuals.h>
 #include <cdt/nn/activation.h>

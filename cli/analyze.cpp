@@ -3,7 +3,7 @@
 #include <cdt/analysis/preflight.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text/format.h>
-#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/read.h>
 #include <cdt/run/settings.h>
 #include <cdt/study/examine.h>
 #include <cdt/study/parts/cost.h>
@@ -17,9 +17,9 @@
 namespace cdt::cli {
 namespace {
 
-/// Beyond so many, what the analysis will take is said first.
+/// Above this number of rows, the cost of the analysis is announced first.
 constexpr int64_t kManyRows = 2000;
-/// Seconds of a trial that nobody has asked for.
+/// A trial that was not requested is skipped if it would take more seconds than this.
 constexpr double kLongTrial = 20;
 
 struct AnalyzeCommand {
@@ -32,21 +32,20 @@ struct AnalyzeCommand {
   int64_t curvature_products = 0;
   bool forecast = false;
   const CLI::App* app = nullptr;
-  std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
+  std::vector<const CLI::Option*> of_tables;  ///< options that apply only to a CSV file
 };
 
-/// --inputs and --labels without a model are arrays to learn.
+/// Without a model, --inputs and --labels are arrays to learn.
 AnalyzeCommand with_arrays(AnalyzeCommand options) {
   if (!options.source.model.empty() || !options.source.kernel.empty()) return options;
   std::string& inputs = options.source.inputs;
   CDT_REQUIRE(inputs.empty() || options.run.data.file.empty(),
               "FILE and --inputs exclude each other, unless there is a --model");
   if (!inputs.empty()) options.run.data.file = std::exchange(inputs, "");
-  if (data::holds_arrays(options.run.data.file)) {
+  if (data::format_of(options.run.data.file).arrays) {
     options.run.data.labels = std::exchange(options.design.labels, "");
   } else {
-    CDT_REQUIRE(options.app->count("--inputs") == 0, "--inputs ", options.run.data.file,
-                ": expected an array of NumPy, a .npy or .npz file");
+    if (options.app->count("--inputs") > 0) require_arrays(options.run.data.file);
   }
   return options;
 }
@@ -61,7 +60,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.loss = options.design.loss;
   study::DataOptions data = options.run.data;
   data.is_pictures = study::holds_pictures(data.file);
-  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::format_of(data.file).arrays,
               "a CSV file needs --target, the columns to learn");
   show_reading(data.csv, options.output.quiet);
   study::NetworkOptions network = options.run.network;
@@ -69,7 +68,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   as_run.data = data;
   as_run.training.loss = options.design.loss;
   run::require_fitting(as_run);
-  // What a configuration file says for other commands may stand.
+  // A configuration file may contain settings for other commands.
   if (options.output.config.empty()) study::require_read(as_run);
   if (data.is_pictures && !as_run.given.contains("arch")) {
     network.choose(study::kUsualPictureNetwork);
@@ -90,9 +89,10 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   if (options.design.learning_rate > 0) settings.learning_rate = options.design.learning_rate;
   settings.p = options.design.p;
   settings.q = options.design.q;
+  settings.design = options.design.controller;
   settings.reach_steps = options.design.reach_steps;
   settings.memory_bytes = options.source.memory_mb << 20;
-  // Classes, and a forecast, need all modes; pictures take long passes.
+  // Classes and forecasts need all modes; passes over pictures are expensive.
   const bool by_products =
       fits < rows && settings.loss->quadratic() && !options.forecast && problem.data.x.dim() == 2;
   const bool takes_some = fits < rows && !by_products;
@@ -145,7 +145,7 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
               "a CSV file, arrays (--inputs, --labels), a kernel file (--kernel) or a model with "
               "inputs (--model, --inputs) is needed");
   for (const CLI::Option* option : options.of_tables) {
-    // What a configuration file says for other commands may stand.
+    // A configuration file may contain settings for other commands.
     CDT_REQUIRE(option->count() == 0 || !options.output.config.empty(), option->get_name(),
                 " is for a CSV file; it does not go with --kernel or --model");
   }
@@ -205,7 +205,7 @@ std::function<int()> setup_analyze(CLI::App& app) {
       "predict training and validation curves for a thousand rates and weights, and name the "
       "best (CSV file only)");
   options->source.add_to(app, /*kernel_from_file=*/true);
-  // Without a model they are arrays to learn.
+  // Without a model, these are arrays to learn.
   CLI::Option* inputs = app.get_option("--inputs");
   inputs->remove_needs(app.get_option("--model"));
   inputs->description(

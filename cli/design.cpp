@@ -1,6 +1,6 @@
 // cdt design: kernel → gain, with its certificate.
 #include <cdt/analysis/preflight.h>
-#include <cdt/control/general.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
 #include <cdt/core/npy.h>
@@ -24,7 +24,7 @@ struct DesignCommand {
   std::string steering;
 };
 
-/// The problem that was solved, the certificate and the margins, for people.
+/// The problem that was solved, the certificate and the margins, as text.
 std::string describe_design(const DesignCommand& options,
                             const analysis::PreflightOptions& settings,
                             const analysis::Preflight& preflight,
@@ -70,50 +70,41 @@ int run_design(const DesignCommand& options) {
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
   const auto spectrum = decompose(kernel);
-  const bool scalar = options.state_weight.empty() && options.input_weight.empty();
-  settings.residual = scalar;
+  settings.residual = options.state_weight.empty() && options.input_weight.empty();
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
   control::Certificate& found = preflight.controller;
-  nlohmann::ordered_json json;
-  const auto save = [&](const torch::Tensor& gain, const torch::Tensor& steering) {
-    save_npy(options.out, gain);
-    if (!options.steering.empty()) save_npy(options.steering, steering);
+  const control::Plant& plant = *preflight.plant;
+  const auto weight = [&](const std::string& path) {
+    return path.empty() ? torch::Tensor() : load_matrix(path, device);
   };
-  if (scalar) {
-    const auto controller = analysis::usual_controller(preflight);
-    if (!(found.residual <= tol::kRiccatiResidual)) {
-      throw NumericalError(c10::str("the gain has a Riccati residual of ", found.residual,
-                                    ", above ", tol::kRiccatiResidual,
-                                    ": rate and weights are too extreme; nothing was written"));
-    }
-    save(controller.gain_matrix(),
-         options.steering.empty() ? torch::Tensor() : controller.matrix());
-    json = parse_json(analysis::to_json(preflight), "the analysis").raw();
-    json["solver"] = "spectral";
-  } else {
-    const int64_t n = spectrum.size();
-    const auto weight = [&](const std::string& path, double scale) {
-      return path.empty() ? torch::full({n}, scale, kernel.theta.options())
-                          : load_matrix(path, device);
-    };
-    const control::Plant& plant = *preflight.plant;
-    const auto controller = control::design_general(spectrum, plant.step_scale(),
-                                                    weight(options.state_weight, settings.q),
-                                                    weight(options.input_weight, settings.rho));
-    found.residual = controller.relative_residual;
-    found.radius = control::Known::exactly(controller.closed_loop_radius);
+  const auto controller = control::design(plant, {.q = settings.q,
+                                                  .p = settings.rho,
+                                                  .Q = weight(options.state_weight),
+                                                  .R = weight(options.input_weight)});
+  const auto* weighted = dynamic_cast<const control::GainController*>(controller.get());
+  if (weighted != nullptr) {
+    found.residual = weighted->gain().residual;
+    found.radius = control::Known::exactly(weighted->closed_loop_radius());
     found.kernel_margin =
-        control::Known::exactly(analysis::kernel_margin(plant, controller.steering));
-    save(controller.K, controller.steering);
-    json = parse_json(analysis::to_json(preflight), "the analysis").raw();
+        control::Known::exactly(analysis::kernel_margin(plant, weighted->matrix()));
+  } else if (!(found.residual <= tol::kRiccatiResidual)) {
+    throw NumericalError(c10::str("the gain has a Riccati residual of ", found.residual, ", above ",
+                                  tol::kRiccatiResidual,
+                                  ": rate and weights are too extreme; nothing was written"));
+  }
+  save_npy(options.out, controller->gain_matrix());
+  if (!options.steering.empty()) save_npy(options.steering, controller->matrix());
+  nlohmann::ordered_json json = parse_json(analysis::to_json(preflight), "the analysis").raw();
+  json["solver"] = "spectral";
+  if (weighted != nullptr) {
     // Closed forms of Q = qI, R = pI, which these weights are not.
     for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
       json[name] = nullptr;
     json["solver"] = "doubling";
-    json["iterations"] = controller.iterations;
+    json["iterations"] = weighted->gain().iterations;
   }
   json["gain"] = options.out;
-  json["gradient_factor"] = loss::gradient_factor(settings.loss, spectrum.size());
+  json["gradient_factor"] = plant.gradient_factor();
   options.output.text(describe_design(options, settings, preflight, json, spectrum));
   options.output.write_json(dump_readably(json));
   return 0;

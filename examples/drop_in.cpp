@@ -1,7 +1,6 @@
 // Controlled Descent Training in an existing training loop: one line changes, the label.
-#include <cdt/control/spectral.h>
+#include <cdt/control/controller.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/loss/loss.h>
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -21,16 +20,15 @@ int main() {
     torch::optim::SGD optimizer(net->parameters(), learning_rate);
 
     // Once, before training: the kernel and the controller.
-    const auto theta = cdt::kernel::empirical_ntk(net, x).theta;
-    const double scale =  // αc_L
-        cdt::loss::step_scale(learning_rate, cdt::loss::mse(), y.numel());
-    const auto controller = cdt::control::design_spectral(theta, scale);
+    const auto kernel = cdt::kernel::empirical_ntk(net, x);
+    const auto plant = cdt::control::Plant::of(kernel, cdt::loss::mse(), learning_rate);
+    const auto controller = cdt::control::design(plant);
 
     double loss = 0;
     for (int step = 0; step < steps; ++step) {
       optimizer.zero_grad();
       const auto y_hat = net->forward(x);
-      const auto label = controlled ? controller.augment(y_hat, y) : y;  // the one line
+      const auto label = controlled ? controller->augment(y_hat, y) : y;  // the one line
       torch::mse_loss(y_hat, label).backward();
       optimizer.step();
       loss = torch::mse_loss(y_hat, y).item<double>();  // against the true labels

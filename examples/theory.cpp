@@ -2,7 +2,7 @@
 // forecast, then classification under cross entropy. docs/explanation/mathematics.md quotes its
 // output.
 #include <cdt/analysis/preflight.h>
-#include <cdt/control/cross_entropy.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/loss_linearization.h>
 #include <cdt/kernel/ntk.h>
@@ -95,7 +95,7 @@ void classification() {
   double rate = 0;
   for (const bool controlled : {false, true}) {
     const cdt::kernel::Model model(network(3));
-    cdt::control::CrossEntropyController controller;
+    std::unique_ptr<cdt::control::Controller> controller;
     std::printf("%-18s loss", controlled ? "controlled descent" : "gradient descent");
     for (int step = 0; step <= 20; ++step) {
       const Tensor logits = outputs_of(model, x).view({48, 3});
@@ -104,18 +104,14 @@ void classification() {
         break;
       }
       if (step % 2 == 0) {  // the kernel moves: linearize again
-        const auto kernel = cdt::kernel::empirical_ntk(model, x);
-        if (rate == 0) {
-          rate = 12 * cdt::control::design_cross_entropy(kernel.theta, kernel.outputs, y, 1).lr_max;
-        }
-        if (controlled) {
-          controller = cdt::control::design_cross_entropy(kernel.theta, kernel.outputs, y, rate);
-        }
+        const auto plant =
+            cdt::control::Plant::of(cdt::kernel::empirical_ntk(model, x), loss, /*rate=*/1, y);
+        if (rate == 0) rate = 24 * plant.unit_rate();
+        if (controlled) controller = cdt::control::design(plant.at(rate));
       }
       if (step % 4 == 0) std::printf(" %8.3g", cdt::dynamics::output_loss(loss, logits, y));
-      descend(model, x,
-              controlled ? controller.seed(logits) : cdt::dynamics::loss_gradient(loss, logits, y),
-              rate);
+      const Tensor label = controlled ? controller->augment(logits) : y;
+      descend(model, x, cdt::dynamics::loss_gradient(loss, logits, label), rate);
     }
     std::printf("   (rate %.3g, every fourth step)\n", rate);
   }

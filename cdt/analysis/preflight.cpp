@@ -1,5 +1,4 @@
 #include <cdt/analysis/parts/examine.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/machine/speed.h>
@@ -78,6 +77,7 @@ Preflight start_preflight(const PreflightOptions& options, double near, double a
   require_positive(found.learning_rate, "learning_rate");
   found.q = options.q;
   found.rho = options.rho;
+  found.design = options.design;
   return found;
 }
 
@@ -99,10 +99,16 @@ void examine_loop(Preflight& found, const control::Plant& plant, const Tensor& m
   if (modes.complete()) found.reachability = assess_reachability(modes);
   found.controller = usual_controller(found).certificate(matrix);
   if (matrix.defined() && modes.rank == 0) found.controller.residual = 0;
+  if (found.design != "lqr") promise(found, examined_controller(found)->certificate(matrix));
 }
 
 control::ModalController usual_controller(const Preflight& preflight) {
   return {preflight.plant->at(preflight.learning_rate), control::lqr(preflight.q, preflight.rho)};
+}
+
+std::unique_ptr<control::Controller> examined_controller(const Preflight& preflight) {
+  return control::design(preflight.plant->at(preflight.learning_rate),
+                         {.q = preflight.q, .p = preflight.rho}, preflight.design);
 }
 
 Preflight analyze(const Tensor& theta, const dynamics::Modes& modes,
@@ -118,8 +124,10 @@ Preflight analyze(const Tensor& theta, const dynamics::Modes& modes,
       found,
       control::Plant::of_modes(modes, {.gradient_factor = factor, .rate = found.learning_rate}),
       options.residual ? theta : Tensor());
+  const auto examined = examined_controller(found);
+  const auto* modal = dynamic_cast<const control::ModalController*>(examined.get());
   found.rates.others = rate_table(modes, factor, rates_around(found.learning_rate),
-                                  control::lqr(options.q, options.rho));
+                                  modal != nullptr ? std::optional(modal->law()) : std::nullopt);
 
   const auto labels = as_vector(options.labels, n, "labels");
   const auto outputs = as_vector(options.outputs, n, "outputs");

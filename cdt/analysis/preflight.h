@@ -9,12 +9,12 @@
 #include <cdt/analysis/stability.h>
 #include <cdt/analysis/validity.h>
 #include <cdt/control/controller.h>
-#include <cdt/control/cross_entropy.h>
 #include <cdt/control/forecast.h>
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
 #include <cdt/dynamics/kernel_result.h>
 #include <cdt/dynamics/quadrature.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/loss/loss.h>
 
 #include <functional>
@@ -33,7 +33,8 @@ struct PreflightOptions {
   loss::LossPtr loss = loss::mse();
   double q = 1.0;
   double rho = 0.1;
-  double smoothing = control::kUsualSmoothing;  ///< label smoothing ε of classes
+  std::string design = "lqr";  ///< the controller that is examined: a name in control::designs()
+  double smoothing = loss::kUsualSmoothing;  ///< label smoothing ε of classes
   /// n_L. 0: as labels or outputs [r, n_L], or the rows of the inputs, have it. It must be given
   /// where none of them does: to which sample a row of Θ belongs depends on it.
   int64_t outputs_per_sample = 0;
@@ -197,6 +198,7 @@ struct Preflight {
   double learning_rate = 0;
   double q = 0;
   double rho = 0;
+  std::string design = "lqr";
   /// x⁺ = x − S(x − u) at the rate examined, in coordinates in which S is symmetric. It knows all
   /// modes, or leading ones.
   std::optional<control::Plant> plant;
@@ -207,8 +209,8 @@ struct Preflight {
   Reach reach;
   State state;
   Outlook outlook;
-  /// The controller that will train, where `acts` says so (`promise`); else the paper's, lqr with q
-  /// and p (`usual_controller`).
+  /// The controller that will train, where `acts` says so (`promise`), or another design than lqr;
+  /// else the paper's, lqr with q and p (`usual_controller`).
   control::Certificate controller;
   bool acts = false;
   std::optional<Curvature> curvature;  ///< under losses that are not quadratic
@@ -262,8 +264,10 @@ struct ProductKernel {
 /// @throws InvalidArgument if the loss is not quadratic.
 Preflight analyze(const ProductKernel& kernel, const PreflightOptions& options);
 
-/// The controller that is examined where none acts: the paper's, at the rate examined.
+/// The paper's controller, at the rate examined.
 control::ModalController usual_controller(const Preflight& preflight);
+/// The controller of the preflight's design, at that rate.
+std::unique_ptr<control::Controller> examined_controller(const Preflight& preflight);
 
 /// Keeps the certificate of the controller that will train, unless it is empty.
 void promise(Preflight& preflight, const control::Certificate& controller);

@@ -35,16 +35,4 @@ FiniteHorizon solve_finite_horizon(const Tensor& A, const Tensor& B, const Tenso
   return result;
 }
 
-ModeGains receding_mode_gains(const Tensor& s, const Tensor& q, const Tensor& rho,
-                              int64_t horizon) {
-  mode_gains(s, q, rho);  // its checks
-  CDT_REQUIRE(horizon >= 1, "the horizon must be at least one step, got ", horizon);
-  Tensor w = s * q;
-  for (int64_t k = 1; k < horizon; ++k) {
-    w = s * q + (1 - s).square() * (w * (rho / (rho + s * w)));
-  }
-  const Tensor below = rho + s * w;
-  return {w, (1 - s) * (w / below), (rho + w) / below, (1 - s) * (rho / below)};
-}
-
 }  // namespace cdt::control

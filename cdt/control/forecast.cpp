@@ -1,5 +1,5 @@
 #include <cdt/control/forecast.h>
-#include <cdt/control/spectral.h>
+#include <cdt/control/law.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 
@@ -21,7 +21,7 @@ std::vector<double> log_spaced(double first, double last, int64_t count) {
   return values;
 }
 
-/// The place of the lowest validation loss among some candidates.
+/// The point with the lowest validation loss among some candidates.
 ForecastPoint lowest(const Forecast& all, int64_t first, int64_t count) {
   const Tensor losses = all.curves.validation.narrow(0, first, count);
   const int64_t stops = losses.size(1);
@@ -65,14 +65,9 @@ Forecast forecast(const dynamics::ModalProblem& problem, const loss::LossPtr& lo
     for (const double rate : rates) {
       for (const double weight : weights) result.candidates.push_back({true, rate, weight});
     }
-    const auto count = static_cast<int64_t>(weights.size());
-    const Tensor steps = s.repeat_interleave(count, 0);
-    const Tensor rho = torch::tensor(weights, s.options())
-                           .repeat({static_cast<int64_t>(rates.size())})
-                           .unsqueeze(1)
-                           .expand_as(steps);
-    const auto gains = mode_gains(steps, torch::full_like(steps, options.q), rho);
-    contractions.push_back(steps * gains.steering);
+    std::vector<Tensor> steered;  // [rates, rank] each
+    for (const double weight : weights) steered.push_back(s * lqr(options.q, weight).steering(s));
+    contractions.push_back(torch::stack(steered, 1).flatten(0, 1));
   }
   result.curves = dynamics::predict_curves(problem, torch::cat(contractions), result.steps, loss,
                                            options.decay);

@@ -1,5 +1,6 @@
 #include <cdt/control/plant.h>
 #include <cdt/core/check.h>
+#include <cdt/core/tolerance.h>
 #include <cdt/dynamics/lanczos.h>
 
 #include <mutex>
@@ -10,12 +11,13 @@ namespace cdt::control {
 using torch::Tensor;
 
 struct Plant::Shared {
-  Tensor matrix;  ///< undefined: modes alone are known, or neither
+  Tensor matrix;  ///< undefined: only the modes are known, or neither
   int64_t size = 0;
   double rank_tolerance = 0;
   std::mutex lock;
   std::optional<dynamics::Modes> modes;
   std::optional<double> largest;
+  std::optional<loss::ClassCoordinates> classes;
 };
 
 Plant::Plant(std::shared_ptr<Shared> shared, const Options& options)
@@ -23,6 +25,26 @@ Plant::Plant(std::shared_ptr<Shared> shared, const Options& options)
   require_positive(options.gradient_factor, "the factor of the gradient");
   require_positive(options.rate, "learning_rate");
   require_non_negative(options.decay, "weight decay");
+}
+
+Plant Plant::of_kernel(const Tensor& theta, const loss::LossPtr& loss, double rate,
+                       torch::ScalarType network_dtype) {
+  require_kernel(theta);
+  const int64_t n = theta.size(0);
+  return of_kernel(theta, tol::rank_of_computed(n, network_dtype),
+                   {.gradient_factor = loss::gradient_factor(loss, n), .rate = rate});
+}
+
+Plant Plant::of_classes(const Tensor& theta, loss::ClassCoordinates classes, double rate,
+                        torch::ScalarType network_dtype) {
+  require_kernel(theta);
+  const int64_t n = classes.samples * classes.classes;
+  require_shape(theta, {n, n}, "kernel");
+  Plant plant =
+      of_modes(dynamics::decompose(classes.kernel(theta), classes.rank_tolerance(network_dtype)),
+               {.rate = rate, .samples = static_cast<double>(classes.samples)});
+  plant.shared_->classes = std::move(classes);
+  return plant;
 }
 
 Plant Plant::of_kernel(Tensor matrix, double rank_tolerance, const Options& options) {
@@ -65,6 +87,15 @@ int64_t Plant::size() const { return shared_->size; }
 bool Plant::has_matrix() const { return shared_->matrix.defined(); }
 
 double Plant::rank_tolerance() const { return shared_->rank_tolerance; }
+
+torch::Device Plant::device() const {
+  if (shared_->matrix.defined()) return shared_->matrix.device();
+  return has_modes() ? modes().values.device() : torch::Device(torch::kCPU);
+}
+
+const loss::ClassCoordinates* Plant::classes() const {
+  return shared_->classes ? &*shared_->classes : nullptr;
+}
 
 double Plant::largest() const {
   const std::lock_guard guard(shared_->lock);

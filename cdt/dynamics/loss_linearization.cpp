@@ -38,10 +38,6 @@ Tensor loss_gradient(const LossPtr& loss, const Tensor& y_hat, const Tensor& y) 
   return loss->gradient(y_hat, y);
 }
 
-Tensor softmax_hessian(const Tensor& p) {
-  return torch::diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1);
-}
-
 Tensor loss_hessian(const LossPtr& loss, const Tensor& y_hat, const Tensor& y) {
   require_outputs(loss, y_hat, y, Order::kDerivatives);
   return loss->hessian(y_hat, y);
@@ -77,12 +73,6 @@ double third_derivative_bound(const LossPtr& loss, const Tensor& from, const Ten
   require_outputs(loss, from, y, Order::kValue);
   require_outputs(loss, to, y, Order::kValue);
   return loss->third_derivative_bound(from, to, y);
-}
-
-Tensor times_blocks(const Tensor& X, const Tensor& blocks) {
-  const int64_t r = blocks.size(0);
-  const Tensor pieces = X.reshape({X.size(0), r, -1}).transpose(0, 1);  // [r, m, C]
-  return torch::bmm(pieces, blocks).transpose(0, 1).reshape({X.size(0), -1});
 }
 
 ControlOrientedDynamics control_oriented_dynamics(const LossPtr& loss, const Tensor& theta,

@@ -55,10 +55,6 @@ ControlOrientedDynamics control_oriented_dynamics(const loss::LossPtr& loss,
                                                   const torch::Tensor& y_hat,
                                                   const torch::Tensor& y);
 
-/// X·blockdiag(blocks), X [m, n], blocks [r, C, C].
-torch::Tensor times_blocks(const torch::Tensor& X, const torch::Tensor& blocks);
-
-/// diag(p) − ppᵀ [r, C, C] for probabilities p [r, C]: the Hessian of the cross entropy per sample.
-torch::Tensor softmax_hessian(const torch::Tensor& probabilities);
+using loss::times_blocks;
 
 }  // namespace cdt::dynamics

@@ -1,7 +1,7 @@
 // Executes runs of a sweep, singly or several as one: table, kernel, training, record.
 #include <ATen/Parallel.h>
 #include <cdt/analysis/preflight.h>
-#include <cdt/control/spectral.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/machine/speed.h>
 #include <cdt/core/text/numbers.h>
 #include <cdt/core/tolerance.h>
@@ -49,11 +49,9 @@ StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
     kernel.factor = loss::gradient_factor(plan.loss, kernel.modes.size());
     kernel.lr_max = 2 / kernel.modes.largest() / kernel.factor;
   } else {
-    const auto plant =
-        control::linearize_cross_entropy(theta, ntk.outputs.to(torch::kFloat64), problem.data.y,
-                                         control::kUsualSmoothing, ntk.network_dtype);
-    kernel.modes = plant.modes;
-    kernel.factor = 1 / static_cast<double>(plant.samples);
+    const auto plant = control::Plant::of(ntk, plan.loss, 1, problem.data.y);
+    kernel.modes = plant.modes();
+    kernel.factor = 1 / static_cast<double>(plant.classes()->samples);
     // ‖∂²L/∂ŷ²‖ ≤ 1/(2r): stable for any logits.
     kernel.lr_max = 4 / kernel.factor / torch::linalg_eigvalsh(theta).max().item<double>();
   }
@@ -74,13 +72,14 @@ std::vector<TargetError> measure(const study::Problem& problem, const data::Tabl
 }
 
 void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const data::Table& table,
-                 const control::SpectralController& usual, train::Trainer& trainer) {
+                 const control::ModalController& usual, train::Trainer& trainer) {
   // For the controller of the training; without one, for the paper's.
   const control::Certificate acts = trainer.prepare();
-  const Tensor modes =
-      acts.spectrum.defined()
-          ? acts.spectrum
-          : torch::stack({usual.modes.values, usual.s, usual.gains.gain, usual.gains.closed_loop});
+  const Tensor& s = usual.steps();
+  const Tensor modes = acts.spectrum.defined()
+                           ? acts.spectrum
+                           : torch::stack({usual.plant().modes().values, s, usual.law().augments(s),
+                                           usual.closed_loop()});
   run.eigenvalues = to_vector(modes[0].flip(0));
   run.gain = to_vector(modes[2].flip(0));
   run.factor_gd = to_vector((1 - modes[1]).flip(0));
@@ -98,8 +97,8 @@ void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const 
 }
 
 /// Records outputs and labels of the first samples, which the split has drawn at random.
-void add_traces(CaseRun& run, study::Problem& problem,
-                const control::SpectralController& controller, bool controlled, int64_t step) {
+void add_traces(CaseRun& run, study::Problem& problem, const control::Controller& controller,
+                bool controlled, int64_t step) {
   const torch::NoGradGuard no_graph;
   const Tensor outputs = problem.model->forward(problem.data.x).to(torch::kFloat64).reshape({-1});
   if (!torch::isfinite(outputs).all().item<bool>()) return;
@@ -179,8 +178,8 @@ std::vector<study::Problem> problems_of(const Plan& plan, const std::vector<Case
 /// A run ready for training.
 struct Started {
   study::Problem problem;
-  CaseRun run;  ///< without the results of training
-  control::SpectralController controller;
+  CaseRun run;                                           ///< without the results of training
+  std::unique_ptr<control::ModalController> controller;  ///< the paper's
   bool controlled = false;
   std::unique_ptr<train::Trainer> trainer;
 };
@@ -199,7 +198,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   const double factor = start_kernel->factor;
   run.lr = what.lr > 0      ? what.lr
            : has_rate(what) ? kBestShare * start_kernel->lr_max
-                            : train::start_rate(train::parse_method(what.method),
+                            : train::start_rate(training_method(what.method),
                                                 dynamics::unit_rate(modes, factor));
   const auto stability = analysis::assess_stability(modes, run.lr * factor);
   run.lambda_max = modes.largest();
@@ -208,15 +207,17 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   run.strictly_contracting = stability.strictly_contracting;
   run.row_norm = start_kernel->row_norm;
 
-  started.controller = control::design_spectral(modes, run.lr * factor, {plan.q, what.p, {}});
+  started.controller = std::make_unique<control::ModalController>(
+      control::Plant::of_modes(modes, {.gradient_factor = factor, .rate = run.lr}),
+      control::lqr(plan.q, what.p));
   train::TrainOptions options = options_of(plan, what).training;
   if (has_rate(what)) options.learning_rate = run.lr;
-  started.controlled = train::is_controlled(options.method);
+  started.controlled = options.method->controlled;
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
                                                      nn::make_engine(problem.model));
   if (plan.loss->quadratic()) started.trainer->adopt(modes, start_kernel->seconds);
   if (what.details) {
-    add_details(run, plan, problem, table, started.controller, *started.trainer);
+    add_details(run, plan, problem, table, *started.controller, *started.trainer);
   }
   return started;
 }
@@ -264,7 +265,7 @@ std::optional<CaseRun> execute(const Plan& plan, const Case& what, const data::T
   hooks.stop_requested = stop;
   if (what.traces) {
     const auto trace = [&](int64_t step) {
-      add_traces(started.run, started.problem, started.controller, started.controlled, step);
+      add_traces(started.run, started.problem, *started.controller, started.controlled, step);
     };
     trace(0);
     hooks.on_step = [&, trace](const train::StepRecord& row) {  // called after the step's update

@@ -1,5 +1,6 @@
 // −yᵀlog softmax(ŷ), for distributions y over classes, trained on (1 − ε)y + ε/C.
 #include <cdt/core/error.h>
+#include <cdt/loss/class_coordinates.h>
 #include <cdt/loss/loss.h>
 
 #include <cmath>
@@ -41,9 +42,7 @@ class CrossEntropy : public Loss {
     return (torch::softmax(outputs, 1) - trained(targets)) / static_cast<double>(targets.size(0));
   }
   Tensor hessian(const Tensor& outputs, const Tensor& targets) const override {
-    const Tensor p = torch::softmax(outputs, 1);
-    return (torch::diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)) /
-           static_cast<double>(targets.size(0));
+    return softmax_hessian(torch::softmax(outputs, 1)) / static_cast<double>(targets.size(0));
   }
   double third_derivative_bound(const Tensor& /*from*/, const Tensor& /*to*/,
                                 const Tensor& targets) const override {

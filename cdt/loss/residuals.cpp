@@ -26,4 +26,10 @@ Residuals Residuals::of_samples(const Tensor& rows) const {
   return some;
 }
 
+Tensor times_blocks(const Tensor& X, const Tensor& blocks) {
+  const int64_t r = blocks.size(0);
+  const Tensor pieces = X.reshape({X.size(0), r, -1}).transpose(0, 1);  // [r, m, C]
+  return torch::bmm(pieces, blocks).transpose(0, 1).reshape({X.size(0), -1});
+}
+
 }  // namespace cdt::loss

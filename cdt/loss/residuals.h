@@ -32,4 +32,8 @@ struct ResidualShape {
   bool one_for_all = false;  ///< whether all samples share one D
 };
 
+/// X applied from the right to a block-diagonal matrix: X·blockdiag(blocks), X [m, n], blocks [r,
+/// C, k].
+torch::Tensor times_blocks(const torch::Tensor& X, const torch::Tensor& blocks);
+
 }  // namespace cdt::loss

@@ -41,11 +41,12 @@ analysis::PreflightOptions settings_of(const train::TrainData& data,
   settings.loss = options.loss;
   settings.q = options.q;
   settings.rho = options.p;
+  settings.design = options.design;
   settings.smoothing = options.smoothing;
   settings.reach_steps = options.reach_steps;
   settings.residual = options.residual;
   settings.labels = data.y.to(torch::kFloat64);
-  const bool controlled = train::is_controlled(options.method);
+  const bool controlled = options.method->controlled;
   settings.choose_rate = [=](double near, double anywhere) {
     return options.examined_rate(controlled || anywhere == 0 ? near : anywhere);
   };
@@ -84,8 +85,7 @@ int64_t count_equal_rows(const Tensor& x) {
 }  // namespace
 
 double AnalysisOptions::examined_rate(double unit) const {
-  const bool path = method == train::Method::kPath;
-  return learning_rate.value_or(train::start_rate(path ? train::Method::kGuarded : method, unit));
+  return learning_rate.value_or(train::start_rate(method->path ? "guarded" : method, unit));
 }
 
 AnalysisOptions analysis_of(const train::TrainOptions& training) {
@@ -94,6 +94,7 @@ AnalysisOptions analysis_of(const train::TrainOptions& training) {
   options.learning_rate = training.learning_rate;
   options.method = training.method;
   options.p = training.p;
+  options.design = training.design;
   options.q = training.q;
   if (const double smoothing = train::smoothing_of(training); smoothing > 0) {
     options.smoothing = smoothing;
@@ -226,8 +227,11 @@ static std::optional<control::Law> law_of(const train::TrainOptions& training,
   if (train::only_arrives(training)) {
     return control::damped(control::damping_like(training.q, training.p));
   }
-  if (training.shape == 0) return control::lqr(training.q, training.p);
-  return std::nullopt;
+  if (training.shape != 0) return std::nullopt;
+  const auto made = control::design(control::Plant::of_modes(modes, {}),
+                                    {.q = training.q, .p = training.p}, training.design);
+  const auto* modal = dynamic_cast<const control::ModalController*>(made.get());
+  return modal != nullptr ? std::optional(modal->law()) : std::nullopt;
 }
 
 void promise(analysis::Preflight& preflight, train::Trainer& trainer,
@@ -246,12 +250,11 @@ void promise(analysis::Preflight& preflight, train::Trainer& trainer,
   if (std::isfinite(found.rate)) preflight.learning_rate = found.rate;
 }
 
-Tuning best_tuning(const analysis::Preflight& preflight, train::Method method) {
+Tuning best_tuning(const analysis::Preflight& preflight, const train::Method& method) {
   const auto& forecast = preflight.outlook.forecast;
   CDT_REQUIRE(forecast, "tuning needs a pre-flight with a forecast");
-  const auto& best = train::is_controlled(method) || !forecast->best_descent
-                         ? forecast->best
-                         : *forecast->best_descent;
+  const auto& best =
+      method->controlled || !forecast->best_descent ? forecast->best : *forecast->best_descent;
   Tuning tuning;
   tuning.learning_rate = best.candidate.learning_rate;
   if (best.candidate.controlled) tuning.p = best.candidate.p;
@@ -266,11 +269,11 @@ std::vector<analysis::TrialFindings> run_trials(const kernel::Model& model, cons
                                                 int64_t curvature_products) {
   std::vector<analysis::TrialFindings> trials;
   const double factor = loss::gradient_factor(preflight.loss, y.numel());
-  const auto controller = analysis::usual_controller(preflight);
+  const auto controller = analysis::examined_controller(preflight);
   for (const bool controlled : {false, true}) {
     const auto seed = [&](const torch::Tensor& outputs) {
       const torch::Tensor error = outputs - y;
-      return factor * (controlled ? controller.steer(error) : error);
+      return factor * (controlled ? controller->steer(error) : error);
     };
     kernel::PathOptions options;
     options.steps = steps;

@@ -16,10 +16,11 @@ namespace cdt::study {
 struct AnalysisOptions {
   loss::LossPtr loss = loss::mse();
   std::optional<double> learning_rate;  ///< default: what `method` would take
-  train::Method method = train::Method::kGd;
+  train::Method method = "gd";
   double p = 0.1;
   double q = 1.0;
-  double smoothing = control::kUsualSmoothing;  ///< of class labels
+  std::string design = "lqr";                ///< name of the controller in control::designs()
+  double smoothing = loss::kUsualSmoothing;  ///< of class labels
   int64_t reach_steps = 10;
   int64_t memory_bytes = int64_t{2} << 30;
   int64_t trial_steps = 0;  ///< of a trial on a copy, under GD and under CDT; 0: none
@@ -91,6 +92,6 @@ struct Tuning {
 
 /// The best point of the forecast for a method; for a method without control, that of descent.
 /// @throws InvalidArgument if the pre-flight has no forecast.
-Tuning best_tuning(const analysis::Preflight& preflight, train::Method method);
+Tuning best_tuning(const analysis::Preflight& preflight, const train::Method& method);
 
 }  // namespace cdt::study

@@ -208,7 +208,7 @@ void Pipeline::analyze() {
   AnalysisOptions wanted = analysis_of(decision.training);
   wanted.forecast = tune;
   wanted.progress = hooks_.on_kernel;
-  wanted.residual = !train::is_controlled(decision.training.method);
+  wanted.residual = !decision.training.method->controlled;
   analysis::Preflight found = study::analyze(run_.problem, wanted);
   if (tune) follow(best_tuning(found, decision.training.method));
   // Other losses have the modes of their coordinates, not the kernel's.

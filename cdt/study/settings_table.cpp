@@ -153,6 +153,12 @@ Row relinearize() {
           }};
 }
 
+/// Of cdt; guarded runs solve their steps.
+Row controller() {
+  const auto field = [](auto& o) -> auto& { return o.training.design; };
+  return text("controller", field).among(control::design_names()).unlisted();
+}
+
 Row memory() {
   return {
       "memory", Setting::Kind::kWhole,
@@ -201,6 +207,15 @@ Row architecture() {
   return {"arch", Setting::Kind::kText,
           [](const RunOptions& o) { return Values{o.network.architecture}; },
           [](RunOptions& o, const Values& values) { o.network.choose(single(values, "arch")); }};
+}
+
+/// "lqr: least cost …; damped: …"
+std::string controllers_in_words() {
+  std::string words = "controller of --method cdt";
+  for (const control::Design& each : control::designs()) {
+    words += fmt::format("{} {}: {}", words.ends_with("cdt") ? "." : ";", each.name, each.summary);
+  }
+  return words + ". Default: lqr";
 }
 
 Values architecture_names() {
@@ -305,9 +320,7 @@ std::vector<Setting> make_settings() {
     dtype().among({"float32", "float64"}).says("the network's precision"),
   });
   add(Group::kTraining, {
-    named("method", FIELD(training.method), train::parse_method).among(train::method_names()).first()
-        .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
-              "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
+    of_table("method", FIELD(training.method)).first().says(train::Method::summaries()),
     loss_setting().first()
         .says("mse, half-mse, sse; huber:δ for outliers (δ in standard deviations, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
               "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
@@ -322,6 +335,7 @@ std::vector<Setting> make_settings() {
   add(Group::kControl, {
     number("p", FIELD(training.p)).positive().first().says("weight on label augments, R = pI: smaller steers harder"),
     number("q", FIELD(training.q)).positive().says("weight on errors, Q = qI"),
+    controller().says(controllers_in_words()),
     number("shape", FIELD(training.shape)).non_negative()
         .says("spectral shaping: lowers q on modes with an eigenvalue below this share of the largest, where noise is learned; 0: off"),
     numbers("output-weights", FIELD(data.output_weights)).positive()
@@ -330,10 +344,9 @@ std::vector<Setting> make_settings() {
     number("curvature-products", FIELD(training.curvature_products)).unlisted().within(0, kMostProducts)
         .says("--relinearize kc: most products with second derivatives for the norm of ∂²ŷ/∂θ², for each kernel; 0: 400, or 60 of a large "
               "network"),
-    named("form", FIELD(training.form), train::parse_form).among({"auto", "dual", "primal", "free", "sketch", "batch"})
-        .says("solver of a step, for --goal predict and for guarded runs without --lr. dual: kernel of all rows; primal: Gram matrix of the "
-              "parameters; free: conjugate gradients; sketch: conjugate gradients with a kernel of some rows; batch: kernels of batches with "
-              "momentum (--batch). auto chooses by operations and memory; guarded runs on classes have a controller while rows are few"),
+    of_table("form", FIELD(training.form))
+        .says("solver of a step, for --goal predict and for guarded runs without --lr. " + train::Form::summaries() +
+              ". Guarded runs on classes have a controller while rows are few"),
   });
   add(Group::kTraining, {
     number("weight-decay", FIELD(training.weight_decay)).non_negative().says("adds ½·decay·‖θ‖² to the objective"),

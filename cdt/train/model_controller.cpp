@@ -1,4 +1,3 @@
-#include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/interrupt.h>
@@ -14,13 +13,11 @@
 namespace cdt::train {
 namespace {
 
-using control::CrossEntropyController;
-using loss::LossPtr;
 using torch::Tensor;
 
-/// Outputs of a deep network differ by rounding up to so many units of their precision.
+/// Rounding error of a deep network's outputs, in units of their precision.
 constexpr double kUnitsOfRounding = 100;
-/// A sound loop at a large rate needs a new design every second or third step.
+/// A correct loop at a large rate needs a new design only every second or third step.
 constexpr int64_t kSuspect = 10;
 
 void require_options(const ModelControllerOptions& options) {
@@ -35,45 +32,36 @@ void require_options(const ModelControllerOptions& options) {
               "Q and R are for quadratic losses, not cross-entropy");
   CDT_REQUIRE(!options.controller || (options.loss->quadratic() && !options.Q && !options.R),
               "a controller of your own is for quadratic losses, and goes without Q and R");
+  control::require_design(options.design);
+  CDT_REQUIRE(!options.controller || options.design == "lqr",
+              "a controller of your own goes without a design, got ", options.design);
   CDT_REQUIRE(!options.refresh_above || *options.refresh_above >= 0,
               "refresh_above must be 0 or more, got ", options.refresh_above.value_or(0));
 }
 
-/// What a design is made of; works on what it is given alone (decompose_aside).
-struct Made {
-  std::shared_ptr<const control::Controller> controller;
-  std::optional<CrossEntropyController> classes;
-};
-
-Made design_at(const Tensor& theta, const Tensor& outputs, const Tensor& labels,
-               torch::ScalarType network, const ModelControllerOptions& options) {
-  const int64_t n = theta.size(0);
+/// Uses only its arguments (decompose_aside).
+std::shared_ptr<const control::Controller> design_at(const kernel::Ntk& found, const Tensor& labels,
+                                                     const ModelControllerOptions& options) {
   const double rate = options.learning_rate;
+  const control::ControlProblem problem{.q = options.q,
+                                        .p = options.p,
+                                        .Q = options.Q.value_or(Tensor()),
+                                        .R = options.R.value_or(Tensor())};
   if (options.loss->classes()) {
-    control::CrossEntropyOptions classes;
-    classes.q = options.q;
-    classes.rho = options.p;
-    classes.smoothing = options.smoothing.value_or(control::kUsualSmoothing);
-    classes.network_dtype = network;
-    auto made = control::design_cross_entropy(theta, outputs, labels, rate, classes);
-    const auto plant = control::Plant::of_modes(
-        made.plant.modes, {.rate = rate, .samples = static_cast<double>(made.plant.samples)});
-    return {control::design(plant, {.q = options.q, .p = options.p}), std::move(made)};
+    const double smoothing = options.smoothing.value_or(loss::kUsualSmoothing);
+    return control::design(
+        control::Plant::of_classes(found.theta,
+                                   loss::class_coordinates_at(found.outputs, labels, smoothing),
+                                   rate, found.network_dtype),
+        problem, options.design);
   }
-  const control::Plant::Options loop{.gradient_factor = loss::gradient_factor(options.loss, n),
-                                     .rate = rate};
-  const double tolerance = tol::rank_of_computed(n, network);
+  const auto plant = control::Plant::of(found, options.loss, rate);
   if (options.controller) {
-    auto own = options.controller(control::Plant::of_kernel(theta, tolerance, loop));
+    auto own = options.controller(plant);
     CDT_REQUIRE(own != nullptr, "expected a controller, got a null pointer");
-    return {std::move(own), {}};
+    return own;
   }
-  const auto plant = control::Plant::of_modes(dynamics::decompose(theta, tolerance), loop);
-  return {control::design(plant, {.q = options.q,
-                                  .p = options.p,
-                                  .Q = options.Q.value_or(Tensor()),
-                                  .R = options.R.value_or(Tensor())}),
-          {}};
+  return control::design(plant, problem, options.design);
 }
 
 }  // namespace
@@ -83,7 +71,7 @@ ModelController::ModelController(kernel::Model model, const Tensor& x, const Ten
     : model_(std::move(model)), options_(options) {
   require_options(options_);
   TrainOptions labels_alone;
-  labels_alone.method = Method::kAdam;  // asks nothing of the loss
+  labels_alone.method = "adam";  // has no requirements on the loss
   labels_alone.loss = options_.loss;
   TrainData data;
   data.x = x;
@@ -101,13 +89,9 @@ void ModelController::refresh() {
   const kernel::Ntk found = kernel::empirical_ntk(model_, x_, ntk);
   CDT_REQUIRE(found.outputs.sizes() == labels_.sizes(), "the model's outputs have shape ",
               found.outputs.sizes(), ", the labels ", labels_.sizes());
-  const Tensor outputs = found.outputs.to(torch::kFloat64);
-  Made made = decompose_aside(found.theta, [theta = found.theta, outputs, labels = labels_,
-                                            network = found.network_dtype, options = options_] {
-    return design_at(theta, outputs, labels, network, options);
+  controller_ = decompose_aside(found.theta, [found, labels = labels_, options = options_] {
+    return design_at(found, labels, options);
   });
-  controller_ = std::move(made.controller);
-  classes_ = std::move(made.classes);
   theta_ = found.theta;
   epsilon_ = tol::epsilon(found.network_dtype);
   ++refreshes_;
@@ -125,7 +109,7 @@ std::string ModelController::is_it_so() const {
                   " loss of all of x, its rows in the order of x?");
 }
 
-/// [r, n_L] in float64, of what can be outputs on all of x.
+/// y_hat as [r, n_L] in float64; throws if it cannot be the outputs on all of x.
 Tensor ModelController::outputs_of(const Tensor& y_hat) const {
   CDT_REQUIRE(!y_hat.is_complex(), "augment takes real outputs, got ", y_hat.scalar_type(),
               "; a model may return torch.view_as_real(outputs)");
@@ -174,10 +158,10 @@ void ModelController::renew_if_off() {
 }
 
 Tensor ModelController::steered(const Tensor& y_hat) const {
-  if (classes_) return classes_->augment(y_hat.reshape(labels_.sizes())).view(y_hat.sizes());
-  return control::augmented_label(
-      y_hat, labels_.view(y_hat.sizes()), labels_.numel(),
-      [this](const Tensor& e) { return controller_->steer(e.to(labels_.device())); });
+  if (options_.loss->classes()) {
+    return controller_->augment(y_hat.reshape(labels_.sizes())).view(y_hat.sizes());
+  }
+  return controller_->augment(y_hat, labels_.view(y_hat.sizes()));
 }
 
 Tensor ModelController::augment(const Tensor& y_hat) {
@@ -204,17 +188,17 @@ double ModelController::closed_loop_radius() const {
 }
 
 control::Certificate ModelController::certificate() const {
-  return controller_->certificate(classes_ ? classes_->plant.kernel_of_state(theta_) : theta_);
+  const loss::ClassCoordinates* classes = controller_->plant().classes();
+  return controller_->certificate(classes ? classes->kernel(theta_) : theta_);
 }
 
 Tensor ModelController::gain() const {
-  if (classes_) return classes_->steering;
-  Tensor steering = controller_->matrix();
-  CDT_REQUIRE(steering.defined(), "this controller is no gain matrix");
-  if (const auto* modal = dynamic_cast<const control::ModalController*>(controller_.get())) {
-    return modal->gain_matrix();
+  if (const auto* classes = controller_->plant().classes()) {
+    return classes->scaled(controller_->matrix());
   }
-  return steering - torch::eye(steering.size(0), steering.options());
+  Tensor K = controller_->gain_matrix();
+  CDT_REQUIRE(K.defined(), "this controller is no gain matrix");
+  return K;
 }
 
 }  // namespace cdt::train

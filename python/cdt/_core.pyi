@@ -84,6 +84,7 @@ class ModelController:
         smoothing: Optional[float],
         refresh_above: Optional[float],
         memory: Optional[int],
+        design: str,
     ) -> None: ...
     def augment(self, y_hat: Tensor) -> Tensor: ...
     def refresh(self) -> None: ...
@@ -125,6 +126,7 @@ class TrainOptions:
     lr: Optional[float]
     p: float
     q: float
+    controller: str
     shape: float
     smoothing: Optional[float]
     weight_decay: float
@@ -254,9 +256,10 @@ def analyze(
     smoothing: Optional[float],
     memory: Optional[int],
     curvature_products: Optional[int],
+    controller: str,
 ) -> Analysis: ...
 def analyze_kernel(
-    theta: Tensor, y: Optional[Tensor], outputs: Optional[Tensor], loss: str, lr: Optional[float], p: float, q: float, single: bool
+    theta: Tensor, y: Optional[Tensor], outputs: Optional[Tensor], loss: str, lr: Optional[float], p: float, q: float, single: bool, controller: str
 ) -> Analysis: ...
 def forecast(
     model: Model,

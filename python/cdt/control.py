@@ -26,6 +26,7 @@ class Controller:
                    errors are weighted as the loss weights them near its minimum, as in `cdt train`
     loss           loss of the loop: "mse" (F.mse_loss), "half-mse", "sse", or "cross-entropy" (F.cross_entropy on logits)
     Q, R           general weights [n, n], or diagonals [n], instead of qI and pI
+    design         "lqr", the paper's; "damped", as guarded steps; or "descent", which asks nothing of the labels
     gain           your own gain K [n, n] instead: labels become y − K(y_hat − y)
     law            your own function instead, from errors e [n], float64, to label augments: law=lambda e: -0.5 * e
     smoothing      cross entropy: steers logits to softmax values of (1 − smoothing)·label + smoothing/classes; default: 0.1
@@ -64,6 +65,7 @@ class Controller:
         refresh_above: Optional[float] = None,
         params: Optional[Params] = None,
         memory: Optional[int] = None,
+        design: str = "lqr",
     ) -> None:
         refresh_above = None if refresh_above is None else number(refresh_above, "refresh_above")
         if refresh_above is not None and not refresh_above >= 0:
@@ -82,8 +84,9 @@ class Controller:
         if law is not None and not callable(law):
             raise ValueError(f"law must be a function of the errors, got a {type(law).__name__}")
         self._controller = _core.ModelController(
-            self._model, self._x, self._y, loss, positive(lr, "lr"), self._p, self._q, *weights, law, self._smoothing, refresh_above, self._memory
+            self._model, self._x, self._y, loss, positive(lr, "lr"), self._p, self._q, *weights, law, self._smoothing, refresh_above, self._memory, spelled(design)
         )
+        self._design = spelled(design)
 
     def refresh(self) -> None:
         """Redesigns the controller for the kernel at the current parameters, which training changes."""
@@ -153,7 +156,7 @@ class Controller:
     def report(self) -> Report:
         """The pre-flight report of the model at its current parameters and this learning rate."""
         self._require_same()
-        return analyze(self._model, self._x, self._y, lr=self.lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory)
+        return analyze(self._model, self._x, self._y, lr=self.lr, loss=self._loss, p=self._p, q=self._q, smoothing=self._smoothing, memory=self._memory, controller=self._design)
 
     def __repr__(self) -> str:
         drift = "" if self.drift is None else f", drift {self.drift:.3g}"

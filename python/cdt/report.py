@@ -88,6 +88,7 @@ def analyze(
     params: Optional[Params] = None,
     memory: Optional[int] = None,
     curvature_products: Optional[int] = None,
+    controller: str = "lqr",
 ) -> Report:
     """Analyzes the kernel before training: whether training will be stable, which samples can be fitted, the largest stable rate.
 
@@ -97,6 +98,7 @@ def analyze(
     loss             "mse" (as in PyTorch), "half-mse", "sse", or "cross-entropy" on logits; with a model also "huber:1",
                      "quantile:0.9", "poisson", or a function as in `cdt.fit`, by its curvature at the initial outputs
     p, q             weights of the controller on label augments and on errors
+    controller       "lqr", the paper's; "damped"; or "descent": the design that is examined
     x_val, y_val     validation samples: the report then forecasts the best rate and p
     trial_steps      steps of a trial on a copy, which measures how long the local model holds
     smoothing        of class labels, for the cross entropy; default: 0.1
@@ -123,11 +125,11 @@ def analyze(
             raise ValueError("outputs go with a kernel; a model computes its own")
         samples = as_tensor(x, model), as_tensor(y, model, "y")
         held_out = if_given(x_val, model, "x_val"), if_given(y_val, model, "y_val")
-        return Report(_core.analyze(model, *samples, *held_out, loss, lr, p, q, whole(trial_steps, "trial_steps"), smoothing, bytes_of(memory), products))
+        return Report(_core.analyze(model, *samples, *held_out, loss, lr, p, q, whole(trial_steps, "trial_steps"), smoothing, bytes_of(memory), products, spelled(controller)))
     if x is not None or x_val is not None or trial_steps or smoothing is not None:
         raise ValueError("x, x_val, trial_steps and smoothing go with a model; a kernel takes y and outputs")
     if not isinstance(loss, str):
         raise ValueError("a function as loss goes with a model; a kernel takes mse, half-mse or sse")
     theta = as_tensor(model_or_kernel, None, "the kernel")
     labels, found = if_given_wide(y, "y"), if_given_wide(outputs, "outputs")
-    return Report(_core.analyze_kernel(theta.detach().double(), labels, found, loss, lr, p, q, theta.dtype != torch.float64))
+    return Report(_core.analyze_kernel(theta.detach().double(), labels, found, loss, lr, p, q, theta.dtype != torch.float64, spelled(controller)))

@@ -71,7 +71,7 @@ def _like(default: Any, value: Any, name: str) -> Any:
     """Converts a setting to the library's type."""
     if name == "loss" and callable(value) and not isinstance(value, torch.nn.Module):
         return value
-    if name in ("loss", "method", "schedule"):
+    if name in ("loss", "method", "schedule", "controller"):
         return spelled(value)
     if isinstance(value, (str, bytes)):
         return value
@@ -144,7 +144,7 @@ def fit(
               true, training ends (outcome "stopped"; with goal="predict" without the refit)
     progress  show a bar (tqdm, if installed); default: in a terminal or a notebook
     settings  loss ("mse"; or a function of outputs and targets that returns a value ≥ 0 per sample, whose mean is minimised),
-              steps, stop_loss, patience, plateau, max_seconds, lr, p, q, shape, batch_size, weight_decay, schedule, relinearize,
+              steps, stop_loss, patience, plateau, max_seconds, lr, p, q, controller, shape, batch_size, weight_decay, schedule, relinearize,
               memory, as in `cdt train --help`. A setting that the method does not use raises ValueError
 
     Ctrl-C ends the training: the module then has the parameters of the last accepted step, and the outcome is "interrupted".

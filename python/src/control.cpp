@@ -2,9 +2,8 @@
 #include "interruptible.h"
 // Python first, as its headers want it
 #include <cdt/analysis/preflight.h>
-#include <cdt/control/augmented_view.h>
-#include <cdt/control/cross_entropy.h>
 #include <cdt/control/forecast.h>
+#include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
@@ -19,7 +18,7 @@ using torch::Tensor;
 
 namespace {
 
-/// What was found, as text, as JSON, and its spectrum.
+/// The result as text and JSON, and the spectrum.
 struct Analysis {
   std::string text;
   std::string json;
@@ -40,19 +39,21 @@ train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<T
   return data;
 }
 
-/// ε of class labels, which no other loss has.
+/// ε for class labels; other losses have none.
 double smoothing_of(const loss::LossPtr& loss, std::optional<double> given) {
   CDT_REQUIRE(!given || loss->classes(), "smoothing belongs to cross-entropy, not to ",
               to_string(loss));
-  return given.value_or(control::kUsualSmoothing);
+  return given.value_or(loss::kUsualSmoothing);
 }
 
 Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
                  const std::optional<Tensor>& x_val, const std::optional<Tensor>& y_val,
                  const GivenLoss& loss, std::optional<double> lr, double p, double q,
                  int64_t trial_steps, std::optional<double> smoothing,
-                 std::optional<int64_t> memory, std::optional<int64_t> curvature_products) {
+                 std::optional<int64_t> memory, std::optional<int64_t> curvature_products,
+                 const std::string& controller) {
   study::AnalysisOptions options;
+  options.design = controller;
   options.loss = loss_of(loss);
   options.smoothing = smoothing_of(options.loss, smoothing);
   options.learning_rate = lr;
@@ -63,7 +64,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
   if (memory) options.memory_bytes = *memory;
   if (curvature_products) options.curvature_products = *curvature_products;
   train::TrainOptions plain;
-  plain.method = train::Method::kAdam;  // asks nothing of the loss
+  plain.method = "adam";  // has no requirements on the loss
   plain.loss = options.loss;
   train::TrainData data;
   kernel::Ntk start;
@@ -71,7 +72,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
     const Unlocked working;
     data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
     start = study::start_kernel(model, data, options);
-    if (options.forecast || trial_steps > 0) {  // these ask the model again
+    if (options.forecast || trial_steps > 0) {  // these evaluate the model again
       return as_analysis(study::analyze(model, start, data, options));
     }
   }
@@ -79,10 +80,11 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
       start.theta, [=] { return as_analysis(study::analyze(model, start, data, options)); });
 }
 
-/// Of a kernel that somebody has: Θ in float64, from a matrix that once had `precision`.
+/// Analyses a given kernel: Θ in float64, from a matrix that had `precision`.
 Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
                         const std::optional<Tensor>& outputs, const std::string& loss,
-                        std::optional<double> lr, double p, double q, bool single) {
+                        std::optional<double> lr, double p, double q, bool single,
+                        const std::string& controller) {
   const auto precision = single ? torch::kFloat32 : torch::kFloat64;
   const dynamics::Modes modes =
       dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), precision), precision);
@@ -90,10 +92,10 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   options.loss = loss::parse(loss);
   loss::require_quadratic(*options.loss, "the analysis of a kernel alone");
   const double factor = loss::gradient_factor(options.loss, modes.size());
-  options.learning_rate =
-      lr.value_or(train::start_rate(train::Method::kGd, dynamics::unit_rate(modes, factor)));
+  options.learning_rate = lr.value_or(train::start_rate("gd", dynamics::unit_rate(modes, factor)));
   options.q = q;
   options.rho = p;
+  options.design = controller;
   options.labels = y;
   options.outputs = outputs;
   const auto has_columns = [](const std::optional<Tensor>& values) {
@@ -104,7 +106,7 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   return as_analysis(analysis::analyze(theta, modes, options));
 }
 
-/// A function of Python's that threads without its lock may copy and drop.
+/// A Python function that threads may copy and destroy without the interpreter lock.
 std::shared_ptr<py::object> held(const py::object& function) {
   return {new py::object(function), [](py::object* own) {
             const py::gil_scoped_acquire lock;
@@ -116,8 +118,9 @@ std::shared_ptr<train::ModelController> make_controller(
     const kernel::Model& model, const Tensor& x, const Tensor& y, const std::string& loss,
     double lr, double p, double q, const std::optional<Tensor>& Q, const std::optional<Tensor>& R,
     const std::optional<Tensor>& gain, const py::object& law, std::optional<double> smoothing,
-    std::optional<double> refresh_above, std::optional<int64_t> memory) {
+    std::optional<double> refresh_above, std::optional<int64_t> memory, const std::string& design) {
   train::ModelControllerOptions options;
+  options.design = design;
   options.learning_rate = lr;
   options.loss = loss::parse(loss);
   options.q = q;
@@ -149,7 +152,7 @@ control::RiccatiSolution dare(const Tensor& A, const Tensor& B, const Tensor& Q,
                    : control::solve_riccati(A, B, Q, R);
 }
 
-/// A function of a matrix [n, n] and more, on copies of its arguments.
+/// Wraps a function of a matrix [n, n] and more; it runs on copies of its arguments.
 template <auto function>
 auto interruptibly() {
   return []<class Result, class... Rest>(Result (*)(const Tensor&, Rest...)) {
@@ -165,7 +168,7 @@ control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Te
                            const std::vector<int64_t>& steps, double decay,
                            std::optional<int64_t> memory) {
   train::TrainOptions plain;
-  plain.method = train::Method::kAdam;
+  plain.method = "adam";
   plain.loss = loss::parse(loss);
   loss::require_quadratic(*plain.loss, "a forecast");
   const auto data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
@@ -251,17 +254,17 @@ void bind_control(py::module_& module) {
   module.def("analyze", &analyze, py::arg("model"), py::arg("x"), py::arg("y"), py::arg("x_val"),
              py::arg("y_val"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
              py::arg("trial_steps"), py::arg("smoothing"), py::arg("memory"),
-             py::arg("curvature_products"));
+             py::arg("curvature_products"), py::arg("controller"));
   module.def("analyze_kernel", interruptibly<analyze_kernel>(), py::arg("theta"), py::arg("y"),
              py::arg("outputs"), py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"),
-             py::arg("single"));
+             py::arg("single"), py::arg("controller"));
 
   using train::ModelController;
   py::class_<ModelController, std::shared_ptr<ModelController>>(module, "ModelController")
       .def(py::init(&make_controller), py::arg("model"), py::arg("x"), py::arg("y"),
            py::arg("loss"), py::arg("lr"), py::arg("p"), py::arg("q"), py::arg("Q"), py::arg("R"),
            py::arg("gain"), py::arg("law"), py::arg("smoothing"), py::arg("refresh_above"),
-           py::arg("memory"))
+           py::arg("memory"), py::arg("design"))
       .def("augment", &ModelController::augment, py::arg("y_hat"), WithoutLock())
       .def("refresh", &ModelController::refresh, WithoutLock())
       .def("set_lr", &ModelController::set_learning_rate, py::arg("lr"), WithoutLock())

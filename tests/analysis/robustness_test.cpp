@@ -1,12 +1,12 @@
 // Gain margins and rates against dense eigenvalues.
 #include <cdt/analysis/preflight.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
 #include "support/modes.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -51,9 +51,9 @@ TEST(GainMargin, TheReturnDifferenceIsAsLargeAsPromised) {
   for (double s : {0.01, 0.5, 1.5, 3.0, 50.0}) {
     SCOPED_TRACE(testing::Message() << "s " << s);
     const Tensor one = torch::ones({1}, kDouble);
-    const auto gains = control::mode_gains(s * one, one, 0.1 * one);
-    const double k = gains.gain.item<double>();
-    const double promise = 0.1 / (0.1 + s * gains.w.item<double>());
+    const auto law = control::lqr(1, 0.1);
+    const double k = law.augments(s * one).item<double>();
+    const double promise = 0.1 / (0.1 + s * law.cost(s * one).item<double>());
     double least = INFINITY;
     for (int i = 0; i < 1000; ++i) {
       const auto z = std::polar(1.0, 2 * M_PI * (i + 0.5) / 1000);

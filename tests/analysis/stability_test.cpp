@@ -8,6 +8,7 @@
 
 #include "support/compare.h"
 #include "support/modes.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {

@@ -1,7 +1,6 @@
 // The local model's validity: trajectories with known constants, a network of one parameter worked
 // out by hand, and recorded trials of real training.
 #include <cdt/analysis/validity.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/bounds.h>
@@ -12,6 +11,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -91,7 +91,7 @@ Trial record(int64_t width, double rate_share, bool controlled, int64_t steps, u
   const auto ntk = kernel::empirical_ntk(model, x);
   const auto spectrum = dynamics::decompose(ntk.theta, tol::rank_of_computed(n, torch::kFloat64));
   const double rate = rate_share / spectrum.largest();
-  const auto controller = control::design_spectral(spectrum, rate);
+  const auto controller = test::lqr_of(spectrum, rate);
   kernel::PathOptions options;
   options.steps = steps;
   const auto path = kernel::record_path(

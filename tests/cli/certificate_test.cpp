@@ -30,6 +30,20 @@ class Certificate : public test::Program {
   }
 };
 
+TEST_F(Certificate, IsOfTheControllerThatIsAskedFor) {
+  save("theta.npy", test::kernel_with({0.1, 0.5, 1}, 1));
+  const auto of = [&](const std::string& more) {
+    return report("analyze --kernel theta.npy --loss sse --lr 0.5" + more);
+  };
+  EXPECT_EQ(of(""), of(" --controller lqr"));
+  EXPECT_FALSE(of("").contains("controller"));
+  const json damped = of(" --controller damped");
+  EXPECT_THAT(damped["controller"]["name"].get<std::string>(), HasSubstr("damped"));
+  EXPECT_NEAR(damped["radius_cdt"], 1 / (1 + 0.05 * std::sqrt(11)), 1e-12);
+  EXPECT_NEAR(of(" --controller descent")["radius_cdt"], 1 - 0.05, 1e-12);
+  expect_wrong_usage("analyze --kernel theta.npy --lr 0.1 --controller lqg", "lqr,damped,descent");
+}
+
 TEST_F(Certificate, HoldsFromTinyToHugeRatesAndWeights) {
   const Tensor theta = test::random_kernel(12, 30, 100.0, 1);
   save("theta.npy", theta);

@@ -1,9 +1,8 @@
 // Finite horizons against brute-force minimisation and the stationary gain; detectability against
 // the PBH test.
-#include <cdt/control/detectability.h>
 #include <cdt/control/finite_horizon.h>
-#include <cdt/control/general.h>
 #include <cdt/control/riccati.h>
+#include <cdt/control/riccati/detectability.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/simulation.h>
@@ -11,6 +10,7 @@
 
 #include "support/compare.h"
 #include "support/modes.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -79,20 +79,20 @@ TEST(FiniteHorizon, TendsToTheStationaryGain) {
   EXPECT_LE(previous, test::tol::kRiccati);
 
   const Tensor s = torch::tensor({0.2, 0.5, 1.0, 2.5, 4.0, 100.0}, kDouble);
-  const Tensor q = torch::ones_like(s), rho = torch::full_like(s, 0.1);
-  const auto limit = control::mode_gains(s, q, rho);
-  const auto receding = control::receding_mode_gains(s, q, rho, 200);
-  EXPECT_LE(relative_error(receding.gain, limit.gain), test::tol::kRiccati);
-  EXPECT_LE(relative_error(receding.steering, limit.steering), test::tol::kRiccati);
-  EXPECT_LE(relative_error(receding.closed_loop, limit.closed_loop), test::tol::kRiccati);
+  const auto limit = control::lqr(1, 0.1);
+  const auto receding = control::receding(1, 0.1, 200);
+  EXPECT_LE(relative_error(receding.augments(s), limit.augments(s)), test::tol::kRiccati);
+  EXPECT_LE(relative_error(receding.steering(s), limit.steering(s)), test::tol::kRiccati);
+  EXPECT_LE(relative_error(receding.leaves(s), limit.leaves(s)), test::tol::kRiccati);
   // Mode by mode it is the dense recursion.
   const Tensor V = torch::diag(s);
   const Tensor E = torch::eye(6, kDouble);
   for (int64_t N : {1, 2, 7}) {
     const auto dense = solve_finite_horizon(E - V, V, E, 0.1 * E, E, N);
-    const auto modes = control::receding_mode_gains(s, q, rho, N);
-    EXPECT_LE(relative_error(modes.gain, dense.gains.front().diagonal()), test::tol::kRiccati);
-    EXPECT_LE(relative_error(modes.steering, 1 + modes.gain), test::tol::kRiccati);
+    const Tensor gain = control::receding(1, 0.1, N).augments(s);
+    EXPECT_LE(relative_error(gain, dense.gains.front().diagonal()), test::tol::kRiccati);
+    EXPECT_LE(relative_error(control::receding(1, 0.1, N).steering(s), 1 + gain),
+              test::tol::kRiccati);
   }
 }
 
@@ -105,8 +105,9 @@ TEST(FiniteHorizon, RefusesBadInput) {
   EXPECT_THROW(solve_finite_horizon(I, torch::ones({2, 3}, kDouble), I, I, I, 2), InvalidArgument);
   EXPECT_THROW(solve_finite_horizon(1e200 * I, 0 * I, I, I, I, 3), NumericalError);
   const Tensor s = torch::ones({3}, kDouble);
-  EXPECT_THROW(control::receding_mode_gains(s, s, s, 0), InvalidArgument);
-  EXPECT_THROW(control::receding_mode_gains(-s, s, s, 1), InvalidArgument);
+  EXPECT_THROW(control::receding(1, 1, 0), InvalidArgument);
+  EXPECT_THROW(control::receding(1, 0, 1), InvalidArgument);
+  EXPECT_THROW(control::receding(1, 1, 1).steering(-s), InvalidArgument);
 }
 
 /// The PBH test: [A − zI; Q] loses rank at an eigenvalue |z| ≥ 1 of the reachable part.
@@ -162,8 +163,7 @@ TEST(Detectability, AgreesWithThePbhTest) {
   const auto marginal = spectrum_of(torch::diag(torch::tensor({0.5, 1.0, 2.0}, kDouble)));
   const Tensor blind = torch::diag(torch::tensor({1.0, 1.0, 0.0}, kDouble));
   EXPECT_FALSE(control::assess_detectability(marginal, 1.0, blind).detectable);
-  EXPECT_THROW(control::design_general(spectrum, 1.0, cases[4].Q, torch::eye(6, kDouble)),
-               NumericalError);
+  EXPECT_THROW(test::gain_of(spectrum, 1.0, cases[4].Q, torch::eye(6, kDouble)), NumericalError);
   EXPECT_THROW(control::assess_detectability(spectrum, 1.0, torch::eye(5, kDouble)),
                InvalidArgument);
 }

@@ -1,7 +1,6 @@
 // The closed-form forecast against simulated linear dynamics, brute-force search, and the training
 // of a wide network.
 #include <cdt/control/forecast.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/simulation.h>
@@ -10,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -88,9 +88,8 @@ TEST(Forecast, EqualsSimulatedLinearDynamics) {
         SCOPED_TRACE(testing::Message() << "n " << n << " decay " << decay << " candidate " << i);
         Tensor G = torch::eye(n, kDouble);
         if (c.controlled) {
-          G = control::design_spectral(
-                  s.spectrum, loss::step_scale(c.learning_rate, loss::mse(), n), {1.0, c.p, {}})
-                  .steering_matrix();
+          G = test::lqr_of(s.spectrum, loss::step_scale(c.learning_rate, loss::mse(), n), 1, c.p)
+                  .matrix();
         }
         const auto [train, validation] =
             simulate(s, G, c.learning_rate, decay, loss::mse(), options.steps);
@@ -176,8 +175,7 @@ TEST(Forecast, PredictsTheTrainingOfAWideNetwork) {
         modal_problem(spectrum, e, cross.theta, cross.outputs.reshape({-1}) - validation_y);
     const double rate =
         0.3 / (loss::gradient_factor(loss::mse(), n) * spectrum.largest());  // small steps
-    const auto controller =
-        control::design_spectral(spectrum, loss::step_scale(rate, loss::mse(), n));
+    const auto controller = test::lqr_of(spectrum, loss::step_scale(rate, loss::mse(), n));
     ForecastOptions options;
     options.learning_rates = {rate};
     options.weights = {0.1};

@@ -2,9 +2,7 @@
 // from the controllers of all modes.
 #include <cdt/analysis/stability.h>
 #include <cdt/control/controller.h>
-#include <cdt/control/detectability.h>
-#include <cdt/control/general.h>
-#include <cdt/control/spectral.h>
+#include <cdt/control/riccati/detectability.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/forecast.h>
 #include <cdt/dynamics/lanczos.h>
@@ -14,12 +12,13 @@
 
 #include "support/compare.h"
 #include "support/modes.h"
+#include "support/plants.h"
 
 namespace cdt {
 namespace {
 
-using control::design_spectral;
 using test::kDouble;
+using test::lqr_of;
 using test::relative_error;
 using test::spectrum_of;
 using testing::HasSubstr;
@@ -57,8 +56,8 @@ TEST(PartialModes, TheLoopIsStableAtEveryRate) {
       const auto modes = leading(theta, count);
       for (double scale = 1e-6; scale <= 1e8; scale *= 10) {
         SCOPED_TRACE(testing::Message() << count << " modes, step " << scale);
-        const auto controller = design_spectral(modes, scale);
-        const Tensor loop = in_loop(theta, scale, controller.steering_matrix());
+        const auto controller = lqr_of(modes, scale);
+        const Tensor loop = in_loop(theta, scale, controller.matrix());
         const double radius = torch::linalg_eigvals(loop).abs().max().item<double>();
         // Of I − scale·ΘG: its terms reach scale·λ_max and round with it.
         EXPECT_LE(radius, 1 + 1e-13 * (1 + scale));
@@ -79,10 +78,12 @@ TEST(PartialModes, AreWithinTheirBoundOfAllModes) {
       for (const int64_t count : {1, 5, 12}) {
         SCOPED_TRACE(testing::Message() << count << " modes, step " << scale);
         const auto modes = leading(theta, count);
-        const auto partial = design_spectral(modes, scale);
-        const auto dense = design_spectral(spectrum_of(theta), scale);
+        const auto partial = lqr_of(modes, scale);
+        const auto dense = lqr_of(spectrum_of(theta), scale);
         const double k0 = control::gain_of_slow_modes(1.0, 0.1);
-        const double gap = k0 - (partial.tail_steering - 1);
+        const double gap =
+            k0 -
+            partial.law().augments(torch::full({1}, partial.tail_step(), kDouble)).item<double>();
         const Tensor difference = partial.gain_matrix() - dense.gain_matrix();
         const Tensor moved = scale * theta.mm(difference);
         const auto norm = [](const Tensor& M) {
@@ -90,8 +91,8 @@ TEST(PartialModes, AreWithinTheirBoundOfAllModes) {
         };
         // Vectors turn by their residual of 10⁻¹⁰ over the distance to the next eigenvalue, 10⁻³.
         EXPECT_LE(norm(difference), gap + 1e-6);
-        EXPECT_LE(norm(moved), partial.tail_step * gap + 1e-6 * (1 + scale));
-        EXPECT_GE(partial.tail_step, 0);
+        EXPECT_LE(norm(moved), partial.tail_step() * gap + 1e-6 * (1 + scale));
+        EXPECT_GE(partial.tail_step(), 0);
       }
     }
   }
@@ -101,22 +102,22 @@ TEST(PartialModes, SteerAsTheirMatrixAndPromiseNoLess) {
   for (const Tensor& theta : kernels()) {
     const auto modes = leading(theta, 7);
     for (const double scale : {0.5, 40.0}) {
-      const auto controller = design_spectral(modes, scale);
+      const auto controller = lqr_of(modes, scale);
       torch::manual_seed(6);
       const Tensor e = torch::randn({40}, kDouble);
-      const Tensor G = controller.steering_matrix();
+      const Tensor G = controller.matrix();
       EXPECT_LE(relative_error(controller.steer(e), G.mv(e)), 1e-12);
       EXPECT_LE(relative_error(G - torch::eye(40, kDouble), controller.gain_matrix()), 1e-12);
       EXPECT_LE(relative_error(controller.augment(e, torch::zeros_like(e)), e - G.mv(e)), 1e-12);
       const double next = (e - scale * theta.mv(controller.steer(e))).norm().item<double>();
       EXPECT_LE(next, controller.predict(e).norm().item<double>() * (1 + 1e-7));
       EXPECT_LE(controller.closed_loop_radius(), 1);
-      EXPECT_TRUE(controller.tail_step == 0 || controller.closed_loop_radius() == 1);
+      EXPECT_TRUE(controller.tail_step() == 0 || controller.closed_loop_radius() == 1);
       EXPECT_TRUE(std::isinf(controller.optimal_cost(e)));
       const Tensor within = modes.reachable_vectors().mv(torch::ones({modes.rank}, kDouble));
       EXPECT_NEAR(
           controller.optimal_cost(within) /
-              (0.5 * torch::dot(within, controller.riccati_matrix().mv(within)).item<double>()),
+              (0.5 * torch::dot(within, controller.cost_matrix().mv(within)).item<double>()),
           1, 1e-10);
     }
   }
@@ -126,10 +127,10 @@ TEST(PartialModes, AllModesGiveTheDenseController) {
   const Tensor theta = test::random_kernel(9, 9, 1.0, 7);
   const auto all = leading(theta, 9);
   for (const double scale : {0.5, 40.0}) {
-    const auto one = design_spectral(all, scale);
-    const auto other = design_spectral(spectrum_of(theta), scale);
-    EXPECT_EQ(one.tail_step, 0);
-    EXPECT_LE(relative_error(one.steering_matrix(), other.steering_matrix()), 1e-11);
+    const auto one = lqr_of(all, scale);
+    const auto other = lqr_of(spectrum_of(theta), scale);
+    EXPECT_EQ(one.tail_step(), 0);
+    EXPECT_LE(relative_error(one.matrix(), other.matrix()), 1e-11);
     EXPECT_NEAR(one.closed_loop_radius(), other.closed_loop_radius(), 1e-11);
   }
 }
@@ -159,17 +160,17 @@ TEST(PartialModes, AreRefusedWhereAllAreNeeded) {
   const Tensor theta = test::random_kernel(10, 10, 1.0, 8);
   const auto modes = leading(theta, 3);
   const Tensor ones = torch::ones({10}, kDouble);
-  EXPECT_THAT([&] { control::design_general(modes, 0.1, ones, ones); },
+  EXPECT_THAT([&] { test::gain_of(modes, 0.1, ones, ones); },
               ThrowsMessage<InvalidArgument>(HasSubstr("all 10 modes")));
   EXPECT_THROW(control::assess_detectability(modes, 0.1, ones), InvalidArgument);
   EXPECT_THROW(dynamics::modal_problem(modes, ones), InvalidArgument);
 }
 
-TEST(SpectralController, TakesTheRankFromTheNetworksPrecision) {
+TEST(ModalLqrController, TakesTheRankFromTheNetworksPrecision) {
   // Between float64's tolerance of 4·2·10⁻¹⁶ and float32's of 4·10⁻¹⁴.
   const Tensor theta = torch::diag(torch::tensor({1e-14, 0.1, 0.5, 1.0}, kDouble));
-  EXPECT_EQ(design_spectral(theta, 1.0).modes.rank, 3);
-  EXPECT_EQ(design_spectral(theta, 1.0, {}, torch::kFloat64).modes.rank, 4);
+  EXPECT_EQ(lqr_of(theta, 1.0).plant().modes().rank, 3);
+  EXPECT_EQ(test::plant_of(theta, 1.0, torch::kFloat64).modes().rank, 4);
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 // The doubling solver against its equation, the closed form, value iteration and values of SciPy.
-#include <cdt/control/augmented_view.h>
-#include <cdt/control/general.h>
 #include <cdt/control/riccati.h>
-#include <cdt/control/spectral.h>
 #include <cdt/core/error.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
@@ -76,9 +74,9 @@ TEST(Riccati, EqualsTheClosedFormOfCommutingWeights) {
       const Tensor I = torch::eye(n, kDouble);
       const Tensor S = rate * theta;
       const auto solution = solve_riccati(I - S, S, I, 0.1 * I);
-      const auto closed = control::design_spectral(theta, rate);
+      const auto closed = test::lqr_of(theta, rate);
       EXPECT_LE(relative_error(solution.K, closed.gain_matrix()), 1e-8);
-      EXPECT_LE(relative_error(solution.P, closed.riccati_matrix()), 1e-8);
+      EXPECT_LE(relative_error(solution.P, closed.cost_matrix()), 1e-8);
       EXPECT_NEAR(solution.closed_loop_radius, closed.closed_loop_radius(), 1e-9);
     }
   }
@@ -105,16 +103,16 @@ TEST(Riccati, TrainingGainsEqualSciPy) {
                      {-0.47179243153623074, 0.5401704570267662, 0.5205734292498758},
                      {-0.24082371719255527, 0.5205734292498757, 1.3550290943419019}},
                     kDouble);
-  EXPECT_LE(relative_error(control::design_spectral(S, 1.0).gain_matrix(), identity), 1e-11);
+  EXPECT_LE(relative_error(test::lqr_of(S, 1.0).gain_matrix(), identity), 1e-11);
   const Tensor weighted =
       torch::tensor({{-0.3184162552402021, -0.4669004431071793, -0.20934239383422398},
                      {-0.49280400663086776, 0.5686305332836413, 0.48675065350489294},
                      {-0.03521842656691636, 0.07230024915419707, 0.48287514681747445}},
                     kDouble);
   const auto spectrum = dynamics::decompose(S, 1e-14);
-  const auto general = control::design_general(
-      spectrum, 1.0, torch::tensor({1.0, 3.0, 0.2}, kDouble), torch::full({3}, 0.1, kDouble));
-  EXPECT_LE(relative_error(general.K, weighted), 1e-11);
+  const auto general = test::gain_of(spectrum, 1.0, torch::tensor({1.0, 3.0, 0.2}, kDouble),
+                                     torch::full({3}, 0.1, kDouble));
+  EXPECT_LE(relative_error(general.gain, weighted), 1e-11);
 }
 
 TEST(Riccati, WeightsThatSeeGrowingModesOnlyTogether) {
@@ -125,16 +123,16 @@ TEST(Riccati, WeightsThatSeeGrowingModesOnlyTogether) {
     const Tensor I = torch::eye(n, kDouble);
     const Tensor R = 0.1 * I;
     const Tensor A = I - theta;
-    const auto general = control::design_general(dynamics::decompose(theta, 1e-14), 1.0, Q, R);
+    const auto general = test::gain_of(dynamics::decompose(theta, 1e-14), 1.0, Q, R);
     const auto plain = solve_riccati(A, theta, Q, R);
-    for (const Tensor& P : {general.P, plain.P}) {
+    for (const Tensor& P : {general.cost, plain.P}) {
       EXPECT_LE(riccati_gap(A, theta, Q, R, P), test::tol::kRiccati);
     }
-    for (const Tensor& K : {general.K, plain.K}) {
+    for (const Tensor& K : {general.gain, plain.K}) {
       EXPECT_LT(torch::linalg_eigvals(A - theta.mm(K)).abs().max().item<double>(), 1);
     }
-    EXPECT_LE(relative_error(general.K, plain.K), test::tol::kRiccati);
-    EXPECT_LE(general.relative_residual, 1e-12);
+    EXPECT_LE(relative_error(general.gain, plain.K), test::tol::kRiccati);
+    EXPECT_LE(general.residual, 1e-12);
   };
   struct Case {
     int64_t n;
@@ -414,7 +412,7 @@ TEST(Riccati, NoSolutionWithARadiusOfOneLeaves) {
   // Rates at which a mode's step does not show beside 1.
   const Tensor theta = test::random_kernel(6, 18, 1.0, 1);
   for (double rate = 1e-30; rate <= 1e30; rate *= 1e3) {
-    EXPECT_LT(control::design_spectral(theta, rate).closed_loop_radius(), 1) << rate;
+    EXPECT_LT(test::lqr_of(theta, rate).closed_loop_radius(), 1) << rate;
   }
 }
 

@@ -1,6 +1,7 @@
 """Controllers, analysis, operators and products: against dense matrices, SciPy and the program."""
 
 import json
+import math
 import re
 import os
 import pathlib
@@ -356,6 +357,30 @@ def test_general_weights():
     assert np.linalg.norm(controller.gain.numpy() - K) < tolerance * np.linalg.norm(K)
     with pytest.raises(ValueError, match="R must be .*positive definite"):
         cdt.Controller(model, x, y, lr=0.3, R=-np.eye(n))
+
+
+def test_designs_by_name():
+    """K of each mode by its formula, in the loop, in training and in the report."""
+    model, x, y = problem()
+    s, V = torch.linalg.eigh(0.3 * 2 / y.numel() * jacobian_kernel(model, x))
+    descent = cdt.Controller(model, x, y, lr=0.3, design="descent")
+    assert descent.gain.abs().max() < 1e-12 and descent.closed_loop_radius == pytest.approx((1 - s).abs().max().item())
+    damped = cdt.Controller(model, x, y, lr=0.3, p=0.2, design="damped")
+    assert relative_error(damped.gain, V @ torch.diag(1 / (s + 1 / math.sqrt(1 + 1 / 0.2)) - 1) @ V.t()) < 1e-9
+    name = damped.certificate["controller"]
+    assert name.startswith("damped") and damped.report["controller"]["name"] == name
+    assert cdt.analyze(damped.kernel, lr=0.3, p=0.2, controller="damped")["controller"]["digest"] == damped.certificate["digest"]
+    losses = {}
+    for controller in (None, "lqr", "damped", "descent"):
+        model, x, y = problem()
+        losses[controller] = cdt.fit(model, x, y, method="cdt", lr=0.3, p=0.2, steps=5, controller=controller).train_loss
+    assert losses[None] == losses["lqr"] and len(set(losses.values())) == 3
+    with pytest.raises(ValueError, match="controller must be one of lqr, damped, descent"):
+        cdt.Controller(model, x, y, lr=0.3, design="lqg")
+    with pytest.raises(ValueError, match="without a design"):
+        cdt.Controller(model, x, y, lr=0.3, gain=torch.eye(len(y)), design="damped")
+    with pytest.raises(ValueError, match='does not read controller.*"cdt"'):
+        cdt.fit(model, x, y, controller="damped", steps=1)
 
 
 def test_gain_is_the_program_s(tmp_path):

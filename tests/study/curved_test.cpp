@@ -196,7 +196,7 @@ TEST(Curved, ALossOfOnesOwnLearnsToPredict) {
   target.name = "y";
   problem.preprocess.targets = {target};
   LearnOptions options;
-  options.training.method = train::Method::kPath;
+  options.training.method = "path";
   options.training.loss = std::make_shared<LogCosh>();
   options.training.steps = 10;
   options.network.hidden = {12};

@@ -32,7 +32,7 @@ Problem noisy_problem(int64_t rows, double noise, uint64_t seed, bool classes = 
 
 LearnOptions usual(int64_t members) {
   LearnOptions options;
-  options.training.method = train::Method::kPath;
+  options.training.method = "path";
   options.training.steps = kMostPoints;
   options.training.patience = kPathPatience;
   options.network.hidden = {20, 20};
@@ -51,7 +51,7 @@ nn::Network network(const Problem& problem, const LearnOptions& options, uint64_
 TEST(Learner, TakesOneThreadForSmallBatches) {
   const Problem problem = noisy_problem(160, 0.1, 1);
   LearnOptions options = usual(1);
-  options.training.form = train::Form::kBatch;
+  options.training.form = "batch";
   options.training.batch = 40;
   options.training.steps = 3;
   const int before = at::get_num_threads();
@@ -74,7 +74,7 @@ TEST(Learner, TakesOneThreadForSmallBatches) {
 TEST(Learner, WalksSideBySideAreTheWalksInTurn) {
   const Problem problem = noisy_problem(40, 0.1, 1);
   const int before = at::get_num_threads();
-  for (const auto method : {train::Method::kPath, train::Method::kAdam}) {
+  for (const train::Method method : {"path", "adam"}) {
     LearnOptions options = usual(2);
     options.training.method = method;
     options.training.steps = 4;
@@ -202,12 +202,12 @@ TEST(Learner, OfPureNoiseStaysNearTheMean) {
 }
 
 TEST(Learner, LearnsClassesAndByAnOptimizer) {
-  for (const auto method : {train::Method::kPath, train::Method::kAdam}) {
+  for (const train::Method method : {"path", "adam"}) {
     const Problem problem = noisy_problem(160, 0.0, 6, /*classes=*/true);
     LearnOptions options = usual(1);
     options.training.method = method;
     options.training.loss = loss::cross_entropy();
-    if (method == train::Method::kAdam) {
+    if (method == "adam") {
       options.training.batch = 16;
       options.training.steps = 200;
       options.training.patience = 20;
@@ -265,7 +265,7 @@ TEST(Learner, ResumesToTheSameBits) {
 /// y depends on the first column alone, the second is made of two features, the third is noise.
 TEST(Learner, GoesOnToAHigherLimitToTheSameBits) {
   const Problem problem = noisy_problem(80, 0.1, 1);
-  for (const auto method : {train::Method::kPath, train::Method::kAdam}) {
+  for (const train::Method method : {"path", "adam"}) {
     LearnOptions options = usual(1);
     options.training.method = method;
     options.training.patience = 0;
@@ -463,7 +463,7 @@ TEST(Learner, TakesMoreMembersOfClassesWhoseWalksAreShort) {
 
 TEST(Learner, TakesFewerMembersWhereTheyTakeLong) {
   train::TrainOptions path;
-  path.method = train::Method::kPath;
+  path.method = "path";
   int64_t last = 4;
   for (const int64_t rows : {100, 1000, 2000, 4000, 50000}) {
     Problem problem;
@@ -503,7 +503,7 @@ TEST(Learner, FillsItsPointsWithMembers) {
   for (const double noise : {0.0, 0.1, 1.0, 3.0}) {
     Problem problem = noisy_problem(160, noise, 3);
     LearnOptions options = usual(4);
-    options.training.form = train::Form::kBatch;
+    options.training.form = "batch";
     options.training.batch = 40;
     problem.model = network(problem, options, 1);
     options.points = 70;

@@ -446,14 +446,14 @@ TEST_F(Study, TrialsAndForecastAreThereOnRequest) {
   EXPECT_EQ(found.outlook.trials[0].steps, 3);
   // The best of all for methods with control, the best of descent for the others.
   const auto& forecast = *found.outlook.forecast;
-  const study::Tuning steered = study::best_tuning(found, train::Method::kGuarded);
+  const study::Tuning steered = study::best_tuning(found, "guarded");
   EXPECT_EQ(steered.learning_rate, forecast.best.candidate.learning_rate);
   EXPECT_EQ(steered.steps, forecast.best.step);
-  const study::Tuning plain = study::best_tuning(found, train::Method::kGd);
+  const study::Tuning plain = study::best_tuning(found, "gd");
   EXPECT_FALSE(plain.p);
   EXPECT_EQ(plain.validation_loss, forecast.best_descent->validation_loss);
   EXPECT_LE(steered.validation_loss, plain.validation_loss);
-  EXPECT_THROW(study::best_tuning(study::analyze(load(), {}), train::Method::kGd), InvalidArgument);
+  EXPECT_THROW(study::best_tuning(study::analyze(load(), {}), "gd"), InvalidArgument);
   data.train_fraction = 1;
   EXPECT_THAT([&] { study::analyze(load(), options); },
               testing::ThrowsMessage<InvalidArgument>(HasSubstr("validation rows")));
@@ -461,13 +461,13 @@ TEST_F(Study, TrialsAndForecastAreThereOnRequest) {
 
 TEST_F(Study, TrainingOptionsSayHowToAnalyse) {
   train::TrainOptions training;
-  training.method = train::Method::kCdt;
+  training.method = "cdt";
   training.loss = loss::cross_entropy();
   training.smoothing = 0.3;
   training.p = 7;
   training.memory_bytes = 123;
   const AnalysisOptions options = study::analysis_of(training);
-  EXPECT_EQ(options.method, train::Method::kCdt);
+  EXPECT_EQ(options.method, "cdt");
   EXPECT_EQ(options.smoothing, 0.3);
   EXPECT_EQ(options.p, 7);
   EXPECT_EQ(options.memory_bytes, 123);
@@ -516,12 +516,12 @@ TEST_F(Study, BatchesComeFromTheTimeThatAKernelTakes) {
   }
   training.memory_bytes = study::kernel_cost(problem, 50).bytes;
   EXPECT_EQ(batch_of(20000), 50);
-  training.form = train::Form::kSketch;  // its steps are of all rows
+  training.form = "sketch";  // its steps are of all rows
   EXPECT_EQ(batch_of(20000), 0);
-  training.form = train::Form::kBatch;
+  training.form = "batch";
   EXPECT_EQ(batch_of(20000), train::kBatchResiduals / 2);
-  training.form = train::Form::kAuto;
-  training.method = train::Method::kAdam;
+  training.form = "auto";
+  training.method = "adam";
   EXPECT_EQ(batch_of(20000), 0);
 }
 

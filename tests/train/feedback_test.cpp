@@ -2,7 +2,6 @@
 // in each of the coordinates, with weights and weight decay, steered and solved.
 #include <cdt/control/apply/solve.h>
 #include <cdt/control/riccati.h>
-#include <cdt/control/spectral.h>
 #include <cdt/kernel/ntk.h>
 #include <cdt/train/loop/feedback_source.h>
 #include <cdt/train/trainer.h>
@@ -79,7 +78,7 @@ struct LinearProblem {
                                loss::gradient_factor(loss, y.numel()));
     }
     return class_coordinates(
-        control::cross_entropy_plant_at(outputs_now(), y, kLoopSmoothing),
+        loss::class_coordinates_at(outputs_now(), y, kLoopSmoothing),
         c.weighted() ? weights.view({kRows, outputs}).select(1, 0).contiguous() : Tensor());
   }
   Feedback feedback(const LoopCase& c) const {

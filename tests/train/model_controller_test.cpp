@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "train/problem.h"
 
 namespace cdt::train {
@@ -50,8 +51,7 @@ TEST(ModelController, CrossEntropyIsSoundAsItComes) {
       const auto data = test::class_data(20, 3, seed, torch::kFloat32);
       nn::Mlp net = test::small_network(4, 3, seed, torch::kFloat32, 64);
       const auto ntk = kernel::empirical_ntk(net, data.x);
-      const auto plant =
-          control::linearize_cross_entropy(ntk.theta, ntk.outputs.to(torch::kFloat64), data.y);
+      const auto plant = control::Plant::of(ntk, loss::cross_entropy(), 1, data.y);
       const double rate = share * 2 * plant.unit_rate();
       ModelControllerOptions options;
       options.learning_rate = rate;
@@ -131,7 +131,9 @@ TEST(ModelController, IsTheControllerOfItsKernel) {
   options.learning_rate = 2;
   const double scale = loss::step_scale(2, options.loss, n);
   ModelController plain(net, data.x, data.y, options);
-  const Tensor K = control::design_spectral(theta, scale, {}, torch::kFloat64).gain_matrix();
+  const control::ModalController oracle(test::plant_of(theta, scale, torch::kFloat64),
+                                        control::lqr(1, 0.1));
+  const Tensor K = oracle.gain_matrix();
   EXPECT_LE(relative_error(plain.gain(), K), 1e-12);
   options.Q = torch::linspace(0.5, 3, n, kDouble);
   ModelController weighted(net, data.x, data.y, options);

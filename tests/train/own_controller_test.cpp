@@ -1,10 +1,13 @@
 // Controllers of one's own in training: derived, a gain, a function; under the guard and without,
 // resumed.
 #include <cdt/control/controller.h>
+#include <cdt/kernel/ntk.h>
 #include <cdt/train/model_controller.h>
 #include <cdt/train/trainer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "train/problem.h"
 
@@ -53,13 +56,78 @@ TEST(OwnController, LqrAsOnesOwnIsTheUsualOne) {
   const auto usual = test::small_network(4, 2, 5);
   const auto own = test::small_network(4, 2, 5);
   TrainOptions options;
-  options.method = Method::kCdt;
+  options.method = "cdt";
   options.learning_rate = 0.2;
   options.steps = 30;
   const TrainResult expected = Trainer(kernel::Model(usual), data, options).run();
   options.controller = ours;
   const TrainResult found = Trainer(kernel::Model(own), data, options).run();
   EXPECT_NEAR(found.train_loss, expected.train_loss, 1e-9 * expected.history[0].train_loss);
+}
+
+/// What a mode of step s is left with, by the formulas of the designs for q = 1, p = 0.1.
+double left_by(const std::string& design, double s) {
+  if (design == "descent") return 1 - s;
+  if (design == "damped") return 1 / (1 + s * std::sqrt(11));
+  double P = 0;  // value iteration
+  for (int k = 0; k < 20000; ++k) P = 1 + (1 - s) * (1 - s) * P * 0.1 / (0.1 + s * s * P);
+  return 0.1 * (1 - s) / (0.1 + s * s * P);
+}
+
+TEST(Designs, EachTrainsByItsNameAndIsWhatItPromises) {
+  const TrainData data = test::smooth_data(10, 1, 3);
+  for (const std::string& name : control::design_names()) {
+    SCOPED_TRACE(name);
+    const auto net = test::small_network(4, 1, 5);
+    const kernel::Model model(net);
+    TrainOptions options;
+    options.method = "cdt";
+    options.design = name;
+    options.learning_rate = 0.2;
+    options.steps = 30;
+    Trainer trainer(model, data, options);
+    const Tensor theta = kernel::empirical_ntk(model, data.x).theta;
+    const control::Certificate promise = trainer.prepare(theta);
+    double radius = 0;
+    const Tensor steps = 0.2 * 2 / 10 * torch::linalg_eigvalsh(theta);
+    for (int64_t i = 0; i < 10; ++i) {
+      radius = std::max(radius, std::abs(left_by(name, steps[i].item<double>())));
+    }
+    EXPECT_NEAR(promise.radius.value, radius, 1e-7);
+    const TrainResult found = trainer.run();
+    EXPECT_EQ(found.controller.digest, promise.digest);
+    EXPECT_LT(found.train_loss, found.history[0].train_loss);
+    // The same design steers a loop of one's own.
+    ModelControllerOptions loop;
+    loop.learning_rate = 0.2;
+    loop.design = name;
+    const ModelController own(model, data.x, data.y, loop);
+    EXPECT_EQ(own.certificate().controller, promise.controller);
+  }
+}
+
+TEST(Designs, AreRefusedWhereTheyHaveNoPlace) {
+  const auto refusal = [](const TrainOptions& options) -> std::string {
+    try {
+      require_valid(options);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  TrainOptions options;
+  options.design = "damped";
+  EXPECT_THAT(refusal(options), testing::HasSubstr("controller damped belongs to the method cdt"));
+  options.method = "cdt";
+  EXPECT_EQ(refusal(options), "");
+  options.design = "lqg";
+  EXPECT_THAT(refusal(options), testing::HasSubstr("lqr, damped, descent, got 'lqg'"));
+  options.design = "descent";
+  options.shape = 0.1;
+  EXPECT_THROW(
+      Trainer(kernel::Model(test::small_network(4, 1, 5)), test::smooth_data(12, 1, 4), options)
+          .run(),
+      InvalidArgument);
 }
 
 TEST(OwnController, AGuardNeverRaisesTheLoss) {
@@ -70,7 +138,7 @@ TEST(OwnController, AGuardNeverRaisesTheLoss) {
             // It pushes the wrong way: no step may be kept that raises the objective.
             return control::from_function(plant, [](const Tensor& x) { return 3 * x; });
           })}) {
-      TrainOptions options = with(Method::kGuarded, make);
+      TrainOptions options = with("guarded", make);
       if (classes) options.loss = loss::cross_entropy();
       const auto net = test::small_network(4, classes ? 3 : 2, 5);
       const TrainResult found = Trainer(kernel::Model(net), data, options).run();
@@ -83,7 +151,7 @@ TEST(OwnController, AGuardNeverRaisesTheLoss) {
 
 TEST(OwnController, AnIntegratorLearnsAndResumesToTheSameBits) {
   const TrainData data = test::smooth_data(16, 2, 4);
-  for (const Method method : {Method::kCdt, Method::kGuarded}) {
+  for (const Method method : {"cdt", "guarded"}) {
     const TrainOptions options = with(method, integral(), 0.3);
     const auto whole = test::small_network(4, 2, 5);
     const TrainResult expected = Trainer(kernel::Model(whole), data, options).run();
@@ -107,7 +175,7 @@ TEST(OwnController, WeightsScaleItsErrors) {
   data.sample_weights = torch::linspace(0.1, 2, 12, torch::kFloat64);
   const auto net = test::small_network(4, 1, 5);
   const TrainOptions options =
-      with(Method::kGuarded, [](const Plant& plant) { return control::design(plant); });
+      with("guarded", [](const Plant& plant) { return control::design(plant); });
   const TrainResult found = Trainer(kernel::Model(net), data, options).run();
   EXPECT_LT(found.objective, 0.1 * found.history[0].objective);
 }
@@ -122,16 +190,16 @@ TEST(OwnController, IsRefusedWhereItHasNoPlace) {
     }
     return "";
   };
-  EXPECT_THAT(refusal(with(Method::kAdam, integral())), testing::HasSubstr("cdt and guarded"));
-  TrainOptions decayed = with(Method::kGuarded, integral());
+  EXPECT_THAT(refusal(with("adam", integral())), testing::HasSubstr("cdt and guarded"));
+  TrainOptions decayed = with("guarded", integral());
   decayed.weight_decay = 0.1;
   EXPECT_THAT(refusal(decayed), testing::HasSubstr("weight decay"));
-  EXPECT_THAT(refusal(with(Method::kCdt,
+  EXPECT_THAT(refusal(with("cdt",
                            [](const Plant& plant) {
                              return control::from_gain(plant, torch::zeros({2, 2}));
                            })),
               testing::HasSubstr("gain"));
-  EXPECT_THAT(refusal(with(Method::kCdt,
+  EXPECT_THAT(refusal(with("cdt",
                            [](const Plant& plant) {
                              return control::from_function(plant,
                                                            [](const Tensor& e) { return e.sum(); });

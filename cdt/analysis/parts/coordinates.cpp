@@ -45,12 +45,13 @@ Preflight examine_curvature(const dynamics::Modes& modes, double samples, double
 
 Preflight analyze_classes(const Tensor& theta, const PreflightOptions& options) {
   const auto [labels, logits] = labels_and_outputs(options);
-  const auto plant = control::linearize_cross_entropy(theta, logits, labels, options.smoothing,
-                                                      options.network_dtype);
-  const auto r = static_cast<double>(plant.samples);
+  const auto plant = control::Plant::of_classes(
+      theta, loss::class_coordinates_at(logits, labels, options.smoothing), 1,
+      options.network_dtype);
+  const auto r = static_cast<double>(plant.classes()->samples);
   const double largest = largest_of(theta);
   const double safe = largest > 0 ? 4 * r / largest : INFINITY;  // ‖∂²L/∂ŷ²‖ ≤ 1/(2r)
-  Preflight found = examine_curvature(plant.modes, r, plant.unit_rate(), safe, options);
+  Preflight found = examine_curvature(plant.modes(), r, plant.unit_rate(), safe, options);
   found.curvature->smoothing = options.smoothing;
   found.state.loss = dynamics::output_loss(loss::cross_entropy(), logits, labels);
   return found;

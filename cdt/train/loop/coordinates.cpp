@@ -49,83 +49,81 @@ class ErrorCoordinates : public Coordinates {
   double factor_;
 };
 
-class ClassCoordinates : public Coordinates {
+/// ζ of classes, or W^½ζ with weights of samples.
+class WeighedClasses : public Coordinates {
  public:
-  ClassCoordinates(control::CrossEntropyPlant plant, const Tensor& weights)
-      : plant_(std::move(plant)) {
+  WeighedClasses(loss::ClassCoordinates classes, const Tensor& weights) : own_(std::move(classes)) {
     if (!weights.defined()) return;
     weights_ = weights;
-    root_ = weights.sqrt().unsqueeze(1).expand({-1, plant_.classes - 1}).reshape({-1});
+    root_ = weights.sqrt().unsqueeze(1).expand({-1, own_.classes - 1}).reshape({-1});
   }
 
-  int64_t size() const override { return plant_.samples * (plant_.classes - 1); }
+  int64_t size() const override { return own_.size(); }
   Tensor state(const Tensor& outputs) const override {
-    if (!torch::isfinite(outputs).all().item<bool>()) {  // a step too far, not the caller's mistake
+    if (!torch::isfinite(outputs).all().item<bool>()) {  // too long a step, not a caller's error
       return torch::full({size()}, NAN, outputs.options());
     }
-    return weighed(plant_.coordinates(outputs));
+    return weighed(own_.state(outputs));
   }
   Tensor moved(const Tensor& change) const override {
-    const Tensor zero_sum = change.view({plant_.samples, -1}).mm(plant_.basis).unsqueeze(2);
-    return weighed(plant_.root.matmul(zero_sum).reshape({-1}));
+    const Tensor zero_sum = change.view({own_.samples, -1}).mm(own_.basis).unsqueeze(2);
+    return weighed(own_.root.matmul(zero_sum).reshape({-1}));
   }
   Tensor seed(const Tensor& v) const override {
-    return plant_.seed(weighed(v)).reshape({-1}) * static_cast<double>(plant_.samples);
+    return own_.seed(weighed(v)).reshape({-1}) * static_cast<double>(own_.samples);
   }
   Tensor step_seed(const Tensor& v, double rate) const override {
-    return plant_.seed(weighed(v)).reshape({-1}) * rate;
+    return own_.seed(weighed(v)).reshape({-1}) * rate;
   }
   Tensor kernel(const Tensor& theta) const override {
-    const Tensor M = plant_.kernel_of_state(theta);
+    const Tensor M = own_.kernel(theta);
     return root_.defined() ? M * root_.unsqueeze(1) * root_ : M;
   }
-  /// Beside the network's rounding that of four more products in float64.
   double rank_tolerance(torch::ScalarType network) const override {
-    return std::max(16 * tol::rank_of_computed(size(), torch::kFloat64),
-                    Coordinates::rank_tolerance(network));
+    return own_.rank_tolerance(network);
   }
   control::Plant::Options plant(double decay) const override {
-    return {.decay = decay, .samples = static_cast<double>(plant_.samples)};
+    return {.decay = decay, .samples = static_cast<double>(own_.samples)};
   }
   double loss(const Tensor& x) const override {
     if (!torch::isfinite(x).all().item<bool>()) return NAN;
-    if (!weights_.defined()) return plant_.excess_loss(logits(x));
+    if (!weights_.defined()) return own_.excess_loss(logits(x));
     const Tensor log_p = torch::log_softmax(logits(x), 1);
-    const Tensor above = (plant_.targets * (plant_.targets.log() - log_p)).sum(1);
-    return torch::dot(weights_, above).item<double>() / static_cast<double>(plant_.samples);
+    const Tensor above = (own_.targets * (own_.targets.log() - log_p)).sum(1);
+    return torch::dot(weights_, above).item<double>() / static_cast<double>(own_.samples);
   }
   bool quadratic() const override { return false; }
-  /// ȳ = p − r·seed, so y_u = ȳ − ȳ_ε; of weighted samples w times that.
+  /// ȳ = p − r·seed, so y_u = ȳ − ȳ_ε; for weighted samples, w times that.
   Tensor augment(const Tensor& x, const Tensor& v) const override {
-    Tensor gradient = torch::softmax(logits(x), 1) - plant_.targets;
+    Tensor gradient = torch::softmax(logits(x), 1) - own_.targets;
     if (weights_.defined()) gradient = gradient * weights_.unsqueeze(1);
-    return gradient - plant_.seed(weighed(v)) * static_cast<double>(plant_.samples);
+    return gradient - own_.seed(weighed(v)) * static_cast<double>(own_.samples);
   }
   /// H^−½Zᵀ(p − ȳ_ε)
   Tensor gradient(const Tensor& x) const override {
     const Tensor z = logits(x);
-    const Tensor gradient = (torch::softmax(z, 1) - plant_.targets).mm(plant_.basis).unsqueeze(2);
-    return weighed(plant_.inverse_root.matmul(gradient).reshape({-1}));
+    const Tensor gradient = (torch::softmax(z, 1) - own_.targets).mm(own_.basis).unsqueeze(2);
+    return weighed(own_.inverse_root.matmul(gradient).reshape({-1}));
   }
   double sensitivity() const override {
-    const double steepest = torch::linalg_eigvalsh(plant_.curvature).max().item<double>();
+    const double steepest = torch::linalg_eigvalsh(own_.curvature).max().item<double>();
     return std::sqrt(weights_.defined() ? steepest * weights_.max().item<double>() : steepest);
   }
   int64_t bytes() const override {
     constexpr int64_t kBlocks = 3;  // H and its roots
-    return kBlocks * static_cast<int64_t>(plant_.curvature.nbytes());
+    return kBlocks * static_cast<int64_t>(own_.curvature.nbytes());
   }
-  void save(SavedState& state) const override { state.tensors[kCurvature] = plant_.curvature; }
+  void save(SavedState& state) const override { state.tensors[kCurvature] = own_.curvature; }
 
  private:
   Tensor weighed(const Tensor& v) const { return root_.defined() ? root_ * v : v; }
-  /// Of a sample without weight: as if it were at rest.
+  /// Samples without weight count as at rest.
   Tensor logits(const Tensor& x) const {
-    if (!root_.defined()) return plant_.logits(x);
-    return plant_.logits(torch::where(root_ > 0, x / root_, torch::zeros_like(x)));
+    if (!root_.defined()) return own_.outputs(x);
+    return own_.outputs(torch::where(root_ > 0, x / root_, torch::zeros_like(x)));
   }
 
-  control::CrossEntropyPlant plant_;
+  loss::ClassCoordinates own_;
   Tensor weights_;  ///< [r]; undefined: all 1
   Tensor root_;     ///< W^½ [r(C − 1)]
 };
@@ -167,7 +165,7 @@ class ResidualCoordinates : public Coordinates {
   Tensor labels_;
   Tensor weights_;
   std::shared_ptr<const Ranks> ranks_;
-  double factor_;  ///< c, of the samples of all ranks
+  double factor_;  ///< c, for the samples of all ranks
 };
 
 }  // namespace
@@ -182,19 +180,19 @@ CoordinatesPtr error_coordinates(Tensor labels, Tensor root, double factor) {
   return std::make_shared<ErrorCoordinates>(std::move(labels), std::move(root), factor);
 }
 
-CoordinatesPtr class_coordinates(control::CrossEntropyPlant plant, const Tensor& weights) {
-  return std::make_shared<ClassCoordinates>(std::move(plant), weights);
+CoordinatesPtr class_coordinates(loss::ClassCoordinates classes, const Tensor& weights) {
+  return std::make_shared<WeighedClasses>(std::move(classes), weights);
 }
 
 bool saved_weighted(const SavedState& state) { return state.values.contains(kWeighted); }
 
-control::CrossEntropyPlant saved_curvature(const SavedState& state, const Tensor& labels,
-                                           double smoothing) {
+loss::ClassCoordinates saved_curvature(const SavedState& state, const Tensor& labels,
+                                       double smoothing) {
   const int64_t free = labels.size(1) - 1;
   const Tensor curvature = state.tensor(kCurvature, {labels.size(0), free, free});
-  auto plant = control::cross_entropy_plant(labels, smoothing, curvature.to(labels.device()));
-  require_finite(plant.inverse_root, "the inverse root of the checkpoint's curvature");
-  return plant;
+  auto found = loss::class_coordinates_with(curvature.to(labels.device()), labels, smoothing);
+  require_finite(found.inverse_root, "the inverse root of the checkpoint's curvature");
+  return found;
 }
 
 CoordinatesPtr residual_coordinates(loss::Residuals residuals, loss::LossPtr loss, Tensor labels,

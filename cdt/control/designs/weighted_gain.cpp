@@ -1,19 +1,16 @@
-#include <cdt/control/detectability.h>
-#include <cdt/control/general.h>
+#include <cdt/control/designs/weighted_gain.h>
+#include <cdt/control/riccati/detectability.h>
 #include <cdt/control/riccati/doubling.h>
-#include <cdt/control/steering.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
-
-#include <limits>
 
 namespace cdt::control {
 namespace {
 
 using torch::Tensor;
 
-/// Names the fastest mode that grows under gradient descent and that Q does not see, if any.
+/// Throws if a mode that grows under gradient descent has no weight in Q; names the fastest.
 void require_detectable(const dynamics::Modes& modes, double step_scale, const Tensor& Q) {
   const auto found = assess_detectability(modes, step_scale, Q);
   if (found.detectable) return;
@@ -25,9 +22,11 @@ void require_detectable(const dynamics::Modes& modes, double step_scale, const T
 
 }  // namespace
 
-GeneralController design_general(const dynamics::Modes& modes, double step_scale, const Tensor& Q,
-                                 const Tensor& R, const RiccatiOptions& options) {
-  require_positive(step_scale, "step_scale");
+GainController::Gain weighted_gain(const Plant& plant, const Tensor& Q, const Tensor& R,
+                                   const RiccatiOptions& options) {
+  const double step_scale = plant.step_scale();
+  dynamics::Modes modes = plant.modes();
+  if (const double ridge = plant.ridge(); ridge > 0) modes.values = modes.values + ridge;
   dynamics::require_complete(modes, "a controller for arbitrary weights");
   CDT_REQUIRE(modes.rank > 0, "the kernel is zero: no label moves any output");
   const int64_t n = modes.size();
@@ -63,7 +62,7 @@ GeneralController design_general(const dynamics::Modes& modes, double step_scale
 
   // In all eigenvectors U of Θ, M = R + BᵀPB is R plus Λ^½P_zΛ^½ on the reachable block, and
   //   K = M⁻¹Λ^½P_z(I − Λ)Λ^(−½),   I + K = M⁻¹(R + Λ^½P_zΛ^(−½)).
-  // There M is graded by the steps, and Cholesky's factors keep the digits of every mode.
+  // M is graded by the steps, and its Cholesky factors keep the digits of every mode.
   const Tensor& U = modes.vectors;
   const auto on_reachable = [&](const Tensor& block) {
     return torch::constant_pad_nd(block, {first, 0, first, 0});
@@ -80,39 +79,19 @@ GeneralController design_general(const dynamics::Modes& modes, double step_scale
   const Tensor solved = torch::cholesky_solve(sides, factor);
   const auto from_modal = [&](const Tensor& modal) { return U.mm(modal.mm(U.t())); };
 
-  GeneralController controller;
-  controller.modes = modes;
-  controller.rank = rank;
-  controller.K = from_modal(solved.narrow(1, 0, n));
-  controller.steering = from_modal(solved.narrow(1, n, n));
+  GainController::Gain found;
+  found.name = "lqr with weights Q and R, a gain matrix";
+  found.optimal = "the sum of e'Qe + y_u'R y_u over all steps";
+  found.rank = rank;
+  found.gain = from_modal(solved.narrow(1, 0, n));
+  found.steering = from_modal(solved.narrow(1, n, n));
   const Tensor back = V / root;  // VΛ^(−½)
-  controller.P = back.mm(doubled.P.mm(back.t()));
-  controller.iterations = doubled.iterations;
-  controller.relative_residual = relative_residual(A, doubled.P, weight, doubled.closed);
-  controller.closed_loop_radius = spectral_radius(doubled.closed);
-  require_converged({doubled.P, controller.K, controller.relative_residual,
-                     controller.closed_loop_radius, controller.iterations});
-  return controller;
-}
-
-Tensor GeneralController::augment(const Tensor& y_hat, const Tensor& y) const {
-  return augmented_label(y_hat, y, K.size(0),
-                         [this](const Tensor& e) { return steer(e.to(K.device())); });
-}
-
-Tensor GeneralController::steer(const Tensor& error) const {
-  require_error(error, K.size(0));
-  return steering.mv(error);
-}
-
-double GeneralController::optimal_cost(const Tensor& error) const {
-  require_error(error, K.size(0));
-  const Tensor unmoved = modes.vectors.narrow(1, 0, K.size(0) - rank);
-  const double stuck = unmoved.t().mv(error).norm().item<double>();
-  if (stuck > tol::kUnreachableError * error.norm().item<double>()) {
-    return std::numeric_limits<double>::infinity();
-  }
-  return 0.5 * torch::dot(error, P.mv(error)).item<double>();
+  found.cost = back.mm(doubled.P.mm(back.t()));
+  found.iterations = doubled.iterations;
+  found.residual = relative_residual(A, doubled.P, weight, doubled.closed);
+  found.radius = spectral_radius(doubled.closed);
+  require_converged({doubled.P, found.gain, found.residual, found.radius, found.iterations});
+  return found;
 }
 
 }  // namespace cdt::control

@@ -1,7 +1,8 @@
 // The closed-form gain against long double arithmetic, value iteration, its limits and its own
 // Riccati equation.
-#include <cdt/control/augmented_view.h>
-#include <cdt/control/spectral.h>
+#include <cdt/control/apply/modal_products.h>
+#include <cdt/control/controller.h>
+#include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
@@ -9,13 +10,13 @@
 #include <cmath>
 
 #include "support/compare.h"
+#include "support/plants.h"
 #include "support/tolerance.h"
 
 namespace cdt {
 namespace {
 
-using control::design_spectral;
-using control::mode_gains;
+using test::lqr_of;
 using test::relative_error;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -30,9 +31,10 @@ struct Mode {
 };
 
 Mode mode(double s, double q, double rho) {
-  const auto m = mode_gains(scalar(s), scalar(q), scalar(rho));
-  return {m.w.item<double>(), m.gain.item<double>(), m.steering.item<double>(),
-          m.closed_loop.item<double>()};
+  const auto law = control::lqr(q, rho);
+  const Tensor step = scalar(s);
+  return {law.cost(step).item<double>(), law.augments(step).item<double>(),
+          law.steering(step).item<double>(), law.leaves(step).item<double>()};
 }
 
 /// The root of w² + βw − qρ = 0 by bisection in long double: no formula of the library in it.
@@ -52,7 +54,7 @@ Mode long_double_mode(double s_, double q_, double rho_) {
           static_cast<double>((rho + w) / below), static_cast<double>(rho * (1 - s) / below)};
 }
 
-TEST(ModeGains, AgreeWithLongDoubleFromTinyToHugeSteps) {
+TEST(LqrLaw, AgreeWithLongDoubleFromTinyToHugeSteps) {
   for (double exponent = -16; exponent <= 8; exponent += 0.25) {
     for (double offset : {1.0, 1.2345}) {
       const double s = offset * std::pow(10.0, exponent);
@@ -76,7 +78,7 @@ TEST(ModeGains, AgreeWithLongDoubleFromTinyToHugeSteps) {
   }
 }
 
-TEST(ModeGains, SolveTheScalarRiccatiEquation) {
+TEST(LqrLaw, SolveTheScalarRiccatiEquation) {
   // P = q + (1−s)²P − ((1−s)sP)²/(ρ + s²P), with P = w/s; the last two terms are (1−s)²Pρ/(ρ +
   // s²P).
   for (double s : {1e-6, 1e-3, 0.1, 0.5, 0.999, 1.0, 1.5, 2.0, 3.0, 50.0, 1e4}) {
@@ -90,7 +92,7 @@ TEST(ModeGains, SolveTheScalarRiccatiEquation) {
   }
 }
 
-TEST(ModeGains, EqualValueIterationOfTheCost) {
+TEST(LqrLaw, EqualValueIterationOfTheCost) {
   // P ← q + (1−s)²Pρ/(ρ + s²P) from P = 0 is the cost of ever longer horizons.
   for (double s : {0.01, 0.1, 0.7, 1.0, 1.9, 2.5, 20.0}) {
     for (double rho : {0.01, 0.1, 5.0}) {
@@ -102,7 +104,7 @@ TEST(ModeGains, EqualValueIterationOfTheCost) {
   }
 }
 
-TEST(ModeGains, HaveTheLimitsOfTheTheory) {
+TEST(LqrLaw, HaveTheLimitsOfTheTheory) {
   for (double q : {0.5, 1.0, 7.0}) {
     for (double rho : {0.01, 0.1, 1.0, 30.0}) {
       SCOPED_TRACE(testing::Message() << "q " << q << " rho " << rho);
@@ -128,7 +130,7 @@ TEST(ModeGains, HaveTheLimitsOfTheTheory) {
   }
 }
 
-TEST(ModeGains, NeitherOverflowNorCancel) {
+TEST(LqrLaw, NeitherOverflowNorCancel) {
   for (double s : {0.0, 1e-300, 1e-16, 1e8, 1e100}) {
     for (double rho : {1e-30, 1e-8, 1e8, 1e30}) {
       SCOPED_TRACE(testing::Message() << "s " << s << " rho " << rho);
@@ -146,35 +148,38 @@ TEST(ModeGains, NeitherOverflowNorCancel) {
               test::tol::kScalar * 10);
 }
 
-TEST(ModeGains, RefuseBadInput) {
-  EXPECT_THROW(mode_gains(scalar(-1), scalar(1), scalar(1)), InvalidArgument);
-  EXPECT_THROW(mode_gains(scalar(NAN), scalar(1), scalar(1)), InvalidArgument);
-  EXPECT_THROW(mode_gains(scalar(1), scalar(0), scalar(1)), InvalidArgument);
-  EXPECT_THROW(mode_gains(scalar(1), scalar(1), scalar(0)), InvalidArgument);
-  EXPECT_THROW(mode_gains(scalar(1), torch::ones({2}, kDouble), scalar(1)), InvalidArgument);
-  EXPECT_THROW(mode_gains(torch::ones({1}), scalar(1), scalar(1)), InvalidArgument);
-  EXPECT_THROW(mode_gains(scalar(1e160), scalar(1), scalar(1)), InvalidArgument);
-  EXPECT_THROW(mode_gains(scalar(1), scalar(INFINITY), scalar(1)), InvalidArgument);
+TEST(LqrLaw, RefuseBadInput) {
+  const auto law = control::lqr(1, 1);
+  EXPECT_THROW(law.steering(scalar(-1)), InvalidArgument);
+  EXPECT_THROW(law.steering(scalar(NAN)), InvalidArgument);
+  EXPECT_THROW(law.steering(torch::ones({1})), InvalidArgument);
+  EXPECT_THROW(law.steering(scalar(1e160)), InvalidArgument);
+  EXPECT_THROW(control::lqr(0, 1), InvalidArgument);
+  EXPECT_THROW(control::lqr(1, 0), InvalidArgument);
+  EXPECT_THROW(control::lqr(INFINITY, 1), InvalidArgument);
+  const auto two = [](const Tensor&) { return torch::ones({2}, kDouble); };
+  EXPECT_THROW(control::lqr(1, 1, two).steering(scalar(1)), InvalidArgument);
+  EXPECT_THROW(control::lqr(1e300, 1e-300).steering(scalar(1e150)), InvalidArgument);
 }
 
-class SpectralController : public testing::TestWithParam<uint64_t> {};
+class ModalLqr : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(SpectralController, SolvesThePapersProblem) {
+TEST_P(ModalLqr, SolvesThePapersProblem) {
   const int64_t n = 12;
   const Tensor theta = test::random_kernel(n, 2 * n, 3.0, GetParam());
   for (double rate : {0.05, 0.5, 2.0}) {
     SCOPED_TRACE(testing::Message() << "seed " << GetParam() << " rate " << rate);
-    const auto controller = design_spectral(theta, rate);
+    const auto controller = lqr_of(theta, rate);
     const Tensor S = dynamics::step_matrix(theta, rate);
     const Tensor I = torch::eye(n, kDouble);
     const Tensor K = controller.gain_matrix();
-    const Tensor P = controller.riccati_matrix();
-    EXPECT_LE(relative_error(controller.steering_matrix(), I + K), test::tol::kRiccati);
+    const Tensor P = controller.cost_matrix();
+    EXPECT_LE(relative_error(controller.matrix(), I + K), test::tol::kRiccati);
     // K from P by the textbook formula, with dense matrices.
     const Tensor A = I - S;
     const Tensor textbook = torch::linalg_solve(0.1 * I + S.mm(P).mm(S), S.mm(P).mm(A));
     EXPECT_LE(relative_error(K, textbook), test::tol::kRiccati);
-    EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
+    EXPECT_LE(controller.riccati_residual(theta), test::tol::kRiccati);
     EXPECT_LE(relative_error(P, I + A.mm(P).mm(A - S.mm(K))), test::tol::kRiccati);
     const double radius = torch::linalg_eigvals(A - S.mm(K)).abs().max().item<double>();
     EXPECT_NEAR(controller.closed_loop_radius(), radius, 1e-9);
@@ -210,70 +215,67 @@ TEST_P(SpectralController, SolvesThePapersProblem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SpectralController, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, ModalLqr, testing::Values(1, 2, 3));
 
-TEST(SpectralController, IsExactOnNullDirections) {
+TEST(ModalLqrController, IsExactOnNullDirections) {
   const Tensor theta = test::random_kernel(10, 4, 2.0, 5);
-  const auto controller = design_spectral(theta, 0.5);
-  EXPECT_EQ(controller.modes.rank, 4);
-  const Tensor null = controller.modes.null_vectors();
+  const auto controller = lqr_of(theta, 0.5);
+  EXPECT_EQ(controller.plant().modes().rank, 4);
+  const Tensor null = controller.plant().modes().null_vectors();
   const double k0 = std::sqrt(11.0) - 1;
   EXPECT_LE(relative_error(controller.gain_matrix().mm(null), k0 * null), test::tol::kRiccati);
-  EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
+  EXPECT_LE(controller.riccati_residual(theta), test::tol::kRiccati);
   EXPECT_TRUE(std::isinf(controller.optimal_cost(torch::ones({10}, kDouble))));
   EXPECT_TRUE(std::isfinite(controller.optimal_cost(theta.mv(torch::ones({10}, kDouble)))));
 
-  const auto frozen = design_spectral(torch::zeros({3, 3}, kDouble), 0.5);
-  EXPECT_EQ(frozen.modes.rank, 0);
+  const auto frozen = lqr_of(torch::zeros({3, 3}, kDouble), 0.5);
+  EXPECT_EQ(frozen.plant().modes().rank, 0);
   EXPECT_EQ(frozen.closed_loop_radius(), 1);  // nothing moves
   EXPECT_TRUE(torch::isfinite(frozen.gain_matrix()).all().item<bool>());
 }
 
-TEST(SpectralController, ShapesTheWeightsModeByMode) {
+TEST(ModalLqrController, ShapesTheWeightsModeByMode) {
   const Tensor theta = test::random_kernel(8, 16, 2.0, 6);
-  control::SpectralWeights weights;
-  weights.shape_q = [](const Tensor& s) { return 1 / (1 + s.square()); };
-  weights.rho = 2.5;
-  const auto controller = design_spectral(theta, 0.5, weights);
+  const auto shaped = [&](std::function<Tensor(const Tensor&)> shape) {
+    return control::ModalController(test::plant_of(theta, 0.5),
+                                    control::lqr(1, 2.5, std::move(shape)));
+  };
+  const auto controller = shaped([](const Tensor& s) { return 1 / (1 + s.square()); });
   // The same with dense Q = q(Θ), R = ρI in the textbook formula.
-  const Tensor V = controller.modes.vectors;
-  const Tensor Q = (V * controller.q).mm(V.t());
-  const Tensor R = (V * controller.rho).mm(V.t());
+  const Tensor V = controller.plant().modes().vectors;
+  const Tensor Q = (V * controller.law().weight(controller.steps())).mm(V.t());
+  const Tensor R = 2.5 * torch::eye(8, kDouble);
   const Tensor S = 0.5 * theta;
   const Tensor A = torch::eye(8, kDouble) - S;
-  const Tensor P = controller.riccati_matrix();
+  const Tensor P = controller.cost_matrix();
   const Tensor K = torch::linalg_solve(R + S.mm(P).mm(S), S.mm(P).mm(A));
   EXPECT_LE(relative_error(controller.gain_matrix(), K), test::tol::kRiccati);
   EXPECT_LE(relative_error(P, Q + A.mm(P).mm(A - S.mm(K))), test::tol::kRiccati);
-  EXPECT_LE(control::riccati_residual(controller, theta), test::tol::kRiccati);
+  EXPECT_LE(controller.riccati_residual(theta), test::tol::kRiccati);
 
-  weights.shape_q = [](const Tensor& s) { return s - 0.5; };
-  EXPECT_THAT([&] { design_spectral(theta, 0.5, weights); },
+  EXPECT_THAT([&] { shaped([](const Tensor& s) { return s - 0.5; }); },
               ThrowsMessage<InvalidArgument>(HasSubstr("positive for every mode")));
-  weights.shape_q = [](const Tensor&) { return torch::ones({3}, kDouble); };
-  EXPECT_THROW(design_spectral(theta, 0.5, weights), InvalidArgument);
+  EXPECT_THROW(shaped([](const Tensor&) { return torch::ones({3}, kDouble); }), InvalidArgument);
 }
 
-TEST(SpectralController, RefusesBadKernelsAndRates) {
+TEST(ModalLqrController, RefusesBadKernelsAndRates) {
   const Tensor good = test::random_kernel(4, 8, 1.0, 7);
   for (double rate : {0.0, -1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
-    EXPECT_THROW(design_spectral(good, rate), InvalidArgument);
+    EXPECT_THROW(lqr_of(good, rate), InvalidArgument);
   }
   Tensor bad = good.clone();
   bad[0][1] += 0.1;
-  EXPECT_THAT([&] { design_spectral(bad, 0.1); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("symmetric")));
+  EXPECT_THAT([&] { lqr_of(bad, 0.1); }, ThrowsMessage<InvalidArgument>(HasSubstr("symmetric")));
   bad = good - 0.5 * torch::eye(4, kDouble);
-  EXPECT_THAT([&] { design_spectral(bad, 0.1); },
+  EXPECT_THAT([&] { lqr_of(bad, 0.1); },
               ThrowsMessage<InvalidArgument>(HasSubstr("positive semidefinite")));
   bad = good.clone();
   bad[2][2] = NAN;
-  EXPECT_THAT([&] { design_spectral(bad, 0.1); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("[2, 2]")));
-  EXPECT_THROW(design_spectral(good.narrow(0, 0, 2), 0.1), InvalidArgument);
-  EXPECT_THROW(design_spectral(good.to(torch::kFloat32), 0.1), InvalidArgument);
-  EXPECT_THROW(design_spectral(torch::empty({0, 0}, kDouble), 0.1), InvalidArgument);
-  EXPECT_THROW(design_spectral(good[0], 0.1), InvalidArgument);
+  EXPECT_THAT([&] { lqr_of(bad, 0.1); }, ThrowsMessage<InvalidArgument>(HasSubstr("[2, 2]")));
+  EXPECT_THROW(lqr_of(good.narrow(0, 0, 2), 0.1), InvalidArgument);
+  EXPECT_THROW(lqr_of(good.to(torch::kFloat32), 0.1), InvalidArgument);
+  EXPECT_THROW(lqr_of(torch::empty({0, 0}, kDouble), 0.1), InvalidArgument);
+  EXPECT_THROW(lqr_of(good[0], 0.1), InvalidArgument);
 }
 
 TEST(AugmentedView, RefusesWrongShapes) {
@@ -292,19 +294,25 @@ TEST(RiccatiResidual, IsThatOfTheEquationRelativeToItsTerms) {
   for (const double rate : {0.01, 0.7, 30.0}) {
     for (const double error : {1e-8, 1e-3, 0.5}) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << ", error " << error);
-      auto controller = design_spectral(theta, rate);
-      controller.gains.w[3] *= 1 + error;
-      controller.gains.steering[5] *= 1 - error;
+      const auto controller = lqr_of(theta, rate);
+      const Tensor& s = controller.steps();
+      const Tensor w = controller.law().cost(s);
+      const Tensor steering = controller.steering().clone();
+      w[3] *= 1 + error;
+      steering[5] *= 1 - error;
       const Tensor S = rate * theta;
       const Tensor I = torch::eye(n, kDouble);
-      const Tensor P = controller.riccati_matrix();
-      const Tensor G = controller.steering_matrix();
+      const dynamics::Modes& modes = controller.plant().modes();
+      const Tensor P = (modes.vectors * (w / s)).mm(modes.vectors.t());
+      const Tensor G = (modes.vectors * steering).mm(modes.vectors.t());
       const Tensor gap = P - I - (I - S).mm(P).mm(I - S.mm(G));
       const auto largest = [](const Tensor& t) { return t.abs().max().item<double>(); };
-      const double terms = P.norm().item<double>() * (1 + largest(1 - controller.s)) *
-                           (1 + largest(controller.s) * largest(controller.gains.steering));
+      const double terms =
+          P.norm().item<double>() * (1 + largest(1 - s)) * (1 + largest(s) * largest(steering));
       const double expected = gap.norm().item<double>() / terms;
-      EXPECT_NEAR(control::riccati_residual(controller, theta), expected, 1e-6 * expected);
+      EXPECT_NEAR(
+          control::riccati_residual(modes, s, w, steering, torch::ones_like(s), rate, 0, theta),
+          expected, 1e-6 * expected);
     }
   }
 }

@@ -1,5 +1,5 @@
-#include <cdt/control/detectability.h>
 #include <cdt/control/riccati.h>
+#include <cdt/control/riccati/detectability.h>
 #include <cdt/core/check.h>
 #include <cdt/core/tolerance.h>
 
