@@ -92,40 +92,25 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.design = options.design.controller;
   settings.reach_steps = options.design.reach_steps;
   settings.memory_bytes = options.source.memory_mb << 20;
-  std::string of_all;
   // Classes and forecasts need all modes; passes over pictures are expensive.
-  if (fits < rows && settings.loss->quadratic() && !options.forecast && problem.data.x.dim() == 2) {
-    if (!options.output.quiet) {
-      complain(fmt::format(
-          "a kernel of all {} rows would take {}; by products with it instead (--train-rows {} "
-          "would take its modes)",
-          rows, study::to_text(study::kernel_cost(problem, rows)), fits));
-    }
-    settings.progress = [show = progress("products", "vectors", options.output.quiet)](
-                            int64_t done, int64_t total) { show(done, total, ""); };
-    const auto found = study::analyze_by_products(problem, settings);
-    options.output.text(fmt::format("{}: {} as training samples of a network {}\n",
-                                    options.run.data.file, count_of(rows, "row"),
-                                    problem.model->describe()) +
-                        to_text(found));
-    options.output.write_json(to_json(found));
-    return;
+  const bool by_products =
+      fits < rows && settings.loss->quadratic() && !options.forecast && problem.data.x.dim() == 2;
+  const bool takes_some = fits < rows && !by_products;
+  if (!options.output.quiet && (fits < rows || rows > kManyRows)) {
+    const std::string cost = study::to_text(study::kernel_cost(problem, rows));
+    complain(by_products
+                 ? fmt::format("a kernel of all {} rows would take {}; by products with it instead "
+                               "(--train-rows {} would take its modes)",
+                               rows, cost, fits)
+             : takes_some ? fmt::format("a kernel of all {} rows would take {}; taking {} of them "
+                                        "(--train-rows chooses)",
+                                        rows, cost, fits)
+                          : fmt::format("a kernel of {} rows: {}", rows, cost));
   }
-  if (fits < rows) {
-    of_all = fmt::format(" drawn from {}", rows);
-    if (!options.output.quiet) {
-      complain(fmt::format(
-          "a kernel of all {} rows would take {}; taking {} of them (--train-rows chooses)", rows,
-          study::to_text(study::kernel_cost(problem, rows)), fits));
-    }
-    problem = study::first_rows(problem, fits);
-  } else if (!options.output.quiet && rows > kManyRows) {
-    complain(fmt::format("a kernel of {} rows: {}", rows,
-                         study::to_text(study::kernel_cost(problem, rows))));
-  }
+  if (takes_some) problem = study::first_rows(problem, fits);
   settings.trial_steps = options.trial_steps;
   settings.curvature_products = options.curvature_products;
-  if (options.app->count("--trial-steps") == 0) {
+  if (!by_products && options.app->count("--trial-steps") == 0) {
     const double seconds = study::trial_seconds(problem, options.trial_steps);
     if (seconds > kLongTrial) settings.trial_steps = 0;
     if (seconds > kLongTrial && !options.output.quiet) {
@@ -136,14 +121,16 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
     }
   }
   settings.forecast = options.forecast;
-  settings.progress = [show = progress("kernel", "blocks", options.output.quiet)](
+  settings.progress = [show = by_products ? progress("products", "vectors", options.output.quiet)
+                                          : progress("kernel", "blocks", options.output.quiet)](
                           int64_t done, int64_t total) { show(done, total, ""); };
+  const auto taken = static_cast<int64_t>(problem.split.train.size());
   const std::string head =
       fmt::format("{}: {}{} as training samples of a network {}\n", options.run.data.file,
-                  count_of(static_cast<int64_t>(problem.split.train.size()),
-                           data.is_pictures ? "picture" : "row"),
-                  of_all, problem.model->describe());
-  const analysis::Preflight found = study::analyze(problem, settings);
+                  count_of(taken, data.is_pictures ? "picture" : "row"),
+                  takes_some ? fmt::format(" drawn from {}", rows) : "", problem.model->describe());
+  const auto found = by_products ? study::analyze_by_products(problem, settings)
+                                 : study::analyze(problem, settings);
   options.output.text(head + to_text(found));
   options.output.write_json(to_json(found));
 }

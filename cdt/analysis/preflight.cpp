@@ -1,6 +1,4 @@
-#include <cdt/analysis/parts/equilibrium.h>
 #include <cdt/analysis/parts/examine.h>
-#include <cdt/analysis/parts/leave_one_out.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/machine/speed.h>

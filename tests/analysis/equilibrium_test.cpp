@@ -1,5 +1,5 @@
 // The four equilibria on systems made by hand; boundedness under other losses by simulation.
-#include <cdt/analysis/parts/equilibrium.h>
+#include <cdt/analysis/parts/examine.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/loss_linearization.h>

@@ -98,9 +98,10 @@ void describe_spectrum(const dynamics::SpectralQuadrature& spectrum, const Known
 /// The margin of the controller that steers the tail as one mode: modes have a residual, and the
 /// tail may be slower than its bound.
 Known bound_margin(const Known& margin, const Tensor& spectrum, const dynamics::Modes& modes) {
-  if (!spectrum.defined()) return margin;  // a zero kernel, which does not move
+  // A zero kernel does not move, and a controller may know nothing.
+  if (!spectrum.defined() || std::isnan(margin.value)) return margin;
   const double fastest = (spectrum[1] * (1 + spectrum[2])).max().item<double>();  // s g(s)
-  return {margin.value, margin.value / (1 + modes.residual), 2 / fastest};
+  return {margin.value, margin.value / (1 + modes.residual), std::max(margin.value, 2 / fastest)};
 }
 
 }  // namespace
