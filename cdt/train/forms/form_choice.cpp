@@ -59,7 +59,7 @@ FormCost form_cost(const Form& form, const FormSizes& sizes) { return form->cost
 int most_threads(const Form& form, const FormSizes& sizes) {
   /// Limit on the kernel of a batch and its factor: with 1000 residuals, two threads took 1.7 times
   /// the processor time of one.
-  constexpr double kOfOneThread = 5e9;
+  constexpr double kOfOneThread = 3e9;
   /// Limit on a path's kernel of all samples and its factor: on a busy machine with 850 rows, two
   /// threads took four times the processor time of one, most of it waiting.
   constexpr double kKernelOfOneThread = 1e10;
