@@ -104,7 +104,7 @@ json step_times(const std::function<nn::Network()>& network, const train::TrainD
 /// Guarded training to an error, the best of some runs: the first one warms up.
 json way_to_goal(const GpuBench& bench, const train::TrainData& data) {
   train::TrainOptions options;
-  options.method = train::Method::kGuarded;
+  options.method = "guarded";
   options.stop_loss = kGoal;
   options.steps = 200;
   json best;
@@ -136,15 +136,15 @@ json run(const GpuBench& bench) {
   };
   json found{{"device", bench.device.str()}, {"libtorch", TORCH_VERSION}, {"revision", kRevision}};
   json& small = found["mlp 79-500-500-500-1, 358 samples"];
-  small["gd"] = step_times(dense, table, train::Method::kGd, bench.steps);
-  small["cdt"] = step_times(dense, table, train::Method::kCdt, bench.steps);
+  small["gd"] = step_times(dense, table, "gd", bench.steps);
+  small["cdt"] = step_times(dense, table, "cdt", bench.steps);
   small["guarded to 1e-6"] = way_to_goal(bench, table);
   const int64_t steps = std::max<int64_t>(20, bench.steps / 5);
   for (const bool tf32 : {false, true}) {
     kernel::allow_tf32(tf32);  // for steps; kernels never use it
     json& large = found[fmt::format("{}alexnet {}x3x96x96", tf32 ? "TF32, " : "", bench.pictures)];
-    large["gd"] = step_times(alexnet, images, train::Method::kGd, steps);
-    large["cdt"] = step_times(alexnet, images, train::Method::kCdt, steps);
+    large["gd"] = step_times(alexnet, images, "gd", steps);
+    large["cdt"] = step_times(alexnet, images, "cdt", steps);
   }
   return found;
 }

@@ -136,11 +136,11 @@ void measure_steps(const std::string& file) {
     for (int round = 0; round < 4; ++round) {  // interleaved: the machine's mood is shared
       train::TrainOptions options;
       options.steps = 60;
-      options.method = train::Method::kGd;
+      options.method = "gd";
       gd = std::min(gd, step_time(run(a, data, 1, options)));
-      options.method = train::Method::kCdt;
+      options.method = "cdt";
       cdt = std::min(cdt, step_time(run(a, data, 1, options)));
-      options.method = train::Method::kGuarded;
+      options.method = "guarded";
       options.learning_rate = 1e-4;  // so small that every step keeps its promise
       guarded = std::min(guarded, step_time(run(a, data, 1, options)));
       const auto torch = run_torch(a, data, 1, 0);
@@ -212,7 +212,7 @@ void sweep_rates(const std::string& file) {
     fmt::print("  architecture {}\n    {:>8}{:>30}{:>30}\n", a + 1, "lr", "guarded", "cdt");
     for (const double rate : {1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4}) {
       fmt::print("    {:>8g}", rate);
-      for (const auto method : {train::Method::kGuarded, train::Method::kCdt}) {
+      for (const train::Method method : {"guarded", "cdt"}) {
         int reached = 0;
         int diverged = 0;
         std::vector<int64_t> steps;
@@ -227,7 +227,7 @@ void sweep_rates(const std::string& file) {
           reached += there ? 1 : 0;
           diverged += result.diverged() ? 1 : 0;
           if (there) steps.push_back(result.steps);
-          if (method != train::Method::kGuarded) continue;
+          if (method != "guarded") continue;
           missed += rate >= 10 && !there ? 1 : 0;
           for (size_t k = 1; k < result.history.size(); ++k) {
             broken += result.history[k].train_loss <= result.history[k - 1].train_loss ? 0 : 1;

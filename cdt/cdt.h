@@ -3,14 +3,8 @@
 /// The other libraries have headers of their own: cdt/data, cdt/report and so on.
 #pragma once
 
-#include <cdt/analysis/boundedness.h>
-#include <cdt/analysis/equilibrium.h>
-#include <cdt/analysis/findings.h>
-#include <cdt/analysis/leave_one_out.h>
 #include <cdt/analysis/preflight.h>
 #include <cdt/analysis/reachability.h>
-#include <cdt/analysis/report.h>
-#include <cdt/analysis/robustness.h>
 #include <cdt/analysis/stability.h>
 #include <cdt/analysis/validity.h>
 #include <cdt/control/certificate.h>

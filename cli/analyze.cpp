@@ -1,13 +1,12 @@
 // cdt analyze: the pre-flight report, of a table, arrays or pictures and a network, a saved model,
 // or a kernel.
-#include <cdt/analysis/report.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/core/error.h>
 #include <cdt/core/text/format.h>
-#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/read.h>
 #include <cdt/run/settings.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/parts/cost.h>
-#include <cdt/study/parts/large.h>
 #include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/scope.h>
 #include <fmt/format.h>
@@ -18,9 +17,9 @@
 namespace cdt::cli {
 namespace {
 
-/// Beyond so many, what the analysis will take is said first.
+/// Above this number of rows, the cost of the analysis is announced first.
 constexpr int64_t kManyRows = 2000;
-/// Seconds of a trial that nobody has asked for.
+/// A trial that was not requested is skipped if it would take more seconds than this.
 constexpr double kLongTrial = 20;
 
 struct AnalyzeCommand {
@@ -33,21 +32,20 @@ struct AnalyzeCommand {
   int64_t curvature_products = 0;
   bool forecast = false;
   const CLI::App* app = nullptr;
-  std::vector<const CLI::Option*> of_tables;  ///< options that make sense with a CSV file alone
+  std::vector<const CLI::Option*> of_tables;  ///< options that apply only to a CSV file
 };
 
-/// --inputs and --labels without a model are arrays to learn.
+/// Without a model, --inputs and --labels are arrays to learn.
 AnalyzeCommand with_arrays(AnalyzeCommand options) {
   if (!options.source.model.empty() || !options.source.kernel.empty()) return options;
   std::string& inputs = options.source.inputs;
   CDT_REQUIRE(inputs.empty() || options.run.data.file.empty(),
               "FILE and --inputs exclude each other, unless there is a --model");
   if (!inputs.empty()) options.run.data.file = std::exchange(inputs, "");
-  if (data::holds_arrays(options.run.data.file)) {
+  if (data::format_of(options.run.data.file).arrays) {
     options.run.data.labels = std::exchange(options.design.labels, "");
   } else {
-    CDT_REQUIRE(options.app->count("--inputs") == 0, "--inputs ", options.run.data.file,
-                ": expected an array of NumPy, a .npy or .npz file");
+    if (options.app->count("--inputs") > 0) require_arrays(options.run.data.file);
   }
   return options;
 }
@@ -62,7 +60,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.loss = options.design.loss;
   study::DataOptions data = options.run.data;
   data.is_pictures = study::holds_pictures(data.file);
-  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::format_of(data.file).arrays,
               "a CSV file needs --target, the columns to learn");
   show_reading(data.csv, options.output.quiet);
   study::NetworkOptions network = options.run.network;
@@ -70,7 +68,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   as_run.data = data;
   as_run.training.loss = options.design.loss;
   run::require_fitting(as_run);
-  // What a configuration file says for other commands may stand.
+  // A configuration file may contain settings for other commands.
   if (options.output.config.empty()) study::require_read(as_run);
   if (data.is_pictures && !as_run.given.contains("arch")) {
     network.choose(study::kUsualPictureNetwork);
@@ -95,7 +93,7 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
   settings.reach_steps = options.design.reach_steps;
   settings.memory_bytes = options.source.memory_mb << 20;
   std::string of_all;
-  // Classes, and a forecast, need all modes; pictures take long passes.
+  // Classes and forecasts need all modes; passes over pictures are expensive.
   if (fits < rows && settings.loss->quadratic() && !options.forecast && problem.data.x.dim() == 2) {
     if (!options.output.quiet) {
       complain(fmt::format(
@@ -105,12 +103,12 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
     }
     settings.progress = [show = progress("products", "vectors", options.output.quiet)](
                             int64_t done, int64_t total) { show(done, total, ""); };
-    const study::LargeFindings findings = study::analyze_large(problem, settings);
+    const auto found = study::analyze_by_products(problem, settings);
     options.output.text(fmt::format("{}: {} as training samples of a network {}\n",
                                     options.run.data.file, count_of(rows, "row"),
                                     problem.model->describe()) +
-                        study::to_text(findings));
-    options.output.write_json(study::to_json(findings));
+                        to_text(found));
+    options.output.write_json(to_json(found));
     return;
   }
   if (fits < rows) {
@@ -145,9 +143,9 @@ void analyze_table(const AnalyzeCommand& options, torch::Device device) {
                   count_of(static_cast<int64_t>(problem.split.train.size()),
                            data.is_pictures ? "picture" : "row"),
                   of_all, problem.model->describe());
-  const study::Findings findings = study::analyze(problem, settings);
-  options.output.text(head + study::to_text(findings));
-  options.output.write_json(study::to_json(findings));
+  const analysis::Preflight found = study::analyze(problem, settings);
+  options.output.text(head + to_text(found));
+  options.output.write_json(to_json(found));
 }
 
 void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
@@ -160,7 +158,7 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
               "a CSV file, arrays (--inputs, --labels), a kernel file (--kernel) or a model with "
               "inputs (--model, --inputs) is needed");
   for (const CLI::Option* option : options.of_tables) {
-    // What a configuration file says for other commands may stand.
+    // A configuration file may contain settings for other commands.
     CDT_REQUIRE(option->count() == 0 || !options.output.config.empty(), option->get_name(),
                 " is for a CSV file; it does not go with --kernel or --model");
   }
@@ -173,13 +171,14 @@ void analyze_kernel(const AnalyzeCommand& options, torch::Device device) {
   }
   settings.residual = true;
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
+  preflight.origin.kernel = kernel.report;
   if (kernel.model && settings.labels && options.trial_steps > 0) {
-    preflight.findings.trials =
-        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, spectrum, preflight,
+    preflight.outlook.trials =
+        study::run_trials(*kernel.model, *kernel.inputs, *settings.labels, preflight,
                           options.trial_steps, options.curvature_products);
   }
-  options.output.text(analysis::to_text(preflight) + fmt::format("  kernel: {}\n", kernel.report));
-  options.output.write_json(analysis::to_json(preflight));
+  options.output.text(to_text(preflight));
+  options.output.write_json(to_json(preflight));
 }
 
 int run_analyze(const AnalyzeCommand& command) {
@@ -219,7 +218,7 @@ std::function<int()> setup_analyze(CLI::App& app) {
       "predict training and validation curves for a thousand rates and weights, and name the "
       "best (CSV file only)");
   options->source.add_to(app, /*kernel_from_file=*/true);
-  // Without a model they are arrays to learn.
+  // Without a model, these are arrays to learn.
   CLI::Option* inputs = app.get_option("--inputs");
   inputs->remove_needs(app.get_option("--model"));
   inputs->description(

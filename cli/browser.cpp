@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::chrono::seconds kTimeLimit{60};
 
-/// A folder for the browser's profile, so that the user's own one is left alone.
+/// A temporary browser profile, so that the user's own is not changed.
 class Profile {
  public:
   Profile() {
@@ -49,7 +49,7 @@ class Profile {
   std::string path_;
 };
 
-/// file:///… with everything but plain characters encoded.
+/// file:///…, percent-encoded except for plain characters.
 std::string to_url(const fs::path& path) {
   std::string url = "file://";
   for (const unsigned char c : fs::absolute(path).string()) {
@@ -59,8 +59,8 @@ std::string to_url(const fs::path& path) {
   return url;
 }
 
-/// Starts the program without a shell in a process group of its own, waits, and kills the group if
-/// it takes too long. Returns its exit code.
+/// Starts the program without a shell, in its own process group, waits, and kills the group on
+/// timeout. Returns the exit code.
 int run_program(std::vector<std::string> arguments, const fs::path& log) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
@@ -89,7 +89,7 @@ int run_program(std::vector<std::string> arguments, const fs::path& log) {
     int status = 0;
     const pid_t done = ::waitpid(pid, &status, WNOHANG);
     if (done == pid) {
-      ::kill(-pid, SIGKILL);  // helpers that it may have left
+      ::kill(-pid, SIGKILL);  // helper processes that it may have left
       return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
     if (std::chrono::steady_clock::now() > end) {

@@ -1,4 +1,4 @@
-/// Pictures of a page, taken by the system's Chromium.
+/// Screenshots of a page, taken by the system's Chromium.
 #pragma once
 
 #include <filesystem>
@@ -6,12 +6,12 @@
 
 namespace cdt::cli {
 
-/// The first of chromium, chromium-browser, google-chrome that PATH holds.
+/// Returns the first of chromium, chromium-browser and google-chrome in PATH.
 /// @throws std::runtime_error if there is none; the message names the package.
 std::filesystem::path find_browser();
 
-/// Opens `page` at `fragment` in a window of this size, without a screen, and writes what it shows
-/// to `picture`.
+/// Opens `page` at `fragment` in a headless window of this size and saves a screenshot to
+/// `picture`.
 /// @throws std::runtime_error if the browser fails or takes longer than a minute.
 void take_picture(const std::filesystem::path& browser, const std::filesystem::path& page,
                   const std::string& fragment, int width, int height,

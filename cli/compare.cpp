@@ -1,5 +1,6 @@
-// cdt compare: goals, methods × learning rates × architectures × seeds on the user's own table.
+// cdt compare: goals, methods × learning rates × architectures × seeds on the user's table.
 #include <cdt/core/error.h>
+#include <cdt/study/parts/pictures.h>
 #include <cdt/study/parts/scope.h>
 #include <cdt/train/method.h>
 #include <fmt/format.h>
@@ -23,22 +24,22 @@ struct CompareCommand {
   const CLI::App* app = nullptr;
 };
 
-/// Which methods run at the rates of --lrs, and which once at a rate of their own: guarded always
-/// does, and those whose rates are not told by curvature unless --methods and --lrs name both.
+/// Selects which methods run at the rates of --lrs, and which once at their own rate: guarded
+/// methods always run at their own, and so do methods with a fixed default rate, unless both
+/// --methods and --lrs are given.
 void choose_rates(const CompareCommand& options, experiment::Plan& plan) {
   const bool asked = options.app->count("--methods") > 0 && options.app->count("--lrs") > 0;
   std::vector<std::string> at_rates;
   for (const std::string& name : plan.methods) {
-    const bool curvature =
-        name == experiment::kGdBest || train::traits_of(train::parse_method(name)).by_curvature;
-    const bool guarded = name == train::to_string(train::Method::kGuarded);
-    if (asked || curvature) at_rates.push_back(name);
-    if (guarded || !(asked || curvature)) plan.own_rate.push_back(name);
+    const train::Method method = experiment::training_method(name);
+    const bool at_rate = asked || method->by_curvature;
+    if (at_rate) at_rates.push_back(name);
+    if (method->guarded || !at_rate) plan.own_rate.push_back(name);
   }
   plan.methods = at_rates;
 }
 
-/// What is compared: runs that fit, by methods and rates, and runs that predict.
+/// Selects the runs to compare: fits, by method and rate, and predictions.
 void choose_runs(CompareCommand& options) {
   const CLI::App& app = *options.app;
   experiment::Plan& plan = options.plan;
@@ -68,7 +69,7 @@ void choose_runs(CompareCommand& options) {
   }
 }
 
-/// Flags of data that none of the goals would read, and of control that none of the methods would.
+/// Rejects data flags that no goal uses, and control flags that no method uses.
 void require_readers(const CompareCommand& options) {
   const experiment::Plan& plan = options.plan;
   run::Options as_run;
@@ -77,7 +78,7 @@ void require_readers(const CompareCommand& options) {
   for (const std::string& name : given_settings(*options.app)) {
     std::optional<study::Unread> unread;
     bool read = false;
-    const auto look = [&](study::Goal goal, train::Method method) {
+    const auto look = [&](study::Goal goal, const train::Method& method) {
       as_run.data.goal = goal;
       as_run.training.method = method;
       const auto found = study::find_unread(as_run, {name});
@@ -86,17 +87,12 @@ void require_readers(const CompareCommand& options) {
     };
     for (const auto* methods : {&plan.methods, &plan.own_rate}) {
       for (const std::string& method : *methods) {
-        const bool adam = method == experiment::kPredictAdam;
-        if (experiment::predicts(method)) {
-          look(study::Goal::kPredict, adam ? train::Method::kAdam : train::Method::kPath);
-          continue;
-        }
-        const train::Method known =
-            method == experiment::kGdBest ? train::Method::kGd : train::parse_method(method);
-        // The guarded method adapts its rate here.
+        const train::Method known = experiment::training_method(method);
+        const bool predicts = experiment::predicts(method);
+        // Guarded methods adapt their rate here.
         const bool own_rate = name == "schedule" || name == "decay";
-        if (own_rate && known == train::Method::kGuarded) continue;
-        look(study::Goal::kFit, known);
+        if (own_rate && known->guarded && !predicts) continue;
+        look(predicts ? study::Goal::kPredict : study::Goal::kFit, known);
       }
     }
     CDT_REQUIRE(read || !unread, "--", name, ": no method of this comparison reads it (",
@@ -153,7 +149,7 @@ int run_compare(CompareCommand& options) {
     if (name == "goals") value = fmt::format("{}", fmt::join(options.goals, ", "));
     plan.settings.push_back({name, value, given ? "given" : "ours", ""});
   }
-  const data::Table table = data::read_csv(plan.data.file, plan.data.csv);
+  const data::Table table = study::read_table(plan.data);
   if (options.app->count("--loss") == 0 && study::is_class(table, plan.data.targets)) {
     plan.loss = loss::cross_entropy();
     const std::string note = study::note_on_target(table, plan.data.targets, /*classes=*/true);
@@ -177,7 +173,7 @@ std::function<int()> setup_compare(CLI::App& app) {
   plan.steps = 300;
   add_table_options(app, options->run, /*required=*/true);
   app.get_option("--target")->description("columns to learn, separated by commas");
-  // Not in the help, but known: a file of options that cdt train shares may have it.
+  // Hidden in the help but accepted, because an option file shared with cdt train may contain it.
   add_setting(app, options->run, "sample-weights")->group("");
   app.add_option("--archs", options->archs,
                  "hidden layers, with an x between widths and commas between networks: "

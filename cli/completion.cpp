@@ -1,4 +1,4 @@
-// cdt completion: a script for bash, zsh or fish, made from the commands and their options.
+// cdt completion: a script for bash, zsh or fish, generated from the commands and their options.
 #include <cdt/core/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,16 +14,16 @@ namespace {
 
 struct OptionRow {
   std::string name;  ///< with its dashes
-  std::string help;  ///< up to the first end of a sentence, without marks that shells know
+  std::string help;  ///< up to the end of the first sentence, without shell metacharacters
   std::vector<std::string> values;
   bool takes_value = false;
 };
 
-/// A command as it is typed after "cdt ": "train", "data make"; "" is the program itself.
+/// A command as typed after "cdt ": "train", "data make"; "" is the program itself.
 struct CommandRow {
   std::string path;
   std::string help;
-  std::vector<std::string> below;  ///< names of the commands below it
+  std::vector<std::string> below;  ///< names of its subcommands
   std::vector<OptionRow> options;
 };
 
@@ -60,7 +60,8 @@ std::string options_of(const CommandRow& row) {
   return text;
 }
 
-/// Words of the place: commands, values of the option before it, or options. Else names of files.
+/// Completes by position: commands, values of the preceding option, or options. Otherwise file
+/// names.
 std::string bash_script(const std::vector<CommandRow>& rows) {
   std::string commands, options, values;
   for (const CommandRow& row : rows) {

@@ -1,4 +1,5 @@
-// --config and --resume: options from a file stand before those of the command line, which win.
+// --config and --resume: inserts options from a file before those of the command line, which take
+// precedence.
 #include <cdt/core/error.h>
 #include <cdt/run/folder.h>
 
@@ -11,13 +12,13 @@
 namespace cdt::cli {
 namespace {
 
-/// By the names of the options, without their dashes.
+/// Values by option name, without dashes.
 using Settings = std::map<std::string, nlohmann::ordered_json>;
 
-/// Options that are no settings.
+/// Options that are not settings.
 constexpr std::array kOfOneCall{"config", "resume", "help", "help-all"};
 
-/// A value as the command line would spell it.
+/// A value as written on the command line.
 std::string spell_option(const nlohmann::ordered_json& value, const std::string& where) {
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_string()) return value.get<std::string>();
@@ -30,7 +31,7 @@ std::string spell_option(const nlohmann::ordered_json& value, const std::string&
       c10::str(where, ": expected a value or a list of values, got ", excerpt(value)));
 }
 
-/// The same of a list: a line of CSV. An option that takes one value gets it as it is.
+/// The same for a list: a line of CSV. An option with a single value gets it unchanged.
 std::string spell_option(const nlohmann::ordered_json& value, const CLI::Option& option,
                          const std::string& where) {
   if (!value.is_array()) return spell_option(value, where);
@@ -44,7 +45,8 @@ std::string spell_option(const nlohmann::ordered_json& value, const CLI::Option&
   return list;
 }
 
-/// The option of this name, be it a flag (--name) or a place (NAME); nullptr if there is none.
+/// The option of this name, a flag (--name) or a positional argument (NAME); nullptr if there is
+/// none.
 const CLI::Option* find_option(const CLI::App& command, const std::string& name) {
   if (std::find(kOfOneCall.begin(), kOfOneCall.end(), name) != kOfOneCall.end()) return nullptr;
   if (const CLI::Option* flag = command.get_option_no_throw("--" + name)) return flag;
@@ -56,8 +58,8 @@ const CLI::Option* find_option(const CLI::App& command, const std::string& name)
 
 bool is_place(const CLI::Option& option) { return option.get_lnames().empty(); }
 
-/// Keys at the top and in the table of the command, which win. Tables of other commands, and keys
-/// at the top that only they have, are skipped.
+/// Keys at the top level and in the command's table, which takes precedence. Skips the tables of
+/// other commands, and top-level keys that only those have.
 Settings read_config(const std::string& path, const CLI::App& command,
                      const std::vector<const CLI::App*>& commands) {
   const JsonValue table = read_toml(path);
@@ -86,7 +88,7 @@ Settings read_config(const std::string& path, const CLI::App& command,
   return settings;
 }
 
-/// Only what run.json is there to hold: a folder from elsewhere must not choose what is written.
+/// Reads only settings of the run from run.json: a foreign folder must not choose output files.
 Settings read_run(const std::filesystem::path& path) {
   const run::RunFolder folder(path);
   Settings settings;
@@ -96,13 +98,13 @@ Settings read_run(const std::filesystem::path& path) {
         std::any_of(known.begin(), known.end(),
                     [&, &name = name](const run::Setting& each) { return each.name == name; }),
         folder.run().string(), ": settings.", name, ": there is no such setting of a run");
-    if (name == "cache") continue;  // a place that is written to
+    if (name == "cache") continue;  // a path to which the program writes
     settings[name] = values.empty() ? nlohmann::ordered_json(true) : nlohmann::ordered_json(values);
   }
   return settings;
 }
 
-/// The argument that says `name` = `value`; empty if it need not be said.
+/// The argument that sets `name` to `value`; empty if none is needed.
 std::string to_argument(const CLI::App& command, const std::string& name,
                         const nlohmann::ordered_json& value, const std::string& source) {
   const CLI::Option* option = find_option(command, name);
@@ -115,12 +117,13 @@ std::string to_argument(const CLI::App& command, const std::string& name,
     return text == "true" ? "--" + name : "";
   }
   CDT_REQUIRE(!text.empty() || value.is_array(), source, ": ", name, " has no value");
-  // A file's name, even if it begins like a flag.
+  // A file name, even if it starts like a flag.
   if (is_place(*option)) return text.starts_with('-') ? "./" + text : text;
   return text.empty() ? text : c10::str("--", name, "=", text);
 }
 
-/// What the command line itself gives: names of options and their values; "" stands for places.
+/// The options given on the command line, by name, with their values; "" stands for positional
+/// arguments.
 std::map<std::string, std::string> given_options(const CLI::App& command,
                                                  const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> given;
@@ -143,7 +146,8 @@ std::map<std::string, std::string> given_options(const CLI::App& command,
   return given;
 }
 
-/// Whether the command line gives an option that excludes this one; it wins, as others do.
+/// Whether the command line gives an option that excludes this one; the command line takes
+/// precedence.
 bool excluded(const CLI::Option& option, const std::map<std::string, std::string>& given) {
   const auto others = option.get_excludes();
   return std::any_of(others.begin(), others.end(), [&](const CLI::Option* other) {
@@ -162,7 +166,7 @@ std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::
     const auto further = below(commands[i]);
     commands.insert(commands.end(), further.begin(), further.end());
   }
-  // Down to the command that the arguments name: train, or make of data.
+  // Descend to the command that the arguments name: train, or make of data.
   const CLI::App* command = &app;
   std::vector<std::string> expanded;
   while (expanded.size() < arguments.size()) {
@@ -201,7 +205,7 @@ std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::
     if (!argument.empty()) expanded.push_back(std::move(argument));
   }
   for (const CLI::Option* option : command->get_options()) {
-    // Those of the command line, or these.
+    // Positional arguments come from the command line or from the file.
     if (!is_place(*option) || given.contains("") || excluded(*option, given)) continue;
     std::string name = option->get_name();
     std::transform(name.begin(), name.end(), name.begin(),

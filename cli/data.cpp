@@ -54,7 +54,7 @@ int describe(const DescribeOptions& options) {
     for (const std::string& text : data::warnings_of(table)) warn(text);
   }
   std::vector<std::string> targets = options.run.data.targets;
-  if (targets.empty() && data::holds_arrays(options.run.data.file)) {
+  if (targets.empty() && data::format_of(options.run.data.file).arrays) {
     targets = data::label_columns(table);
   }
   const auto description = data::describe(table, targets);
@@ -89,7 +89,7 @@ struct MakePicturesOptions {
   uint64_t seed = 1;
 };
 
-/// Written beside and renamed: a folder is whole or not there.
+/// Writes to a temporary folder and renames it, so that the folder is complete or absent.
 int make_pictures(const MakePicturesOptions& options) {
   namespace fs = std::filesystem;
   fs::path folder = fs::path(options.out).lexically_normal();
@@ -99,7 +99,7 @@ int make_pictures(const MakePicturesOptions& options) {
       image::make_pictures(options.rows, options.seed, options.size);
   const fs::path staged =
       folder.parent_path() / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
-  // By this process alone: nothing is written through what has the name already.
+  // Creates the folder itself, so that nothing is written through an existing link of this name.
   if (::mkdir(staged.c_str(), 0777) != 0) throw_file_error("create", staged, errno);
   for (const std::string& name : made.classes) make_own_folder(staged / name);
   const auto show = progress("pictures", "written", options.output.quiet);

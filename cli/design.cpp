@@ -1,6 +1,5 @@
 // cdt design: kernel → gain, with its certificate.
-#include <cdt/analysis/report.h>
-#include <cdt/analysis/stability.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/control/controller.h>
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
@@ -25,7 +24,7 @@ struct DesignCommand {
   std::string steering;
 };
 
-/// The problem that was solved, the certificate and the margins, for people.
+/// The problem that was solved, the certificate and the margins, as text.
 std::string describe_design(const DesignCommand& options,
                             const analysis::PreflightOptions& settings,
                             const analysis::Preflight& preflight,
@@ -50,7 +49,7 @@ std::string describe_design(const DesignCommand& options,
       weight(options.state_weight, settings.q), weight(options.input_weight, settings.rho));
   text += fmt::format(
       "  certificate    Riccati residual {:.2e}, closed-loop radius {}, {}\n",
-      *preflight.riccati_residual, radius_text(preflight.radius_cdt),
+      preflight.controller.residual, radius_text(preflight.controller.radius.upper),
       preflight.reachability.reachable
           ? "every direction reachable"
           : fmt::format("{} of {} directions out of reach of any label: run cdt analyze",
@@ -70,26 +69,27 @@ int run_design(const DesignCommand& options) {
   const torch::Device device = options.machine.apply();
   const LoadedKernel kernel = load_kernel(options.source, device, options.output.quiet);
   analysis::PreflightOptions settings = options.design.load(kernel);
-  settings.residual = options.state_weight.empty() && options.input_weight.empty();
   const auto spectrum = decompose(kernel);
+  settings.residual = options.state_weight.empty() && options.input_weight.empty();
   auto preflight = analysis::analyze(kernel.theta, spectrum, settings);
+  control::Certificate& found = preflight.controller;
+  const control::Plant& plant = *preflight.plant;
   const auto weight = [&](const std::string& path) {
     return path.empty() ? torch::Tensor() : load_matrix(path, device);
   };
-  const double factor = loss::gradient_factor(settings.loss, spectrum.size());
-  const auto plant = control::Plant::of_modes(
-      spectrum, {.gradient_factor = factor, .rate = settings.learning_rate});
   const auto controller = control::design(plant, {.q = settings.q,
                                                   .p = settings.rho,
                                                   .Q = weight(options.state_weight),
                                                   .R = weight(options.input_weight)});
   const auto* weighted = dynamic_cast<const control::GainController*>(controller.get());
   if (weighted != nullptr) {
-    preflight.riccati_residual = weighted->gain().residual;
-    preflight.radius_cdt = weighted->closed_loop_radius();
-  } else if (!(*preflight.riccati_residual <= tol::kRiccatiResidual)) {
-    throw NumericalError(c10::str("the gain has a Riccati residual of ",
-                                  *preflight.riccati_residual, ", above ", tol::kRiccatiResidual,
+    found.residual = weighted->gain().residual;
+    found.radius = control::Known::exactly(weighted->closed_loop_radius());
+    found.kernel_margin =
+        control::Known::exactly(analysis::kernel_margin(plant, weighted->matrix()));
+  } else if (!(found.residual <= tol::kRiccatiResidual)) {
+    throw NumericalError(c10::str("the gain has a Riccati residual of ", found.residual, ", above ",
+                                  tol::kRiccatiResidual,
                                   ": rate and weights are too extreme; nothing was written"));
   }
   save_npy(options.out, controller->gain_matrix());
@@ -97,7 +97,6 @@ int run_design(const DesignCommand& options) {
   nlohmann::ordered_json json = parse_json(analysis::to_json(preflight), "the analysis").raw();
   json["solver"] = "spectral";
   if (weighted != nullptr) {
-    json["margin_cdt"] = number_or_null(analysis::kernel_margins(*weighted).cdt);
     // Closed forms of Q = qI, R = pI, which these weights are not.
     for (const char* name : {"gain_slow_modes", "gain_margin", "rates", "q", "p"})
       json[name] = nullptr;

@@ -12,9 +12,9 @@
 namespace cdt::cli {
 namespace {
 
-/// Where descriptions begin.
+/// Column at which descriptions begin.
 constexpr size_t kText = 24;
-/// A command with more options than these shows those that matter first.
+/// A command with more options than this shows the important ones first.
 constexpr size_t kShortList = 18;
 
 struct Place {
@@ -22,7 +22,8 @@ struct Place {
   bool first = false;
 };
 
-/// Where an option stands: as its row says, or here if it is no setting.
+/// Group of an option, and whether it is shown first: from its settings row, or from this list if
+/// it is not a setting.
 Place place_of_option(const std::string& name) {
   using Group = OptionGroup;
   static const std::map<std::string, Place, std::less<>> others{
@@ -107,7 +108,7 @@ bool is_help(const CLI::Option& option) {
   return !names.empty() && names.front().starts_with("help");
 }
 
-/// Options in groups; commands that have commands below them as CLI11 shows them.
+/// Shows options in groups; commands with subcommands keep CLI11's layout.
 class GroupedHelp : public CLI::Formatter {
  public:
   explicit GroupedHelp(GroupExamples examples) : examples_(std::move(examples)) {}

@@ -12,13 +12,13 @@ namespace cdt::cli {
 
 using OptionGroup = study::Setting::Group;
 
-/// An example below each group of options.
+/// An example for each group of options.
 using GroupExamples = std::map<OptionGroup, std::string>;
 
-/// Help of this command: `--help` with the options that matter, `--help-all` with all.
+/// Sets the help of a command: `--help` shows the important options, `--help-all` all of them.
 void add_help(CLI::App& command, const GroupExamples& examples = {});
 
-/// The values that an option takes; none if they are not listed.
+/// The values that an option accepts; empty if they are not listed.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
 }  // namespace cdt::cli

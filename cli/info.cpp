@@ -1,4 +1,4 @@
-// cdt info: versions, BLAS, threads, devices, and how fast this machine multiplies matrices.
+// cdt info: versions, BLAS, threads, devices, and the speed of matrix products.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <cdt/core/io/json.h>
@@ -19,7 +19,7 @@
 namespace cdt::cli {
 namespace {
 
-/// Seconds of matrix products, for each precision.
+/// Measuring time in seconds, for each precision.
 constexpr double kMeasuredSeconds = 0.15;
 
 struct InfoCommand {
@@ -27,7 +27,7 @@ struct InfoCommand {
   OutputOptions output;
 };
 
-/// The library file that answers LibTorch's matrix products: the one that defines dgemm_.
+/// The library file of LibTorch's matrix products: the one that defines dgemm_.
 std::string blas_library() {
   void* symbol = dlsym(RTLD_DEFAULT, "dgemm_");
   Dl_info info;
@@ -73,7 +73,7 @@ int run_info(const InfoCommand& options) {
       json["cores"].get<unsigned>(), json["cuda_devices"].get<int>(),
       json["cuda_devices"].get<int>() == 1 ? "" : "s", device.str(),
       json["gemm_gflops_float32"].get<double>(), json["gemm_gflops_float64"].get<double>());
-  // The reference BLAS reaches 2 or 3 GFLOP/s a core, an optimised one ten times that.
+  // The reference BLAS reaches 2 or 3 GFLOP/s per core, an optimised one ten times that.
   if (device.is_cpu() && per_thread < 6) {
     text +=
         "That is slow: is the reference BLAS in use? On Debian, apt-get install "

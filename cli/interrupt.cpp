@@ -1,6 +1,6 @@
-// Ctrl-C, SIGTERM or a terminal that goes away end the program. Where there is something to save
-// they ask first, once; a question that no process answers in time, because a kernel or an
-// eigendecomposition takes longer, ends it, too.
+// Ctrl-C, SIGTERM and a closed terminal end the program. If there is state to save, the first
+// signal only requests a stop. If the request is not handled in time, because a kernel or an
+// eigendecomposition takes longer, the program ends as well.
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 std::atomic<int> interrupted{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-/// Whether SIGHUP was ignored before, as by nohup; then it stays so.
+/// Whether SIGHUP was ignored at the start, as by nohup; it then stays ignored.
 bool hangup_ignored = false;
 
 void on_signals(void (*handler)(int)) {
@@ -25,8 +25,8 @@ void on_signals(void (*handler)(int)) {
   if (!hangup_ignored) std::signal(SIGHUP, handler);
 }
 
-/// Files are written under other names first, so nothing is left in halves; a resumed run goes on
-/// from the last checkpoint.
+/// Files are written under temporary names first, so none is left incomplete; a resumed run
+/// continues from the last checkpoint.
 [[noreturn]] void end_with(std::string_view text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
   ::_exit(kInterrupted);
@@ -34,7 +34,7 @@ void on_signals(void (*handler)(int)) {
 
 void on_end(int) { end_with("cdt: interrupted\n"); }
 
-/// Seconds are too coarse for alarm(2).
+/// alarm(2) only supports whole seconds.
 constexpr itimerval kPatience{{0, 0}, {1, 500000}};
 constexpr itimerval kNoTimer{};
 

@@ -1,4 +1,4 @@
-// The program cdt: a table of commands, and one place where errors become exit codes.
+// The program cdt: the table of commands, and the conversion of errors to exit codes.
 #include <cdt/core/error.h>
 #include <cdt/core/machine/memory.h>
 #include <cdt/core/text/text.h>
@@ -47,10 +47,9 @@ constexpr std::array kCommands{
     Command{"verify", "checks that a run or a sweep is as it was written", setup_verify},
 };
 
-/// OpenMP's threads spin for a millisecond while they wait for each other. On a machine that others
-/// use as well, that makes small matrix operations fifty times slower. A shorter spin is as fast on
-/// a quiet one, and harmless. The library reads the number when it is loaded, so set it and start
-/// anew.
+/// OpenMP's threads spin for a millisecond while they wait for each other. On a busy machine that
+/// makes small matrix operations fifty times slower. A shorter spin is as fast on an idle machine.
+/// The library reads the setting when it is loaded, so set it and restart the program.
 void wait_without_spinning(char** argv) {
   const char* threads = std::getenv("OMP_NUM_THREADS");
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr ||
@@ -58,11 +57,11 @@ void wait_without_spinning(char** argv) {
     return;
   }
   ::setenv("GOMP_SPINCOUNT", "3000", 1);
-  ::execv("/proc/self/exe", argv);  // returns only if it fails, and then nothing is lost
+  ::execv("/proc/self/exe", argv);  // returns only on failure, which is harmless
 }
 
-/// Tensors come and go with every step. Memory that goes back to the system each time is cleared by
-/// it each time: a tenth of a step of a wide network, or two.
+/// Every step allocates and frees tensors. Memory returned to the system is cleared each time it is
+/// allocated again, which takes a tenth or two of a step of a wide network.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -70,14 +69,14 @@ void keep_freed_memory() {
 #endif
 }
 
-/// A closed pipe and a limit on file sizes then are errors of the write: a run that is kept goes
-/// on, and what was written halfway is undone. As signals they would end it.
+/// Makes a closed pipe and a limit on file sizes write errors instead of signals, so that a run
+/// kept in a folder continues and partial output is undone.
 void let_writes_fail() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// The exit code of work that is done, unless its results did not reach standard output.
+/// The exit code of finished work, unless writing its results to standard output failed.
 int written(int code) {
   if (std::cout.flush()) return code;
   if (output_is_closed()) end_unread();
@@ -85,7 +84,7 @@ int written(int code) {
   return code == 0 ? kFailed : code;
 }
 
-/// The program, its command, and the one within that, if there is one: cdt, data, make.
+/// The program, its command and its subcommand, if any: cdt, data, make.
 std::vector<const CLI::App*> chosen_commands(const CLI::App& app) {
   std::vector<const CLI::App*> commands{&app};
   while (!commands.back()->get_subcommands().empty()) {
@@ -101,7 +100,8 @@ std::string where_help_is(const CLI::App& app) {
   return text + "--help lists the " + (text == "cdt " ? "commands" : "options");
 }
 
-/// What no option takes, in the order of the command line; CLI11's own words have it backwards.
+/// Arguments that no option accepts, in the order of the command line; CLI11's message reverses
+/// them.
 std::string unexpected(const CLI::App& app) {
   std::string text = "not expected:", hint;
   for (const std::string& argument : app.remaining(/*recurse=*/true)) {
@@ -115,7 +115,7 @@ std::string unexpected(const CLI::App& app) {
   return text + hint + "\n" + where_help_is(app);
 }
 
-/// The complaint about a command that there is not; "" if those named exist.
+/// The error message for an unknown command; "" if all commands exist.
 std::string unknown_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* parent = &app;
   std::string path = "cdt";
@@ -141,7 +141,7 @@ constexpr const char* kTour =
     "  cdt analyze houses.csv --target price       will training be stable?\n"
     "  cdt --help                                  all commands\n";
 
-/// LibTorch's "… you tried to allocate 40000000000 bytes. …" for people.
+/// Shortens LibTorch's "… you tried to allocate 40000000000 bytes. …".
 std::string memory_words(const std::string& text) {
   constexpr std::string_view kBefore = "tried to allocate ";
   const size_t at = text.find(kBefore);
@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   }
   try {
     auto arguments = expand_arguments(app, {argv + std::min(argc, 1), argv + argc});
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
     app.parse(arguments);
     require_distinct_files(*chosen_commands(app).back());
     return written(chosen());
@@ -214,7 +214,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     complain(memory_words(""));
   } catch (const std::exception& error) {
-    // A pipe by another name than standard output's: /dev/fd/3, /dev/stdout.
+    // A closed pipe under another name of standard output: /dev/fd/3, /dev/stdout.
     if (std::string_view(error.what()).ends_with(std::generic_category().message(EPIPE))) {
       end_unread();
     }

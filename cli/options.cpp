@@ -1,4 +1,4 @@
-// Options that several commands share, and the files behind them.
+// Options that several commands share, and reading their files.
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/machine/device.h>
@@ -36,7 +36,7 @@ CLI::Validator number_check(const std::string& expected, bool (*accepts)(double)
           "", ""};
 }
 
-/// More threads than cores only wait for each other; thousands take a minute to start.
+/// More threads than cores only wait for each other, and thousands take a minute to start.
 constexpr int kThreadsPerCore = 16;
 
 int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -54,7 +54,7 @@ CLI::Validator thread_count() {
           "", ""};
 }
 
-/// A whole number that fits its option: CLI11 takes the nearest one that does.
+/// Rejects an integer that does not fit its option, which CLI11 would clamp.
 CLI::Validator whole_number(bool negative) {
   return {[negative](std::string& text) {
             errno = 0;
@@ -71,7 +71,7 @@ CLI::Validator whole_number(bool negative) {
           "", ""};
 }
 
-/// Whether the option, or the place on the command line, names a file.
+/// Whether the option or positional argument names a file.
 bool is_file(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   return type == kInputFile || type == kOutputFile || option.get_name() == kInputFile;
@@ -84,7 +84,7 @@ fs::path place_of(const std::string& path) {
   return failed ? whole : found;
 }
 
-/// Where a run or a sweep goes by this call.
+/// The folders to which this call writes a run or a sweep.
 std::set<fs::path> written_folders(const CLI::App& command) {
   std::set<fs::path> folders;
   for (const CLI::Option* option : command.get_options()) {
@@ -94,8 +94,8 @@ std::set<fs::path> written_folders(const CLI::App& command) {
   return folders;
 }
 
-/// Whether the file is one of a run or a sweep that is there, or comes into `folders`: training and
-/// sweeps alone write those.
+/// Whether the file belongs to an existing run or sweep, or to one that will be written to
+/// `folders`: only training and sweeps write those files.
 bool is_kept(const fs::path& file, const std::set<fs::path>& folders) {
   const auto has = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), file.filename().string()) != names.end();
@@ -220,7 +220,7 @@ LoadedKernel load_kernel(const KernelSource& source, torch::Device device, bool 
     loaded.theta = stored.to(device, torch::kFloat64);
     loaded.rank_tolerance = tol::rank_of_stored(stored.size(0), loaded.precision);
     if (loaded.precision != torch::kFloat64) {
-      // Rounding to float32 happened on each half by itself.
+      // Each half was rounded to float32 separately.
       require_symmetric(loaded.theta, source.kernel, tol::symmetry(loaded.precision));
       loaded.theta = (loaded.theta + loaded.theta.t()) / 2;
     }
@@ -258,7 +258,7 @@ dynamics::Modes decompose(const LoadedKernel& kernel) {
 void require_distinct_files(const CLI::App& command) {
   auto given = command.get_options(
       [&](const CLI::Option* option) { return option->count() > 0 && is_file(*option); });
-  // Those that are read come first: who writes is to blame.
+  // Input files come first, so that messages name the option that writes.
   std::stable_partition(given.begin(), given.end(), [](const CLI::Option* option) {
     return option->get_type_name() != kOutputFile;
   });
@@ -287,7 +287,7 @@ void DesignOptions::add_to(CLI::App& app, bool rate_required) {
       ->check(positive());
   if (rate_required) {
     add_named(app, "--loss", loss, loss::parse, {"sse", "half-mse", "mse"}, "mse, half-mse or sse");
-  } else {  // analyze, which takes tables
+  } else {  // analyze, which accepts tables
     app.add_option_function<std::string>(
            "--loss", [this](const std::string& name) { loss = loss::parse(name); },
            "mse, half-mse, sse. CSV files also: cross-entropy, whose target is a class; huber:δ, "

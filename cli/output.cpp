@@ -1,4 +1,4 @@
-// Where text, JSON and progress go.
+// Output of text, JSON and progress.
 #include <cdt/core/error.h>
 #include <cdt/core/io/file.h>
 #include <cdt/core/text/text.h>
@@ -44,7 +44,7 @@ void OutputOptions::text(const std::string& text) const {
   if (quiet || json == "-") return;
   const std::string shown = isatty(STDOUT_FILENO) == 1 ? wrap(printable(text), 2) : printable(text);
   if (kept) {
-    std::cout << shown << std::flush;  // main looks at it in the end
+    std::cout << shown << std::flush;  // main checks the stream at the end
   } else {
     print(shown);
   }
@@ -86,7 +86,7 @@ Progress progress(const std::string& what, const std::string& unit, bool quiet) 
     if (done > 0 && !finished) {
       line += fmt::format("  {}{:.0f} s left", may_end ? "≤ " : "", seconds * (1 - share) / share);
     }
-    // A bar in what is left of the line.
+    // A bar in the rest of the line.
     const size_t room = kColumns - std::min(kColumns, printed_width(line) + 4);
     if (terminal && !may_end && room > 4) {
       const size_t width = std::min<size_t>(30, room);

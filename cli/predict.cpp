@@ -5,7 +5,7 @@
 #include <cdt/core/io/json.h>
 #include <cdt/core/text/format.h>
 #include <cdt/core/text/text.h>
-#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/read.h>
 #include <cdt/data/rows/rows.h>
 #include <cdt/run/folder.h>
 #include <cdt/study/parts/pictures.h>
@@ -44,11 +44,11 @@ std::string error_line(const std::string& name,
                      of.rmse, of.mae, of.r2 ? fmt::format(", R² = {:.4f}", *of.r2) : "");
 }
 
-/// What was found in all parts of the file.
+/// Results for all parts of the file.
 struct Found {
   int64_t rows = 0;
   std::vector<torch::Tensor> values, targets;
-  int64_t skipped = 0;  ///< pictures that cannot be read
+  int64_t skipped = 0;  ///< pictures that could not be read
   bool known = true;    ///< every row has its targets
   std::string unmeasured;
   std::vector<data::UnknownTexts> unknown;
@@ -72,7 +72,7 @@ struct Found {
   }
 };
 
-/// What training did not know of the rows; refused, if that was asked for.
+/// Values of the rows that were unknown in training; throws if the options request it.
 std::vector<data::UnknownTexts> find_unknown(const PredictCommand& options,
                                              const run::TrainedModel& trained,
                                              const data::Table& table) {
@@ -81,16 +81,13 @@ std::vector<data::UnknownTexts> find_unknown(const PredictCommand& options,
   return unknown;
 }
 
-/// Pictures in parts, each with its name beside its prediction.
+/// Predicts pictures in parts, each with its name beside the prediction.
 Found predict_pictures(const PredictCommand& options, const run::TrainedModel& trained,
                        const std::function<void(const std::string&)>& write) {
   CDT_REQUIRE(options.id.empty(), "--id names a column of a table; pictures have their names");
-  CDT_REQUIRE(options.file != "-" && study::holds_pictures(options.file), options.file,
-              ": expected pictures, as the run was trained on: a folder, a JPEG or PNG file, or an "
-              "IDX file");
   constexpr int64_t kPart = 1024;
   const data::Table all =
-      study::read_new_pictures(options.file, trained.preprocess.pictures->shape, {});
+      study::read_new_pictures(options.file, trained.preprocess.pictures->shape);
   const auto show = progress("pictures", "predicted", options.output.quiet);
   Found found;
   for (int64_t first = 0; first < all.rows(); first += kPart) {
@@ -118,51 +115,26 @@ Found predict_pictures(const PredictCommand& options, const run::TrainedModel& t
   return found;
 }
 
-/// Arrays in parts.
-Found predict_arrays(const PredictCommand& options, const run::TrainedModel& trained,
-                     const std::function<void(const std::string&)>& write) {
-  CDT_REQUIRE(options.id.empty(), "--id names a column of a CSV file; arrays have rows alone");
-  constexpr int64_t kPart = 8192;
-  data::CsvOptions wanted;
-  wanted.types = trained.preprocess.csv_options().types;
-  wanted.keep = trained.preprocess.csv_options().keep;
-  const data::Table all = data::read_arrays(options.file, options.labels, wanted);
-  const run::RunFolder folder(options.run);
-  const int64_t columns = folder.read_record().data.columns;
-  CDT_REQUIRE(columns == 0 || all.inputs == columns, options.file, ": expected inputs [rows, ",
-              columns, "], as the run was trained on, got ", all.inputs, " columns");
-  const auto show = progress("rows", "predicted", options.output.quiet);
-  Found found;
-  for (int64_t first = 0; first < all.rows(); first += kPart) {
-    std::vector<int64_t> rows(static_cast<size_t>(std::min(kPart, all.rows() - first)));
-    std::iota(rows.begin(), rows.end(), first);
-    const data::Table table = data::take_rows(all, rows);
-    const auto unknown = find_unknown(options, trained, table);
-    const run::Predictions part = run::predict(trained, table, options.interval);
-    run::PredictionLines lines;
-    lines.first_row = found.rows + 1;
-    lines.for_spreadsheets = options.csv_safe;
-    write(run::to_csv(trained, part, lines));
-    found.add(part, unknown);
-    show(std::min(first + kPart, all.rows()), all.rows(), "");
-  }
-  return found;
-}
-
-/// Predicts the rows as they come; `write` gets their lines.
-Found predict_rows(const PredictCommand& options, const run::TrainedModel& trained,
-                   const std::function<void(const std::string&)>& write) {
-  if (trained.preprocess.pictures) return predict_pictures(options, trained, write);
+/// Predicts the rows of a table as they are read; `write` receives their lines.
+Found predict_table(const PredictCommand& options, const run::TrainedModel& trained,
+                    const std::function<void(const std::string&)>& write) {
   CDT_REQUIRE(!options.skip_bad, "--skip-bad is for pictures; the run was trained on a table");
-  if (data::holds_arrays(options.file)) return predict_arrays(options, trained, write);
-  data::CsvOptions csv = trained.preprocess.csv_options();
+  const bool arrays = data::format_of(options.file).arrays;
+  CDT_REQUIRE(options.id.empty() || !arrays,
+              "--id names a column of a CSV file; arrays have rows alone");
+  data::Source source{options.file, options.labels, trained.preprocess.csv_options()};
+  data::CsvOptions& csv = source.csv;
   show_reading(csv, options.output.quiet);
   if (!options.id.empty() && !data::contains(csv.keep, options.id)) {
     csv.keep.push_back(options.id);
-    csv.types[options.id] = data::ColumnType::kText;  // as it is written
+    csv.types[options.id] = data::ColumnType::kText;  // copied unchanged
   }
+  const int64_t columns = arrays ? run::RunFolder(options.run).read_record().data.columns : 0;
+  const auto show = progress("rows", "predicted", options.output.quiet);
   Found found;
-  data::read_csv_in_parts(options.file, csv, [&](const data::Table& table) {
+  data::read_in_parts(source, [&](const data::Table& table, int64_t all) {
+    CDT_REQUIRE(columns == 0 || table.inputs == columns, options.file, ": expected inputs [rows, ",
+                columns, "], as the run was trained on, got ", table.inputs, " columns");
     const auto unknown = find_unknown(options, trained, table);
     const run::Predictions part = run::predict(trained, table, options.interval);
     run::PredictionLines lines;
@@ -171,6 +143,7 @@ Found predict_rows(const PredictCommand& options, const run::TrainedModel& train
     lines.for_spreadsheets = options.csv_safe;
     write(run::to_csv(trained, part, lines));
     found.add(part, unknown);
+    if (all > 0) show(found.rows, all, "");
   });
   return found;
 }
@@ -185,13 +158,16 @@ int run_predict(const PredictCommand& options) {
               "--out - and --json - cannot share standard output");
   const bool terminal = to_stdout && isatty(STDOUT_FILENO) == 1;
   std::string csv;
-  const Found found = predict_rows(options, trained, [&](const std::string& lines) {
+  const auto write = [&](const std::string& lines) {
     if (to_stdout) {
       print(terminal ? printable(lines) : lines);
     } else {
       csv += lines;
     }
-  });
+  };
+  const bool pictures = trained.preprocess.pictures.has_value();
+  const Found found =
+      pictures ? predict_pictures(options, trained, write) : predict_table(options, trained, write);
   if (!to_stdout) write_file_atomically(options.out, {csv});
 
   nlohmann::ordered_json json{{"run", options.run},
@@ -199,7 +175,6 @@ int run_predict(const PredictCommand& options) {
                               {"rows", found.rows},
                               {"predictions", options.out}};
   if (found.skipped > 0) json["skipped"] = found.skipped;
-  const bool pictures = trained.preprocess.pictures.has_value();
   std::string text = fmt::format("{}: predictions for {}\n", options.out,
                                  count_of(found.rows, pictures ? "picture" : "row"));
   for (const data::UnknownTexts& unknown : found.unknown) {
@@ -230,11 +205,11 @@ int run_predict(const PredictCommand& options) {
 std::function<int()> setup_predict(CLI::App& app) {
   auto options = std::make_shared<PredictCommand>();
   app.add_option("RUN", options->run, "the folder that cdt train wrote")->required();
-  app.add_option(
-         "FILE", options->file,
-         "a CSV file with the columns of the training file; targets may be absent. Or arrays, as "
-         "--inputs. For a run on pictures: a folder of them, with folders of classes or without, "
-         "one picture, or an IDX file")
+  app.add_option("FILE", options->file,
+                 data::in_words(data::formats()) +
+                     ", with the columns of the training file; targets may be absent. For a run on "
+                     "pictures: a folder of them, with folders of classes or without, "
+                     "one picture, or an IDX file")
       ->required();
   add_array_options(app, options->file, options->labels);
   app.add_option("--out", options->out,

@@ -1,4 +1,4 @@
-// cdt reproduce: the paper's experiments beside the published values.
+// cdt reproduce: the paper's experiments compared with the published values.
 #include <cdt/core/error.h>
 #include <cdt/experiment/parts/file.h>
 #include <cdt/study/parts/pictures.h>
@@ -14,7 +14,7 @@ namespace {
 
 struct ReproduceCommand {
   SweepOptions sweep;
-  experiment::Plan axes;  ///< of the command line
+  experiment::Plan axes;  ///< from the command line
   std::string name;
   std::string data;
   std::string experiment_file;
@@ -23,7 +23,7 @@ struct ReproduceCommand {
   const CLI::App* app = nullptr;
 };
 
-/// What the command line says stands instead of what the experiment says.
+/// Options of the command line replace those of the experiment.
 void override_axes(experiment::Plan& plan, const ReproduceCommand& options) {
   const CLI::App& app = *options.app;
   const auto mark = [&](const std::string& name, const std::string& value) {
@@ -51,7 +51,7 @@ void override_axes(experiment::Plan& plan, const ReproduceCommand& options) {
     plan.further.steps = std::min(plan.further.steps, plan.steps);
     mark("steps", fmt::format("{}", plan.steps));
   }
-  // Asked for single methods, nobody waits for others.
+  // If single methods were requested, do not run the others.
   const auto among = [&](const std::string& method) {
     return std::find(plan.methods.begin(), plan.methods.end(), method) != plan.methods.end();
   };
@@ -64,7 +64,7 @@ void override_axes(experiment::Plan& plan, const ReproduceCommand& options) {
   plan.architectures = chosen;
 }
 
-/// The experiments that are built in.
+/// The built-in experiments.
 JsonValue built_in(const std::string& name) {
   CDT_REQUIRE(name == "ames" || name == "pets", "expected an experiment, ames or pets, got '", name,
               "'");
@@ -72,7 +72,7 @@ JsonValue built_in(const std::string& name) {
   return parse_built_in(ames ? kAmesExperiment : kPetsExperiment, "experiments/" + name + ".toml");
 }
 
-/// Pictures that the program makes itself, as many as the cats and dogs that we measured on.
+/// Generated pictures, as many as the cats and dogs of our measurements.
 data::Table stand_in(experiment::Plan& plan) {
   constexpr int64_t kPictures = 600;
   plan.data.file = "generated";
@@ -92,7 +92,7 @@ int run_reproduce(ReproduceCommand& options) {
   override_axes(plan, options);
   if (options.data.empty()) {
     CDT_REQUIRE(plan.data.is_pictures, "--data is required: the table, AmesHousing.csv");
-    published = {};  // of other pictures
+    published = {};  // these are for other pictures
     const data::Table table = stand_in(plan);
     return run_sweep(plan, table, published, options.sweep);
   }

@@ -1,9 +1,10 @@
 #include "cli/study_options.h"
 
 #include <cdt/core/error.h>
-#include <cdt/data/numpy/arrays.h>
+#include <cdt/data/read.h>
 #include <cdt/loss/loss.h>
 #include <cdt/run/settings.h>
+#include <cdt/study/parts/pictures.h>
 #include <cdt/study/problem.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +14,7 @@
 namespace cdt::cli {
 namespace {
 
-/// A flag that takes lists, each a line of CSV; `take` gets the items of all.
+/// An option that takes lists, each a line of CSV; `take` receives the items of all.
 template <class Take>
 CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const std::string& text,
                       const std::string& type) {
@@ -32,7 +33,7 @@ CLI::Option* add_list(CLI::App& app, const std::string& flag, Take take, const s
       ->type_name(type);
 }
 
-/// Of the values, as their kind is.
+/// Checks the range of the values.
 template <class T>
 void check_range(CLI::Option& option, const study::Range& range) {
   if (std::isfinite(range.highest)) {
@@ -42,7 +43,7 @@ void check_range(CLI::Option& option, const study::Range& range) {
   }
 }
 
-/// A flag that takes values of a type, one or a list with commas between.
+/// An option that takes values of one type: a single one, or a list separated by commas.
 template <class T, class Set>
 CLI::Option* add_numbers(CLI::App& app, const std::string& flag, const run::Setting& setting,
                          bool list, Set set) {
@@ -109,7 +110,7 @@ CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string
     options.given.insert(setting.name);
     try {
       setting.set(options, values);
-    } catch (const InvalidArgument& error) {  // of the setting; here it is a flag
+    } catch (const InvalidArgument& error) {  // names the setting; replace it by the flag
       const std::string text = error.what();
       throw InvalidArgument(text.starts_with(setting.name + ":") ? "--" + text : text);
     }
@@ -153,9 +154,9 @@ CLI::Option* add_setting(CLI::App& app, run::Options& options, const std::string
 }
 
 void add_csv_options(CLI::App& app, run::Options& options, bool required) {
-  app.add_option("FILE", options.data.file, "a CSV file")->required(required);
+  app.add_option("FILE", options.data.file, data::in_words(data::formats()))->required(required);
   add_settings(app, options, kCsv);
-  app.get_option("--delimiter")->default_str("");  // that of the file
+  app.get_option("--delimiter")->default_str("");  // by default, the delimiter of the file
 }
 
 void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
@@ -163,8 +164,7 @@ void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
   app.add_option_function<std::string>(
          "--inputs",
          [&file](const std::string& path) {
-           CDT_REQUIRE(data::holds_arrays(path), "--inputs ", path,
-                       ": expected an array of NumPy, a .npy or .npz file");
+           require_arrays(path);
            file = path;
          },
          "instead of FILE: inputs [rows, features] as .npy, or an array of an .npz archive "
@@ -178,9 +178,16 @@ void add_array_options(CLI::App& app, std::string& file, std::string& labels) {
       ->type_name(kInputFile);
 }
 
+void require_arrays(const std::string& inputs) {
+  data::Formats arrays = data::formats();
+  std::erase_if(arrays, [](const data::Format& each) { return !each.arrays; });
+  CDT_REQUIRE(data::format_of(inputs).arrays, "--inputs ", inputs, ": expected ",
+              data::in_words(arrays), ", got another file");
+}
+
 void require_file(const std::string& file, const std::string& labels) {
   CDT_REQUIRE(!file.empty(), "FILE is required, or arrays (--inputs)");
-  CDT_REQUIRE(labels.empty() || data::holds_arrays(file),
+  CDT_REQUIRE(labels.empty() || data::format_of(file).arrays,
               "--labels goes with inputs in an array of NumPy (--inputs), got ", file);
 }
 
@@ -192,7 +199,7 @@ void show_reading(data::CsvOptions& csv, bool quiet) {
 }
 
 void require_target(const study::DataOptions& data) {
-  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::holds_arrays(data.file),
+  CDT_REQUIRE(data.is_pictures || !data.targets.empty() || data::format_of(data.file).arrays,
               "--target is required: the columns of ", data.file, " to learn");
 }
 
@@ -215,9 +222,7 @@ void add_table_options(CLI::App& app, run::Options& options, bool required) {
 
 void add_data_options(CLI::App& app, run::Options& options, bool required) {
   add_table_options(app, options, required);
-  app.get_option("FILE")->description(
-      "a CSV file, NumPy arrays (.npy, .npz), or pictures: a folder with one folder for each "
-      "class, or an IDX file with its labels beside it");
+  app.get_option("FILE")->description(data::in_words(study::formats()));
   add_settings(app, options, kPictures);
 }
 

@@ -10,7 +10,7 @@
 namespace cdt::cli {
 namespace {
 
-/// A name of other programs, and ours; of several the first ones that the command has.
+/// Other programs' names and ours; of several, the first ones that the command has.
 using CommonNames = std::multimap<std::string, std::string, std::less<>>;
 
 const CommonNames& common_names(NameKind kind) {
@@ -189,7 +189,7 @@ std::vector<std::string> meant_names(NameKind kind, const std::string& name,
   std::vector<std::string> meant;
   const auto [first, last] = common_names(kind).equal_range(spelled);
   for (auto each = first; each != last && meant.size() < kMost; ++each) {
-    // "device cuda" is the option --device with its value, "--help" is known of every program.
+    // "device cuda" is the option --device with its value; "--help" exists in every program.
     const std::string first_word = each->second.substr(0, each->second.find_first_of(" :"));
     if (first_word.starts_with("--") || std::ranges::find(known, first_word) != known.end()) {
       meant.push_back(each->second);

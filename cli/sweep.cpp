@@ -38,13 +38,14 @@ void add_sweep_axes(CLI::App& app, experiment::Plan& plan) {
       ->allow_extra_args(false)
       ->check(positive())
       ->type_name("LR");
-  std::vector<std::string> methods = train::method_names();
-  std::erase(methods, train::to_string(train::Method::kPath));  // it has no rate
+  std::vector<std::string> methods;
+  for (const train::Method& method : train::Method::all()) {
+    if (!method->path) methods.push_back(method.name());  // paths have no rate
+  }
   methods.emplace_back(experiment::kGdBest);
   app.add_option(
          "--methods", plan.methods,
-         "gd, gd-matched (gd at lr·√(1 + q/p)), gd-best (gd at 0.9 of its largest stable rate), "
-         "cdt, guarded, momentum, adam, lbfgs; separated by commas")
+         fmt::format("of {} (gd at 0.9 of its largest stable rate)", fmt::join(methods, ", ")))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(among(methods))

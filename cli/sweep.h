@@ -1,4 +1,4 @@
-/// What `reproduce` and `compare` share: the flags of a sweep, and what the program says of it.
+/// What `reproduce` and `compare` share: the flags and the output of a sweep.
 #pragma once
 
 #include <cdt/experiment/plan.h>
@@ -8,7 +8,7 @@
 
 namespace cdt::cli {
 
-/// --jobs, --together, --out and what else says how, not what.
+/// --jobs, --together, --out and the other options that affect how, not what, is computed.
 struct SweepOptions {
   MachineOptions machine;
   OutputOptions output;
@@ -24,10 +24,10 @@ struct SweepOptions {
 /// --lrs, --methods, --seeds, --steps.
 void add_sweep_axes(CLI::App& app, experiment::Plan& plan);
 
-/// Runs on the table, read as the plan says, what is not there yet in OUT/runs, then writes
-/// results.json, results.csv, results.md, figures.json and report.html, and prints the table.
-/// Returns the exit code.
-/// @throws InvalidArgument if OUT holds a sweep with other settings.
+/// Trains the runs of the plan that are missing in OUT/runs, on the table as the plan reads it,
+/// then writes results.json, results.csv, results.md, figures.json and report.html, and prints the
+/// table. Returns the exit code.
+/// @throws InvalidArgument if OUT contains a sweep with other settings.
 int run_sweep(const experiment::Plan& plan, const data::Table& table,
               const paper::Published& published, const SweepOptions& options);
 

@@ -3,7 +3,7 @@
 #include <cdt/core/io/file.h>
 
 #ifdef CDT_TOML
-// Without NDEBUG the parser asserts what a text may break, and then refuses with a message itself.
+// Without NDEBUG the parser asserts on some invalid texts before it reports them itself.
 #define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
@@ -22,13 +22,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kDeepest = 16;  // said in a message below
+constexpr size_t kDeepest = 16;  // stated in a message below
 
 bool is_beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 
-/// Where the string that begins at `start` ends: behind its last quote, or at the end of the line
-/// or the text if it is not closed, which the parser refuses. Or already at a letter beyond ASCII
-/// that follows a backslash, be it that of the line before.
+/// Position behind the string that begins at `start`: behind its last quote, or at the end of the
+/// line or text if it is not closed, which the parser rejects. Stops early at a non-ASCII letter
+/// that follows a backslash, also one at the end of the previous line.
 size_t end_of_string(std::string_view text, size_t start) {
   const char quote = text[start];
   const bool lines = text.substr(start, 3) == std::string(3, quote);
@@ -42,7 +42,7 @@ size_t end_of_string(std::string_view text, size_t start) {
       if (is_beyond_ascii(text[letter])) return letter;
       i = letter == escaped ? escaped + 1 : letter;
     } else if (text.substr(i, closing.size()) == closing) {
-      // One or two quotes before those that close a string of several lines are part of it.
+      // One or two quotes before the closing ones of a multi-line string belong to the string.
       const size_t behind = std::min(text.find_first_not_of(quote, i), text.size());
       return lines ? std::min(behind, i + 5) : i + 1;
     } else if (!lines && text[i] == '\n') {
@@ -54,13 +54,13 @@ size_t end_of_string(std::string_view text, size_t start) {
   return text.size();
 }
 
-/// The parser bounds lists, but not the parts of a key, each of which is a table; and what it
-/// builds is taken down again by recursion. Between values, and where it skips blanks behind a
-/// backslash, it has no defined behaviour for letters beyond ASCII; TOML does not allow them there,
-/// but for the first one of a line whose predecessor ends in a backslash. Quotes and brackets right
-/// behind a number are part of it to the parser, so they are refused as well: what lies between
-/// them would not be looked at here. So are dates, behind which it looks for a time, through
-/// whatever follows.
+/// Checks what the parser does not. It limits the nesting of lists, but not the parts of a key,
+/// each of which is a table, and it frees its result by recursion. Between values, and where it
+/// skips blanks after a backslash, its behaviour for non-ASCII letters is undefined; TOML does not
+/// allow them there, except as the first letter of a line after one that ends in a backslash.
+/// Quotes and brackets directly after a number are part of the number for the parser, so they are
+/// rejected: the text between them would not be checked here. Dates are rejected as well, since the
+/// parser looks for a time after them, through whatever follows.
 class Scanner {
  public:
   Scanner(std::string_view text, const std::string& source) : text_(text), source_(source) {}
@@ -92,7 +92,7 @@ class Scanner {
     throw InvalidArgument(c10::str(source_, ", line ", line, ": expected ", expected));
   }
 
-  /// Whether something may begin here: nothing stands right before it.
+  /// Whether a value may begin here: it is separated from what precedes it.
   bool is_apart() const {
     return at_ == begin_ ||
            std::string_view(" \t\r\n=[{,").find(text_[at_ - 1]) != std::string_view::npos;
@@ -142,9 +142,9 @@ class Scanner {
   const std::string& source_;
   size_t begin_ = 0;
   size_t at_ = 0;
-  std::string open_;    ///< brackets
-  bool value_ = false;  ///< behind the = of a key
-  size_t parts_ = 1;    ///< of a key
+  std::string open_;    ///< open brackets
+  bool value_ = false;  ///< after the = of a key
+  size_t parts_ = 1;    ///< parts of a key
 };
 
 ordered_json to_json(const toml::node& node, const std::string& source, const std::string& key) {

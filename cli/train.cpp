@@ -29,7 +29,7 @@ struct TrainCommand {
   const CLI::App* app = nullptr;
 };
 
-/// The analysis names them, too: for runs without one.
+/// The analysis names conflicts as well; this is for runs without one.
 void warn_of_conflicts(const study::Problem& problem) {
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, problem.conflicts.size()); ++i) {
@@ -49,7 +49,7 @@ void warn_of_data(const study::Problem& problem) {
   for (const std::string& text : study::classes_without_rows(problem)) warn(text);
 }
 
-/// Words and progress while it runs; `interrupts` lives while Ctrl-C shall end the training only.
+/// Messages and progress of a run; while `interrupts` exists, Ctrl-C ends only the training.
 run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>& interrupts) {
   const OutputOptions& output = command.output;
   run::Hooks hooks;
@@ -74,9 +74,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
       for (const std::string& note : problem.notes) complain(note);
     };
   }
-  hooks.on_findings = [&output](const study::Findings& findings) {
-    output.text(study::to_text(findings));
-  };
+  hooks.on_preflight = [&output](const analysis::Preflight& found) { output.text(to_text(found)); };
   hooks.on_skipped = [&output, &command](const std::string& reason) {
     const bool could =
         command.run.training.loss->quadratic() || command.run.training.loss->classes();
@@ -90,7 +88,7 @@ run::Hooks make_hooks(const TrainCommand& command, std::optional<InterruptScope>
   hooks.on_step = [last = train::StepRecord(), show = Progress(), &output](
                       const train::StepRecord& row, int64_t steps) mutable {
     if (!show) show = progress("training", "steps", output.quiet);
-    if (!std::isnan(row.train_loss)) {  // of batches at the end of an epoch only
+    if (!std::isnan(row.train_loss)) {  // with batches, only at the end of an epoch
       last.step = row.step;
       last.train_loss = row.train_loss;
     }
@@ -129,7 +127,7 @@ int run_train(TrainCommand& command) {
   show_reading(options.data.csv, command.output.quiet);
   options.data.is_pictures = study::holds_pictures(options.data.file);
   require_target(options.data);
-  // Folders of before there were goals are fits.
+  // Folders from before goals existed are fits.
   if (options.resume && !options.data.goal) options.data.goal = study::Goal::kFit;
   const std::filesystem::path json(command.output.json);
   CDT_REQUIRE(json.empty() || json == "-" || json.parent_path().empty() ||
@@ -158,13 +156,13 @@ int run_train(TrainCommand& command) {
   return kFailed;
 }
 
-/// Alone, as one of several ranks, or as the one that starts them.
+/// Runs alone, as one of several ranks, or as the process that starts them.
 int run_train_by_workers(TrainCommand& command) {
   if (const auto code = command.workers.run_all()) return *code;
   run::Options& options = command.run;
   options.threads = command.machine.threads;
   options.ranks = command.workers.join(command.machine);
-  if (options.ranks->rank() > 0) {  // the first one speaks for all
+  if (options.ranks->rank() > 0) {  // only the first rank prints
     command.output.quiet = true;
     command.output.json.clear();
   }
@@ -176,10 +174,11 @@ int run_train_by_workers(TrainCommand& command) {
   }
 }
 
-/// Where the goals differ, the help shows both: that of predict, which is the usual one, first.
+/// If the defaults of the goals differ, the help shows both, that of predict (the default goal)
+/// first.
 void show_defaults_by_goal(CLI::App& app) {
-  const run::Options predict = study::usual_options(study::Goal::kPredict, train::Method::kPath);
-  const run::Options fit = study::usual_options(study::Goal::kFit, train::Method::kGuarded);
+  const run::Options predict = study::usual_options(study::Goal::kPredict, "path");
+  const run::Options fit = study::usual_options(study::Goal::kFit, "guarded");
   for (const run::Setting& setting : run::all_settings()) {
     CLI::Option* option = app.get_option_no_throw("--" + setting.name);
     const auto usual = setting.get(predict), other = setting.get(fit);

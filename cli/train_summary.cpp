@@ -12,14 +12,14 @@
 namespace cdt::cli {
 namespace {
 
-/// What the table has beside each other: training rows, validation or held-out rows, test rows.
+/// The columns of the table: training rows, validation or held-out rows, test rows.
 struct ErrorColumn {
   std::string name;
   const study::Errors* errors;
   double loss;
 };
 
-/// A table with names at the left; a dash for what is not known.
+/// A table with row names; a dash for unknown values.
 class SummaryTable {
  public:
   void add(std::string name, std::vector<std::string> cells) {
@@ -48,7 +48,7 @@ class SummaryTable {
   std::vector<std::pair<std::string, std::vector<std::string>>> lines_;
 };
 
-/// Who was taken for what, unless the classes are too many.
+/// The confusion matrix, unless there are too many classes.
 std::string confusion_text(const study::ClassErrors& shown, const std::string& rows) {
   constexpr size_t kMostShown = 10;
   if (shown.classes.size() > kMostShown) return "";
@@ -117,7 +117,7 @@ std::string error_table(const run::TrainedRun& run) {
   return "\n" + table.text() + confusion;
 }
 
-/// How it ended; the table of errors follows.
+/// How the run ended; the table of errors follows.
 std::string fit_head(const run::TrainedRun& run) {
   return "\n" + wrap(run.result.in_words(), 0) + "\n";
 }
@@ -130,10 +130,10 @@ std::string network_of(const study::Problem& problem) {
 /// What was trained, on what and how long.
 std::string fit_facts(const run::TrainedRun& run) {
   const train::TrainResult& result = run.result;
-  const double rate = result.learning_rate;  // a path has none
+  const double rate = result.learning_rate;  // a path has no rate
   return fmt::format("\n{}, {} by {}{}\n{} in {:.2f} s\n", network_of(run.problem),
                      count_of(static_cast<int64_t>(run.problem.split.train.size()), "sample"),
-                     train::to_string(run.decision.training.method),
+                     run.decision.training.method.name(),
                      std::isnan(rate) ? "" : fmt::format(", learning rate {:.4g}", rate),
                      count_of(result.steps, "step"), result.seconds);
 }
@@ -147,11 +147,11 @@ std::string prediction_facts(const run::TrainedRun& run) {
   return fmt::format("\n{} of {}{}, {} by {}\npoint {} of {} in {:.2f} s\n",
                      count_of(found.members - (line ? 1 : 0), "network"), network_of(problem),
                      line ? " and a linear model" : "", count_of(rows, "row"),
-                     train::to_string(run.decision.training.method), found.points,
+                     run.decision.training.method.name(), found.points,
                      run.result.history.size() - 1, run.result.seconds);
 }
 
-/// What to expect of new rows.
+/// The expected error on new rows.
 std::string prediction_head(const run::TrainedRun& run) {
   const study::Problem& problem = run.problem;
   const run::RunPrediction& found = *run.record.prediction;

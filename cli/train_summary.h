@@ -1,11 +1,11 @@
-/// What a training run came to, in words.
+/// The summary of a training run, as text.
 #pragma once
 
 #include <cdt/run/train.h>
 
 namespace cdt::cli {
 
-/// The page that `train` ends with.
+/// The text that `train` prints at the end.
 std::string summarize(const run::TrainedRun& run);
 
 }  // namespace cdt::cli

@@ -1,4 +1,4 @@
-// cdt verify: is a run or a sweep as it was written?
+// cdt verify: checks that a run or a sweep is unchanged since it was written.
 #include <cdt/core/error.h>
 #include <cdt/core/io/json.h>
 #include <cdt/experiment/parts/verify.h>
@@ -25,7 +25,7 @@ int run_verify(const VerifyCommand& options) {
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
   std::string text = fmt::format("{}: a {}, {}\n", options.folder, found.kind,
                                  found.sound() ? "intact" : "NOT INTACT");
-  int64_t runs = 0;  // of a sweep: one line for all that are well
+  int64_t runs = 0;  // in a sweep: one line for all intact runs
   for (const run::FileCheck& each : found.files) {
     files.push_back({{"file", each.file}, {"state", to_string(each.state)}, {"note", each.note}});
     if (each.file.starts_with("runs/") && each.state == run::FileCheck::State::kIntact) {

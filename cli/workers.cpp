@@ -13,7 +13,7 @@
 namespace cdt::cli {
 namespace {
 
-/// Each is a process with all of the program in its memory.
+/// Each worker is a process with the whole program in memory.
 constexpr int64_t kMostWorkers = 256;
 
 }  // namespace
@@ -40,7 +40,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(1e3 * seconds));
 }
 
-/// Beyond the time after which workers end by themselves.
+/// Seconds beyond the timeout after which workers end by themselves.
 constexpr double kGrace = 15;
 
 }  // namespace

@@ -11,14 +11,14 @@ class Workers {
  public:
   void add_to(CLI::App& app);
 
-  /// Where this process is alone and several were asked for: starts them, waits for their end, and
-  /// returns the exit code.
+  /// If several workers were requested and this process is not yet one of them: starts them, waits
+  /// for them, and returns the exit code.
   std::optional<int> run_all() const;
-  /// Joins the others, if the environment has a place for this process among them; on the CPU, with
-  /// a share of the machine's cores in `machine` unless threads were given.
+  /// Joins the other workers, if the environment makes this process one of them. On the CPU, sets
+  /// its share of the machine's cores in `machine` unless the number of threads was given.
   /// @throws IoError if they cannot be reached.
   std::shared_ptr<const train::Ranks> join(MachineOptions& machine) const;
-  /// What the others shall know of an error that ends this rank.
+  /// Tells the other workers about an error that ends this rank.
   static void tell(const train::Ranks& ranks, const std::string& why);
 
  private:
@@ -26,7 +26,7 @@ class Workers {
   double timeout_ = 60;
 };
 
-/// Debian's package without which there are none; nullptr where they are there.
+/// Debian's package that workers need; nullptr if they are available.
 const char* package_of_workers();
 
 }  // namespace cdt::cli

@@ -12,14 +12,14 @@ from html import escape
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TRAINING = [
     ("", "files", "a CSV file, arrays, a folder of pictures", ""),
-    ("read", "Table", "columns, or pictures, with their checksum", "study/parts/pictures.cpp"),
+    ("read", "Table", "columns, or pictures, with their checksum", "data/read.cpp"),
     ("decide", "Decision", "goal, loss, encoding, network: given or chosen, and why", "study/decision.cpp"),
     ("encode", "Problem", "x, y, split, network", "study/problem.cpp"),
     ("complete", "Decision", "solver, batch, members, threads", "study/decision.cpp"),
     ("linearize", "Linearization", "ŷ₀ + Jδ at the present parameters, with its kernel", "kernel/linearization.cpp"),
     ("pose", "Plant", "x⁺ = x − S(x − u), in the loss's coordinates", "control/plant.cpp"),
     ("design", "Controller", "what descent acts on instead of the error", "control/designs/table.cpp"),
-    ("examine", "Findings", "stability, reachability, margins; the Certificate", "study/findings.cpp"),
+    ("examine", "Preflight", "stability, reachability, margins; the Certificate", "analysis/preflight.cpp"),
     ("train", "TrainResult", "parameters, history, how it ended", "train/trainer.cpp"),
     ("pick", "Learned", "goal predict: walks, the point, members", "study/learn.cpp"),
     ("calibrate", "Predictor", "members, bounds, intervals", "study/predictor.cpp"),
@@ -30,7 +30,7 @@ TRAINING = [
 PREDICTION = [
     ("", "run folder", "what training has kept", ""),
     ("load", "TrainedModel", "encoding, networks, calibration, intervals", "run/folder.cpp"),
-    ("read", "Table", "new rows, a part of the file at a time", "data/csv.cpp"),
+    ("read", "Table", "new rows, a part of the file at a time", "data/read.cpp"),
     ("encode", "Samples", "features as training had them; what was unknown", "data/preprocess.cpp"),
     ("predict", "Predictions", "values, intervals, errors where targets are known", "study/predictions.cpp"),
     ("spell", "CSV lines, JSON", "a line a row", "cli/predict.cpp"),

@@ -1,7 +1,7 @@
 // The paper's theory on one network: the full pre-flight report with a trial of training and a
 // forecast, then classification under cross entropy. docs/explanation/mathematics.md quotes its
 // output.
-#include <cdt/analysis/report.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/control/controller.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/loss_linearization.h>
@@ -76,15 +76,14 @@ void regression() {
   auto report = cdt::analysis::analyze(kernel, options);
   const Tensor outputs = kernel.outputs.reshape({-1}).to(torch::kFloat64);
 
-  const cdt::control::ModalController controller(cdt::control::Plant::of(kernel, kLoss, rate),
-                                                 cdt::control::lqr(1, 0.1));
+  const auto controller = cdt::analysis::usual_controller(report);
   for (const bool controlled : {false, true}) {
-    report.findings.trials.push_back(
+    report.outlook.trials.push_back(
         cdt::analysis::assess_trial(run_trial(model, controller, controlled, rate, x, y)));
   }
   const auto problem = cdt::dynamics::modal_problem(
       spectrum, outputs - y, cross.theta, cross.outputs.reshape({-1}).to(torch::kFloat64) - y_val);
-  report.findings.forecast = cdt::analysis::summarize(cdt::control::forecast(problem, kLoss));
+  report.outlook.forecast = cdt::analysis::summarize(cdt::control::forecast(problem, kLoss));
   std::puts(to_text(report).c_str());
 }
 

@@ -114,7 +114,7 @@ double label_gap(const std::vector<int64_t>& group, const Tensor& labels) {
 Reachability assess_reachability(const dynamics::Modes& modes) {
   dynamics::require_complete(modes, "what labels can do");
   const double largest = modes.largest();
-  return {modes.rank, modes.rank == modes.size(),
+  return {control::Known::exactly(static_cast<double>(modes.rank)), modes.rank == modes.size(),
           largest > 0 ? std::max(0.0, modes.smallest) / largest : 0.0};
 }
 
@@ -186,6 +186,26 @@ std::vector<Conflict> trace_unreachable(const Tensor& theta, const dynamics::Mod
   if (labels && !dependent.rows.empty()) dependent.label_gap = label_gap(dependent.rows, by_sample);
   conflicts.push_back(std::move(dependent));
   return conflicts;
+}
+
+void Conflict::fields(Fields& f) {
+  if (lines.empty()) {
+    f("rows", rows);
+  } else {
+    f("lines", lines);
+  }
+  std::string name = to_string(kind);
+  f("kind", name);
+  if (lines.empty()) f("label_gap", label_gap);
+}
+
+void InputCondition::fields(Fields& f) {
+  f("holds", holds);
+  f("largest_norm", largest_norm);
+  f("largest_norm_row", largest_row);
+  f("largest_cosine", largest_cosine);
+  std::vector<int64_t> pair{first_row, second_row};
+  f("largest_cosine_rows", pair);
 }
 
 InputCondition assess_inputs(const Tensor& inputs) {

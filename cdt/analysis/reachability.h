@@ -2,7 +2,9 @@
 /// samples behind a loss of either.
 #pragma once
 
+#include <cdt/control/certificate.h>
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <cdt/dynamics/modes.h>
 
 #include <limits>
@@ -15,7 +17,7 @@ namespace cdt::analysis {
 /// The PBH test of A = I − S, B = S: in the eigenbasis [zI − A, B] loses rank exactly at null
 /// directions of Θ.
 struct Reachability {
-  int64_t rank = 0;
+  control::Known rank;     ///< how many directions labels can move
   bool reachable = false;  ///< rank = n
   double margin = 0;       ///< λ_min / λ_max, as computed; the distance to losing rank
 };
@@ -44,6 +46,12 @@ struct Conflict {
   Kind kind = Kind::kDuplicate;
   /// The largest difference between two labels of the group; NaN if labels were not given.
   double label_gap = std::numeric_limits<double>::quiet_NaN();
+  /// Of rows that are equal in a file, found there rather than in the kernel: their lines, from 1,
+  /// instead of `rows`, and how their labels differ, in words.
+  std::vector<int64_t> lines{};
+  std::string difference{};
+
+  void fields(Fields& f);
 };
 
 std::string to_string(Conflict::Kind kind);
@@ -64,6 +72,8 @@ struct InputCondition {
   double largest_cosine = 0;  ///< largest |cos| of the angle between two inputs; 0 for a single one
   int64_t first_row = 0;      ///< of that pair
   int64_t second_row = 0;
+
+  void fields(Fields& f);
 };
 
 /// Inputs [r, …], flattened per sample. O(r²·features), in row blocks.

@@ -86,4 +86,20 @@ TrialFindings assess_trial(const Trial& trial) {
   return found;
 }
 
+void TrialFindings::fields(Fields& f) {
+  f.spelled(
+      "method", controlled, [](bool steered) { return steered ? "cdt" : "gd"; },
+      [](std::string_view text) { return text == "cdt"; });
+  f("steps", steps);
+  f("diverged", diverged);
+  f("lipschitz", lipschitz);
+  f("lipschitz_local", lipschitz_local);
+  f("linearization_error", linearization_error);
+  f("linearization_error_relative", relative_error);
+  f("lagrange_bound", lagrange_bound);
+  f("hessian_norm", hessian_norm);
+  f("hessian_norm_accuracy", hessian_accuracy);
+  f("kc", kc);
+}
+
 }  // namespace cdt::analysis

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cdt/core/error.h>
+#include <cdt/core/fields.h>
 #include <torch/types.h>
 
 #include <optional>
@@ -53,7 +54,9 @@ struct TrialFindings {
   double lagrange_bound = 0;    ///< ½h‖ϑ‖² there: an estimate, as h is
   double hessian_norm = 0;      ///< h, an estimate
   double hessian_accuracy = 0;  ///< by what share h may be too low
-  std::optional<int64_t> kc;    ///< none: the local model kept its bound
+  std::optional<int64_t> kc{};  ///< none: the local model kept its bound
+
+  void fields(Fields& f);
 };
 
 /// @throws InvalidArgument if shapes do not fit, there is no step, or the first row is not finite.

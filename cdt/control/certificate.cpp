@@ -27,7 +27,7 @@ void Certificate::fields(Fields& f) {
 }
 
 std::string digest_of(std::initializer_list<Tensor> numbers) {
-  // FNV-1a, by words: the order of the numbers counts.
+  // FNV-1a over 64-bit words; the order of the numbers matters.
   uint64_t hash = 14695981039346656037u;
   for (const Tensor& each : numbers) {
     const Tensor host = each.detach().to(torch::kCPU, torch::kFloat64).contiguous();
@@ -49,7 +49,8 @@ Certificate damped_certificate(double mu, const Known& largest, const Known& sma
                      ? Known{left_at_least(smallest.value), left_at_least(smallest.upper),
                              left_at_least(smallest.lower)}
                      : Known::within(left_at_least(largest.upper), 1);
-  // The kernel may grow until (1 + δλ/μ) falls behind: of every mode the largest is the first.
+  // The solve uses the old kernel, so a growth δ is bounded by δλ/(λ + μ) < most; the largest λ
+  // reaches it first.
   const auto times = [&](double most) {
     return Known{most * (1 + mu / largest.value), most * (1 + mu / largest.upper),
                  most * (1 + mu / largest.lower)};
@@ -77,7 +78,7 @@ Certificate damped_certificate(double mu, const Tensor& lambda, int64_t nullity,
 Known augment_interval(const Tensor& s, const Tensor& k) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (s.numel() == 0) return Known::within(-kInfinity, kInfinity);
-  // δk > −1 and δk < (2 − s)/s; dividing by k turns both where k < 0, and k = 0 bounds nothing.
+  // δk > −1 and δk < (2 − s)/s. For k < 0 the division by k reverses both; k = 0 gives no bound.
   const Tensor slow = -1 / k;
   const Tensor fast = (2 - s) / (s * k);
   const Tensor none = torch::full_like(k, kInfinity);

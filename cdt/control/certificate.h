@@ -1,4 +1,4 @@
-/// What a controller promises on the linearization that it was designed for.
+/// The certificate of a controller: its guarantees on the linearization for which it was designed.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -11,7 +11,7 @@
 
 namespace cdt::control {
 
-/// A number as far as it is known: exactly, or between two bounds.
+/// A number that is known exactly, or only up to two bounds.
 struct Known {
   double value = std::numeric_limits<double>::quiet_NaN();  ///< NaN: only the bounds are known
   double lower = -std::numeric_limits<double>::infinity();
@@ -31,43 +31,45 @@ struct Known {
 
 struct Certificate {
   std::string controller;  ///< law or gain, and how it is applied: "lqr q=1 p=0.1, mode by mode"
-  std::string optimal;     ///< what it makes least; empty: nothing is known
-  double rate = std::numeric_limits<double>::quiet_NaN();  ///< α; NaN: it has none
-  /// What it multiplies the slowest errors by, as seen by descent: 1 is plain descent.
+  std::string optimal;     ///< the cost that it minimizes; empty: unknown
+  double rate = std::numeric_limits<double>::quiet_NaN();  ///< α; NaN: the controller has no rate
+  /// Factor by which it scales the slowest errors before descent acts on them; 1: plain descent.
   double gain = std::numeric_limits<double>::quiet_NaN();
-  /// Residual of the equation that it solves (Riccati's, or the step's), recomputed; NaN if
-  /// unknown.
+  /// Residual of the equation that it solves (the Riccati equation, or that of the step),
+  /// recomputed; NaN if unknown.
   double residual = std::numeric_limits<double>::quiet_NaN();
   Known radius;  ///< max |closed loop| on reachable modes: what a step leaves of the slowest error
   Known kernel_margin;     ///< stable while the kernel grows by less than this factor
   Known overshoot_margin;  ///< no error changes its sign while it grows by less than this
   Known gain_margin;  ///< [lower, upper]: stable while label augments are scaled by a factor within
-  Known guaranteed_margin;  ///< of which Riccati's equation promises so much of any such gain
-  std::string digest;       ///< of the numbers that it steers with
-  /// Of each mode, ascending: eigenvalue, step s, gain g(s) − 1 and what is left of it, [4, m]. Of
-  /// a gain matrix, whose loop has other modes than the kernel: no gain (NaN), and its own factors
-  /// by size, descending. Undefined unless it was asked for, and known.
+  Known guaranteed_margin;  ///< the part that the Riccati equation guarantees for any such gain
+  std::string digest;       ///< digest of the numbers that define the steering
+  /// For each mode, ascending: eigenvalue, step s, gain g(s) − 1 and closed-loop factor, [4, m].
+  /// For a gain matrix, whose loop has other modes than the kernel: the gains are NaN, and the
+  /// factors are those of the loop, in descending order of size. Undefined if not requested or
+  /// unknown.
   torch::Tensor spectrum{};
 
   bool empty() const { return controller.empty(); }
-  /// As run.json has it (docs/formats.md); what is not known is null.
+  /// The fields of run.json (docs/formats.md); unknown numbers are null.
   void fields(Fields& f);
 };
 
-/// For a damped solve, which leaves μ/(λ + μ) of a mode: the least of ‖e⁺‖² + μ‖δ‖². `largest` and
-/// `smallest` are the eigenvalues of the kernel on what labels can move.
+/// Certificate of a damped solve, which minimizes ‖e⁺‖² + μ‖δ‖² and leaves μ/(λ + μ) of a mode.
+/// `largest` and `smallest` are the eigenvalues of the kernel on the reachable subspace.
 Certificate damped_certificate(double mu, const Known& largest, const Known& smallest);
 
-/// The same where all eigenvalues are known [n], ascending, the first `nullity` of which no label
-/// moves: exact, and with its spectrum. `step_scale` = αc.
+/// The same if all eigenvalues [n] are known, ascending; no label moves the first `nullity`. The
+/// certificate is exact and has a spectrum. `step_scale` = αc.
 Certificate damped_certificate(double mu, const torch::Tensor& eigenvalues, int64_t nullity,
                                double step_scale);
 
-/// 16 hexadecimal digits that change with any bit of these, in this order; on any device.
+/// 16 hexadecimal digits that change with any bit of the numbers or their order; the same on any
+/// device.
 std::string digest_of(std::initializer_list<torch::Tensor> numbers);
 
-/// The interval of factors on label augments in which every mode is stable: −1 < 1 − s − δsk < 1,
-/// for steps s > 0 and gains k [m], float64.
+/// The factors δ on label augments for which every mode is stable: −1 < 1 − s − δsk < 1, for steps
+/// s > 0 and gains k [m], float64.
 Known augment_interval(const torch::Tensor& s, const torch::Tensor& k);
 
 }  // namespace cdt::control

@@ -11,11 +11,11 @@ using torch::Tensor;
 
 namespace {
 
-/// A function is called linear if doubling its input doubles its output up to this share.
+/// A function counts as linear if doubling its input doubles its output up to this relative error.
 constexpr double kLinear = 1e-9;
 
-/// The linear part of `steer` at rest, column by column; undefined if it has none, or too many
-/// columns.
+/// The linear part of `steer` at x = 0, column by column; undefined if `steer` is not linear or has
+/// more than `most` columns.
 Tensor probed(const Controller& controller, int64_t most) {
   const int64_t n = controller.plant().size();
   if (n > most) return {};

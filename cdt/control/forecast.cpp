@@ -21,7 +21,7 @@ std::vector<double> log_spaced(double first, double last, int64_t count) {
   return values;
 }
 
-/// The place of the lowest validation loss among some candidates.
+/// The point with the lowest validation loss among some candidates.
 ForecastPoint lowest(const Forecast& all, int64_t first, int64_t count) {
   const Tensor losses = all.curves.validation.narrow(0, first, count);
   const int64_t stops = losses.size(1);

@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-/// The optimal feedback of independent modes, as Law has it.
+/// The optimal feedback of independent modes, with the functions of Law.
 struct ModeGains {
   Tensor w;
   Tensor gain;
@@ -51,14 +51,14 @@ ModeGains mode_gains(const Tensor& s, const Tensor& q, double effort) {
   require_mode_steps(s);
   require_mode_weights(q, s, "q");
   const Tensor p = torch::full_like(s, effort);
-  // In units of √(qp), so that weights far apart do not overflow: w² + βw − 1 = 0.
+  // In units of √(qp), so that very different weights do not overflow: w² + βw − 1 = 0.
   const Tensor state = torch::sqrt(q) / torch::sqrt(p);
   const Tensor input = torch::sqrt(p) / torch::sqrt(q);
   const Tensor beta = input * (2 - s) - state * s;
-  // √(β² + 4); LibTorch's hypot squares, and overflows.
+  // √(β² + 4); LibTorch's hypot squares its arguments and overflows.
   const Tensor larger = beta.abs().clamp_min(2);
   const Tensor root = larger * (1 + (beta.abs().clamp_max(2) / larger).square()).sqrt();
-  // Either form is exact where the other cancels.
+  // Each form is exact where the other cancels.
   const Tensor w = torch::where(beta > 0, 2 / (beta + root), (root - beta) / 2);
   const Tensor below = input + s * w;
   ModeGains gains{w * torch::sqrt(q) * torch::sqrt(p), (1 - s) * (w / below), (input + w) / below,

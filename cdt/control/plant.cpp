@@ -11,7 +11,7 @@ namespace cdt::control {
 using torch::Tensor;
 
 struct Plant::Shared {
-  Tensor matrix;  ///< undefined: modes alone are known, or neither
+  Tensor matrix;  ///< undefined: only the modes are known, or neither
   int64_t size = 0;
   double rank_tolerance = 0;
   std::mutex lock;

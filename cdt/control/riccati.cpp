@@ -29,7 +29,7 @@ Tensor weight_matrix(const Tensor& W, int64_t n, std::string_view name) {
   return W;
 }
 
-/// Of a symmetric matrix or a diagonal, and the size of the largest.
+/// Smallest eigenvalue and largest absolute eigenvalue of a symmetric matrix or a diagonal.
 std::pair<double, double> smallest_eigenvalue(const Tensor& W) {
   const Tensor values = W.dim() == 1 ? W : torch::linalg_eigvalsh(W);
   return {values.min().item<double>(), values.abs().max().item<double>()};
@@ -55,7 +55,7 @@ Tensor require_input_weight(const Tensor& R, int64_t m) {
 
 double spectral_radius(const Tensor& M) {
   require_square(M, "M");
-  Tensor power = M;  // M^(2^k), divided by its norm along the way
+  Tensor power = M;  // M^(2^k), divided by its accumulated norm
   double size = 0;   // log ‖M^(2^k)‖
   double steps = 1;  // 2^k
   for (int k = 0; k <= kSquarings; ++k) {
@@ -93,9 +93,9 @@ Doubled double_riccati(const Tensor& A0, const Tensor& G0, const Tensor& H0,
     A = A.mm(WA);
     const double remaining = A.norm().item<double>();
     if (!std::isfinite(remaining) || !std::isfinite(H.norm().item<double>())) return {H, k, false};
-    // Entry by entry of the diagonal, which bounds the rest: a small weight must converge beside
-    // large ones. A state that costs nothing at first may do so later, so the closed loop must have
-    // died down as well.
+    // Compare each entry of the diagonal, which bounds the rest: small weights must converge as
+    // well as large ones. A state that costs nothing at first may do so later, so the closed loop
+    // must have decayed as well.
     const bool settled = (step.diagonal() <= tol::kDoubling * H.diagonal()).all().item<bool>();
     if (settled && remaining <= tol::kDiedDown) return {H, k, true};
   }

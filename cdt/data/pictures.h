@@ -8,6 +8,8 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,18 @@ class TensorPictures : public Pictures {
 
  private:
   torch::Tensor x_;
+};
+
+/// How pictures become samples (cdt/study/parts/pictures.h).
+struct PictureOptions {
+  std::optional<int64_t> size;  ///< of both sides; default: 96, of IDX files as they are
+  bool grey = false;            ///< one channel instead of three; IDX files have one anyway
+  bool skip_bad = false;        ///< leave out files that are no pictures, or damaged
+  /// A folder where decoded pictures are kept for the next time; empty: nowhere.
+  std::string cache{};
+  std::function<void(int64_t done, int64_t total)> progress{};  ///< of decoding
+  /// To predict: [channels, height, width] of training, and classes need not be known.
+  std::vector<int64_t> shape;
 };
 
 }  // namespace cdt::data

@@ -1,6 +1,7 @@
 // Executes runs of a sweep, singly or several as one: table, kernel, training, record.
 #include <ATen/Parallel.h>
 #include <cdt/analysis/preflight.h>
+#include <cdt/control/controller.h>
 #include <cdt/core/machine/speed.h>
 #include <cdt/core/text/numbers.h>
 #include <cdt/core/tolerance.h>
@@ -9,7 +10,7 @@
 #include <cdt/kernel/ntk.h>
 #include <cdt/nn/engine.h>
 #include <cdt/nn/passes/mlp_stack.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/predictor.h>
 #include <cdt/train/together.h>
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ StartKernel make_start_kernel(const Plan& plan, const study::Problem& problem) {
     kernel.modes =
         dynamics::decompose(theta, tol::rank_of_computed(theta.size(0), problem.model->dtype()));
     kernel.factor = loss::gradient_factor(plan.loss, kernel.modes.size());
-    kernel.lr_max = analysis::assess_stability(kernel.modes, 0).scale_max / kernel.factor;
+    kernel.lr_max = 2 / kernel.modes.largest() / kernel.factor;
   } else {
     const auto plant = control::Plant::of(ntk, plan.loss, 1, problem.data.y);
     kernel.modes = plant.modes();
@@ -90,9 +91,9 @@ void add_details(CaseRun& run, const Plan& plan, study::Problem& problem, const 
   options.q = plan.q;
   options.memory_bytes = plan.memory_bytes;
   problem.table = table;
-  study::Findings findings = study::analyze(problem, options);
-  analysis::promise(findings.preflight, acts);
-  run.preflight = study::to_text(findings);
+  analysis::Preflight found = study::analyze(problem, options);
+  analysis::promise(found, acts);
+  run.preflight = to_text(found);
 }
 
 /// Records outputs and labels of the first samples, which the split has drawn at random.
@@ -197,7 +198,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
   const double factor = start_kernel->factor;
   run.lr = what.lr > 0      ? what.lr
            : has_rate(what) ? kBestShare * start_kernel->lr_max
-                            : train::start_rate(train::parse_method(what.method),
+                            : train::start_rate(training_method(what.method),
                                                 dynamics::unit_rate(modes, factor));
   const auto stability = analysis::assess_stability(modes, run.lr * factor);
   run.lambda_max = modes.largest();
@@ -211,7 +212,7 @@ Started start(const Plan& plan, const Case& what, const data::Table& table, stud
       control::lqr(plan.q, what.p));
   train::TrainOptions options = options_of(plan, what).training;
   if (has_rate(what)) options.learning_rate = run.lr;
-  started.controlled = train::is_controlled(options.method);
+  started.controlled = options.method->controlled;
   started.trainer = std::make_unique<train::Trainer>(problem.model, problem.data, options,
                                                      nn::make_engine(problem.model));
   if (plan.loss->quadratic()) started.trainer->adopt(modes, start_kernel->seconds);

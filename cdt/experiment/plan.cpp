@@ -95,6 +95,12 @@ study::DataOptions data_of(const Plan& plan) {
   return data;
 }
 
+train::Method training_method(const std::string& name) {
+  if (name == kGdBest) return "gd";
+  if (name == kPredict) return "path";
+  return name == kPredictAdam ? "adam" : name;
+}
+
 study::RunOptions options_of(const Plan& plan, const Case& what) {
   study::RunOptions options;
   options.data = data_of(plan);
@@ -110,7 +116,7 @@ study::RunOptions options_of(const Plan& plan, const Case& what) {
     options.data.train_fraction.reset();
     options.data.test_fraction = 0;
     options.data.equal_rows_together = true;
-    training.method = what.method == kPredict ? train::Method::kPath : train::Method::kAdam;
+    training.method = training_method(what.method);
     training.loss = options.data.classes ? loss::cross_entropy() : loss::mse();
     options.given.insert("loss");  // whatever the target's values are
     for (const report::Setting& setting : plan.settings) {
@@ -122,10 +128,10 @@ study::RunOptions options_of(const Plan& plan, const Case& what) {
     }
     return options;
   }
-  training.method = what.method == kGdBest ? train::Method::kGd : train::parse_method(what.method);
+  training.method = training_method(what.method);
   training.loss = plan.loss;
   if (what.lr > 0) training.learning_rate = what.lr;
-  if (training.method != train::Method::kGuarded) training.schedule = plan.schedule;
+  if (!training.method->guarded) training.schedule = plan.schedule;
   training.q = plan.q;
   training.p = what.p;
   training.steps = what.steps;
@@ -145,10 +151,10 @@ void require_sound(const Plan& plan) {
   require_countable(plan);
   for (const double lr : plan.lrs) require_positive(lr, "a learning rate");
   for (const std::string& method : plan.methods) {
-    if (method != kGdBest) train::parse_method(method);
+    if (method != kGdBest) train::Method{method};
   }
   for (const std::string& method : plan.own_rate) {
-    if (!predicts(method)) train::parse_method(method);
+    if (!predicts(method)) train::Method{method};
   }
   require_distinct(plan.lrs, "learning rates");
   require_distinct(plan.methods, "methods");

@@ -13,7 +13,7 @@
 
 namespace cdt::experiment {
 
-/// Sweep method: gradient descent at 0.9 of its largest stable rate. Not in train::parse_method.
+/// Sweep method: gradient descent at 0.9 of its largest stable rate. Not a train::Method.
 inline constexpr const char* kGdBest = "gd-best";
 
 /// Sweep methods: networks that predict as with `cdt train --goal predict`, trained along the path
@@ -21,6 +21,9 @@ inline constexpr const char* kGdBest = "gd-best";
 inline constexpr const char* kPredict = "predict";
 inline constexpr const char* kPredictAdam = "predict-adam";
 bool predicts(const std::string& method);
+/// What a method of sweeps trains by.
+/// @throws InvalidArgument if there is none of this name.
+train::Method training_method(const std::string& name);
 
 struct Architecture {
   std::string name;
@@ -31,7 +34,7 @@ struct Architecture {
 /// Identifies a run. Runs with the same key are the same run.
 struct Case {
   std::string architecture;
-  std::string method;  ///< as in train::parse_method, gd-best, predict or predict-adam
+  std::string method;  ///< name of a train::Method, gd-best, predict or predict-adam
   double lr = 0;       ///< 0: chosen by the method
   double p = 0.1;
   uint64_t seed = 1;

@@ -14,7 +14,7 @@ namespace cdt::experiment {
 
 /// The kernel of an untrained network.
 struct StartKernel {
-  dynamics::Modes modes;  ///< modes of Θ; for the cross entropy of H^½ΘH^½ (study::Findings)
+  dynamics::Modes modes;  ///< modes of Θ; for the cross entropy of H^½ΘH^½ (analysis::Spectrum)
   double factor = 0;      ///< the step scale at rate α is α·factor
   double lr_max = 0;      ///< gradient descent is stable below it
   std::vector<double> row_norm;

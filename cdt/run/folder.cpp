@@ -238,16 +238,13 @@ study::Intervals RunFolder::read_intervals(int64_t features, int64_t targets) co
                                 intervals().string());
 }
 
-void RunFolder::write_spectrum(const study::Findings& findings) const {
-  const auto& preflight = findings.preflight;
+void RunFolder::write_spectrum(const analysis::Preflight& preflight) const {
   Tensor columns = preflight.controller.spectrum;
   if (!columns.defined()) {  // as if by the paper's controller
-    const auto plant = control::Plant::of_modes(
-        findings.modes, {.gradient_factor = loss::gradient_factor(preflight.loss, preflight.n),
-                         .rate = preflight.learning_rate});
-    const control::Law law = control::lqr(preflight.q, preflight.rho);
-    const Tensor s = plant.steps();
-    columns = torch::stack({findings.modes.values, s, law.augments(s), law.leaves(s)});
+    const auto usual = analysis::usual_controller(preflight);
+    const Tensor& s = usual.steps();
+    columns = torch::stack(
+        {usual.plant().modes().values, s, usual.law().augments(s), usual.closed_loop()});
   }
   std::string csv = "mode,eigenvalue,step,gain,factor_gd,factor_cdt\n";
   columns = columns.cpu();

@@ -58,7 +58,7 @@ class RunFolder {
   study::Intervals read_intervals(int64_t features, int64_t targets) const;
   /// spectrum.csv: the modes of the kernel before training, and the effect on them of a step of
   /// gradient descent and of controlled descent at the rate of the analysis.
-  void write_spectrum(const study::Findings& findings) const;
+  void write_spectrum(const analysis::Preflight& preflight) const;
   /// report.html, from the other files. `mode` is the file mode if it does not exist yet.
   void write_report(unsigned mode = 0666) const;
 

@@ -64,11 +64,11 @@ class Session {
  private:
   /// The caller's hooks, extended by writing to the folder.
   Hooks with_folder(Hooks hooks) {
-    hooks.on_findings = [this](const study::Findings& findings) {
+    hooks.on_preflight = [this](const analysis::Preflight& found) {
       claim_.add(run_.record, [&](const RunFolder& staged, RunRecord&) {
-        if (findings.preflight.loss->quadratic()) staged.write_spectrum(findings);
+        if (!found.curvature) staged.write_spectrum(found);
       });
-      call(hooks_.on_findings, findings);
+      call(hooks_.on_preflight, found);
     };
     hooks.checkpoint = [this](const SafeTensors& checkpoint) {
       save(checkpoint);

@@ -145,18 +145,17 @@ void choose_loss(const Facts& facts, Decision& decision) {
 void choose_form(const study::Problem& problem, Decision& decision) {
   RunOptions& options = decision.options;
   train::TrainOptions& training = options.training;
-  if (training.method != Method::kPath || training.form != Form::kAuto || options.ranks->several())
-    return;
+  if (!training.method->path || !training.form->open || options.ranks->several()) return;
   const study::PlanSizes sizes = study::plan_sizes(problem, training);
   const study::Plan plan = study::usual_plan(sizes, training, options.ensemble);
-  if (plan.form != Form::kBatch) {
-    const train::FormChoice choice = train::choose_form(Form::kAuto, sizes.form);
-    put(decision, {"form", train::to_string(plan.form), By::kData, choice.why});
+  if (!plan.form->batches) {
+    const train::FormChoice choice = train::choose_form("auto", sizes.form);
+    put(decision, {"form", plan.form.name(), By::kData, choice.why});
     return;
   }
   const bool patient = is_decided(options, "patience");
   const int64_t rows = sizes.form.samples;
-  training.form = Form::kBatch;
+  training.form = "batch";
   training.batch = study::batch_of_plan(sizes, training);
   if (!patient) training.patience = study::kBatchPatience;
   const int64_t batch = train::batch_rows(training.batch, rows, sizes.form.per_sample);
@@ -188,7 +187,7 @@ void choose_walks(const study::Problem& problem, Decision& decision) {
   } else {
     const study::Plan plan =
         study::usual_plan(study::plan_sizes(problem, options.training), options.training);
-    const bool path = options.training.method == Method::kPath;
+    const bool path = options.training.method->path;
     wanted.members = plan.members;
     if (path && !is_decided(options, "steps")) wanted.points = plan.points;
     put_number(decision, "ensemble", wanted.members, By::kData,
@@ -209,17 +208,17 @@ void choose_walks(const study::Problem& problem, Decision& decision) {
 void choose_batch(const study::Problem& problem, Decision& decision) {
   train::TrainOptions& training = decision.training;
   training.batch = study::usual_batch(problem, training);
-  if (training.form == Form::kBatch || study::kernel_fits(problem, training)) {
+  if (training.form->batches || study::kernel_fits(problem, training)) {
     if (training.batch > 0) {
       put_number(decision, "batch", training.batch, By::kData, "default of --form batch");
     }
     return;
   }
   const int64_t rows = problem.data.x.size(0);
-  if (training.form != Form::kAuto) {
+  if (!training.form->open) {
     decision.notes.push_back(
         fmt::format("form {}: each step is taken from all {} rows (--batch decides)",
-                    train::to_string(training.form), rows));
+                    training.form.name(), rows));
     return;
   }
   const std::string why =
@@ -239,7 +238,7 @@ void choose_batch(const study::Problem& problem, Decision& decision) {
 /// gain nothing, no further gain is possible.
 void choose_plateau(const study::Problem& problem, Decision& decision) {
   train::TrainOptions& training = decision.training;
-  if (is_decided(decision.options, "plateau") || training.method != Method::kGuarded ||
+  if (is_decided(decision.options, "plateau") || !training.method->guarded ||
       training.learning_rate || !training.loss->quadratic()) {
     return;
   }
@@ -253,24 +252,23 @@ void choose_plateau(const study::Problem& problem, Decision& decision) {
 /// Lists what the method chooses during training.
 void list_method(Decision& decision) {
   const train::TrainOptions& training = decision.training;
-  const train::MethodTraits& traits = train::traits_of(training.method);
-  const bool path = training.method == Method::kPath;
-  if (!training.learning_rate && !path) {
-    const bool found = traits.by_curvature;
-    put(decision, {"lr", found ? "found" : fmt::format("{}", traits.start_rate),
+  const Method& method = training.method;
+  if (!training.learning_rate && !method->path) {
+    const bool found = method->by_curvature;
+    put(decision, {"lr", found ? "found" : fmt::format("{}", method->start_rate),
                    found ? By::kData : By::kGoal,
                    found ? "from the kernel's largest eigenvalue"
-                         : fmt::format("usual for {}", traits.name)});
+                         : fmt::format("usual for {}", method.name())});
   }
-  if (traits.controlled && !path && !training.relinearize) {
-    put(decision, {"relinearize", traits.guarded ? "guard" : "never", By::kGoal,
-                   traits.guarded ? "guarded computes the kernel anew where a step disappoints"
-                                  : "cdt keeps the first kernel"});
+  if (method->controlled && !training.relinearize) {
+    put(decision, {"relinearize", method->guarded ? "guard" : "never", By::kGoal,
+                   method->guarded ? "guarded computes the kernel anew where a step disappoints"
+                                   : "cdt keeps the first kernel"});
   }
   if (const double smoothing = train::smoothing_of(training);
       smoothing > 0 && !training.smoothing) {
     put(decision, {"smoothing", fmt::format("{}", smoothing), By::kGoal,
-                   fmt::format("{} steers towards labels that can be reached", traits.name)});
+                   fmt::format("{} steers towards labels that can be reached", method.name())});
   }
 }
 
@@ -283,9 +281,9 @@ void require_tunable(const Decision& decision, const std::string& no_analysis) {
   CDT_REQUIRE(options.analysis, "tune chooses by the analysis, which is switched off");
   CDT_REQUIRE(training.loss->quadratic(), "tune forecasts quadratic losses only, got ",
               to_string(training.loss));
-  CDT_REQUIRE(train::traits_of(training.method).follows_forecast,
+  CDT_REQUIRE(training.method->follows_forecast,
               "tune forecasts gradient descent and CDT, so it has no advice for ",
-              train::to_string(training.method), "; it is for gd, cdt and guarded");
+              training.method.name(), "; it is for gd, cdt and guarded");
   CDT_REQUIRE(no_analysis.empty(), "tune needs the analysis of all samples at once: ", no_analysis);
 }
 
@@ -382,18 +380,18 @@ void follow(const study::Tuning& advice, Decision& decision) {
   }
 }
 
-RunOptions usual_options(study::Goal goal, Method method, Form form) {
+RunOptions usual_options(study::Goal goal, const Method& method, const Form& form) {
   RunOptions usual;
   usual.data.goal = goal;
   if (goal == study::Goal::kFit) return usual;
   train::TrainOptions& training = usual.training;
   training.stop_loss = 0;
-  const bool path = method == Method::kPath || method == Method::kGuarded;
-  training.method = Method::kPath;
+  const bool path = method->solves;
+  training.method = "path";
   training.steps = path ? study::kMostPoints : kMostEpochs;
-  training.patience = !path                  ? kEpochPatience
-                      : form == Form::kBatch ? study::kBatchPatience
-                                             : study::kPathPatience;
+  training.patience = !path           ? kEpochPatience
+                      : form->batches ? study::kBatchPatience
+                                      : study::kPathPatience;
   if (path) {
     usual.network.sigma_w = study::kPathSigma;
     usual.network.sigma_b = 0;
@@ -409,7 +407,7 @@ RunOptions resolved(RunOptions options) {
   RunOptions plain;
   plain.data.goal = options.data.goal;
   Method& method = options.training.method;
-  if (method == Method::kGuarded) method = Method::kPath;
+  if (method == RunOptions().training.method) method = "path";
   const RunOptions usual = usual_options(study::Goal::kPredict, method, options.training.form);
   for (const Setting& setting : all_settings()) {
     if (options.given.contains(setting.name) || setting.name == "method") continue;

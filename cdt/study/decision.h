@@ -6,7 +6,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/run_options.h>
 
@@ -69,8 +69,8 @@ std::string to_json(const Decision& decision);
 
 /// RunOptions with the defaults of a goal and, for predict, of a method: a path with few small
 /// weights, or an optimizer's epochs with early stopping.
-RunOptions usual_options(study::Goal goal, train::Method method,
-                         train::Form form = train::Form::kAuto);
+RunOptions usual_options(study::Goal goal, const train::Method& method,
+                         const train::Form& form = "auto");
 
 /// Sets undecided options to the defaults of the goal; fit if there is none. With predict,
 /// `guarded` means the path, its guarded method for prediction.

@@ -206,7 +206,7 @@ void Learner::State::look(StepRecord& row) {
     sum[walk.kind] += count * losses[w];
     rows[walk.kind] += count;
   }
-  const double least_gain = options.training.method == train::Method::kPath ? kLeastGain : 0;
+  const double least_gain = options.training.method->path ? kLeastGain : 0;
   for (size_t k = 0; k < kinds(); ++k) {
     const double loss = sum[k] / rows[k];  // NaN if there are fewer fold networks than kinds
     if (had_ended(k)) continue;
@@ -438,8 +438,8 @@ Learned Learner::State::result() const {
     }
   }
   found.controller = first.trainer->controller();
-  if (const train::FormUsed used = first.trainer->form(); used.form != train::Form::kAuto) {
-    found.form = train::to_string(used.form);
+  if (const train::FormUsed used = first.trainer->form(); !used.form->open) {
+    found.form = used.form.name();
     found.form_why = used.why;
   }
   if (stage == LearnStage::kRefit) {

@@ -3,6 +3,7 @@
 
 #include <cdt/core/error.h>
 #include <cdt/data/preprocess.h>
+#include <cdt/data/read.h>
 #include <cdt/loss/loss.h>
 #include <cdt/nn/architectures.h>
 
@@ -38,29 +39,13 @@ enum class MissingTarget { kDrop, kError };
 MissingTarget parse_missing_target(std::string_view name);
 std::string to_string(MissingTarget missing);
 
-/// Options of pictures as samples (cdt/study/parts/pictures.h).
-struct PictureOptions {
-  std::optional<int64_t> size;  ///< size of both sides; default: 96, for IDX files their own
-  bool grey = false;            ///< one channel instead of three; IDX files always have one
-  bool skip_bad = false;        ///< leave out files that are damaged or not pictures
-  /// Folder that caches decoded pictures; empty: no cache.
-  std::string cache;
-  std::function<void(int64_t done, int64_t total)> progress;  ///< while decoding
-};
-
-/// A CSV file or arrays, and how they become samples. The goal chooses optional values that are not
-/// set: see `preprocess_options` and the functions after it.
-struct DataOptions {
-  std::string file;
-  /// For inputs in a NumPy array (cdt/data/numpy/arrays.h): the file of the labels; empty: those of
-  /// the archive, or none. Without `targets` all labels are targets.
-  std::string labels;
-  /// Whether the file is a folder of pictures or an IDX file (holds_pictures). Then `csv` and the
-  /// column options below do not apply; the target is the class, and without `classes` its 1 and 0
-  /// are fitted as numbers.
+/// A file and how its rows become samples. The goal chooses optional values that are not set: see
+/// `preprocess_options` and the functions after it. Without `targets` all labels of arrays are
+/// targets.
+struct DataOptions : data::Source {
+  /// Whether the file holds pictures (holds_pictures). Then `csv` and the column options below do
+  /// not apply; the target is the class, and without `classes` its 1 and 0 are fitted as numbers.
   bool is_pictures = false;
-  PictureOptions pictures;
-  data::CsvOptions csv;              ///< how to read it
   std::vector<std::string> targets;  ///< columns to learn
   /// Purpose. By default, run::train and `cdt train` predict for tables and fit for pictures; other
   /// callers fit.

@@ -208,17 +208,16 @@ void Pipeline::analyze() {
   AnalysisOptions wanted = analysis_of(decision.training);
   wanted.forecast = tune;
   wanted.progress = hooks_.on_kernel;
-  wanted.residual = !train::is_controlled(decision.training.method);
-  Findings findings = study::analyze(run_.problem, wanted);
-  if (tune) follow(best_tuning(findings, decision.training.method));
-  const bool of_kernel = findings.preflight.loss->quadratic();  // otherwise of the loss's
-                                                                // coordinates
-  if (of_kernel) trainer_->adopt(findings.modes, findings.kernel_seconds);
-  promise(findings, *trainer_, decision.training);
-  run_.record.analysis = to_json(findings);
-  run_.record.analysis_text = to_text(findings);
+  wanted.residual = !decision.training.method->controlled;
+  analysis::Preflight found = study::analyze(run_.problem, wanted);
+  if (tune) follow(best_tuning(found, decision.training.method));
+  // Other losses have the modes of their coordinates, not the kernel's.
+  if (!found.curvature) trainer_->adopt(found.plant->modes(), found.origin.seconds);
+  promise(found, *trainer_, decision.training);
+  run_.record.analysis = to_json(found);
+  run_.record.analysis_text = to_text(found);
   run_.record.seconds->analysis = seconds_since(began);
-  call(hooks_.on_findings, findings);
+  call(hooks_.on_preflight, found);
 }
 
 LearnHooks Pipeline::learn_hooks() const {

@@ -24,7 +24,7 @@ struct Hooks {
   /// Called when the problem exists, and the folder, if there is one.
   std::function<void(const Problem&)> on_problem;
   /// Called after the pre-flight; not in a resumed run, which already has it.
-  std::function<void(const Findings&)> on_findings;
+  std::function<void(const analysis::Preflight&)> on_preflight;
   /// Called with the reason if a requested pre-flight is skipped.
   std::function<void(const std::string& reason)> on_skipped;
   std::function<void(int64_t done, int64_t total)> on_pictures;  ///< while decoding

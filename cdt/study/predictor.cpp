@@ -461,10 +461,9 @@ std::vector<std::string> cautions(const Problem& problem, const LearnOptions& op
       limit > 0 && std::any_of(learned.picked.begin(), learned.picked.end(),
                                [&](const PickedPoint& each) { return each.point >= limit; });
   if (at_the_end) {
-    found.push_back(fmt::format(
-        "held-out errors were still falling at the limit of {}: try --steps {}",
-        count_of(limit, options.training.method == train::Method::kPath ? "point" : "epoch"),
-        2 * limit));
+    found.push_back(
+        fmt::format("held-out errors were still falling at the limit of {}: try --steps {}",
+                    count_of(limit, options.training.method->path ? "point" : "epoch"), 2 * limit));
   }
   return found;
 }

@@ -156,7 +156,7 @@ void note_risks(const data::Table& table, const DataOptions& options, Problem& p
 DataOptions options_for(const data::Table& table, DataOptions options) {
   options.is_pictures = table.pictures != nullptr;
   if (!options.is_pictures) {
-    const bool arrays = !options.labels.empty() || data::holds_arrays(options.file);
+    const bool arrays = data::format_of(options.file).arrays;
     if (arrays && options.targets.empty()) options.targets = data::label_columns(table);
     CDT_REQUIRE(!options.targets.empty(), table.source, ": expected a target to learn",
                 arrays ? ", got inputs without labels" : "");

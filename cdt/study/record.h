@@ -5,7 +5,7 @@
 #include <cdt/core/error.h>
 #include <cdt/core/fields.h>
 #include <cdt/study/decision.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/importance.h>
 #include <cdt/study/predictor.h>
 #include <cdt/study/settings.h>

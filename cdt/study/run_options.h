@@ -27,7 +27,7 @@ struct RunOptions {
   /// Takes rate, p and stopping step from the forecast of the analysis, unless they are given.
   bool tune = false;
   /// Goal predict: number of networks whose predictions are averaged. Default:
-  /// study::usual_members.
+  /// chosen by study::usual_plan.
   std::optional<int64_t> ensemble;
   int64_t folds = 0;  ///< likewise: folds, each held out in turn; 0: default of study::Learner
   bool refit = true;  ///< likewise: train on all rows up to the point that held-out rows select

@@ -319,9 +319,7 @@ std::vector<Setting> make_settings() {
     dtype().among({"float32", "float64"}).says("the network's precision"),
   });
   add(Group::kTraining, {
-    named("method", FIELD(training.method), train::parse_method).among(train::method_names()).first()
-        .says("guarded: controlled descent with every step checked, no rate needed. cdt: as in the paper. gd, gd-matched (gd at lr·√(1 + q/p)), "
-              "momentum, adam, lbfgs: to compare with. path: for --goal predict"),
+    of_table("method", FIELD(training.method)).first().says(train::Method::summaries()),
     loss_setting().first()
         .says("mse, half-mse, sse; huber:δ for outliers (δ in standard deviations, default 1); quantile:q; poisson: counts; cross-entropy: the target is a class, "
               "text or whole numbers (default of --goal predict for text and for two values); mae: without control only"),
@@ -345,10 +343,9 @@ std::vector<Setting> make_settings() {
     number("curvature-products", FIELD(training.curvature_products)).unlisted().within(0, kMostProducts)
         .says("--relinearize kc: most products with second derivatives for the norm of ∂²ŷ/∂θ², for each kernel; 0: 400, or 60 of a large "
               "network"),
-    named("form", FIELD(training.form), train::parse_form).among({"auto", "dual", "primal", "free", "sketch", "batch"})
-        .says("solver of a step, for --goal predict and for guarded runs without --lr. dual: kernel of all rows; primal: Gram matrix of the "
-              "parameters; free: conjugate gradients; sketch: conjugate gradients with a kernel of some rows; batch: kernels of batches with "
-              "momentum (--batch). auto chooses by operations and memory; guarded runs on classes have a controller while rows are few"),
+    of_table("form", FIELD(training.form))
+        .says("solver of a step, for --goal predict and for guarded runs without --lr. " + train::Form::summaries() +
+              ". Guarded runs on classes have a controller while rows are few"),
   });
   add(Group::kTraining, {
     number("weight-decay", FIELD(training.weight_decay)).non_negative().says("adds ½·decay·‖θ‖² to the objective"),
@@ -378,10 +375,10 @@ std::vector<Setting> make_settings() {
     number("seed", FIELD(training.seed)).non_negative().first().says("seed of rows, split, network and batches"),
     toggle("tune", FIELD(tune)).says("takes the learning rate, p and the number of steps from the forecast of the analysis, unless given"),
     optional_number("ensemble", FIELD(ensemble)).of_tables().within(1, study::kMostMembers)
-        .says("predict: networks whose predictions are averaged. Default: 4 where that takes seconds, else 3, 2 or 1"),
+        .says("predict: networks trained on all rows and averaged. Default: as many as fill about ten seconds, up to 12"),
     number("folds", FIELD(folds)).of_tables().unlisted().within(2, study::kMostMembers)
-        .says("predict: folds of cross-validation that choose the point of the path. Default: one for each member, at least 4; a single "
-              "member holds out one part"),
+        .says("predict: folds of cross-validation that choose the point of the path. Default: one for each member, at least 4. Where "
+              "only one member is planned, networks share one held-out part"),
     toggle("no-refit", FIELD(refit), /*on=*/false).of_tables()
         .says("predict: keeps the networks of cross-validation instead of training on all rows"),
   });

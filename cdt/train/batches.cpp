@@ -41,8 +41,8 @@ int64_t batch_rows(int64_t told, int64_t samples, int64_t per_sample) {
 }
 
 Batches step_batches(const TrainOptions& options, int64_t samples, int64_t outputs) {
-  if (options.method == Method::kPath) return {samples, 0, false, options.seed};
-  if (options.form == Form::kBatch) {
+  if (options.method->path) return {samples, 0, false, options.seed};
+  if (options.form->batches) {
     const int64_t per_sample = options.loss->residual_shape(outputs).per_sample;
     return {samples, batch_rows(options.batch, samples, per_sample), true, options.seed};
   }

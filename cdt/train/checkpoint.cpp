@@ -17,7 +17,7 @@ constexpr const char* kFormat = "cdt-checkpoint-1";
 json to_json(const SavedState& state) {
   json text = json::object();
   for (const auto& [name, value] : state.values) {
-    // JSON has no NaN: null.
+    // JSON has no NaN: it becomes null.
     std::visit([&, &key = name](auto number) { text[key] = number; }, value);
   }
   for (const auto& [name, items] : state.lists) {
@@ -27,7 +27,7 @@ json to_json(const SavedState& state) {
   return text;
 }
 
-/// Numbers, switches and lists of such; the name of the method is the only text.
+/// Numbers, booleans and lists of states; the method's name is the only string.
 SavedState from_json(const JsonValue& text) {
   SavedState state;
   for (const auto& [name, value] : text.members()) {
@@ -55,7 +55,7 @@ SavedState from_json(const JsonValue& text) {
 SafeTensors Trainer::checkpoint() const {
   SavedState state;
   state.values = {{"linearizations", int64_t{0}}, {"rejected", int64_t{0}}};
-  state.lists["plans"];  // of any method, as the format has it
+  state.lists["plans"];  // part of the format for all methods
   method_->save(state);
   rules_.save(state);
   if (epochs_) epochs_->save(state);
@@ -68,8 +68,8 @@ SafeTensors Trainer::checkpoint() const {
   state.values["pending_rejected"] = pending_.rejected;
   if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);
   json text = to_json(state);
-  text["method"] = to_string(setup_->options.method);
-  // Without the row of the end: a longer run continues from here.
+  text["method"] = setup_->options.method.name();
+  // Omit the final row: a longer run continues from here.
   std::vector<StepRecord> history = history_;
   if (over_) history.pop_back();
   SafeTensors content;
@@ -94,15 +94,15 @@ void Trainer::restore(const SafeTensors& content) {
   const std::string method = text["method"].text();
   SavedState state = from_json(text);
   const Method own = setup_->options.method;
-  CDT_REQUIRE(method == to_string(own), "the checkpoint must be of method ", to_string(own),
-              ", got ", method);
-  // Those of before have none.
+  CDT_REQUIRE(method == own.name(), "the checkpoint must be of method ", own.name(), ", got ",
+              method);
+  // Older checkpoints have no fingerprint.
   if (const auto saved = content.metadata.find("fingerprint"); saved != content.metadata.end()) {
     if (fingerprint_.empty()) fingerprint_ = fingerprint(*setup_);
     require_same_run(saved->second, fingerprint_);
   }
   state.tensors = content.tensors;
-  // All of it is read before any of it is taken over.
+  // Read everything before changing anything.
   const auto parameters = state.tensors_like("parameters", setup_->model.parameters());
   std::vector<torch::Tensor> best;
   if (state.flag("has_best")) best = state.tensors_like("best", setup_->model.parameters());
@@ -114,10 +114,10 @@ void Trainer::restore(const SafeTensors& content) {
   StoppingRules rules(setup_->options);
   rules.restore(state);
   if (setup_->options.patience > 0 && best.empty()) rules.forget_best();
-  // The format has these whatever the method.
+  // The format has these for all methods.
   for (const char* name : {"linearizations", "rejected"}) state.count(name);
   state.list("plans");
-  auto restored = traits_of(own).make(setup_);
+  auto restored = own->make(setup_);
   restored->restore(state);
   std::optional<EpochGuard> epochs;
   if (epochs_) {
@@ -160,7 +160,7 @@ void Trainer::restore(const SafeTensors& content) {
   left_ = {};
   last_.clear();
   over_ = false;
-  // Where they are these already, a pass that somebody has yet to go back through stays good.
+  // If the values are equal, avoid a write that would invalidate a recorded pass of the caller.
   if (!has_parameters(setup_->model, parameters)) set_parameters(setup_->model, parameters);
 }
 

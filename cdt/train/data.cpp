@@ -10,7 +10,7 @@ namespace {
 using loss::LossPtr;
 using torch::Tensor;
 
-/// Whole numbers are for models that look things up by them, embeddings.
+/// Integer inputs are indices, for embeddings.
 bool looks_up(const Tensor& x) {
   return x.defined() && c10::isIntegralType(x.scalar_type(), /*includeBool=*/false);
 }
@@ -28,7 +28,7 @@ void require_inputs(const Tensor& x, const kernel::Model& model, std::string_vie
               model.device());
 }
 
-/// [r] → [r, n_L]: a column of numbers, or the distributions of classes.
+/// Converts labels [r] to [r, n_L]: a column of numbers, or class distributions.
 Tensor with_columns(const Tensor& y, const Tensor& x, const kernel::Model& model,
                     const LossPtr& loss, std::string_view which) {
   const int64_t outputs = kernel::outputs_per_sample(model, x);
@@ -85,11 +85,10 @@ bool all_equal(const Tensor& weights) {
   return !weights.defined() || (weights == weights[0]).all().item<bool>();
 }
 
-/// Weights that are all the same say nothing about what matters more. (Beside a decay, or an
-/// augment of labels that keeps its own weight, their size counts.)
+/// Removes weights that are all equal, since they express no preference. (With weight decay, or if
+/// label augments keep their own weight, their size matters.)
 void drop_equal_weights(TrainData& data, const TrainOptions& options) {
-  const bool relative = options.method == Method::kGuarded || options.method == Method::kPath;
-  if (!relative || options.weight_decay > 0 || data.ranks->several() ||
+  if (!options.method->solves || options.weight_decay > 0 || data.ranks->several() ||
       !all_equal(data.sample_weights) || !all_equal(data.output_weights)) {
     return;
   }
@@ -135,10 +134,9 @@ TrainData prepare(TrainData data, const kernel::Model& model, const TrainOptions
   data.output_weights =
       prepare_weights(data.output_weights, data.y.size(1), model, "output weights");
   drop_equal_weights(data, options);
-  CDT_REQUIRE(traits_of(options.method).weighs ||
+  CDT_REQUIRE(options.method->weights != MethodTraits::Weights::kNone ||
                   !(data.sample_weights.defined() || data.output_weights.defined()),
-              "weights enter the controller's Q; ", to_string(options.method),
-              " has no controller");
+              "weights enter the controller's Q; ", options.method.name(), " has no controller");
   return data;
 }
 

@@ -5,8 +5,8 @@
 namespace cdt::train {
 namespace {
 
-/// Down by more than up, so that few epochs are lost: from the usual rate of 10⁴ units four bring
-/// it to where every batch takes a plain gradient step.
+/// The share falls faster than it recovers, to lose few epochs: from the usual rate of 10⁴ units,
+/// four reductions reach plain gradient steps on every batch.
 constexpr double kDamp = 16;
 constexpr double kRelease = 2;
 constexpr int64_t kGoodEpochs = 2;
@@ -16,7 +16,7 @@ constexpr int64_t kMaxFailures = 10;
 }  // namespace
 
 bool EpochGuard::holds(const Whole& here) const {
-  return step_ < 0 || here.objective <= at_start_.objective;  // not NaN, either
+  return step_ < 0 || here.objective <= at_start_.objective;  // false for NaN
 }
 
 void EpochShare::kept() {

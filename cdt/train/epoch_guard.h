@@ -1,9 +1,9 @@
-/// The guard over whole epochs: a batch cannot see what its step does to the others.
+/// The guard over whole epochs, for batches: a batch cannot see what its step does to the others.
 ///
-/// At the start of each epoch the objective of all training samples is compared with what it was an
-/// epoch before. Where it rose, the parameters go back to that start, bit by bit, and the steps
-/// that follow get a lower share of their rates; at low rates they are gradient descent, which
-/// descends.
+/// At the start of each epoch, the guard compares the objective of all training samples with its
+/// value one epoch earlier. If it rose, the parameters are reset to that earlier start, bit by bit,
+/// and the following steps use a smaller share of their rates. At low rates the steps are gradient
+/// descent, which lowers the objective.
 #pragma once
 
 #include <cdt/train/saved_state.h>
@@ -11,13 +11,14 @@
 
 namespace cdt::train {
 
-/// The share of its rates that a step may use, by how epochs went.
+/// The share of their rates that steps may use. It falls with each rejected epoch and recovers with
+/// accepted ones.
 class EpochShare {
  public:
   double value() const { return share_; }
   void kept();
   void taken_back();
-  /// Too many epochs in a row were taken back.
+  /// Too many consecutive epochs were rejected.
   bool exhausted() const;
 
   void save(SavedState& state) const;
@@ -25,35 +26,38 @@ class EpochShare {
 
  private:
   double share_ = 1;
-  int64_t good_ = 0;      ///< epochs in a row that were kept
-  int64_t failures_ = 0;  ///< … taken back
+  int64_t good_ = 0;      ///< consecutive accepted epochs
+  int64_t failures_ = 0;  ///< consecutive rejected epochs
 };
 
 class EpochGuard {
  public:
   explicit EpochGuard(std::shared_ptr<const Setup> setup) : setup_(std::move(setup)) {}
 
-  /// At the start of an epoch, step k, with `here` of all samples; again at the same step changes
-  /// nothing. False: the epoch before was taken back, and `here` is what it began with.
+  /// Call at the start of an epoch, at step k, with the values `here` of all samples; repeated
+  /// calls for one step change nothing. Returns false if the last epoch was rejected: the
+  /// parameters and `here` are then those of its start.
   bool accept(int64_t step, Whole& here);
-  /// Others have moved the parameters before step k: what is taken back goes no further than that.
+  /// Call if the caller moved the parameters before step k: a rejection resets to these parameters,
+  /// not to older ones.
   void start_from(int64_t step);
-  /// At any time: whether the objective is no higher than at the start of the epoch.
+  /// Whether the objective is no higher than at the start of the epoch. Can be called at any time.
   bool holds(const Whole& here) const;
-  const std::vector<torch::Tensor>& start() const { return start_; }  ///< parameters then
+  const std::vector<torch::Tensor>& start() const { return start_; }  ///< their parameters
   const Whole& at_start() const { return at_start_; }
 
   double share() const { return share_.value(); }
   bool exhausted() const { return share_.exhausted(); }
-  int64_t rejected() const { return rejected_; }  ///< steps that were taken back
+  int64_t rejected() const { return rejected_; }  ///< rejected steps
 
   void save(SavedState& state) const;
-  /// A state of before there were epoch guards has none: it begins with the next epoch.
+  /// Checkpoints from before epoch guards existed have no such state; the guard then starts with
+  /// the next epoch.
   void restore(const SavedState& state);
 
  private:
   std::shared_ptr<const Setup> setup_;
-  int64_t step_ = -1;  ///< of the last start; −1: none yet
+  int64_t step_ = -1;  ///< step of the last start; −1: none yet
   Whole at_start_;
   std::vector<torch::Tensor> start_;
   EpochShare share_;

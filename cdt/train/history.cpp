@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kHeader =
     "step,lr,train_loss,val_loss,augment_norm,linearization_error,refreshed,rejected,seconds,"
     "objective,decay,freedom";
-/// Files of before the objective, and of before paths were recorded, end earlier.
+/// Older files, written before the objective and before paths were recorded, have fewer columns.
 constexpr std::array<size_t, 3> kColumns{12, 10, 9};
 
 /// The first columns of the header.
@@ -26,7 +26,7 @@ std::string_view header_of(size_t columns) {
   return kHeader.substr(0, end - 1);
 }
 
-/// The shortest digits that give the same number again.
+/// The shortest digits that parse to the same number.
 std::string cell(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
 
 double number(const std::string& text) {

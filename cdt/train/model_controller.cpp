@@ -15,9 +15,9 @@ namespace {
 
 using torch::Tensor;
 
-/// Outputs of a deep network differ by rounding up to so many units of their precision.
+/// Rounding error of a deep network's outputs, in units of their precision.
 constexpr double kUnitsOfRounding = 100;
-/// A sound loop at a large rate needs a new design every second or third step.
+/// A correct loop at a large rate needs a new design only every second or third step.
 constexpr int64_t kSuspect = 10;
 
 void require_options(const ModelControllerOptions& options) {
@@ -39,7 +39,7 @@ void require_options(const ModelControllerOptions& options) {
               "refresh_above must be 0 or more, got ", options.refresh_above.value_or(0));
 }
 
-/// Works on what it is given alone (decompose_aside).
+/// Uses only its arguments (decompose_aside).
 std::shared_ptr<const control::Controller> design_at(const kernel::Ntk& found, const Tensor& labels,
                                                      const ModelControllerOptions& options) {
   const double rate = options.learning_rate;
@@ -71,7 +71,7 @@ ModelController::ModelController(kernel::Model model, const Tensor& x, const Ten
     : model_(std::move(model)), options_(options) {
   require_options(options_);
   TrainOptions labels_alone;
-  labels_alone.method = Method::kAdam;  // asks nothing of the loss
+  labels_alone.method = "adam";  // has no requirements on the loss
   labels_alone.loss = options_.loss;
   TrainData data;
   data.x = x;
@@ -109,7 +109,7 @@ std::string ModelController::is_it_so() const {
                   " loss of all of x, its rows in the order of x?");
 }
 
-/// [r, n_L] in float64, of what can be outputs on all of x.
+/// y_hat as [r, n_L] in float64; throws if it cannot be the outputs on all of x.
 Tensor ModelController::outputs_of(const Tensor& y_hat) const {
   CDT_REQUIRE(!y_hat.is_complex(), "augment takes real outputs, got ", y_hat.scalar_type(),
               "; a model may return torch.view_as_real(outputs)");

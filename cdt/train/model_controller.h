@@ -1,10 +1,10 @@
-/// Controls a training loop that you write: labels that keep plain gradient descent
-/// stable at its rate, for one model and its training samples.
+/// Controls a training loop that you write: provides labels that keep plain gradient descent stable
+/// at its rate, for one model and its training samples.
 ///
-/// A design holds near the parameters that it was made for, and training moves them. So each step
-/// is compared with what the design expected of it (`drift`), and where that is too far off, the
-/// controller is designed anew. Cross entropy does so by default: its
-/// curvature, and with it the design, changes within a few steps.
+/// A design is valid near the parameters for which it was made, and training moves them. Each step
+/// is therefore compared with what the design predicted (`drift`); if the difference is too large,
+/// the controller is redesigned. For the cross entropy this is the default, because its curvature,
+/// and with it the design, changes within a few steps.
 #pragma once
 
 #include <cdt/control/controller.h>
@@ -20,23 +20,24 @@
 namespace cdt::train {
 
 struct ModelControllerOptions {
-  double learning_rate = 0.1;        ///< of the loop
-  loss::LossPtr loss = loss::mse();  ///< of the loop; quadratic, or the cross entropy
+  double learning_rate = 0.1;        ///< of the training loop
+  loss::LossPtr loss = loss::mse();  ///< of the training loop; quadratic, or the cross entropy
   double q = 1.0;                    ///< weight on errors
   double p = 0.1;                    ///< weight on label augments
-  /// For a quadratic loss, instead of qI and pI: [n, n], or diagonals [n].
+  /// Weight matrices [n, n], or diagonals [n], instead of qI and pI. Quadratic losses only.
   std::optional<torch::Tensor> Q;
   std::optional<torch::Tensor> R;
   std::string design = "lqr";  ///< a name in control::designs()
-  /// Of a quadratic loss, instead of the design and its weights: a controller of one's own, a gain,
-  /// a function (control/controller.h).
+  /// Quadratic losses only: your own controller, gain or function, instead of the design and its
+  /// weights (control/controller.h).
   control::ControllerFactory controller{};
-  /// ε of the cross entropy, and of no other loss. Default: loss::kUsualSmoothing.
+  /// ε of the cross entropy; not allowed for other losses. Default: loss::kUsualSmoothing.
   std::optional<double> smoothing;
-  /// `augment` designs anew where `drift` exceeds this. Default: kUsualDrift for the cross entropy;
-  /// for quadratic losses only `refresh` does, as in the paper. Infinite: never.
+  /// `augment` redesigns the controller if `drift` exceeds this. Default: kUsualDrift for the cross
+  /// entropy; infinite for quadratic losses, which are redesigned only by `refresh`, as in the
+  /// paper.
   std::optional<double> refresh_above;
-  int64_t memory_bytes = int64_t{2} << 30;  ///< for the kernel
+  int64_t memory_bytes = int64_t{2} << 30;  ///< limit for the kernel
 
   static constexpr double kUsualDrift = 0.5;
 };
@@ -46,48 +47,48 @@ class ModelController {
   /// Designs the first controller. `x` and `y` as in TrainData: all samples that the loop trains
   /// on.
   /// @throws InvalidArgument if they do not fit the model or the loss, a rate or weight is not
-  /// positive, or Q, R, smoothing are given for a loss that has none.
+  ///   positive, or Q, R or smoothing is given for a loss that does not support it.
   /// @throws NumericalError if no controller can be designed.
   ModelController(kernel::Model model, const torch::Tensor& x, const torch::Tensor& y,
                   const ModelControllerOptions& options);
 
-  /// The labels for this step, detached, shaped like y_hat: the model's outputs on all of x. Once a
-  /// step.
+  /// Returns the labels for this step, detached, in the shape of y_hat, the model's outputs on all
+  /// of x. Call it once per step.
   /// @throws InvalidArgument if y_hat has another size.
-  /// @throws NumericalError if it is not finite: the loop has diverged. The message says why it may
-  /// have.
+  /// @throws NumericalError if y_hat is not finite: the loop has diverged. The message gives a
+  ///   probable cause.
   torch::Tensor augment(const torch::Tensor& y_hat);
-  /// Designs anew, for the parameters as they are now.
+  /// Redesigns the controller for the current parameters.
   void refresh();
 
-  /// How far the outputs at the last `augment` were from where the design had expected the step
-  /// before to bring them, as a share of that step. Towards 1: design anew. Rounding is no drift.
-  /// None before the second `augment`.
+  /// Distance between the outputs at the last `augment` and those that the design predicted for the
+  /// preceding step, relative to the length of that step. Near 1 the design is obsolete. Rounding
+  /// errors do not count. Empty before the second `augment`.
   std::optional<double> drift() const;
-  /// What the last `augment` found wrong with the loop, if it did: that each of ten steps in a row
-  /// needed a new design, so it is another loop than promised. Else empty.
+  /// Warning of the last `augment`: set if each of ten consecutive steps needed a new design, which
+  /// means that the loop is not plain gradient descent at this rate. Otherwise empty.
   const std::string& warning() const { return warning_; }
 
   double learning_rate() const { return options_.learning_rate; }
-  /// For schedules. Designs anew.
+  /// Sets the rate and redesigns the controller. For learning rate schedules.
   void set_learning_rate(double rate);
   double closed_loop_radius() const;
-  /// What the design in use promises, on the linearization that it was made for.
+  /// Certificate of the current design, on the linearization for which it was made.
   control::Certificate certificate() const;
-  /// K [n, n] with y_u = −K(ŷ − y). Of the cross entropy H + K, in zero-sum coordinates.
+  /// K [n, n] with y_u = −K(ŷ − y). For the cross entropy H + K, in zero-sum coordinates.
   torch::Tensor gain() const;
   const torch::Tensor& kernel() const { return theta_; }   ///< Θ [n, n] of the design
   const torch::Tensor& labels() const { return labels_; }  ///< y [r, n_L], float64
   const ModelControllerOptions& options() const { return options_; }
   int64_t refreshes() const { return refreshes_; }  ///< designs after the first
 
-  /// Of a quadratic loss, in x = ŷ − y; of classes in ζ (loss/class_coordinates.h).
+  /// Acts on x = ŷ − y for quadratic losses, on ζ for classes (loss/class_coordinates.h).
   const control::Controller& controller() const { return *controller_; }
 
  private:
   struct Look {
     torch::Tensor outputs;  ///< [r, n_L], float64
-    torch::Tensor labels;   ///< what the step was taken against
+    torch::Tensor labels;   ///< labels that the step used
     torch::Tensor theta;
   };
 
@@ -104,9 +105,9 @@ class ModelController {
   torch::Tensor theta_;
   double epsilon_ = 0;  ///< of the network's dtype
   std::shared_ptr<const control::Controller> controller_;
-  std::optional<Look> before_;  ///< at the `augment` before the last one
+  std::optional<Look> before_;  ///< at the second-to-last `augment`
   std::optional<Look> last_;
-  int64_t in_a_row_ = 0;  ///< steps that needed a new design
+  int64_t in_a_row_ = 0;  ///< consecutive steps that needed a new design
   int64_t refreshes_ = 0;
   std::string warning_;
 };

@@ -17,17 +17,8 @@ constexpr Names<Schedule::Kind, 5> kSchedules{{{"constant", Schedule::Kind::kCon
                                                {"exponential", Schedule::Kind::kExponential},
                                                {"cosine", Schedule::Kind::kCosine},
                                                {"step", Schedule::Kind::kStep}}};
-constexpr Names<Form, 6> kForms{{{"auto", Form::kAuto},
-                                 {"dual", Form::kDual},
-                                 {"primal", Form::kPrimal},
-                                 {"free", Form::kFree},
-                                 {"sketch", Form::kSketch},
-                                 {"batch", Form::kBatch}}};
 
 }  // namespace
-
-Form parse_form(std::string_view name) { return parse_name(kForms, name, "form"); }
-std::string to_string(Form form) { return name_of(kForms, form); }
 
 Schedule::Kind parse_schedule(std::string_view name) {
   return parse_name(kSchedules, name, "schedule");
@@ -94,7 +85,7 @@ std::string to_string(const Relinearization& policy) {
 }
 
 bool only_arrives(const TrainOptions& options) {
-  return options.method == Method::kGuarded && !options.learning_rate &&
+  return options.method->solves && !options.method->path && !options.learning_rate &&
          options.weight_decay == 0 && options.shape == 0 && !options.controller &&
          !options.linearization_error &&
          (!options.relinearize || options.relinearize->kind == Relinearization::Kind::kGuard);
@@ -102,34 +93,34 @@ bool only_arrives(const TrainOptions& options) {
 
 double smoothing_of(const TrainOptions& options) {
   if (!options.loss->classes()) return 0;
-  return options.smoothing.value_or(is_controlled(options.method) ? loss::kUsualSmoothing : 0);
+  return options.smoothing.value_or(options.method->controlled ? loss::kUsualSmoothing : 0);
 }
 
 namespace {
 
-/// What goes with which loss.
+/// Checks the options that depend on the loss.
 void require_loss(const TrainOptions& options) {
-  const bool controlled = is_controlled(options.method);
+  const bool controlled = options.method->controlled;
   CDT_REQUIRE(options.loss->traits().trainable,
               "−yᵀlog ŷ on probabilities is for analysis; train with cross-entropy, on logits");
   CDT_REQUIRE(
-      options.loss->traits().has_curvature() || !controlled, to_string(options.method),
+      options.loss->traits().has_curvature() || !controlled, options.method.name(),
       " cannot control the loss ", to_string(options.loss),
       ": it has no curvature, its gradient does not "
       "depend on how far the outputs are off, so there is nothing to feed back. Use mse, or "
       "a method without control");
-  const bool needs_rate = traits_of(options.method).by_curvature;
-  CDT_REQUIRE(!controlled || options.loss->quadratic() || options.loss->classes() ||
-                  only_arrives(options) || options.method == Method::kPath,
-              to_string(options.method), " steers quadratic losses and cross-entropy, got ",
-              to_string(options.loss),
-              ": guarded lowers it without lr, weight decay, shape and relinearize");
+  const bool needs_rate = options.method->by_curvature;
+  CDT_REQUIRE(
+      !controlled || options.loss->quadratic() || options.loss->classes() || only_arrives(options),
+      options.method.name(), " steers quadratic losses and cross-entropy, got ",
+      to_string(options.loss),
+      ": guarded lowers it without lr, weight decay, shape and relinearize");
   const double bound = options.loss->traits().curvature_bound;
   CDT_REQUIRE((bound > 0 && std::isfinite(bound)) || !needs_rate || options.learning_rate ||
                   only_arrives(options),
               "the loss ", to_string(options.loss),
               bound > 0 ? " has no bound on its curvature" : " has no curvature",
-              " to find a rate from: ", to_string(options.method), " needs lr");
+              " to find a rate from: ", options.method.name(), " needs lr");
   if (!options.loss->classes()) {
     CDT_REQUIRE(!options.smoothing, "smoothing belongs to cross-entropy, not to ",
                 to_string(options.loss));
@@ -139,31 +130,31 @@ void require_loss(const TrainOptions& options) {
   CDT_REQUIRE(smoothing >= 0 && smoothing < 1, "smoothing must be 0 or more and below 1, got ",
               smoothing);
   if (!controlled) return;
-  CDT_REQUIRE(smoothing > 0, to_string(options.method),
+  CDT_REQUIRE(smoothing > 0, options.method.name(),
               " steers towards an equilibrium, and hard labels have none: smoothing must be above "
               "0");
   CDT_REQUIRE(options.shape == 0, "spectral shaping is for quadratic losses, not cross-entropy");
 }
 
-/// A form is of steps that solve something: a path's, and guarded ones that only want to arrive.
+/// Forms apply to steps that solve a problem: those of a path, and guarded ones (only_arrives).
 void require_form(const TrainOptions& options) {
-  if (options.form == Form::kAuto || options.method == Method::kPath) return;
-  CDT_REQUIRE(options.method == Method::kGuarded, "form belongs to path and guarded; ",
-              to_string(options.method), " solves nothing");
+  if (options.form->open || options.method->path) return;
+  CDT_REQUIRE(options.method->solves, "form belongs to path and guarded; ", options.method.name(),
+              " solves nothing");
   CDT_REQUIRE(only_arrives(options) && !options.relinearize,
               "a form of guarded steps goes without lr, weight decay, shape, relinearize or "
               "linearization error: those need all modes of the kernel");
 }
 
 void require_path(const TrainOptions& options) {
-  if (options.method != Method::kPath) return;
+  if (!options.method->path) return;
   require_positive(options.path.start, "the path's start");
   require_positive(options.path.factor, "the path's factor");
   CDT_REQUIRE(options.path.factor <= 1, "the path's factor must be at most 1, got ",
               options.path.factor);
   CDT_REQUIRE(options.loss->traits().has_curvature(), "a path needs a loss with curvature, and ",
               to_string(options.loss), " has no curvature");
-  CDT_REQUIRE(options.batch == 0 || options.form == Form::kBatch,
+  CDT_REQUIRE(options.batch == 0 || options.form->batches,
               "a path takes all samples at once, not batches of ", options.batch,
               "; --form batch takes them");
   CDT_REQUIRE(options.weight_decay == 0,
@@ -175,6 +166,8 @@ void require_path(const TrainOptions& options) {
 }  // namespace
 
 void require_valid(const TrainOptions& options) {
+  CDT_REQUIRE(options.method->make && !options.method.name().empty(),
+              "expected a method with a name and a maker, got '", options.method.name(), "'");
   if (options.learning_rate) require_positive(*options.learning_rate, "lr");
   require_positive(options.q, "q");
   require_positive(options.p, "p");
@@ -202,17 +195,16 @@ void require_valid(const TrainOptions& options) {
   require_loss(options);
   require_path(options);
   require_form(options);
-  const bool controlled = is_controlled(options.method);
+  const bool controlled = options.method->controlled;
   if (options.design != "lqr") {
     control::require_design(options.design);
-    CDT_REQUIRE(options.method == Method::kCdt && !options.controller, "controller ",
-                options.design,
+    CDT_REQUIRE(options.method->designed && !options.controller, "controller ", options.design,
                 " belongs to the method cdt, without a controller "
                 "of your own, got ",
-                to_string(options.method));
+                options.method.name());
   }
   if (options.controller) {
-    CDT_REQUIRE(controlled, "a controller belongs to cdt and guarded; ", to_string(options.method),
+    CDT_REQUIRE(controlled, "a controller belongs to cdt and guarded; ", options.method.name(),
                 " has none");
     CDT_REQUIRE(options.loss->quadratic() || options.loss->classes(),
                 "a controller steers quadratic losses and cross-entropy, got ",
@@ -224,13 +216,13 @@ void require_valid(const TrainOptions& options) {
                 "of it");
   }
   CDT_REQUIRE(controlled || !options.relinearize, "relinearize belongs to cdt and guarded; ",
-              to_string(options.method), " uses no kernel");
+              options.method.name(), " uses no kernel");
   CDT_REQUIRE(controlled || !options.linearization_error,
-              "the linearization error belongs to cdt and guarded; ", to_string(options.method),
+              "the linearization error belongs to cdt and guarded; ", options.method.name(),
               " uses no kernel");
-  CDT_REQUIRE(traits_of(options.method).guarded || !options.relinearize ||
+  CDT_REQUIRE(options.method->guarded || !options.relinearize ||
                   options.relinearize->kind != Relinearization::Kind::kGuard,
-              "relinearize guard belongs to the method guarded; ", to_string(options.method),
+              "relinearize guard belongs to the method guarded; ", options.method.name(),
               " has no guard");
 }
 

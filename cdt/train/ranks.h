@@ -1,9 +1,9 @@
-/// Processes that train one network together, each on rows of its own
-/// (docs/explanation/devices.md).
+/// Processes that train one network together, each on its own rows (docs/explanation/devices.md).
 ///
-/// All ranks hold the same parameters and take the same way: whatever decides is a sum over the
-/// rows of all, or follows from parameters, so that it has the same bits everywhere. Only such sums
-/// and a few rows travel. One process alone is the case of one rank, where nothing does.
+/// All ranks hold the same parameters and make the same decisions: every decision depends only on
+/// the parameters or on sums over the rows of all ranks, which have the same bits on every rank.
+/// Only such sums and a few rows are communicated. A single process is the case of one rank,
+/// without communication.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -13,8 +13,8 @@
 
 namespace cdt::train {
 
-/// Alone, unless a derived class knows others. Every rank must make the same calls in the same
-/// order.
+/// A single process; derived classes connect several. Every rank must make the same calls in the
+/// same order.
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -30,11 +30,11 @@ class Ranks {
 
   double sum(double part) const;
   bool all(bool own) const;
-  /// What the first rank says: for clocks, which differ.
+  /// Returns the first rank's value: for clocks, which differ between ranks.
   double first(double own) const;
 
-  /// @throws InvalidArgument, naming rank and matter, if another rank has another text than the
-  ///   first one: "rank 2 has another data file than rank 0".
+  /// @throws InvalidArgument if another rank has a different text; the message names rank and
+  ///   matter: "rank 2 has another data file than rank 0".
   void require_same(const std::string& matter, const std::string& text) const;
 };
 
@@ -47,19 +47,19 @@ struct Share {
   int64_t count = 0;
 };
 
-/// Of `rows` rows those that this rank takes: ranges one after another, as equal as can be.
+/// The share of this rank in `rows` rows: consecutive ranges of nearly equal size.
 Share share_of(const Ranks& ranks, int64_t rows);
-/// The same, of rows to train with.
+/// The same for training rows.
 /// @throws InvalidArgument if there are fewer rows than ranks.
 Share training_share(const Ranks& ranks, int64_t rows);
 
-/// `evaluate` of rows that every rank has [r, …], each taking its share; [r, …] on every rank.
+/// Evaluates rows [r, …] that every rank has, each rank its share; returns [r, …] on every rank.
 template <class Evaluate>
 torch::Tensor evaluate_together(const Ranks& ranks, const torch::Tensor& x,
                                 const Evaluate& evaluate) {
   if (!ranks.several()) return evaluate(x);
   const Share own = share_of(ranks, x.size(0));
-  // Networks need not take an empty batch: a row too many, and none of it kept.
+  // Networks may refuse an empty batch: evaluate one row and discard it.
   if (own.count == 0) return ranks.gather(evaluate(x.narrow(0, 0, 1)).narrow(0, 0, 0));
   return ranks.gather(evaluate(x.narrow(0, own.first, own.count)));
 }

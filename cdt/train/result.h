@@ -1,4 +1,4 @@
-/// How a training run ended, and what it took.
+/// How a training run ended, and its final numbers.
 #pragma once
 
 #include <cdt/control/certificate.h>
@@ -12,14 +12,14 @@ namespace cdt::train {
 
 enum class Outcome {
   kTarget,         ///< the training loss (above its minimum, for smoothed labels) reached stop_loss
-  kFloor,          ///< nothing is left but rounding, and errors that no label can move
-  kStuck,          ///< no step, nor two in a row, helps any more, though labels could
+  kFloor,          ///< only rounding errors are left, and errors that no label can move
+  kStuck,          ///< no step, and no pair of steps, lowers the loss, although labels could
   kEarlyStopping,  ///< the validation loss did not improve for `patience` steps
   kPlateau,        ///< the training loss did not improve for `plateau` steps
   kSteps,          ///< the step limit
   kTime,           ///< the time limit
-  kInterrupted,    ///< the caller asked to stop; a checkpoint was handed out
-  kStopped,        ///< likewise, by what it had seen of the steps: a callback of Python's
+  kInterrupted,    ///< the caller asked to stop; the checkpoint hook was called
+  kStopped,        ///< a Python callback asked to stop
   kDiverged,       ///< the training loss is no longer finite
 };
 std::string to_string(Outcome outcome);
@@ -29,16 +29,16 @@ Outcome parse_outcome(std::string_view name);
 struct TrainResult {
   Outcome outcome = Outcome::kSteps;
   int64_t steps = 0;
-  double train_loss = kUnknown;  ///< of the weights that the model now has
+  double train_loss = kUnknown;  ///< with the model's final weights
   double val_loss = kUnknown;
   double objective = kUnknown;  ///< likewise; under a guard no higher than in the first row
-  int64_t best_step = -1;       ///< with the lowest validation loss seen; −1: none
+  int64_t best_step = -1;       ///< step with the lowest validation loss; −1: none
   double best_val_loss = kUnknown;
-  bool best_kept = false;  ///< the model has the weights of the best step, not of the last
+  bool best_kept = false;  ///< the model has the weights of the best step instead of the last
   int64_t linearizations = 0;
   int64_t rejected = 0;
-  std::string form;                 ///< how steps were solved ("dual", …); empty: nothing was
-  std::string form_why;             ///< why so
+  std::string form;                 ///< solver of the steps ("dual", …); empty: none
+  std::string form_why;             ///< why this solver was chosen
   double learning_rate = kUnknown;  ///< α at the first step
   /// Certificate of the controller that took the first step; empty if none did.
   control::Certificate controller{};
@@ -46,7 +46,7 @@ struct TrainResult {
   std::vector<StepRecord> history;
 
   bool diverged() const { return outcome == Outcome::kDiverged; }
-  /// A few sentences: how it ended, what it took, what to look at.
+  /// A few sentences: how the run ended, what it cost, what to check.
   std::string in_words() const;
 };
 

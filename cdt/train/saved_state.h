@@ -1,5 +1,5 @@
-/// What an object keeps over an interruption, by name. The checkpoint writes it as it is
-/// (checkpoint.cpp); every object knows its own names.
+/// State of an object, by name, for checkpoints. checkpoint.cpp writes it unchanged; each object
+/// defines its own names.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -18,32 +18,33 @@ struct SavedState {
 
   std::map<std::string, torch::Tensor> tensors;
   std::map<std::string, Value> values;                   ///< NaN: unknown
-  std::map<std::string, std::vector<SavedState>> lists;  ///< their tensors are named from here
+  std::map<std::string, std::vector<SavedState>> lists;  ///< tensor names are relative to the entry
 
-  /// Tensors as `name`.0, `name`.1, …; copies, since parameters go on changing.
+  /// Stores copies of the tensors as `name`.0, `name`.1, …; copies, because parameters keep
+  /// changing.
   void put(const std::string& name, const std::vector<torch::Tensor>& tensors);
-  /// Takes all tensors of `part` over, as `name`.…
+  /// Moves all tensors of `part` here, as `name`.…
   void take_tensors(const std::string& name, SavedState& part);
-  /// Those tensors again.
+  /// Returns the tensors that take_tensors stored under `name`.
   std::map<std::string, torch::Tensor> tensors_of(const std::string& name) const;
 
-  // Each throws InvalidArgument, with the name, if it is missing or of another kind.
+  // Each throws InvalidArgument with the name if the entry is missing or of another type.
   /// float64, of this shape (−1: any size), with finite entries.
   torch::Tensor tensor(const std::string& name, c10::IntArrayRef shape) const;
-  /// Of the shape, dtype and device of `like`; entries may be infinite, as those of a run that
+  /// With the shape, dtype and device of `like`; entries may be infinite, as in a run that
   /// diverged.
   torch::Tensor tensor_like(const std::string& name, const torch::Tensor& like) const;
-  /// `name`.0, …, each like its tensor of `model`.
+  /// `name`.0, …; each like the tensor of `model` at its index.
   std::vector<torch::Tensor> tensors_like(const std::string& name,
                                           const std::vector<torch::Tensor>& model) const;
   /// May be NaN.
   double number(const std::string& name) const;
-  /// Finite, above zero; or zero and above.
+  /// Finite and above zero.
   double positive(const std::string& name) const;
   double non_negative(const std::string& name) const;
   int64_t count(const std::string& name, int64_t least = 0) const;
   bool flag(const std::string& name) const;
-  /// The states of a list; none is an error, an empty list is not.
+  /// The states of a list. A missing list is an error, an empty one is not.
   const std::vector<SavedState>& list(const std::string& name) const;
 };
 

@@ -19,7 +19,7 @@ const TrainOptions& checked(const TrainOptions& options) {
   return options;
 }
 
-/// Undefined rows: all.
+/// Undefined `rows` means all.
 Tensor rows_of(const Tensor& all, const Tensor& rows) {
   return rows.defined() ? all.index_select(0, rows.to(all.device())) : all;
 }
@@ -56,12 +56,10 @@ void Setup::require_shareable() const {
         "or of guarded training that finds its own rate; not ",
         what));
   };
-  if (options.method != Method::kPath && options.method != Method::kGuarded) {
-    refuse("of method " + to_string(options.method));
-  }
+  if (!options.method->solves) refuse("of method " + options.method.name());
   if (!options.loss->traits().has_curvature()) refuse("of the loss " + to_string(options.loss));
   if (options.weight_decay > 0) refuse("with weight decay");
-  if (!batches.all() || options.form == Form::kBatch) refuse("in batches");
+  if (!batches.all() || options.form->batches) refuse("in batches");
 }
 
 Tensor Setup::inputs(int64_t step) const { return rows_of(data.x, batches.rows(step)); }
@@ -69,12 +67,11 @@ Tensor Setup::labels(int64_t step) const { return rows_of(data.y, batches.rows(s
 
 Tensor Setup::weights(int64_t step) const { return weights_of(data, batches.rows(step)); }
 
-/// Steps of batches, and of so many samples, come from forms that move parameters themselves: their
-/// passes need keep nothing for a step.
+/// Whether a pass is only evaluated. Steps of batches, and those on more than kMostDual labels,
+/// come from forms that move the parameters themselves, so their passes need no data for a step.
 bool Setup::only_looks(const Tensor& labels) const {
-  if (options.form == Form::kBatch) return true;
-  const bool by_forms = options.method == Method::kPath ||
-                        (options.method == Method::kGuarded && !options.learning_rate);
+  if (options.form->batches) return true;
+  const bool by_forms = options.method->solves && !options.learning_rate;
   return by_forms && engine->repeatable() && labels.numel() > kMostDual;
 }
 
@@ -89,8 +86,10 @@ Pass Setup::forward(const Tensor& rows) const {
   pass.x = rows_of(data.x, rows);
   pass.labels = rows_of(data.y, rows);
   pass.weights = weights_of(data, rows);
-  pass.step = only_looks(pass.labels) ? kernel::look(engine, pass.x)
-                                      : engine->forward(pass.x, traits_of(options.method).use);
+  pass.step = only_looks(pass.labels)
+                  ? kernel::look(engine, pass.x)
+                  : engine->forward(pass.x, options.method->gradients ? kernel::StepUse::kGradients
+                                                                      : kernel::StepUse::kDescent);
   const Tensor outputs = pass.step->outputs();
   const auto shape = pass.labels.sizes();
   CDT_REQUIRE(outputs.numel() == pass.labels.numel() && outputs.size(0) == shape[0],
@@ -115,13 +114,13 @@ Measured Setup::measured_together(const Tensor& outputs, const Tensor& labels,
                                   const Tensor& weights) const {
   const Tensor own = numbers(outputs, labels, weights);
   if (!data.ranks->several()) return measured(to_vector(own), labels);
-  // Beside its numbers each rank says what its parameters are: equal bits have equal sums.
+  // Each rank also sends the sum of squares of its parameters: equal parameters give equal bits.
   const Tensor with_parameters = torch::cat({own.cpu(), parameter_square(model).cpu().view({1})});
   const Tensor all = data.ranks->gather(with_parameters.unsqueeze(0));
   const Tensor squares = all.select(1, own.size(0)).contiguous();
   for (int64_t k = 1; k < data.ranks->size(); ++k) {
     const double first = squares[0].item<double>(), other = squares[k].item<double>();
-    // Where they are not numbers any more, they are so everywhere.
+    // Parameters that are not finite are so on every rank.
     if (first == other || (!std::isfinite(first) && !std::isfinite(other))) continue;
     throw NumericalError(
         c10::str("rank ", k,

@@ -1,5 +1,4 @@
-/// What a run trains, on what, and how steps are computed: the same from its first step to its
-/// last.
+/// The constants of a run: model, data, options, and the engine that computes steps.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -18,60 +17,60 @@ struct Pass {
   std::unique_ptr<kernel::StepPass> step;
   torch::Tensor values;   ///< ŷ [b, n_L], float64
   torch::Tensor labels;   ///< y [b, n_L], float64
-  torch::Tensor weights;  ///< of the errors [b·n_L]; undefined: all 1
+  torch::Tensor weights;  ///< weights of the errors [b·n_L]; undefined: all 1
   loss::Assessment found;
-  double objective = 0;  ///< of these samples, weights, smoothing and weight decay included
+  double objective = 0;  ///< on these samples, with weights, smoothing and weight decay
 
-  /// θ ← (1 − shrink) θ − rate·Jᵀ seed, seed [b·n_L] in any shape; once.
+  /// θ ← (1 − shrink) θ − rate·Jᵀ seed, for seed [b·n_L] in any shape. Call it at most once.
   void descend(const torch::Tensor& seed, double rate, double shrink = 0) {
     step->descend(seed.reshape(step->outputs().sizes()), rate, shrink);
   }
-  /// Jᵀ seed by parameter; once, of a run whose method wants gradients.
+  /// Jᵀ seed for each parameter. Call it at most once, and only if the method uses gradients.
   std::vector<torch::Tensor> gradients(const torch::Tensor& seed) {
     return step->gradients(seed.reshape(step->outputs().sizes()));
   }
 };
 
-/// What a pass shows of its samples.
+/// Loss and objective of the samples of a pass.
 struct Measured {
   loss::Assessment found;
-  double objective = kUnknown;  ///< weights, smoothing and weight decay included
+  double objective = kUnknown;  ///< with weights, smoothing and weight decay
 };
 
-/// Of all training samples.
+/// Loss and objective of all training samples.
 struct Whole {
   double loss = kUnknown;
-  double objective = kUnknown;  ///< what training lowers: weights, smoothing, decay included
+  double objective = kUnknown;  ///< what training minimizes: with weights, smoothing, decay
 };
 
 struct Setup {
-  /// Checks all of it. Without an engine, steps go through LibTorch's graph.
+  /// Checks all arguments. Without an engine, steps use LibTorch's autograd graph.
   /// @throws InvalidArgument if options contradict each other or data do not fit.
   Setup(kernel::Model model, TrainData data, const TrainOptions& options,
         std::shared_ptr<kernel::StepEngine> engine);
 
-  /// The pass of step k, at the present parameters.
+  /// The pass of step k, at the current parameters.
   /// @throws InvalidArgument if the model's outputs are not shaped like the labels.
   Pass forward(int64_t step) const;
-  /// The same of some samples, [b] of int64; undefined: all.
+  /// The pass of the given samples, [b] of int64; undefined: all.
   Pass forward(const torch::Tensor& rows) const;
   double loss_of(const torch::Tensor& x, const torch::Tensor& y) const;
   Whole whole() const;
-  /// All that there is to read of outputs at the present parameters, [k] float64 on the device; and
-  /// what it says, of labels like these.
+  /// All numbers to read from outputs at the current parameters, [k] float64 on the device.
+  /// `measured` interprets them, given the labels.
   torch::Tensor numbers(const torch::Tensor& outputs, const torch::Tensor& labels,
                         const torch::Tensor& weights) const;
   Measured measured(std::span<const double> numbers, const torch::Tensor& labels) const;
-  /// The same of the samples of all ranks.
-  /// @throws NumericalError if the parameters of another rank are not those of this one.
+  /// The same for the samples of all ranks.
+  /// @throws NumericalError if the ranks have different parameters.
   Measured measured_together(const torch::Tensor& outputs, const torch::Tensor& labels,
                              const torch::Tensor& weights) const;
-  /// Inputs and labels of the samples that step k sees.
+  /// Inputs and labels of the samples of step k.
   torch::Tensor inputs(int64_t step) const;
   torch::Tensor labels(int64_t step) const;
-  /// Of the errors of these samples [b·n_L]; undefined if all weigh the same.
+  /// Weights of the errors of these samples [b·n_L]; undefined if all are equal.
   torch::Tensor weights(int64_t step) const;
-  /// Whether the validation loss is to be evaluated before step k, or at the end.
+  /// Whether to evaluate the validation loss before step k, or at the end.
   bool validates(int64_t step) const {
     return data.x_val.defined() && (step >= options.steps || step % options.validate_every == 0);
   }
@@ -81,10 +80,10 @@ struct Setup {
   kernel::Model model;
   TrainOptions options;
   TrainData data;
-  loss::LossPtr loss;  ///< smoothed as the options want it
+  loss::LossPtr loss;  ///< with the smoothing of the options
   Batches batches;
   std::shared_ptr<kernel::StepEngine> engine;
-  int64_t samples = 0;  ///< r of all ranks
+  int64_t samples = 0;  ///< r, summed over all ranks
 
  private:
   void require_shareable() const;
@@ -92,14 +91,15 @@ struct Setup {
   Measured measured_of(std::span<const double> numbers, int64_t samples, int64_t outputs) const;
 };
 
-/// Copies of the model's parameters; into what `to` holds already, if it does.
+/// Copies the model's parameters to `to`, reusing its tensors if it has any.
 void copy_parameters(const kernel::Model& model, std::vector<torch::Tensor>& to);
 void set_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& from);
-/// Whether its parameters are these, bit by bit: version counters do not count every write.
+/// Whether the parameters equal `values` bit by bit. Version counters miss some writes.
 bool has_parameters(const kernel::Model& model, const std::vector<torch::Tensor>& values);
 /// θ ← θ + δ, δ [P] of any floating dtype.
 void move_parameters(const kernel::Model& model, const torch::Tensor& delta);
-/// Others moved the parameters where LibTorch does not count: it counts once more.
+/// Increments the version counters after parameters were written in a way that LibTorch does not
+/// count.
 void note_moved(const kernel::Model& model);
 /// ‖θ‖² [], float64
 torch::Tensor parameter_square(const kernel::Model& model);

@@ -5,7 +5,7 @@
 namespace cdt::train {
 namespace {
 
-/// A training loss lower by less than this share is no improvement.
+/// A training loss lower by less than this share does not count as an improvement.
 constexpr double kPlateauShare = 1e-4;
 
 }  // namespace
@@ -25,7 +25,7 @@ StoppingRules::Verdict StoppingRules::check(const Seen& seen) {
     best_step_ = seen.step;
     verdict.best = true;
   }
-  // A loss with smoothed labels has its minimum above zero: what counts is the distance from there.
+  // A loss with smoothed labels has a positive minimum: the distance from it is compared.
   if (options_.stop_loss > 0 &&
       (seen.train_loss <= options_.stop_loss || seen.misfit <= options_.stop_loss)) {
     return stop(Outcome::kTarget);

@@ -1,4 +1,4 @@
-/// When a run is over, by what it has shown so far.
+/// Stopping rules: when a run ends, judged by its losses and time so far.
 #pragma once
 
 #include <cdt/train/options.h>
@@ -7,13 +7,13 @@
 
 namespace cdt::train {
 
-/// What the rules look at before each step. NaN: not evaluated.
+/// What the rules observe before each step. NaN: not evaluated.
 struct Seen {
   int64_t step = 0;
-  double batch_loss = 0;         ///< of the samples of this step
-  double train_loss = kUnknown;  ///< of all
+  double batch_loss = 0;         ///< loss of the samples of this step
+  double train_loss = kUnknown;  ///< loss of all training samples
   double val_loss = kUnknown;
-  double misfit = kUnknown;  ///< of a smoothed loss, above its minimum, on all samples
+  double misfit = kUnknown;  ///< of a smoothed loss: distance above its minimum, all samples
   double seconds = 0;
 };
 
@@ -23,19 +23,19 @@ class StoppingRules {
   explicit StoppingRules(const TrainOptions& options) : options_(options) {}
 
   struct Verdict {
-    std::optional<Outcome> outcome;  ///< why to stop, if so
+    std::optional<Outcome> outcome;  ///< why to stop, if at all
     bool best = false;               ///< the lowest validation loss so far
   };
-  /// Once for each step.
+  /// Call once per step.
   Verdict check(const Seen& seen);
 
   int64_t best_step() const { return best_step_; }  ///< −1: none
   double best_val_loss() const { return best_val_loss_; }
-  /// Whether the end should take the weights of an earlier step.
+  /// Whether the run should end with the weights of an earlier step.
   bool prefers_best(int64_t step) const {
     return options_.patience > 0 && best_step_ >= 0 && best_step_ < step;
   }
-  /// The weights of the best step are not at hand: look for another.
+  /// The weights of the best step are not available: search for a new best.
   void forget_best() { best_step_ = -1; }
 
   void save(SavedState& state) const;

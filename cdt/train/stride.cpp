@@ -11,7 +11,7 @@ namespace {
 using torch::Tensor;
 using Clock = std::chrono::steady_clock;
 
-/// Of the streams (core/machine/streams.h).
+/// Index of a stream (core/machine/streams.h).
 constexpr size_t kRates = 4;
 
 }  // namespace
@@ -28,7 +28,7 @@ int64_t Strides::length(int64_t step) const {
   return count < 2 ? 0 : count;
 }
 
-/// What the sequences use is where it was, until there is another linearization.
+/// Prepares the sequences, whose tensors keep their addresses until the next linearization.
 void Strides::prepare(int64_t step) {
   if (linearizations_ == method_.linearizations()) return;
   linearizations_ = method_.linearizations();
@@ -55,10 +55,10 @@ void Strides::step() {
     if (steers_) numbers = torch::cat({numbers, heading.augment().norm().view({1})});
     player_.put(numbers);
   });
-  if (shrinks) aside.join();  // the numbers are of the parameters, too
+  if (shrinks) aside.join();  // the numbers depend on the parameters, too
   rates.join();
   Tensor seed = torch::empty(outputs.sizes(), outputs.options().requires_grad(false));
-  torch::mul_out(seed, heading.seed.view(outputs.sizes()), plan[0]);  // rounds on its way
+  torch::mul_out(seed, heading.seed.view(outputs.sizes()), plan[0]);  // rounds to the output dtype
   pass->move(seed, shrinks ? plan[1] : Tensor());
   aside.join();
 }

@@ -1,10 +1,11 @@
-/// Steps that are taken blind: one after the other on the device, and looked at together.
+/// Blind steps: a stride takes many steps on the device, one after another, and reads their results
+/// together.
 ///
-/// A step that the host looks at waits for the device, and the device for the host: on a GPU that
-/// takes ten times as long as the step itself. So a stride takes many steps, leaves their numbers
-/// on the device and reads them once. A run that should have ended within it goes
-/// back to where the stride began and takes fewer: to the same bits, since a step is always the
-/// same operations.
+/// A step whose result the host reads makes host and device wait for each other, which on a GPU
+/// takes ten times as long as the step itself. A stride leaves the numbers of its steps on the
+/// device and reads them once. If the run should have ended within a stride, the parameters are
+/// reset to its start and fewer steps are taken, with the same bits, since a step always performs
+/// the same operations.
 #pragma once
 
 #include <cdt/train/method.h>
@@ -12,7 +13,7 @@
 
 namespace cdt::train {
 
-/// What a step of a stride showed, before the parameters moved.
+/// The results of one step of a stride, before it moved the parameters.
 struct BlindRow {
   Measured at;
   double rate = kUnknown;
@@ -23,16 +24,16 @@ struct BlindRow {
 /// The strides of a run.
 class Strides {
  public:
-  /// Of a method that goes with the trainer, as they do.
+  /// `method` must have blind steps and outlive this object.
   Strides(std::shared_ptr<const Setup> setup, StepMethod& method, const StrideOptions& options);
 
-  /// How many steps can be taken from step k on without looking: 0, or 2 and more.
+  /// How many steps can be taken blind from step k on: 0, or 2 and more.
   int64_t length(int64_t step) const;
-  /// Takes them.
+  /// Takes `count` steps from step k on.
   std::vector<BlindRow> take(int64_t step, int64_t count);
-  /// Back to where the last stride began, and `count` of its steps again.
+  /// Resets to the start of the last stride and repeats `count` of its steps.
   void retake(int64_t count);
-  /// `count` more of them, after `retake`.
+  /// Takes `count` more of them, after `retake`.
   void go_on(int64_t count);
 
  private:
@@ -43,10 +44,10 @@ class Strides {
   std::shared_ptr<const Setup> setup_;
   StepMethod& method_;
   StridePlayer player_;
-  int64_t linearizations_ = -1;  ///< for which it is prepared
-  bool steers_ = false;          ///< the last of its numbers is ‖y_u‖
+  int64_t linearizations_ = -1;  ///< linearization count for which the steps were prepared
+  bool steers_ = false;          ///< the last number of a step is ‖y_u‖
   torch::Tensor weights_;
-  std::vector<torch::Tensor> start_;  ///< parameters where the last stride began
+  std::vector<torch::Tensor> start_;  ///< parameters at the start of the last stride
 };
 
 }  // namespace cdt::train

@@ -11,25 +11,25 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kMostSteps = 256;
-/// Of the first stride, whose steps nobody has timed.
+/// Length of the first stride, before any timing.
 constexpr int64_t kFirstSteps = 16;
-/// Recording takes as long as some dozen steps.
+/// Recording takes as long as about a dozen steps.
 constexpr int64_t kWorthRecording = 16;
-/// Steps that are played as one, if they are as short as those of long strides and many are left:
-/// recording them takes as long as some hundred steps.
+/// Number of steps recorded as one, in long strides with many steps left: recording them takes as
+/// long as some hundred steps.
 constexpr int64_t kTogether = 8;
 constexpr int64_t kLongStride = 128;
 constexpr int64_t kWorthTogether = 1024;
-/// Of a stride: progress and interruptions wait no longer.
+/// Target time of a stride: the longest delay of progress reports and interruptions.
 constexpr double kSeconds = 0.05;
 
-/// Writes numbers [k] to the row `now` of `rows`, which is made for them at the first call.
+/// Writes numbers [k] to the row `now` of `rows`, which is allocated at the first call.
 void put_row(Tensor& rows, const Tensor& now, const Tensor& numbers, int64_t capacity) {
   if (!rows.defined()) rows = torch::zeros({capacity, numbers.size(0)}, numbers.options());
   rows.index_copy_(0, now, numbers.unsqueeze(0));
 }
 
-/// Rows [count, k] on the host.
+/// Copies rows [count, k] to the host.
 std::vector<std::vector<double>> read_rows(const Tensor& rows, int64_t count) {
   std::vector<std::vector<double>> found;
   if (!rows.defined()) return found;
@@ -75,7 +75,7 @@ void StridePlayer::put_validation(const Tensor& numbers) {
   put_row(validation_, now_, numbers, rates_.size(0));
 }
 
-/// Steps from one on that are played as one: no validation comes between them.
+/// Number of steps from `step` on to play as one: no validation may come between them.
 int64_t StridePlayer::unbroken(const Stride& stride, int64_t step) const {
   if (stride.count < kLongStride || step + together_ > stride.count) return 1;
   for (int64_t k = 1; k < together_; ++k) {

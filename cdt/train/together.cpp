@@ -12,7 +12,7 @@ namespace {
 using torch::Tensor;
 using Clock = std::chrono::steady_clock;
 
-/// Of a stride where looking is free: one that ends within is taken twice.
+/// Stride length on the host, where reading is free: a stride in which a run ends is taken twice.
 constexpr int64_t kStepsOnHost = 4;
 
 StrideOptions with_steps(StrideOptions options, torch::Device device) {
@@ -26,7 +26,7 @@ bool same_shape(const Tensor& a, const Tensor& b) {
                            a.device() == b.device()));
 }
 
-/// Of one run: its steps are the same products whatever the numbers.
+/// Whether the steps of a run are the same products whatever the numbers.
 bool is_plain(const Setup& setup) {
   const TrainOptions& options = setup.options;
   const auto policy = options.relinearize.value_or(Relinearization{}).kind;
@@ -44,10 +44,10 @@ bool alike(const Setup& a, const Setup& b) {
          same_shape(a.data.y_val, b.data.y_val) && a.options.loss == b.options.loss &&
          a.options.steps == b.options.steps &&
          a.options.validate_every == b.options.validate_every &&
-         is_controlled(a.options.method) == is_controlled(b.options.method);
+         a.options.method->controlled == b.options.method->controlled;
 }
 
-/// [K] of e [K, n]
+/// Sums of squares [K] of e [K, n].
 Tensor squares(const Tensor& error) { return error.square().sum(1); }
 
 }  // namespace
@@ -76,7 +76,8 @@ Together::Together(std::vector<Trainer*> runs, kernel::Stack stack, const Stride
   CDT_REQUIRE(fits, "the stack must be of the models of the runs, ", runs_.size(), " of them");
 }
 
-/// The first step of each, which designs its controller; whether there are others to take together.
+/// Takes the first step of each run, which designs its controller; returns whether the remaining
+/// steps can be taken together.
 bool Together::begin(const std::function<bool()>& stop_requested) {
   for (size_t k = 0; k < runs_.size(); ++k) {
     if (stop_requested && stop_requested()) return false;
@@ -101,7 +102,7 @@ void Together::gather() {
       x_val.push_back(data.x_val);
       y_val.push_back(data.y_val.reshape({-1}));
     }
-    if (is_controlled(setup(k).options.method)) {
+    if (setup(k).options.method->controlled) {
       const int64_t n = data.y.numel();
       matrices.push_back(over_[k] ? torch::zeros({n, n}, data.y.options())
                                   : runs_[k]->method_->blind()->linear()->matrix);
@@ -119,7 +120,7 @@ void Together::gather() {
                   setup(0).options.steps - step_);
 }
 
-/// θ ← θ − αJᵀM(ŷ − y) of each; its numbers are ‖ŷ − y‖² and, where labels are steered, ‖y_u‖.
+/// θ ← θ − αJᵀM(ŷ − y) for each run; its numbers are ‖ŷ − y‖² and, if labels are steered, ‖y_u‖.
 void Together::step() {
   const torch::NoGradGuard no_graph;
   const Tensor rates = player_.rates();
@@ -152,8 +153,8 @@ void Together::hand_back(size_t k) {
   set_parameters(setup(k).model, own);
 }
 
-/// Steps of all runs, and what each makes of its own. Those that end within the stride get their
-/// parameters of that step.
+/// Takes a stride of all runs and passes each run its results. Runs that end within the stride get
+/// the parameters of that step.
 void Together::stride() {
   const auto begin = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
@@ -175,7 +176,7 @@ void Together::stride() {
   const auto taking_part = std::ranges::count(over_, false);
   const double each = seconds() / static_cast<double>(taking_part * stride.count);
   std::vector<size_t> part;
-  std::vector<std::pair<int64_t, size_t>> ends;  // after how many steps, which run
+  std::vector<std::pair<int64_t, size_t>> ends;  // number of steps, run
   for (size_t k = 0; k < runs_.size(); ++k) {
     if (over_[k]) continue;
     part.push_back(k);
@@ -229,7 +230,7 @@ std::vector<TrainResult> Together::run(const std::function<bool()>& stop_request
   TrainHooks hooks;
   hooks.stop_requested = stop_requested;
   std::vector<TrainResult> results;
-  for (Trainer* run : runs_) results.push_back(run->run(hooks));  // the end is its own
+  for (Trainer* run : runs_) results.push_back(run->run(hooks));  // each run ends by itself
   return results;
 }
 

@@ -13,10 +13,10 @@ Trainer::Trainer(kernel::Model model, TrainData data, TrainOptions options,
                  std::shared_ptr<kernel::StepEngine> engine)
     : setup_(
           std::make_shared<Setup>(std::move(model), std::move(data), options, std::move(engine))),
-      method_(traits_of(options.method).make(setup_)),
+      method_(options.method->make(setup_)),
       rules_(options) {
-  const bool by_batches = !setup_->batches.all() || options.form == Form::kBatch;
-  if (traits_of(options.method).guarded && by_batches) epochs_.emplace(setup_);
+  const bool by_batches = !setup_->batches.all() || options.form->batches;
+  if (options.method->guarded && by_batches) epochs_.emplace(setup_);
   stride_by({});
 }
 
@@ -30,7 +30,7 @@ void Trainer::adopt(const dynamics::Modes& modes, double seconds) {
               setup_->data.y.numel(), " rows, got ", modes.size());
   if (step_ > 0 || !setup_->batches.all() || !setup_->options.loss->quadratic()) return;
   method_->adopt(modes);
-  if (is_controlled(setup_->options.method)) earlier_seconds_ += seconds;
+  if (setup_->options.method->controlled) earlier_seconds_ += seconds;
 }
 
 control::Certificate Trainer::prepare(const torch::Tensor& theta) {
@@ -39,7 +39,7 @@ control::Certificate Trainer::prepare(const torch::Tensor& theta) {
   Pass pass = next_ && next_->batch == setup_->batches.id(step_) ? std::move(*next_)
                                                                  : setup_->forward(step_);
   method_->prepare(step_, pass, pending_);
-  left_.outputs = pass.values;  // a model that others change before the step is seen
+  left_.outputs = pass.values;  // to detect changes of the model before the step
   left_.batch = pass.batch;
   remember_parameters();
   next_ = std::move(pass);
@@ -63,9 +63,9 @@ void Trainer::observe(const Pass& pass, StepRecord& row) const {
   }
 }
 
-/// Under a guard with batches: what the last epoch did to all samples.
+/// With an epoch guard: judges the last epoch by all samples.
 void Trainer::look_back(Pass& pass, StepRecord& row) {
-  // A batch whose outputs another one has driven out of all bounds does not wait for the end.
+  // If another batch has driven this batch's outputs to infinity, do not wait for the end.
   const bool lost = !std::isfinite(pass.found.loss);
   if (!epochs_ || !(lost || starts_epoch())) return;
   const int64_t before = epochs_->rejected();
@@ -80,14 +80,14 @@ void Trainer::look_back(Pass& pass, StepRecord& row) {
   observe(pass, row);
 }
 
-/// What the rules are told of a step; times are of its row.
+/// The input of the stopping rules for a step, with the time of its row.
 Seen Trainer::seen_in(const loss::Assessment& found, const StepRecord& row) const {
   Seen seen{.step = row.step,
             .batch_loss = found.loss,
             .train_loss = row.train_loss,
-            // Within an epoch that may yet be taken back there is no best.
+            // The guard may still reject this epoch, so it has no best step.
             .val_loss = epochs_ && !starts_epoch() ? kUnknown : row.val_loss,
-            // One clock decides for all.
+            // All ranks use one clock.
             .seconds = setup_->options.max_seconds > 0 ? setup_->data.ranks->first(row.seconds)
                                                        : row.seconds};
   if (setup_->batches.all() && setup_->loss->traits().smoothing > 0) seen.misfit = found.misfit;
@@ -107,11 +107,11 @@ StepResult Trainer::step() {
   return done;
 }
 
-/// Whatever others have done to the model since the last call is where the run goes on from.
+/// Detects changes of the model by the caller since the last call; the run continues from them.
 void Trainer::notice_changes() {
   const kernel::AutogradScope scope;
-  const MethodTraits& traits = traits_of(setup_->options.method);
-  if (traits.controlled || traits.method == Method::kPath) setup_->engine->check(setup_->data.x);
+  const Method& method = setup_->options.method;
+  if (method->controlled || method->path) setup_->engine->check(setup_->data.x);
   if (!left_.parameters.empty() && !has_parameters(setup_->model, left_.parameters)) {
     last_.clear();
     if (epochs_) epochs_->start_from(step_);
@@ -164,7 +164,7 @@ StepResult Trainer::take_step() {
   return {row, outcome};
 }
 
-/// Steps that were taken blind, each in so many seconds, as far as the rules let them go on.
+/// Applies the stopping rules to blind steps, which took `each` seconds each.
 Trainer::Judged Trainer::judge(const std::vector<BlindRow>& found, double begin, double each) {
   Judged judged;
   std::vector<StepRecord>& rows = judged.rows;
@@ -197,7 +197,7 @@ void Trainer::keep(const std::vector<StepRecord>& rows) {
   step_ += static_cast<int64_t>(rows.size());
 }
 
-/// Takes steps blind, as far as the rules let them go on; how many. The end itself is a step's.
+/// Takes a stride and returns the number of steps kept by the rules. The end is left to `step`.
 int64_t Trainer::stride(const TrainHooks& hooks) {
   const int64_t count = strides_->length(step_);
   if (count == 0) return 0;
@@ -229,7 +229,7 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
   };
   Outcome outcome = Outcome::kInterrupted;
   const bool strides = hooks.rows_may_lag || !hooks.on_step;
-  look_ = true;  // what a run begins with may be another's end
+  look_ = true;  // the final state of an earlier run may be this one's first
   const auto asked_to_stop = [&] {
     return !setup_->data.ranks->all(!hooks.stop_requested || !hooks.stop_requested());
   };
@@ -238,7 +238,7 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
     if (strides && !look_ && stride(hooks) > 0) continue;
     look_ = false;
     const StepResult done = strides ? take_step() : step();
-    if (done.outcome && *done.outcome != Outcome::kDiverged) save();  // nothing goes on from there
+    if (done.outcome && *done.outcome != Outcome::kDiverged) save();  // diverged runs cannot go on
     if (hooks.on_step) hooks.on_step(done.record);
     if (!done.outcome) continue;
     outcome = *done.outcome;
@@ -257,8 +257,8 @@ TrainResult Trainer::finish(Outcome outcome) {
   result.best_val_loss = rules_.best_val_loss();
   result.linearizations = method_->linearizations();
   result.rejected = method_->rejected() + (epochs_ ? epochs_->rejected() : 0);
-  if (const FormUsed used = method_->form(); used.form != Form::kAuto) {
-    result.form = to_string(used.form);
+  if (const FormUsed used = method_->form(); !used.form->open) {
+    result.form = used.form.name();
     result.form_why = used.why;
   }
   result.learning_rate = method_->learning_rate();
@@ -296,7 +296,7 @@ TrainResult Trainer::finish(Outcome outcome) {
   if (std::isnan(result.val_loss) && data.x_val.defined()) {
     result.val_loss = setup_->loss_of(data.x_val, data.y_val);
   }
-  if (over_ && !rules_.prefers_best(step_)) {  // the row of the end is of the end's parameters
+  if (over_ && !rules_.prefers_best(step_)) {  // the final row describes the final parameters
     StepRecord& row = result.history.back();
     if (!std::isnan(row.train_loss)) row.train_loss = result.train_loss;
     if (!std::isnan(row.objective)) row.objective = result.objective;
@@ -307,7 +307,7 @@ TrainResult Trainer::finish(Outcome outcome) {
   return result;
 }
 
-/// Until the next step, time is not the run's.
+/// Stops the clock until the next step.
 void Trainer::pause() {
   earlier_seconds_ = seconds();
   start_.reset();
@@ -316,11 +316,11 @@ void Trainer::pause() {
 int Trainer::most_threads() const {
   if (!setup_->model.device().is_cpu()) return 0;
   const FormSizes sizes = form_sizes(*setup_);
-  // Of pictures, whose layers use a weight many times, parameters and widths do not tell.
+  // For images, whose layers reuse weights, parameters and widths do not determine the cost.
   const bool dense = setup_->data.x.dim() == 2;
-  if (is_optimizer(setup_->options.method)) return dense ? most_threads_of_a_gradient(sizes) : 0;
+  if (setup_->options.method->gradients) return dense ? most_threads_of_a_gradient(sizes) : 0;
   const Form form = method_->form().form;
-  return form == Form::kDual && !dense ? 0 : train::most_threads(form, sizes);
+  return form->one_kernel && !dense ? 0 : train::most_threads(form, sizes);
 }
 
 double Trainer::seconds() const {

@@ -1,8 +1,8 @@
 /// The training loop: one loop for all methods (method.h).
 ///
-/// Each step is a forward pass (which also gives the losses) and what its method does with it: for
-/// CDT one product with the gain, a backward pass seeded with the steered error, an update. A
-/// guarded step costs no further pass: the forward pass that judges it is the next step's.
+/// Each step is a forward pass (which also gives the losses), followed by the method's work: for
+/// CDT one product with the gain, a backward pass seeded with the steered error, and an update. A
+/// guarded step needs no extra pass: the forward pass that judges it is the next step's.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -19,20 +19,20 @@ namespace cdt::train {
 
 struct TrainHooks {
   std::function<void(const StepRecord&)> on_step;
-  /// `on_step` neither looks at the model, whose parameters may then be those of some steps later,
-  /// nor changes it: rows come by the stride (stride.h), and no step takes a pass of its own to
-  /// see.
+  /// Declares that `on_step` neither reads the model, whose parameters may be some steps ahead, nor
+  /// changes it. Rows may then arrive in groups, one per stride (stride.h), without extra forward
+  /// passes.
   bool rows_may_lag = false;
-  /// Asked before each step, or stride.
+  /// Polled before each step, or stride.
   std::function<bool()> stop_requested;
-  /// Called every `checkpoint_seconds`, when asked to stop, and at the end.
+  /// Called every `checkpoint_seconds`, when the run is asked to stop, and at the end.
   std::function<void(const SafeTensors&)> checkpoint;
 };
 
-/// What Trainer::step did.
+/// The result of Trainer::step.
 struct StepResult {
   StepRecord record;
-  std::optional<Outcome> outcome;  ///< why the run is over, if it is: then no step was taken
+  std::optional<Outcome> outcome;  ///< why the run ended, if it did: then no step was taken
 };
 
 class Together;
@@ -40,71 +40,73 @@ class Together;
 /// Trains `model` in place. The same data, options, threads and device give the same bits.
 class Trainer {
  public:
-  /// Steps go through `engine`, of the same model; without one, through LibTorch's graph. The
-  /// engine of nn::make_engine is faster for ReLU networks on the CPU.
+  /// Steps use `engine`, which must belong to the same model; without one, LibTorch's autograd
+  /// graph. The engine of nn::make_engine is faster for ReLU networks on the CPU.
   /// @throws InvalidArgument if options contradict each other, shapes do not fit, or data are not
   ///   finite.
   Trainer(kernel::Model model, TrainData data, TrainOptions options,
           std::shared_ptr<kernel::StepEngine> engine = nullptr);
 
-  /// Takes the kernel of the present parameters on all training samples from a caller that has
-  /// computed it already, in `seconds`; ignored where batches need their own, or a loss that is not
+  /// Reuses the kernel of the current parameters on all training samples, which the caller computed
+  /// in `seconds`. Ignored for batches, which need their own kernels, and for losses that are not
   /// quadratic.
   void adopt(const dynamics::Modes& modes, double seconds);
 
-  /// One step: evaluates losses, asks the stopping rules, and unless the run is over moves the
-  /// parameters. It goes on from the model as it is: values, buffers or modes that others have
-  /// changed since the last step are seen, whatever their version counters say. After the end it
-  /// looks again: a longer run goes on (see restore).
+  /// One step: evaluates losses, checks the stopping rules and, unless the run is over, updates the
+  /// parameters. It continues from the model as it is, and detects values, buffers or modes that
+  /// the caller changed since the last step, whatever their version counters say. Can be called
+  /// after the end: the rules are checked again, so a longer run continues (see restore).
   /// @throws NumericalError if the kernel cannot be computed.
   StepResult step();
 
-  /// Makes the linearization and the controller of the next step, and says what that one promises.
-  /// With the kernel Θ of all training samples at the present parameters, all that there is to
-  /// know. Empty: the method has no controller, or none before its first step.
+  /// Computes the linearization and the controller of the next step, and returns the certificate.
+  /// Given the kernel Θ of all training samples at the current parameters, all its numbers are
+  /// computed. Empty if the method has no controller, or none before its first step.
   /// @throws NumericalError as step.
   control::Certificate prepare(const torch::Tensor& theta = {});
 
-  /// How `run` takes steps without a look: to the same bits, and the same history but for
-  /// its times, which within a stride are interpolated.
+  /// Configures the blind steps of `run`. They give the same bits and the same history, except that
+  /// times within a stride are interpolated.
   void stride_by(const StrideOptions& options);
 
-  /// The next step takes a forward pass of its own, for models whose outputs may have changed since
-  /// the last one judged itself: a loss that draws new points, say.
+  /// Forces a new forward pass at the next step. For models whose outputs change between steps,
+  /// such as a loss that draws new points.
   void look_again() {
     next_.reset();
     left_.outputs.reset();
   }
 
-  /// Steps to the end, or until asked to stop, then takes the best weights if patience wants them,
-  /// or those that an epoch under the guard began with, if it raised the objective; a longer run
-  /// goes on from where it was.
+  /// Steps until the run ends or is asked to stop. At the end it restores the best weights if
+  /// patience is on, or the weights at the start of the last epoch if the guard finds that the
+  /// epoch raised the objective. A longer run continues from the last step.
   /// @throws NumericalError as step.
   TrainResult run(const TrainHooks& hooks = {});
 
-  /// What the controller promised that took the first step; empty before, or if none did.
+  /// Certificate of the controller that took the first step; empty before it, or if there was no
+  /// controller.
   const control::Certificate& controller() const { return first_; }
-  /// How steps are solved.
+  /// Solver of the steps.
   FormUsed form() const { return method_->form(); }
-  /// The most CPU threads that steps have use for; 0: any number.
+  /// The largest number of CPU threads that steps can use well; 0: any number.
   int most_threads() const;
 
   /// The state between two steps: parameters, best parameters, linearizations, counters, history.
   SafeTensors checkpoint() const;
-  /// Continues from there, to the same bits as an uninterrupted run.
-  /// @throws InvalidArgument if the content is no checkpoint, or of other data, another model,
-  /// method or settings (fingerprint.h): the message says which. Only what ends a run may change.
+  /// Continues from a checkpoint, with the same bits as an uninterrupted run.
+  /// @throws InvalidArgument if the content is not a checkpoint, or belongs to other data, another
+  ///   model, method or settings (fingerprint.h); the message says which. Only the options that end
+  ///   a run may change.
   void restore(const SafeTensors& content);
 
  private:
-  friend class Together;  // takes steps for several of them
+  friend class Together;  // advances several trainers at once
   using Clock = std::chrono::steady_clock;
 
-  /// The same where the model was not touched otherwise.
+  /// `step` without a check for changes by the caller.
   StepResult take_step();
   void notice_changes();
   void remember_parameters() { copy_parameters(setup_->model, left_.parameters); }
-  /// Whether all samples are looked at before this step, and an epoch begins.
+  /// Whether an epoch begins at this step, so that all samples are evaluated before it.
   bool starts_epoch() const { return step_ % setup_->batches.per_epoch() == 0; }
   void observe(const Pass& pass, StepRecord& row) const;
   void look_back(Pass& pass, StepRecord& row);
@@ -112,8 +114,8 @@ class Trainer {
   StoppingRules::Verdict ask_rules(const Pass& pass, const StepRecord& row);
   int64_t stride(const TrainHooks& hooks);
   struct Judged {
-    std::vector<StepRecord> rows;  ///< up to where the rules end the run
-    std::optional<int64_t> best;   ///< the last of them whose parameters patience wants
+    std::vector<StepRecord> rows;  ///< up to the step at which the rules end the run
+    std::optional<int64_t> best;   ///< the last of them whose parameters patience keeps
   };
   Judged judge(const std::vector<BlindRow>& found, double begin, double each);
   void keep(const std::vector<StepRecord>& rows);
@@ -124,26 +126,26 @@ class Trainer {
   std::shared_ptr<const Setup> setup_;
   std::unique_ptr<StepMethod> method_;
   StoppingRules rules_;
-  std::optional<EpochGuard> epochs_;  ///< of a guarded run by batches
+  std::optional<EpochGuard> epochs_;  ///< for guarded runs with batches
   StrideOptions stride_options_;
   std::unique_ptr<Strides> strides_;
   int64_t step_ = 0;
   std::vector<StepRecord> history_;
-  control::Certificate first_;  ///< of the controller that took the first step
-  bool look_ = true;            ///< the next step is one that is looked at
-  bool over_ = false;           ///< the last row is of the end, where no step was taken
-  StepRecord pending_;          ///< its counts, which the step that goes on from there takes over
+  control::Certificate first_;  ///< certificate of the controller that took the first step
+  bool look_ = true;            ///< the next step must be an ordinary one, not blind
+  bool over_ = false;           ///< the last row is the final one, after which no step was taken
+  StepRecord pending_;          ///< its counts carry over to the step that continues from there
   std::vector<torch::Tensor> best_;  ///< parameters with the lowest validation loss
-  std::optional<Pass> next_;         ///< the pass that judged the last step
-  std::vector<torch::Tensor> last_;  ///< parameters of the last step, if the end took others
-  /// The model as the last call left it, to see whether others have changed it since.
+  std::optional<Pass> next_;         ///< pass that judged the last step
+  std::vector<torch::Tensor> last_;  ///< parameters of the last step, if the run ended with others
+  /// The model after the last call, to detect changes by the caller.
   struct Left {
-    std::vector<torch::Tensor> parameters;  ///< empty: there was none
-    torch::Tensor outputs;                  ///< ŷ of a batch; undefined: not known
+    std::vector<torch::Tensor> parameters;  ///< empty: no call yet
+    torch::Tensor outputs;                  ///< ŷ of a batch; undefined: unknown
     int64_t batch = 0;
   };
   Left left_;
-  mutable std::string fingerprint_;  ///< once a checkpoint has asked for it
+  mutable std::string fingerprint_;  ///< computed when a checkpoint first needs it
   double earlier_seconds_ = 0;
   std::optional<Clock::time_point> start_;
 };

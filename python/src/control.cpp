@@ -1,13 +1,13 @@
 /// Analysis, controllers, forecasts.
 #include "interruptible.h"
 // Python first, as its headers want it
-#include <cdt/analysis/report.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/control/forecast.h>
 #include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/train/model_controller.h>
 
 #include "losses.h"
@@ -18,15 +18,15 @@ using torch::Tensor;
 
 namespace {
 
-/// What was found, as text, as JSON, and its spectrum.
+/// The result as text and JSON, and the spectrum.
 struct Analysis {
   std::string text;
   std::string json;
   Tensor eigenvalues;
 };
 
-Analysis as_analysis(const study::Findings& findings) {
-  return {study::to_text(findings), study::to_json(findings), findings.modes.values};
+Analysis as_analysis(const analysis::Preflight& found) {
+  return {to_text(found), to_json(found), found.plant->modes().values};
 }
 
 train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<Tensor>& x_val,
@@ -39,7 +39,7 @@ train::TrainData data_of(const Tensor& x, const Tensor& y, const std::optional<T
   return data;
 }
 
-/// ε of class labels, which no other loss has.
+/// ε for class labels; other losses have none.
 double smoothing_of(const loss::LossPtr& loss, std::optional<double> given) {
   CDT_REQUIRE(!given || loss->classes(), "smoothing belongs to cross-entropy, not to ",
               to_string(loss));
@@ -64,7 +64,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
   if (memory) options.memory_bytes = *memory;
   if (curvature_products) options.curvature_products = *curvature_products;
   train::TrainOptions plain;
-  plain.method = train::Method::kAdam;  // asks nothing of the loss
+  plain.method = "adam";  // has no requirements on the loss
   plain.loss = options.loss;
   train::TrainData data;
   kernel::Ntk start;
@@ -72,7 +72,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
     const Unlocked working;
     data = train::prepare(data_of(x, y, x_val, y_val), model, plain);
     start = study::start_kernel(model, data, options);
-    if (options.forecast || trial_steps > 0) {  // these ask the model again
+    if (options.forecast || trial_steps > 0) {  // these evaluate the model again
       return as_analysis(study::analyze(model, start, data, options));
     }
   }
@@ -80,7 +80,7 @@ Analysis analyze(const kernel::Model& model, const Tensor& x, const Tensor& y,
       start.theta, [=] { return as_analysis(study::analyze(model, start, data, options)); });
 }
 
-/// Of a kernel that somebody has: Θ in float64, from a matrix that once had `precision`.
+/// Analyses a given kernel: Θ in float64, from a matrix that had `precision`.
 Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
                         const std::optional<Tensor>& outputs, const std::string& loss,
                         std::optional<double> lr, double p, double q, bool single,
@@ -92,8 +92,7 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   options.loss = loss::parse(loss);
   loss::require_quadratic(*options.loss, "the analysis of a kernel alone");
   const double factor = loss::gradient_factor(options.loss, modes.size());
-  options.learning_rate =
-      lr.value_or(train::start_rate(train::Method::kGd, dynamics::unit_rate(modes, factor)));
+  options.learning_rate = lr.value_or(train::start_rate("gd", dynamics::unit_rate(modes, factor)));
   options.q = q;
   options.rho = p;
   options.design = controller;
@@ -104,11 +103,10 @@ Analysis analyze_kernel(const Tensor& theta, const std::optional<Tensor>& y,
   };
   if (!has_columns(y) && !has_columns(outputs)) options.outputs_per_sample = 1;
   options.residual = true;
-  const auto preflight = analysis::analyze(theta, modes, options);
-  return {analysis::to_text(preflight), analysis::to_json(preflight), modes.values};
+  return as_analysis(analysis::analyze(theta, modes, options));
 }
 
-/// A function of Python's that threads without its lock may copy and drop.
+/// A Python function that threads may copy and destroy without the interpreter lock.
 std::shared_ptr<py::object> held(const py::object& function) {
   return {new py::object(function), [](py::object* own) {
             const py::gil_scoped_acquire lock;
@@ -154,7 +152,7 @@ control::RiccatiSolution dare(const Tensor& A, const Tensor& B, const Tensor& Q,
                    : control::solve_riccati(A, B, Q, R);
 }
 
-/// A function of a matrix [n, n] and more, on copies of its arguments.
+/// Wraps a function of a matrix [n, n] and more; it runs on copies of its arguments.
 template <auto function>
 auto interruptibly() {
   return []<class Result, class... Rest>(Result (*)(const Tensor&, Rest...)) {
@@ -170,7 +168,7 @@ control::Forecast forecast(const kernel::Model& model, const Tensor& x, const Te
                            const std::vector<int64_t>& steps, double decay,
                            std::optional<int64_t> memory) {
   train::TrainOptions plain;
-  plain.method = train::Method::kAdam;
+  plain.method = "adam";
   plain.loss = loss::parse(loss);
   loss::require_quadratic(*plain.loss, "a forecast");
   const auto data = train::prepare(data_of(x, y, x_val, y_val), model, plain);

@@ -1,7 +1,7 @@
-/// What estimators and loaded runs need of the library: tables, models that predict, learning.
+/// The library's part of estimators and loaded runs: tables, models that predict, learning.
 #include "interruptible.h"
 #include "pictures.h"
-// Python first, as its headers want it
+// Python headers come first, as they require
 
 #include <cdt/core/error.h>
 #include <cdt/core/io/checksum.h>
@@ -24,7 +24,7 @@ namespace {
 using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Codes = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
 
-/// Fewer rows are predicted at once, on the thread that asks.
+/// Fewer rows than this are predicted at once, on the calling thread.
 constexpr int64_t kFewRows = 4096;
 
 template <class Array>
@@ -34,7 +34,7 @@ auto values_of(const Array& array, const std::string& name, size_t rows) {
   return std::vector(array.data(), array.data() + array.size());
 }
 
-/// Columns come one by one, all of `rows` rows.
+/// Makes a table to which columns of `rows` rows are added one by one.
 std::shared_ptr<data::Table> make_table(const std::string& source, int64_t rows) {
   CDT_REQUIRE(rows >= 0, "expected 0 rows or more, got ", rows);
   auto table = std::make_shared<data::Table>();
@@ -61,7 +61,7 @@ void add_numbers(data::Table& table, const std::string& name, const Numbers& num
   add_column(table, std::move(column));
 }
 
-/// `decide`: whether texts that are numbers as people write them become numbers.
+/// `decide`: whether texts that are formatted numbers become numbers.
 void add_texts(data::Table& table, const std::string& name, const Codes& codes,
                const std::vector<std::string>& categories, bool decide) {
   data::Column column;
@@ -81,12 +81,13 @@ void add_texts(data::Table& table, const std::string& name, const Codes& codes,
   add_column(table, std::move(column));
 }
 
-/// A model that predicts in float64, whatever it was trained in: so predictions do not depend, but
-/// for the last bits of float64, on which rows are asked for together. (Of pictures in its own
-/// precision, as the program: float64 takes several times as long.) Never changes once it is made.
+/// A model that predicts in float64, whatever its training dtype, so that predictions do not depend
+/// on which rows are requested together, except in the last bits of float64. (Pictures use the
+/// training precision, as in the program: float64 takes several times as long.) Immutable after
+/// construction.
 struct Trained {
   study::TrainedModel model;
-  torch::ScalarType dtype = torch::kFloat32;  ///< that it was trained and is saved in
+  torch::ScalarType dtype = torch::kFloat32;  ///< dtype of training, in which it is saved
 
   explicit Trained(study::TrainedModel found) : model(std::move(found)) {
     dtype = model.predictor.members.at(0)->dtype();
@@ -99,13 +100,13 @@ struct Trained {
 using TrainedPtr = std::shared_ptr<const Trained>;
 using TablePtr = std::shared_ptr<const data::Table>;
 
-/// Of all the rest, in the metadata; earlier versions wrote none.
+/// Metadata key of the checksum over all other content; earlier versions wrote none.
 constexpr const char* kChecksum = "checksum";
 
 py::bytes to_bytes(const Trained& trained) {
   SafeTensors content = study::to_safetensors(trained.model);
   for (auto& [name, tensor] : content.tensors) {
-    if (name.starts_with('m')) tensor = tensor.to(trained.dtype);  // of a member: no bit is lost
+    if (name.starts_with('m')) tensor = tensor.to(trained.dtype);  // of a member: exact
   }
   content.metadata[kChecksum] = checksum(dump_safetensors(content, "a model"));
   return dump_safetensors(content, "a model");
@@ -129,8 +130,8 @@ std::shared_ptr<Trained> load_run(const std::string& path) {
       run::load_trained(folder, torch::kCPU, path_exists(folder.intervals())));
 }
 
-/// What `of` makes of blocks of rows, one below the other; each of its tensors by itself. Intervals
-/// take all rows as one: what they factorise is the same for each block.
+/// Applies `of` to blocks of rows and concatenates each of its tensors. Intervals take all rows as
+/// one block, because their factorization is the same for each block.
 using Parts = std::vector<Tensor>;
 Parts by_blocks(const TrainedPtr& trained, const TablePtr& table, int threads,
                 std::function<Parts(const data::TableSamples&)> of, int64_t block = kFewRows) {
@@ -216,15 +217,14 @@ py::list columns_of(const Trained& trained) {
   py::list columns;
   std::string last;
   for (const data::FeatureColumn& feature : trained.model.preprocess.features) {
-    if (feature.name == last) continue;  // another part of its dates
+    if (feature.name == last) continue;  // another part of the same date
     last = feature.name;
     columns.append(py::make_tuple(feature.name, feature.type == data::ColumnType::kText));
   }
   return columns;
 }
 
-/// The numbers that these texts are in a column of numbers, as it was trained; NaN where one is
-/// none.
+/// The numbers that these texts represent in a numeric column, as in training; NaN for other texts.
 std::vector<double> numbers_of(const Trained& trained, const std::string& name,
                                const std::vector<std::string>& texts) {
   data::NumberFormat format;
@@ -259,8 +259,8 @@ py::list targets_of(const Trained& trained) {
   return targets;
 }
 
-/// Of each member its activation and its layers: weight, bias or None, and the factors of both; of
-/// networks for pictures a description.
+/// For each member, its activation and its layers: weight, bias or None, and the factors of both;
+/// for picture networks, a description.
 py::list members_of(const Trained& trained) {
   py::list members;
   for (const nn::Network& member : trained.model.predictor.members) {
@@ -323,7 +323,7 @@ py::dict expectation_of(const study::Expectation& e) {
   return found;
 }
 
-/// Points as they come, from the thread that learns to the one that may speak of them.
+/// Passes progress points from the learning thread to the thread that may call Python.
 struct Progress {
   struct Point {
     bool refit;
@@ -339,8 +339,8 @@ struct Progress {
   }
 };
 
-/// Learns to predict. Settings are those of `cdt train`, by name; `progress` is called with
-/// (refit, point, of at most, held-out loss). Interrupted, it raises what the interruption raised.
+/// Learns to predict. Settings are those of `cdt train`, by name; `progress` is called with (refit,
+/// point, maximum, held-out loss). If interrupted, raises the exception of the interruption.
 py::dict learn(const TablePtr& table,
                const std::vector<std::pair<std::string, std::vector<std::string>>>& settings,
                int threads, const std::optional<py::function>& progress) {
@@ -385,7 +385,7 @@ py::dict learn(const TablePtr& table,
   for (const study::Expectation& each : learned->record.prediction->expected)
     expected.append(expectation_of(each));
   found["expected"] = expected;
-  py::list curve;  // of held-out rows, by point
+  py::list curve;  // held-out loss by point
   for (const train::StepRecord& row : learned->result.history) curve.append(row.val_loss);
   found["held_out_loss"] = curve;
   return found;
@@ -434,7 +434,7 @@ void bind_estimators(py::module_& module) {
                              [](const Trained& t) { return t.model.preprocess.targets[0].squares; })
       .def_property_readonly("pictures",
                              [](const Trained& t) { return picture_features(t.model.preprocess); })
-      .def_property_readonly("loss",  // where outputs are not what is predicted
+      .def_property_readonly("loss",  // if outputs are not the predictions
                              [](const Trained& t) -> std::optional<std::string> {
                                const loss::LossPtr& loss = t.model.predictor.loss;
                                if (!loss || !loss->traits().keeps_units) return std::nullopt;

@@ -5,7 +5,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// Ends work that nobody waits for any more; nobody sees it.
+/// Ends abandoned work; caught internally.
 struct NoLongerWanted : std::exception {};
 
 }  // namespace

@@ -1,8 +1,8 @@
-/// Long work of the library on a thread of its own, so that Ctrl-C is seen while it lasts.
+/// Runs long work of the library on another thread, so that Ctrl-C is handled meanwhile.
 #pragma once
 
 #include "model.h"
-// Python first, as its headers want it
+// Python headers come first, as they require
 
 #include <atomic>
 #include <functional>
@@ -11,19 +11,19 @@
 #pragma GCC visibility push(hidden)
 namespace cdt::python {
 
-/// Whether whoever started the work still wants it.
+/// Set to true if the caller no longer wants the work.
 using StopFlag = std::shared_ptr<std::atomic<bool>>;
 
-/// Runs `work` with so many threads of LibTorch, and waits for it without the lock of the
-/// interpreter. Several times a second `look` is called with the lock, and signals are seen; if one
-/// of them raises, `stop` becomes true, and the error comes out within a second even if the work
-/// takes longer to notice: it then ends by itself, so it must own all that it uses, and must touch
-/// nothing of Python.
+/// Runs `work` with `threads` LibTorch threads, and waits for it without the interpreter lock.
+/// Several times a second it calls `look` with the lock and handles signals. If one of them raises,
+/// `stop` becomes true and the error is raised within a second, even if the work takes longer to
+/// notice. The work then ends by itself, so it must own all that it uses, and must not touch Python
+/// objects.
 void run_interruptibly(const StopFlag& stop, int threads, std::function<void()> work,
                        const std::function<void()>& look = {});
 
-/// What `work()` returns, which works on [n, n] matrices on this device. Called with the lock of
-/// the interpreter. The work must own all that it uses, and touch nothing of Python.
+/// Returns `work()`, which works on [n, n] matrices on this device. Call it with the interpreter
+/// lock. The work must own all that it uses, and must not touch Python objects.
 template <class Work>
 auto decompose_interruptibly(const torch::Tensor& matrix, Work work) {
   const Unlocked working;

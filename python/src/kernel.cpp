@@ -26,10 +26,10 @@ torch::ScalarType dtype_of(const py::object& dtype) {
   return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
 }
 
-/// From so many bytes on, one output alone, a kernel is asked for its room first.
+/// From this many bytes on, counting one output, the memory for a kernel is checked first.
 constexpr double kLargeKernel = 1 << 28;
 
-/// Allocation that fails, or a system that kills, tells less.
+/// Gives a clearer message than a failed allocation or a killed process.
 void require_room(const kernel::Model& model, const Tensor& x, const Tensor& x2,
                   torch::ScalarType dtype) {
   if (!x.device().is_cpu() || x.dim() == 0 || x2.dim() == 0) return;
@@ -58,7 +58,7 @@ kernel::Ntk ntk(const kernel::Model& model, const Tensor& x, const std::optional
             : kernel::empirical_ntk(model, x, options);
 }
 
-/// What a closure returns, if it is the same function at each call.
+/// Returns the result of a closure, which must be the same function at each call (kernel::watch).
 py::object watch(const kernel::Model& model, const py::function& closure) {
   py::object result;
   kernel::watch(model, [&] { result = closure(); });
@@ -74,7 +74,7 @@ kernel::NtkOperator make_operator(const kernel::Model& model, const Tensor& x,
   return {model, x, options};
 }
 
-/// Of a module's samples; kernels are asked for their room first.
+/// Linearization for a module's samples; checks the memory before it forms kernels.
 struct Linearized {
   Linearized(const kernel::Model& model_, const Tensor& x_, std::optional<int64_t> memory)
       : model(model_), x(x_) {

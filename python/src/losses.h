@@ -1,4 +1,4 @@
-/// Losses by name, or a function of Python's.
+/// Losses by name, or as a Python function.
 #pragma once
 
 #include <cdt/loss/loss.h>
@@ -11,7 +11,7 @@
 namespace cdt::python {
 
 using GivenLoss = std::variant<std::string, pybind11::function>;
-/// @throws InvalidArgument on a name that is none.
+/// @throws InvalidArgument if the name is unknown.
 loss::LossPtr loss_of(const GivenLoss& given);
 
 }  // namespace cdt::python

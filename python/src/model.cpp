@@ -10,8 +10,8 @@ using torch::Tensor;
 
 namespace {
 
-/// What a model does while it is recorded may fail for that alone: LibTorch's errors are then the
-/// recorder's.
+/// A model may fail just because it is recorded: LibTorch's errors are then attributed to the
+/// recorder.
 py::object call_or_record(const py::function& forward, const Tensor& x) {
   if (!kernel::recording_here()) return forward(x);
   try {

@@ -1,5 +1,5 @@
 #include "pictures.h"
-// Python first, as its headers want it
+// Python headers come first, as they require
 
 #include <cdt/core/error.h>
 #include <cdt/nn/conv_net.h>
@@ -44,10 +44,7 @@ py::dict layers_of(const nn::ConvNetOptions& options) {
 std::shared_ptr<data::Table> picture_table(const std::string& path,
                                            const std::vector<int64_t>& shape) {
   const py::gil_scoped_release unlocked;
-  CDT_REQUIRE(study::holds_pictures(path), path,
-              ": expected pictures, as the run was trained on: a folder, a JPEG or PNG file, or an "
-              "IDX file");
-  return std::make_shared<data::Table>(study::read_new_pictures(path, shape, {}));
+  return std::make_shared<data::Table>(study::read_new_pictures(path, shape));
 }
 
 std::shared_ptr<data::Table> tensor_table(const Tensor& x) {

@@ -78,7 +78,7 @@ py::list history_of(const train::TrainResult& result) {
   return rows;
 }
 
-/// One step: the record of it, and why there is none if the run is over.
+/// Takes one step; returns its record and, if the run is over, the reason.
 py::tuple step(Trainer& trainer) {
   train::StepResult done;
   {
@@ -89,7 +89,7 @@ py::tuple step(Trainer& trainer) {
                         done.outcome ? py::cast(train::to_string(*done.outcome)) : py::none());
 }
 
-/// Until `stop` is true, a signal speaks, or `on_step` returns true, which sets `answered`.
+/// Stops if `stop` is true, a signal raises, or `on_step` returns true, which sets `answered`.
 train::TrainHooks hooks_for(const std::optional<py::function>& on_step, bool stop, bool looks,
                             bool& answered) {
   train::TrainHooks hooks;
@@ -108,9 +108,9 @@ train::TrainHooks hooks_for(const std::optional<py::function>& on_step, bool sto
   return hooks;
 }
 
-/// To the end, until `stop` is true, or until a signal speaks. `on_step` may return true to stop,
-/// which is an outcome of its own. `looks`: it may look at the model, or change it. The trainer
-/// says which functions see its trainings, one after the other.
+/// Runs to the end, until `stop` is true, or until a signal raises. `on_step` may return true to
+/// stop, which has its own outcome. `looks`: it may read or change the model. The trainer defines
+/// which functions observe its trainings, in order.
 template <class AnyTrainer, class... OnStep>
 train::TrainResult run(AnyTrainer& trainer, bool stop, bool looks, const OnStep&... on_step) {
   bool answered = false;
@@ -133,8 +133,8 @@ void restore(Trainer& trainer, std::map<std::string, Tensor> tensors,
   trainer.restore({std::move(tensors), std::move(metadata)});
 }
 
-/// The first of these settings that a training by these options would not read: its name, what it
-/// needs ("" if it is another method), and the methods that read it.
+/// The first of these settings that training with these options would not use: its name, what it
+/// requires ("" if that is another method), and the methods that use it.
 std::optional<std::tuple<std::string, std::string, std::vector<std::string>>> unread_of(
     const TrainOptions& training, const std::vector<std::string>& names) {
   study::RunOptions options;
@@ -142,13 +142,12 @@ std::optional<std::tuple<std::string, std::string, std::vector<std::string>>> un
   const auto found = study::find_unread(options, names);
   if (!found) return std::nullopt;
   std::vector<std::string> methods;
-  for (const train::Method method : found->methods) methods.push_back(train::to_string(method));
+  for (const train::Method& method : found->methods) methods.push_back(method.name());
   const std::string needs = methods.empty() ? study::scope_of(found->name).needs : "";
   return std::make_tuple(found->name, needs, methods);
 }
 
-/// Of values, shape and dtype, to recognise data again.
-/// The mean over samples of what a Python function says of each.
+/// The mean over samples of a Python function's values.
 class PythonLoss : public loss::Loss {
  public:
   explicit PythonLoss(const py::function& values)
@@ -178,6 +177,7 @@ class PythonLoss : public loss::Loss {
   std::string name_;
 };
 
+/// Checksum of values, shape and dtype, to recognise data again.
 std::string checksum_of(const Tensor& tensor) {
   const Tensor plain = tensor.detach().cpu().contiguous();
   Checksum sum;
@@ -198,8 +198,8 @@ void bind_train(py::module_& module) {
   py::class_<TrainOptions> options(module, "TrainOptions");
   options.def(py::init<>())
       .def_property(
-          "method", [](const TrainOptions& o) { return train::to_string(o.method); },
-          [](TrainOptions& o, const std::string& name) { o.method = train::parse_method(name); })
+          "method", [](const TrainOptions& o) { return o.method.name(); },
+          [](TrainOptions& o, const std::string& name) { o.method = name; })
       .def_property(
           "loss", [](const TrainOptions& o) { return to_string(o.loss); },
           [](TrainOptions& o, const GivenLoss& given) { o.loss = loss_of(given); })
@@ -282,7 +282,7 @@ void bind_train(py::module_& module) {
       .def("run", &run<study::HeldOutTrainer, OnStep, OnStep>, py::arg("stop"), py::arg("looks"),
            py::arg("on_step"), py::arg("on_refit"));
 
-  module.def("method_names", &train::method_names);
+  module.def("method_names", &train::Method::names);
   module.def("checksum", &checksum_of, py::arg("tensor"), WithoutLock());
 }
 

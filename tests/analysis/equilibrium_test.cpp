@@ -1,6 +1,5 @@
 // The four equilibria on systems made by hand; boundedness under other losses by simulation.
-#include <cdt/analysis/boundedness.h>
-#include <cdt/analysis/equilibrium.h>
+#include <cdt/analysis/parts/equilibrium.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/loss_linearization.h>

@@ -1,5 +1,5 @@
 // The second half of the pre-flight report: names in the JSON, sentences that fit the case.
-#include <cdt/analysis/report.h>
+#include <cdt/analysis/preflight.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/dynamics/simulation.h>
 #include <gmock/gmock.h>
@@ -63,11 +63,11 @@ TEST(Findings, JsonHasTheStableNames) {
   EXPECT_GT(json["gain_margin"]["upper"], 1);
   EXPECT_EQ(json["rates"].size(), 4u);
 
-  result.findings.trials = {trial(false, std::nullopt), trial(true, 7)};
+  result.outlook.trials = {trial(false, std::nullopt), trial(true, 7)};
   const auto problem =
       dynamics::modal_problem(dynamics::decompose(theta, tol::rank_of_stored(4, torch::kFloat64)),
                               e, theta.narrow(0, 0, 2), torch::ones({2}, kDouble));
-  result.findings.forecast = analysis::summarize(control::forecast(problem, loss::sse()));
+  result.outlook.forecast = analysis::summarize(control::forecast(problem, loss::sse()));
   json = nlohmann::json::parse(to_json(result));
   EXPECT_EQ(json["kc"], 7);  // of CDT, which leads
   EXPECT_EQ(json["linearization_error"], 0.02);
@@ -89,15 +89,15 @@ TEST(Findings, TextSaysWhatTheCaseIs) {
   EXPECT_THAT(to_text(result), Not(HasSubstr("trial")));
   EXPECT_THAT(to_text(result), Not(HasSubstr("equilibrium")));
   EXPECT_THAT(to_text(result), HasSubstr("may be scaled by"));
-  result.findings.trials = {trial(false, std::nullopt), trial(true, std::nullopt)};
+  result.outlook.trials = {trial(false, std::nullopt), trial(true, std::nullopt)};
   EXPECT_THAT(to_text(result), HasSubstr("behaved as its local model said"));
-  result.findings.trials[1].relative_error = 0.3;
+  result.outlook.trials[1].relative_error = 0.3;
   EXPECT_THAT(to_text(result), HasSubstr("DRIFTS"));
   EXPECT_THAT(to_text(result), Not(HasSubstr("behaved as its local model said")));
-  result.findings.trials = {trial(false, std::nullopt), trial(true, 7)};
+  result.outlook.trials = {trial(false, std::nullopt), trial(true, 7)};
   EXPECT_THAT(to_text(result), HasSubstr("ends near step 7"));
   EXPECT_THAT(to_text(result), HasSubstr("re-linearize"));
-  result.findings.trials[0].diverged = true;
+  result.outlook.trials[0].diverged = true;
   EXPECT_THAT(to_text(result), HasSubstr("DIVERGED"));
   EXPECT_THAT(to_text(preflight(theta, torch::zeros({4}, kDouble))), HasSubstr("LEARNED"));
   Tensor J = torch::randn({3, 9}, kDouble);

@@ -44,7 +44,7 @@ TEST(Reachability, IsThePbhTest) {
       const Tensor theta = test::random_kernel(8, rank, 2.0, seed);
       const auto reachability = analysis::assess_reachability(spectrum_of(theta));
       const Tensor S = 0.3 * theta;
-      EXPECT_EQ(reachability.rank, rank);
+      EXPECT_EQ(reachability.rank.value, rank);
       EXPECT_EQ(reachability.reachable, pbh_rank(torch::eye(8, kDouble) - S, S) == 8);
       EXPECT_EQ(reachability.reachable, rank == 8);
     }

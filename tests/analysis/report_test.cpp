@@ -1,6 +1,5 @@
 // The pre-flight report: the JSON's stable names, and sentences that fit the case.
 #include <cdt/analysis/preflight.h>
-#include <cdt/analysis/report.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/ntk.h>
@@ -38,10 +37,10 @@ TEST(Report, IsTheSameOnEveryDevice) {
     options.outputs = torch::zeros({6}, kDouble).to(device);
     options.inputs = torch::linspace(0.1, 0.5, 12, kDouble).view({6, 2}).to(device);
     const auto found = preflight(theta.to(device), options);
-    EXPECT_EQ(found.reachability.rank, 5);
-    EXPECT_NEAR(found.lambda_max, 7, 1e-9);
-    EXPECT_NEAR(found.stability.kappa, 0.95, 1e-9);
-    EXPECT_NEAR(found.input_condition->largest_norm, std::hypot(0.5, 0.5 - 0.4 / 11), 1e-9);
+    EXPECT_EQ(found.reachability.rank.value, 5);
+    EXPECT_NEAR(found.spectrum.largest.value, 7, 1e-9);
+    EXPECT_NEAR(found.stability.kappa.value, 0.95, 1e-9);
+    EXPECT_NEAR(found.reach.inputs->largest_norm, std::hypot(0.5, 0.5 - 0.4 / 11), 1e-9);
   }
 }
 
@@ -54,7 +53,7 @@ TEST(Report, JsonHasTheStableNames) {
   options.labels = torch::ones({4}, kDouble);
   options.outputs = torch::zeros({4}, kDouble);
   auto result = preflight(theta, options);
-  result.riccati_residual = 1e-14;
+  result.controller.residual = 1e-14;
   const auto json = nlohmann::json::parse(to_json(result));
   for (const char* name :
        {"n", "samples", "outputs", "lambda_max", "lambda_min", "rank", "reachable", "stabilizable",
@@ -155,10 +154,10 @@ TEST(Preflight, TakesTheShapeOfTheKernelsOwnResult) {
   const auto expect_rows = [](const analysis::Preflight& found) {
     EXPECT_EQ(found.outputs, 2);
     EXPECT_EQ(found.samples, 9);
-    EXPECT_EQ(found.reachability.rank, 16);
-    ASSERT_EQ(found.conflicts.size(), 1U);
-    EXPECT_EQ(found.conflicts[0].rows, (std::vector<int64_t>{3, 7}));
-    EXPECT_TRUE(found.stabilizability);
+    EXPECT_EQ(found.reachability.rank.value, 16);
+    ASSERT_EQ(found.reach.conflicts.size(), 1U);
+    EXPECT_EQ(found.reach.conflicts[0].rows, (std::vector<int64_t>{3, 7}));
+    EXPECT_TRUE(found.reach.stabilizability);
   };
   PreflightOptions options;
   options.labels = y;
@@ -210,6 +209,19 @@ TEST(Preflight, RefusesBadInput) {
   options.learning_rate = 0.1;
   options.rho = 0;
   EXPECT_THROW(preflight(theta, options), InvalidArgument);
+  options = {};
+  options.loss = loss::mae();
+  EXPECT_THAT([&] { analyze(theta, options); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("it has no curvature")));
+  for (const auto& loss : {loss::cross_entropy(), loss::huber(1)}) {
+    options.loss = loss;
+    EXPECT_THAT([&] { analyze(theta, options); },
+                testing::ThrowsMessage<InvalidArgument>(HasSubstr("needs labels and outputs")));
+  }
+  options.labels = torch::ones({2, 2}, kDouble);
+  options.outputs = torch::ones({4}, kDouble);
+  EXPECT_THAT([&] { analyze(theta, options); },
+              testing::ThrowsMessage<InvalidArgument>(HasSubstr("must have one shape [r, n_L]")));
 }
 
 }  // namespace

@@ -89,10 +89,12 @@ TEST_F(ArrayFiles, RefuseWhatDoesNotFit) {
   expect_wrong_usage("train --inputs x.npy --out no", "got inputs without labels");
   expect_wrong_usage("train table.csv --labels y.npy --target y --out no", "--labels goes with");
   expect_wrong_usage("train table.csv --inputs x.npy --target y --out no", "excludes");
-  expect_wrong_usage("train --inputs table.csv --target y --out no", "expected an array of NumPy");
+  expect_wrong_usage("train --inputs table.csv --target y --out no",
+                     "expected NumPy arrays (.npy, .npz)");
   expect_wrong_usage("train --inputs x.npy --labels y.npy --no-header --out no",
                      "no-header is for CSV files");
-  expect_wrong_usage("analyze --inputs table.csv --labels y.npy", "expected an array of NumPy");
+  expect_wrong_usage("analyze --inputs table.csv --labels y.npy",
+                     "expected NumPy arrays (.npy, .npz)");
   save_npy(folder_ / "few.npy", x_.narrow(1, 0, 2).contiguous());
   good(std::string("train --inputs x.npy --labels y.npy --out run") + kFit);
   expect_wrong_usage("predict run few.npy --out p.csv --threads 1",

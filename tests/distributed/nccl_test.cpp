@@ -60,8 +60,8 @@ TEST_F(Nccl, TrainsAsAloneDoes) {
     nn::Mlp net = test::small_network(4, 1, 5, torch::kFloat64, 10);
     net->to(torch::kCUDA);
     train::TrainOptions options;
-    options.method = train::Method::kPath;
-    options.form = train::Form::kSketch;
+    options.method = "path";
+    options.form = "sketch";
     options.steps = 6;
     train::Trainer(net, data, options).run();
     outputs.push_back(net->forward(data.x_val).detach().cpu());

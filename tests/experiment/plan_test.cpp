@@ -134,7 +134,7 @@ TEST(Plan, ACaseIsSettingsAndASeed) {
   const study::RunOptions cdt = options("cdt", 0.1);
   EXPECT_EQ(cdt.data.targets, plan.data.targets);
   EXPECT_EQ(cdt.network.hidden, (std::vector<int64_t>{12, 12}));
-  EXPECT_EQ(cdt.training.method, train::Method::kCdt);
+  EXPECT_EQ(cdt.training.method, "cdt");
   EXPECT_EQ(cdt.training.learning_rate, 0.1);
   EXPECT_EQ(cdt.training.p, 0.3);
   EXPECT_EQ(cdt.training.seed, 2U);
@@ -142,11 +142,11 @@ TEST(Plan, ACaseIsSettingsAndASeed) {
   EXPECT_EQ(cdt.training.stop_loss, 0);
   EXPECT_EQ(cdt.training.schedule.decay, 0.05);
   EXPECT_EQ(options("guarded", 0.1).training.schedule.kind, train::Schedule::Kind::kConstant);
-  EXPECT_EQ(options(kGdBest, 0).training.method, train::Method::kGd);
+  EXPECT_EQ(options(kGdBest, 0).training.method, "gd");
   EXPECT_FALSE(options(kGdBest, 0).training.learning_rate);
   const study::RunOptions predict = options(kPredictAdam, 0);
   EXPECT_EQ(predict.data.goal, study::Goal::kPredict);
-  EXPECT_EQ(predict.training.method, train::Method::kAdam);
+  EXPECT_EQ(predict.training.method, "adam");
   EXPECT_EQ(predict.training.seed, 2U);
   EXPECT_EQ(predict.given, (std::set<std::string>{"activation", "loss"}));
 }

@@ -226,7 +226,7 @@ TEST_F(Runner, WhatPredictsIsTheRunThatTrainMakesOfTheTrainingRowsAlone) {
     options.data.targets = wanted.data.targets;
     options.data.goal = study::Goal::kPredict;
     options.network.hidden = {6};
-    if (made.what.method == kPredictAdam) options.training.method = train::Method::kAdam;
+    if (made.what.method == kPredictAdam) options.training.method = "adam";
     options.folder = folder_ / made.what.method;
     run::train(options);
     const auto trained = run::load_trained(run::RunFolder(options.folder), torch::kCPU);

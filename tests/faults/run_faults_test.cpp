@@ -182,7 +182,7 @@ class RunFaults : public testing::Test {
   void expect_robust_learning(Fault fault, int64_t stride) {
     run::Options options = test::small_run(folder_, 20, 4);
     options.data.goal = study::Goal::kPredict;
-    options.training.method = train::Method::kPath;
+    options.training.method = "path";
     options.training.steps = 3;
     options.ensemble = 2;
     const Attempt fresh = attempt("fresh", options, {});

@@ -172,9 +172,7 @@ void read_history(std::string_view bytes) {
 /// Restores it into a trainer of each kind of memory, and takes a step with what came.
 void read_checkpoint(std::string_view bytes) {
   const SafeTensors content = parse_safetensors(bytes, kFile);
-  static const std::vector<train::Method> kMethods{train::Method::kGuarded,
-                                                   train::Method::kMomentum, train::Method::kAdam,
-                                                   train::Method::kLbfgs};
+  static const std::vector<train::Method> kMethods{"guarded", "momentum", "adam", "lbfgs"};
   std::string refused;
   for (const train::Method method : kMethods) {
     nn::MlpOptions shape;
@@ -215,14 +213,14 @@ void read_learner(std::string_view bytes) {
   const SafeTensors content = parse_safetensors(bytes, kFile);
   static const study::Problem problem = small_problem();
   std::string refused;
-  for (const train::Method method : {train::Method::kPath, train::Method::kAdam}) {
+  for (const train::Method method : {"path", "adam"}) {
     study::LearnOptions options;
     options.training.method = method;
     options.training.steps = 6;
     options.training.patience = 3;
     options.network.hidden = {2};
-    options.members = method == train::Method::kPath ? 2 : 1;
-    options.intervals = method == train::Method::kPath;
+    options.members = method == "path" ? 2 : 1;
+    options.intervals = method == "path";
     study::Learner learner(problem, options);
     try {
       learner.restore(content);

@@ -31,7 +31,7 @@ int main() {
   run.overwrite = true;
   const auto done = cdt::run::train(run);
   std::printf("%s\n", done.record.in_words.c_str());
-  return report.radius_cdt < 1 && features.size(1) == 8 && page.size() > 100'000 &&
+  return report.controller.radius.upper < 1 && features.size(1) == 8 && page.size() > 100'000 &&
                  done.result.train_loss < 1 && done.record.errors
              ? 0
              : 1;

@@ -57,7 +57,7 @@ TEST_F(KeptRun, StaysUntilANewOneHasSomethingToShow) {
   EXPECT_THROW(run::train(options_, hooks), NumericalError);
   EXPECT_EQ(files(), before);
   hooks.on_step = {};
-  hooks.on_findings = [&](const study::Findings&) { EXPECT_EQ(files(), before); };
+  hooks.on_preflight = [&](const analysis::Preflight&) { EXPECT_EQ(files(), before); };
   run::train(options_, hooks);
   EXPECT_EQ(kept().read_record().result->steps, 9);
   EXPECT_TRUE(fs::exists(kept().spectrum()));

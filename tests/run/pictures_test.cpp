@@ -59,7 +59,7 @@ TEST_F(PictureRuns, HoldWhatPredictingNeeds) {
   const TrainedModel trained = load_trained(folder, torch::kCPU);
   EXPECT_EQ(trained.preprocess.feature_shape(), (std::vector<int64_t>{3, 8, 8}));
   const data::Table table =
-      study::read_new_pictures(options_.data.file, trained.preprocess.pictures->shape, {});
+      study::read_new_pictures(options_.data.file, trained.preprocess.pictures->shape);
   const Predictions found = predict(trained, table);
   ASSERT_TRUE(found.errors.has_value());
   const auto before =
@@ -71,7 +71,7 @@ TEST_F(PictureRuns, HoldWhatPredictingNeeds) {
 }
 
 TEST_F(PictureRuns, GoOnToTheSameBits) {
-  options_.training.method = train::Method::kGd;
+  options_.training.method = "gd";
   options_.training.learning_rate = 0.01;
   options_.training.stop_loss = 0;
   options_.analysis = false;

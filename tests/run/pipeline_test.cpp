@@ -3,6 +3,7 @@
 #include <cdt/core/io/file.h>
 #include <cdt/data/csv.h>
 #include <cdt/run/train.h>
+#include <cdt/train/method.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -123,7 +124,7 @@ run::Hooks listening(std::vector<std::string>& heard) {
   hooks.on_phase = [=](run::Phase phase) { hear(fmt::format("phase {}", int(phase))); };
   hooks.on_decision = [=](const study::Decision&) { hear("decision"); };
   hooks.on_problem = [=](const study::Problem&) { hear("problem"); };
-  hooks.on_findings = [=](const study::Findings&) { hear("findings"); };
+  hooks.on_preflight = [=](const analysis::Preflight&) { hear("pre-flight"); };
   hooks.on_skipped = [=](const std::string&) { hear("skipped"); };
   hooks.on_step = [=](const train::StepRecord&, int64_t) { hear("step"); };
   hooks.on_point = [=](study::LearnStage stage, const train::StepRecord&, int64_t) {
@@ -139,7 +140,7 @@ TEST_F(Pipeline, CallsHooksInOrder) {
   run::Options fit = options_for("fit price");
   fit.training.checkpoint_seconds = 1e9;
   study::run(table_of(fit), in_memory(fit), listening(heard));
-  const std::vector<std::string> order{"phase 0", "decision", "problem",    "phase 1", "findings",
+  const std::vector<std::string> order{"phase 0", "decision", "problem",    "phase 1", "pre-flight",
                                        "phase 2", "step",     "checkpoint", "step",    "phase 3"};
   EXPECT_EQ(heard, order);
   heard.clear();
@@ -230,6 +231,46 @@ TEST_F(Pipeline, RefusesWhatNothingReads) {
   EXPECT_THROW(study::learn(table, options), InvalidArgument);
   options = in_memory(options_for("fit price"));
   EXPECT_THROW(study::learn(table, options), InvalidArgument);
+}
+
+/// θ ← θ − αg
+class Plain : public train::StepMethod {
+ public:
+  explicit Plain(std::shared_ptr<const train::Setup> setup) : setup_(std::move(setup)) {}
+  train::Advance advance(int64_t, train::Pass& pass, train::StepRecord& row) override {
+    row.learning_rate = learning_rate();
+    pass.descend(setup_->loss->gradient(pass.values, pass.labels), row.learning_rate);
+    return {};
+  }
+  double learning_rate() const override { return setup_->options.learning_rate.value_or(0.01); }
+  void save(train::SavedState&) const override {}
+  void restore(const train::SavedState&) override {}
+
+ private:
+  std::shared_ptr<const train::Setup> setup_;
+};
+
+TEST_F(Pipeline, TakesAMethodOfOnesOwn) {
+  for (const std::string job : {"fit price", "predict price"}) {
+    SCOPED_TRACE(job);
+    run::Options options = options_for(job);
+    options.overwrite = true;
+    options.importance = false;
+    options.training.method = train::MethodTraits{
+        .name = "plain", .start_rate = 0.01, .by_curvature = false, .make = [](auto setup) {
+          return std::make_unique<Plain>(std::move(setup));
+        }};
+    options.training.learning_rate = 0.02;
+    const run::TrainedRun made = run::train(options);
+    ASSERT_GT(made.result.history.size(), 1u);
+    if (job == "fit price") {
+      EXPECT_LT(made.result.train_loss, made.result.history.front().train_loss);
+    }
+    const auto trained = run::load_trained(run::RunFolder(options.folder), torch::kCPU);
+    EXPECT_EQ(run::predict(trained, table_of(options)).values.size(0), 90);
+    options.training.form = "dual";
+    EXPECT_THROW(run::train(options), InvalidArgument);
+  }
 }
 
 }  // namespace

@@ -58,10 +58,10 @@ class Resumed : public testing::Test {
 };
 
 TEST_F(Resumed, EveryMethodToFit) {
-  for (const std::string& method : train::method_names()) {
-    if (method == train::to_string(train::Method::kPath)) continue;  // it predicts
+  for (const std::string& method : train::Method::names()) {
+    if (method == "path") continue;  // it predicts
     SCOPED_TRACE(method);
-    options_.training.method = train::parse_method(method);
+    options_.training.method = method;
     options_.training.steps = 6;
     options_.training.stop_loss = 0;
     set_rate(method);
@@ -75,9 +75,9 @@ TEST_F(Resumed, EveryMethodToPredict) {
   options_.ensemble = 1;
   options_.training.stop_loss = 0;
   options_.training.steps = 6;
-  for (const std::string& method : train::method_names()) {
+  for (const std::string& method : train::Method::names()) {
     SCOPED_TRACE(method);
-    options_.training.method = train::parse_method(method);
+    options_.training.method = method;
     set_rate(method);
     try {
       expect_to_go_on();

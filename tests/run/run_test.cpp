@@ -64,14 +64,14 @@ TEST_F(Run, EveryPlaceSaysWhatTheControllerPromisesThatActs) {
     double decay = 0;
     bool weights = false;
   };
-  const std::vector<Asked> all{{"guarded", train::Method::kGuarded, {}},
-                               {"guarded-weights", train::Method::kGuarded, {}, 0, 0, true},
-                               {"guarded-rate", train::Method::kGuarded, 0.5},
-                               {"guarded-decay", train::Method::kGuarded, 0.5, 0, 0.01},
-                               {"guarded-both", train::Method::kGuarded, 0.5, 0, 0.01, true},
-                               {"cdt", train::Method::kCdt, 0.5},
-                               {"cdt-shape", train::Method::kCdt, 0.5, 0.1},
-                               {"cdt-weights", train::Method::kCdt, 0.5, 0, 0, true}};
+  const std::vector<Asked> all{{"guarded", "guarded", {}},
+                               {"guarded-weights", "guarded", {}, 0, 0, true},
+                               {"guarded-rate", "guarded", 0.5},
+                               {"guarded-decay", "guarded", 0.5, 0, 0.01},
+                               {"guarded-both", "guarded", 0.5, 0, 0.01, true},
+                               {"cdt", "cdt", 0.5},
+                               {"cdt-shape", "cdt", 0.5, 0.1},
+                               {"cdt-weights", "cdt", 0.5, 0, 0, true}};
   std::set<std::string> digests;
   for (const Asked& asked : all) {
     SCOPED_TRACE(asked.name);
@@ -148,12 +148,12 @@ TEST_F(Run, TheFolderHoldsWhatWasDone) {
 }
 
 TEST_F(Run, EveryMethodFitsWithItsPreflight) {
-  for (const train::MethodTraits& traits : train::methods()) {
-    SCOPED_TRACE(traits.name);
+  for (const train::Method& method : train::Method::all()) {
+    SCOPED_TRACE(method.name());
     run::Options options = options_;
-    options.folder = folder_ / ("by-" + std::string(traits.name));
+    options.folder = folder_ / ("by-" + method.name());
     options.analysis = true;
-    options.training.method = traits.method;
+    options.training.method = method;
     options.training.learning_rate.reset();
     const run::TrainedRun done = run::train(options);
     EXPECT_FALSE(done.record.analysis.empty());
@@ -324,7 +324,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   network.width_factor = 3;
   network.dtype = torch::kFloat64;
   train::TrainOptions& training = options.training;
-  training.method = train::Method::kCdt;
+  training.method = "cdt";
   training.loss = loss::sse();
   training.smoothing = 0.05;
   training.learning_rate = 1e-3;
@@ -335,7 +335,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   training.relinearize = train::parse_relinearization("every:5");
   training.curvature_products = 30;
   training.weight_decay = 1e-4;
-  training.form = train::Form::kSketch;
+  training.form = "sketch";
   training.batch = 9;
   training.reshuffle = true;
   training.steps = 77;
@@ -482,7 +482,7 @@ class Tuning : public Run {
     Run::SetUp();
     options_.network.hidden = {64};
     options_.network.dtype = torch::kFloat64;
-    options_.training.method = train::Method::kCdt;
+    options_.training.method = "cdt";
     options_.training.steps = run::Options().training.steps;  // not decided
     options_.analysis = true;
     options_.tune = true;
@@ -490,12 +490,12 @@ class Tuning : public Run {
 };
 
 TEST_F(Tuning, TrainsAsTheForecastAdvises) {
-  std::optional<study::Findings> found;
+  std::optional<analysis::Preflight> found;
   run::Hooks hooks;
-  hooks.on_findings = [&](const study::Findings& findings) { found = findings; };
+  hooks.on_preflight = [&](const analysis::Preflight& preflight) { found = preflight; };
   const run::TrainedRun done = run::train(options_, hooks);
   ASSERT_TRUE(found);
-  const study::Tuning advice = study::best_tuning(*found, train::Method::kCdt);
+  const study::Tuning advice = study::best_tuning(*found, "cdt");
   ASSERT_TRUE(advice.p);
   EXPECT_EQ(done.record.tuned->learning_rate, advice.learning_rate);
   EXPECT_EQ(done.decision.training.learning_rate, advice.learning_rate);
@@ -526,7 +526,7 @@ TEST_F(Tuning, LeavesAloneWhatIsDecided) {
 }
 
 TEST_F(Tuning, AStoppedRunKeepsItsAdvice) {
-  options_.training.method = train::Method::kGd;  // takes many steps
+  options_.training.method = "gd";  // takes many steps
   const run::TrainedRun whole = run::train(in("whole"));
   ASSERT_GT(whole.decision.training.steps, 3);
   run::train(options_, stopping_after(3));
@@ -540,7 +540,7 @@ TEST_F(Tuning, AStoppedRunKeepsItsAdvice) {
 
 /// Killed while it trains: run.json is that of the start.
 TEST_F(Tuning, AKilledRunKeepsItsAdvice) {
-  options_.training.method = train::Method::kGd;
+  options_.training.method = "gd";
   const run::TrainedRun whole = run::train(in("whole"));
   std::string early;
   run::Hooks hooks = stopping_after(3);
@@ -569,7 +569,7 @@ TEST_F(Tuning, SaysWhatItNeeds) {
   refuse(bad, "tune chooses by the analysis");
   bad = options_;
   bad.training.loss = loss::mae();
-  bad.training.method = train::Method::kAdam;
+  bad.training.method = "adam";
   refuse(bad, "tune: the method adam does not read it");
   bad = options_;
   bad.training.batch = 7;

@@ -196,19 +196,22 @@ TEST_F(Scopes, EachSettingIsReadOrRefused) {
   torch::set_num_threads(1);
   int refused = 0, read = 0;
   for (const std::string goal : {"fit", "predict"}) {
-    for (const std::string& method : train::method_names()) {
+    for (const std::string& method : train::Method::names()) {
       if (goal == "predict" && method == "guarded") continue;  // the path
       std::map<Named, std::optional<std::string>> bases;
       for (const auto& [name, trial] : trials()) {
         // What is about rows and networks does not know the method.
-        const bool about_data = study::scope_of(name).fit.size() == train::methods().size() &&
-                                study::scope_of(name).predict.size() >= train::methods().size() - 1;
+        const auto readers = [&name](study::Goal by) {
+          return study::scope_of(name).of(by).size();
+        };
+        const size_t all = train::Method::all().size();
+        const bool about_data =
+            readers(study::Goal::kFit) == all && readers(study::Goal::kPredict) >= all - 1;
         if (about_data && method != "adam" && method != "path") continue;
         SCOPED_TRACE(goal + " " + method + " --" + name);
         Named base = base_of(goal, method);
         for (const auto& [other, values] : trial.with) {
-          const auto scope = study::scope_of(other).of(study::parse_goal(goal));
-          const bool fits = std::ranges::find(scope, train::parse_method(method)) != scope.end();
+          const bool fits = study::scope_of(other).reads(study::parse_goal(goal), method);
           if (fits) base[other] = values;
         }
         Named changed = base;

@@ -82,7 +82,7 @@ TEST(Intervals, OfSmallTablesHoldNineOfTen) {
     problem.data.x_val = x_val.to(torch::kFloat32);
     problem.data.y_val = y_val;
     LearnOptions options;
-    options.training.method = train::Method::kPath;
+    options.training.method = "path";
     options.training.steps = 20;
     options.training.patience = kPathPatience;
     options.training.seed = static_cast<uint64_t>(seed);

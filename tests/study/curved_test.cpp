@@ -3,7 +3,7 @@
 // pre-flight to its predictions.
 #include <cdt/control/riccati.h>
 #include <cdt/core/error.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/predictor.h>
 #include <gmock/gmock.h>
 
@@ -117,44 +117,42 @@ TEST(Curved, ThePreflightIsOfTheLoopAtTheOutputs) {
     AnalysisOptions options;
     options.loss = loss;
     options.learning_rate = 0.7 / largest;
-    const Findings findings = analyze(kernel::Model(c.net), c.data, options);
-    const analysis::Preflight& found = findings.preflight;
+    const analysis::Preflight found = analyze(kernel::Model(c.net), c.data, options);
+    const dynamics::Modes& modes = found.plant->modes();
     const double factor = loss->scale(9, 2);
-    EXPECT_LE((findings.modes.values * factor - lambda).abs().max().item<double>(), 1e-6 * largest);
-    EXPECT_NEAR(found.lr_max * largest, 2, 1e-5);
-    EXPECT_NEAR(found.lr_monotone * largest, 1, 1e-5);
-    EXPECT_NEAR(found.margins.gd, 2 / 0.7, 1e-5);
+    EXPECT_LE((modes.values * factor - lambda).abs().max().item<double>(), 1e-6 * largest);
+    EXPECT_NEAR(found.rates.stable.value * largest, 2, 1e-5);
+    EXPECT_NEAR(found.rates.monotone.value * largest, 1, 1e-5);
+    EXPECT_NEAR(found.stability.margin.value, 2 / 0.7, 1e-5);
     EXPECT_TRUE(found.stability.stable);
-    EXPECT_NEAR(findings.curved->initial_loss, loss->graph(c.outputs(), c.data.y).item<double>(),
-                1e-12);
+    EXPECT_NEAR(*found.state.loss, loss->graph(c.outputs(), c.data.y).item<double>(), 1e-12);
     // Beyond δ there is no curvature.
     const Tensor flat = H.abs().sum(1).view({9, 2}).sum(1) < 1e-9;
-    EXPECT_EQ(findings.curved->flat, flat.sum().item<int64_t>());
-    EXPECT_EQ(findings.curved->flat > 0, loss->name().starts_with("huber"));
+    EXPECT_EQ(found.curvature->flat, flat.sum().item<int64_t>());
+    EXPECT_EQ(found.curvature->flat > 0, loss->name().starts_with("huber"));
     if (std::isfinite(loss->traits().curvature_bound)) {
-      EXPECT_LE(findings.curved->safe_rate, found.lr_max * (1 + 1e-9));
+      EXPECT_LE(found.rates.everywhere, found.rates.stable.value * (1 + 1e-9));
     } else {
-      EXPECT_EQ(findings.curved->safe_rate, 0);
+      EXPECT_EQ(found.rates.everywhere, 0);
     }
     // The paper's controller in x = H^½(ŷ − ŷ_e), by the Riccati equation.
-    const Tensor M = findings.modes.vectors.mm(torch::diag(findings.modes.values))
-                         .mm(findings.modes.vectors.t());
+    const Tensor M = modes.vectors.mm(torch::diag(modes.values)).mm(modes.vectors.t());
     if (found.reachability.reachable) {
       const Tensor I = torch::eye(18, kDouble), S = found.learning_rate * factor * (M + M.t()) / 2;
       const auto oracle = control::solve_riccati(I - S, S, options.q * I, options.p * I);
-      EXPECT_NEAR(found.radius_cdt, oracle.closed_loop_radius, 1e-6);
+      EXPECT_NEAR(found.controller.radius.value, oracle.closed_loop_radius, 1e-6);
     }
     // Twice the largest rate is not stable.
     options.learning_rate = 4 / largest;
-    const Findings beyond = analyze(kernel::Model(c.net), c.data, options);
-    EXPECT_FALSE(beyond.preflight.stability.stable);
-    EXPECT_THAT(to_text(beyond), testing::AllOf(HasSubstr("stay below a rate of"),
+    const analysis::Preflight beyond = analyze(kernel::Model(c.net), c.data, options);
+    EXPECT_FALSE(beyond.stability.stable);
+    EXPECT_THAT(to_text(beyond), testing::AllOf(HasSubstr("stay below"),
                                                 testing::Not(HasSubstr("Nothing stands in"))));
-    EXPECT_NEAR(beyond.preflight.stability.kappa, 3, 1e-4);
-    const auto json = nlohmann::json::parse(to_json(findings));
+    EXPECT_NEAR(beyond.stability.kappa.value, 3, 1e-4);
+    const auto json = nlohmann::json::parse(to_json(found));
     EXPECT_EQ(json["loss"], loss->name());
-    EXPECT_EQ(json["flat"], findings.curved->flat);
-    EXPECT_THAT(to_text(findings), HasSubstr("loss " + loss->name()));
+    EXPECT_EQ(json["flat"], found.curvature->flat);
+    EXPECT_THAT(to_text(found), HasSubstr("loss " + loss->name()));
     options.forecast = true;
     EXPECT_THAT([&] { analyze(kernel::Model(c.net), c.data, options); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("has no closed form")));
@@ -175,13 +173,13 @@ TEST(Curved, ThePromiseIsOfTheStepThatIsTaken) {
     for (int64_t i = 0; i < 9; ++i) blocks.push_back(omega[i]);
     const Tensor lambda = sorted_eigenvalues(J.mm(J.t()).mm(torch::block_diag(blocks)));
     train::Trainer trainer(kernel::Model(c.net), c.data, training);
-    Findings findings = analyze(kernel::Model(c.net), c.data, analysis_of(training));
-    promise(findings, trainer, training);
-    const control::Certificate& acts = findings.preflight.controller;
-    ASSERT_FALSE(acts.empty());
+    analysis::Preflight found = analyze(kernel::Model(c.net), c.data, analysis_of(training));
+    promise(found, trainer, training);
+    const control::Certificate& acts = found.controller;
+    ASSERT_TRUE(found.acts);
     const double mu = 1 / (acts.rate * loss->scale(9, 2) * acts.gain);
     constexpr int64_t kRank = 10;  // weights and biases
-    EXPECT_NEAR(findings.preflight.radius_cdt, mu / (lambda[18 - kRank].item<double>() + mu), 1e-9);
+    EXPECT_NEAR(found.controller.radius.upper, mu / (lambda[18 - kRank].item<double>() + mu), 1e-9);
     const train::StepResult done = trainer.step();
     ASSERT_FALSE(done.outcome);
     ASSERT_EQ(done.record.rejected, 0);
@@ -198,7 +196,7 @@ TEST(Curved, ALossOfOnesOwnLearnsToPredict) {
   target.name = "y";
   problem.preprocess.targets = {target};
   LearnOptions options;
-  options.training.method = train::Method::kPath;
+  options.training.method = "path";
   options.training.loss = std::make_shared<LogCosh>();
   options.training.steps = 10;
   options.network.hidden = {12};

@@ -70,7 +70,7 @@ class HeldOutTraining : public testing::Test {
     torch::manual_seed(1);
     data_.x = torch::randn({60, 2}, torch::kFloat64);
     data_.y = data_.x.prod(1, true) + 0.1 * torch::randn({60, 1}, torch::kFloat64);
-    options_.method = train::Method::kPath;
+    options_.method = "path";
     options_.steps = 30;
     options_.patience = 5;
   }

@@ -47,7 +47,7 @@ Problem table_of(const Tensor& x, const Tensor& y) {
 
 LearnOptions quick(int64_t members) {
   LearnOptions options;
-  options.training.method = train::Method::kPath;
+  options.training.method = "path";
   options.training.steps = 15;
   options.training.patience = kPathPatience;
   options.network.hidden = {20, 20};

@@ -149,7 +149,7 @@ TEST(RowOrder, MeasuresTheErrorOnLaterRows) {
   const Tensor time = torch::linspace(-2, 2, r, kDoubles).unsqueeze(1);
   const OrderedTable made = ordered(time, wandering(r, 2), 3);
   LearnOptions options;
-  options.training.method = train::Method::kPath;
+  options.training.method = "path";
   options.training.steps = 15;
   options.training.patience = kPathPatience;
   options.network.hidden = {20};

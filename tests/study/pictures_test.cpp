@@ -146,13 +146,13 @@ TEST_F(PictureProblems, EqualPicturesOfDifferentClassesAreFound) {
 TEST_F(PictureProblems, NewOnesNeedNoClasses) {
   const std::vector<int64_t> shape{3, 12, 12};
   const auto path = std::filesystem::path(options_.file);
-  const data::Table known = read_new_pictures(path, shape, {});
+  const data::Table known = read_new_pictures(path, shape);
   EXPECT_EQ(known.rows(), 20);
   EXPECT_NE(known.find(kClassColumn), nullptr);
-  const data::Table flat = read_new_pictures(path / "disc", shape, {});
+  const data::Table flat = read_new_pictures(path / "disc", shape);
   EXPECT_EQ(flat.rows(), 10);
   EXPECT_EQ(flat.find(kClassColumn), nullptr);
-  const data::Table one = read_new_pictures(path / "disc/0.png", shape, {});
+  const data::Table one = read_new_pictures(path / "disc/0.png", shape);
   EXPECT_EQ(one.rows(), 1);
   EXPECT_TRUE(one.pictures->load({0}).equal(flat.pictures->load({0})));
   const data::Table part = select_rows(known, {11, 3});
@@ -205,7 +205,7 @@ TEST(IdxPictures, ComeWithTheLabelsBesideThem) {
   write_file_atomically(folder / "digits", {test::idx_bytes({6, 4, 5}, pixels)});
   options.file = (folder / "digits").string();
   EXPECT_THAT(picture_refusal([&] { read_table(options); }), HasSubstr("in its name"));
-  EXPECT_EQ(read_new_pictures(options.file, {1, 4, 5}, {}).rows(), 6);
+  EXPECT_EQ(read_new_pictures(options.file, {1, 4, 5}).rows(), 6);
 }
 
 /// The nearest point of the simplex, by trying every set of entries that stay above zero.

@@ -22,7 +22,7 @@ struct Table {
 
 train::TrainOptions options_for(const Table& table) {
   train::TrainOptions training;
-  training.method = train::Method::kPath;
+  training.method = "path";
   if (table.classes) training.loss = loss::cross_entropy();
   return training;
 }
@@ -107,7 +107,7 @@ TEST(Plan, HasNoStepAtItsThresholds) {
 // On two cores. One member by batches trains on one of them, after two networks have chosen its
 // point.
 double seconds_of(const Plan& plan) {
-  const double cores = plan.members > 1 || plan.form != train::Form::kBatch ? 2 : 1.4;
+  const double cores = plan.members > 1 || plan.form != "batch" ? 2 : 1.4;
   return (plan.operations + kPlanOverhead) / (cores * kPlanRate);
 }
 
@@ -121,16 +121,16 @@ TEST(Plan, StaysWithinItsTime) {
 
 TEST(Plan, TakesTheExactFormOfFewRows) {
   for (const int64_t rows : {20, 100, 500, 800}) {
-    EXPECT_EQ(plan_for({}, rows).form, train::Form::kDual) << rows << " rows";
+    EXPECT_EQ(plan_for({}, rows).form, "dual") << rows << " rows";
     EXPECT_EQ(plan_for({}, rows).members, 4) << rows << " rows";
   }
-  EXPECT_EQ(plan_for({}, 4000).form, train::Form::kBatch);
+  EXPECT_EQ(plan_for({}, 4000).form, "batch");
   PlanSizes alone = sizes_of({}, 4000);
   alone.may_batch = false;  // a GPU, several ranks, pictures
-  EXPECT_EQ(usual_plan(alone, options_for({})).form, train::Form::kDual);
+  EXPECT_EQ(usual_plan(alone, options_for({})).form, "dual");
   train::TrainOptions wanted = options_for({});
-  wanted.form = train::Form::kDual;  // whoever has chosen is asked nothing
-  EXPECT_EQ(usual_plan(sizes_of({}, 4000), wanted).form, train::Form::kDual);
+  wanted.form = "dual";  // whoever has chosen is asked nothing
+  EXPECT_EQ(usual_plan(sizes_of({}, 4000), wanted).form, "dual");
 }
 
 }  // namespace

@@ -413,7 +413,7 @@ TEST(Predictor, WarnsOfFewRowsAndOfALimit) {
   problem.data.x = torch::zeros({20, 1}, kFloat);
   problem.data.y = torch::zeros({20, 1}, kFloat);
   LearnOptions options;
-  options.training.method = train::Method::kPath;
+  options.training.method = "path";
   options.training.steps = 7;
   Learned learned;
   learned.picked = {{nn::Activation::kRelu, 5, 0.1}};

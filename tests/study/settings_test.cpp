@@ -98,27 +98,27 @@ std::string default_of(const Setting& setting) {
   const auto show = [](const std::optional<Values>& values) {
     return !values || values->empty() ? std::string() : fmt::format("{}", fmt::join(*values, ","));
   };
-  const auto fit = show(setting.get(usual_options(Goal::kFit, train::Method::kGuarded)));
-  const auto predict = show(setting.get(usual_options(Goal::kPredict, train::Method::kPath)));
+  const auto fit = show(setting.get(usual_options(Goal::kFit, "guarded")));
+  const auto predict = show(setting.get(usual_options(Goal::kPredict, "path")));
   return fit == predict ? fit : fmt::format("{}; fit {}", predict.empty() ? "all" : predict, fit);
 }
 
 /// Goals and methods that read it; empty: all.
 std::string readers_of(const Setting& setting) {
   const Scope& scope = scope_of(setting.name);
-  const size_t all = train::methods().size();
+  const size_t all = train::Method::all().size();
   const auto show = [&](Goal goal) {
-    const auto& methods = scope.of(goal);
+    const auto methods = scope.of(goal);
     std::vector<std::string> names;
     for (const auto each : methods) names.push_back(train::to_string(each));
     const bool most = methods.size() >= all - 1;  // under predict guarded is the path
     return to_string(goal) + (most ? "" : fmt::format(": {}", fmt::join(names, ", ")));
   };
-  if (scope.fit.size() == all && scope.predict.size() >= all - 1)
-    return scope.needs.empty() ? "" : "needs " + scope.needs;
+  const size_t fit = scope.of(Goal::kFit).size(), predict = scope.of(Goal::kPredict).size();
+  if (fit == all && predict >= all - 1) return scope.needs.empty() ? "" : "needs " + scope.needs;
   std::vector<std::string> parts;
-  if (!scope.predict.empty()) parts.push_back(show(Goal::kPredict));
-  if (!scope.fit.empty()) parts.push_back(show(Goal::kFit));
+  if (predict > 0) parts.push_back(show(Goal::kPredict));
+  if (fit > 0) parts.push_back(show(Goal::kFit));
   if (!scope.needs.empty()) parts.push_back("needs " + scope.needs);
   return fmt::format("{}", fmt::join(parts, "; "));
 }

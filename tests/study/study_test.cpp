@@ -1,10 +1,10 @@
-// A table and a network to findings and predictions, without the program.
+// A table and a network to pre-flights and predictions, without the program.
 #include <cdt/core/error.h>
 #include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/data/houses.h>
 #include <cdt/kernel/ntk.h>
-#include <cdt/study/findings.h>
+#include <cdt/study/examine.h>
 #include <cdt/study/learn.h>
 #include <cdt/study/parts/cost.h>
 #include <cdt/study/predictions.h>
@@ -379,23 +379,23 @@ TEST_F(Study, AFitWarnsOfColumnsThatPredictWillNotKnow) {
   EXPECT_THAT(load().notes, testing::IsEmpty());
 }
 
-TEST_F(Study, FindingsAreThoseOfTheKernel) {
+TEST_F(Study, ThePreflightIsThatOfTheKernel) {
   const study::Problem problem = load();
   AnalysisOptions options;
   int64_t blocks = 0;
   options.progress = [&](int64_t done, int64_t) { blocks = done; };
-  const study::Findings findings = study::analyze(problem, options);
+  const analysis::Preflight found = study::analyze(problem, options);
   const Tensor theta = kernel::empirical_ntk(problem.model, problem.data.x).theta;
   const double largest = torch::linalg_eigvalsh(theta).max().item<double>();
-  EXPECT_NEAR(findings.preflight.lambda_max / largest, 1, 1e-9);
+  EXPECT_NEAR(found.spectrum.largest.value / largest, 1, 1e-9);
   // Half the rate at which nothing oscillates: c_L = 2/n.
-  EXPECT_NEAR(findings.preflight.learning_rate * 2 * 2 / 42 * largest, 1, 1e-9);
+  EXPECT_NEAR(found.learning_rate * 2 * 2 / 42 * largest, 1, 1e-9);
   EXPECT_GT(blocks, 0);
-  EXPECT_FALSE(findings.classes);
-  EXPECT_EQ(json::parse(study::to_json(findings))["samples"], 42);
-  EXPECT_THAT(study::to_text(findings), HasSubstr("Pre-flight: 42 samples"));
-  ASSERT_EQ(findings.lines.size(), 42U);
-  EXPECT_EQ(findings.lines[0], problem.split.train[0] + 2);
+  EXPECT_FALSE(found.curvature);
+  EXPECT_EQ(json::parse(to_json(found))["samples"], 42);
+  EXPECT_THAT(to_text(found), HasSubstr("Pre-flight: 42 samples"));
+  ASSERT_EQ(found.origin.lines.size(), 42U);
+  EXPECT_EQ(found.origin.lines[0], problem.split.train[0] + 2);
 }
 
 TEST_F(Study, TheReportNamesTheLinesOfConflictingSamples) {
@@ -404,32 +404,32 @@ TEST_F(Study, TheReportNamesTheLinesOfConflictingSamples) {
   data.targets = {"y"};
   data.train_fraction = 1;
   write_file_atomically(data.file, {"a,b,y\n1,2,1\n2,5,2\n1,2,3\n4,1,2\n"});
-  const std::string text = study::to_text(study::analyze(load(), {}));
+  const std::string text = to_text(study::analyze(load(), {}));
   const size_t lines = text.find("(lines "), rates = text.find("\nOther rates");
   EXPECT_LT(text.find("What to do"), lines);
   EXPECT_LT(lines, rates);
   EXPECT_THAT(text, testing::AnyOf(HasSubstr("lines 2, 4 of"), HasSubstr("lines 4, 2 of")));
 }
 
-TEST_F(Study, ClassesHaveTheSameFindings) {
+TEST_F(Study, ClassesHaveTheSamePreflight) {
   use_classes();
   const study::Problem problem = load();
   ASSERT_EQ(problem.conflicts.size(), 1U);
   EXPECT_THAT(problem.conflicts[0].lines, ElementsAre(2, 5));
   AnalysisOptions options;
   options.loss = loss::cross_entropy();
-  const study::Findings findings = study::analyze(problem, options);
-  ASSERT_TRUE(findings.classes);
-  EXPECT_EQ(findings.preflight.n, 16 * 2);
-  EXPECT_EQ(findings.preflight.outputs, 3);
-  EXPECT_GT(findings.preflight.lr_max, findings.preflight.learning_rate);
+  const analysis::Preflight found = study::analyze(problem, options);
+  ASSERT_TRUE(found.curvature && found.curvature->smoothing);
+  EXPECT_EQ(found.n, 16 * 2);
+  EXPECT_EQ(found.outputs, 3);
+  EXPECT_GT(found.rates.stable.value, found.learning_rate);
   // The Hessian of the softmax is at most ½: what is safe everywhere is safe here.
-  EXPECT_LE(findings.classes->safe_rate, findings.preflight.lr_max);
+  EXPECT_LE(found.rates.everywhere, found.rates.stable.value);
   const Tensor logits = problem.model->forward(problem.data.x);
-  EXPECT_NEAR(findings.classes->initial_loss,
-              torch::cross_entropy_loss(logits, problem.data.y).item<double>(), 1e-9);
-  EXPECT_THAT(study::to_text(findings), HasSubstr("Lines 2, 5 of"));
-  EXPECT_EQ(json::parse(study::to_json(findings))["conflicts"][0]["lines"], (json{2, 5}));
+  EXPECT_NEAR(*found.state.loss, torch::cross_entropy_loss(logits, problem.data.y).item<double>(),
+              1e-9);
+  EXPECT_THAT(to_text(found), HasSubstr("Lines 2, 5 of"));
+  EXPECT_EQ(json::parse(to_json(found))["conflicts"][0]["lines"], (json{2, 5}));
   options.forecast = true;
   EXPECT_THROW(study::analyze(problem, options), InvalidArgument);
   options = {};
@@ -441,19 +441,19 @@ TEST_F(Study, TrialsAndForecastAreThereOnRequest) {
   AnalysisOptions options;
   options.trial_steps = 3;
   options.forecast = true;
-  const study::Findings findings = study::analyze(load(), options);
-  ASSERT_EQ(findings.preflight.findings.trials.size(), 2U);
-  EXPECT_EQ(findings.preflight.findings.trials[0].steps, 3);
+  const analysis::Preflight found = study::analyze(load(), options);
+  ASSERT_EQ(found.outlook.trials.size(), 2U);
+  EXPECT_EQ(found.outlook.trials[0].steps, 3);
   // The best of all for methods with control, the best of descent for the others.
-  const auto& forecast = *findings.preflight.findings.forecast;
-  const study::Tuning steered = study::best_tuning(findings, train::Method::kGuarded);
+  const auto& forecast = *found.outlook.forecast;
+  const study::Tuning steered = study::best_tuning(found, "guarded");
   EXPECT_EQ(steered.learning_rate, forecast.best.candidate.learning_rate);
   EXPECT_EQ(steered.steps, forecast.best.step);
-  const study::Tuning plain = study::best_tuning(findings, train::Method::kGd);
+  const study::Tuning plain = study::best_tuning(found, "gd");
   EXPECT_FALSE(plain.p);
   EXPECT_EQ(plain.validation_loss, forecast.best_descent->validation_loss);
   EXPECT_LE(steered.validation_loss, plain.validation_loss);
-  EXPECT_THROW(study::best_tuning(study::analyze(load(), {}), train::Method::kGd), InvalidArgument);
+  EXPECT_THROW(study::best_tuning(study::analyze(load(), {}), "gd"), InvalidArgument);
   data.train_fraction = 1;
   EXPECT_THAT([&] { study::analyze(load(), options); },
               testing::ThrowsMessage<InvalidArgument>(HasSubstr("validation rows")));
@@ -461,13 +461,13 @@ TEST_F(Study, TrialsAndForecastAreThereOnRequest) {
 
 TEST_F(Study, TrainingOptionsSayHowToAnalyse) {
   train::TrainOptions training;
-  training.method = train::Method::kCdt;
+  training.method = "cdt";
   training.loss = loss::cross_entropy();
   training.smoothing = 0.3;
   training.p = 7;
   training.memory_bytes = 123;
   const AnalysisOptions options = study::analysis_of(training);
-  EXPECT_EQ(options.method, train::Method::kCdt);
+  EXPECT_EQ(options.method, "cdt");
   EXPECT_EQ(options.smoothing, 0.3);
   EXPECT_EQ(options.p, 7);
   EXPECT_EQ(options.memory_bytes, 123);
@@ -516,12 +516,12 @@ TEST_F(Study, BatchesComeFromTheTimeThatAKernelTakes) {
   }
   training.memory_bytes = study::kernel_cost(problem, 50).bytes;
   EXPECT_EQ(batch_of(20000), 50);
-  training.form = train::Form::kSketch;  // its steps are of all rows
+  training.form = "sketch";  // its steps are of all rows
   EXPECT_EQ(batch_of(20000), 0);
-  training.form = train::Form::kBatch;
+  training.form = "batch";
   EXPECT_EQ(batch_of(20000), train::kBatchResiduals / 2);
-  training.form = train::Form::kAuto;
-  training.method = train::Method::kAdam;
+  training.form = "auto";
+  training.method = "adam";
   EXPECT_EQ(batch_of(20000), 0);
 }
 
@@ -532,9 +532,9 @@ TEST_F(Study, AnAnalysisOfManyRowsTakesSomeOfThem) {
   const int64_t few = study::most_rows_to_analyze(problem, study::kernel_cost(problem, 7).bytes);
   EXPECT_EQ(few, 7);
   const study::Problem part = study::first_rows(problem, few);
-  const study::Findings findings = study::analyze(part, {});
-  EXPECT_EQ(findings.preflight.samples, 7);
-  EXPECT_EQ(findings.lines.size(), 7U);
+  const analysis::Preflight found = study::analyze(part, {});
+  EXPECT_EQ(found.samples, 7);
+  EXPECT_EQ(found.origin.lines.size(), 7U);
   EXPECT_EQ(problem.data.x.size(0), rows);
 }
 

@@ -14,7 +14,7 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline const torch::TensorOptions kDouble = torch::TensorOptions().dtype(torch::kFloat64);
 
-/// ‖a − b‖ / ‖b‖, Frobenius, in float64; ‖a‖ where b is zero.
+/// ‖a − b‖ / ‖b‖, Frobenius, in float64; ‖a‖ if b is zero.
 inline double relative_error(const torch::Tensor& a, const torch::Tensor& b) {
   const auto wide_a = a.detach().cpu().to(torch::kFloat64);
   const auto wide_b = b.detach().cpu().to(torch::kFloat64);
@@ -40,7 +40,7 @@ inline torch::Tensor kernel_with(const std::vector<double>& eigenvalues, uint64_
   return (theta + theta.t()) / 2;
 }
 
-/// The devices to test on: the CPU, and a GPU where there is one.
+/// The devices to test on: the CPU, and a GPU if available.
 inline std::vector<torch::Device> devices() {
   std::vector<torch::Device> found{torch::kCPU};
   if (torch::cuda::is_available()) found.emplace_back(torch::kCUDA);

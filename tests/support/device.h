@@ -1,4 +1,5 @@
-/// Device nodes of a test's own: a mistake in what writes files then costs no node of the system.
+/// Private device nodes for tests, so that an error in code that writes files damages no system
+/// node.
 #pragma once
 
 #include <fcntl.h>
@@ -13,8 +14,8 @@
 
 namespace cdt::test {
 
-/// A node in `folder` that answers like /dev/full, where every write finds the disk full, or like
-/// /dev/null. Empty where devices cannot be made (that needs root) or not be opened.
+/// A node in `folder` that behaves like /dev/full, where every write fails with a full disk, or
+/// like /dev/null. Empty if devices cannot be made (which needs root) or opened.
 inline std::string make_device(const TempFolder& folder, const std::string& name) {
   const std::string path = (folder / name).string();
   const unsigned minor_number = name == "null" ? 3 : 7;

@@ -1,4 +1,4 @@
-/// What LibTorch's allocator hands out while some work runs.
+/// Measures the memory that LibTorch's allocator provides during some work.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -31,7 +31,7 @@ class MemoryCounter : public c10::MemoryReportingInfoBase {
   int64_t peak_ = 0;
 };
 
-/// The most that was in use at a time while `work` ran, beyond what was before.
+/// The peak memory in use while `work` ran, beyond that in use before.
 template <class Work>
 int64_t peak_of(const Work& work) {
   const auto counter = std::make_shared<MemoryCounter>();

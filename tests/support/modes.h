@@ -6,7 +6,7 @@
 
 namespace cdt::test {
 
-/// Of a kernel that is exact but for rounding.
+/// The modes of a kernel that is exact up to rounding.
 inline dynamics::Modes spectrum_of(const torch::Tensor& theta) {
   return dynamics::decompose(theta, tol::rank_of_stored(theta.size(0), torch::kFloat64));
 }

@@ -1,4 +1,4 @@
-/// Small generated pictures in files, a folder a class.
+/// Small generated pictures as files, one folder per class.
 #pragma once
 
 #include <cdt/core/io/file.h>
@@ -21,7 +21,7 @@ inline std::filesystem::path write_pictures(const TempFolder& folder, int64_t co
   return folder / name;
 }
 
-/// The bytes of an IDX file of these sizes.
+/// The bytes of an IDX file with this shape.
 inline std::string idx_bytes(const std::vector<uint32_t>& shape, const std::string& bytes) {
   std::string file{0, 0, 8, static_cast<char>(shape.size())};
   for (const uint32_t size : shape) {

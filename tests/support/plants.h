@@ -1,5 +1,4 @@
-/// Plants of a kernel or of its modes at a step αc, and the two kinds of optimal controllers for
-/// them.
+/// Plants of a kernel or its modes at a step αc, and the two kinds of optimal controllers for them.
 #pragma once
 
 #include <cdt/control/controller.h>
@@ -17,13 +16,13 @@ inline control::Plant plant_of(const dynamics::Modes& modes, double step) {
   return control::Plant::of_modes(modes, {.rate = step});
 }
 
-/// Of numbers q and p, mode by mode.
+/// The optimal controller for scalar weights q and p, mode by mode.
 template <class Kernel>
 control::ModalController lqr_of(const Kernel& kernel, double step, double q = 1, double p = 0.1) {
   return {plant_of(kernel, step), control::lqr(q, p)};
 }
 
-/// Of weights Q and R.
+/// The optimal gain for weight matrices Q and R.
 inline control::GainController::Gain gain_of(const dynamics::Modes& modes, double step,
                                              const torch::Tensor& Q, const torch::Tensor& R,
                                              const control::RiccatiOptions& options = {}) {

@@ -1,4 +1,4 @@
-/// The program cdt in a folder of its own, as a user runs it.
+/// Runs the program cdt in its own folder, as a user does.
 #pragma once
 
 #include <cdt/core/npy.h>
@@ -15,7 +15,7 @@
 
 namespace cdt::test {
 
-/// Names of files are relative to the folder.
+/// File names are relative to the folder.
 class Program : public testing::Test {
  protected:
   struct Result {
@@ -37,7 +37,7 @@ class Program : public testing::Test {
   nlohmann::json parse(const std::string& name) const { return nlohmann::json::parse(slurp(name)); }
   bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
 
-  /// Runs a command of the shell there; `to` is where its standard output goes.
+  /// Runs a shell command there; `to` receives its standard output.
   Result shell(const std::string& command, const std::string& to = "out.txt") const {
     const std::string whole =
         "cd " + folder_.path().string() + " && (" + command + ") >" + to + " 2>err.txt";
@@ -48,7 +48,7 @@ class Program : public testing::Test {
     return shell(CDT_PROGRAM " " + arguments, to);
   }
 
-  /// Exit code 2, nothing on standard output, and a message.
+  /// Expects exit code 2, no standard output, and a message.
   void expect_wrong_usage(const std::string& arguments, const std::string& message) const {
     SCOPED_TRACE(arguments);
     const Result result = cdt(arguments);

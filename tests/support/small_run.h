@@ -1,4 +1,4 @@
-/// A training run that takes a moment.
+/// A training run that takes only a moment.
 #pragma once
 
 #include <cdt/core/io/file.h>
@@ -10,8 +10,8 @@
 
 namespace cdt::test {
 
-/// One hidden layer of `width` on a table of so many houses, which it writes to `folder`, as is the
-/// run; one thread, no analysis.
+/// One hidden layer of `width` on a table of `rows` houses. Table and run are in `folder`; one
+/// thread, no analysis.
 inline run::Options small_run(const TempFolder& folder, int64_t rows, int64_t width) {
   torch::set_num_threads(1);
   run::Options options;
@@ -25,11 +25,11 @@ inline run::Options small_run(const TempFolder& folder, int64_t rows, int64_t wi
   return options;
 }
 
-/// The same by plain descent, so many steps.
+/// The same with plain descent and `steps` steps.
 inline run::Options small_descent(const TempFolder& folder, int64_t rows, int64_t width,
                                   int64_t steps) {
   run::Options options = small_run(folder, rows, width);
-  options.training.method = train::Method::kGd;
+  options.training.method = "gd";
   options.training.learning_rate = 0.01;
   options.training.steps = steps;
   return options;

@@ -1,4 +1,4 @@
-/// A folder for one test's files, removed with all that is in it at the end of the scope.
+/// A folder for the files of one test, removed with its contents at the end of the scope.
 #pragma once
 
 #include <ftw.h>

@@ -1,9 +1,9 @@
-/// Tolerances of the tests, all relative, each with its reason.
+/// Relative tolerances of the tests, each with its reason.
 #pragma once
 
 namespace cdt::test::tol {
 
-/// Two float64 ways to one kernel: some hundred roundings apart.
+/// Two float64 computations of one kernel: they differ by some hundred roundings.
 inline constexpr double kKernel64 = 1e-10;
 /// The same in a float32 network.
 inline constexpr double kKernel32 = 1e-5;

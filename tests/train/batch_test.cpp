@@ -26,7 +26,7 @@ using torch::Tensor;
 RidgeProblem part_of(const FormProblem& all, int64_t first, int64_t count) {
   RidgeProblem part = all.problem;
   part.network = all.problem.network->at(all.data.x.narrow(0, first, count),
-                                         linearization_for(Form::kBatch, {}, torch::kFloat64));
+                                         linearization_for("batch", {}, torch::kFloat64));
   part.residuals = of_range(all.problem.residuals, {first, count});
   return part;
 }
@@ -71,7 +71,7 @@ TEST(BatchMomentum, IsTheLeastOfItsProblem) {
 TEST(BatchMomentum, OfAllRowsAndNoMomentumIsTheDualStep) {
   for (const FormCase& setting : test::kFormCases) {
     const FormProblem all(setting.loss, 30, setting.outputs, 4, setting.weighted, 8);
-    const auto dual = make_form(Form::kDual, all.problem, {});
+    const auto dual = make_form("dual", all.problem, {});
     for (const double damping : {1.0, 1e-3}) {
       for (const double tau : {0.0, 0.05}) {
         const auto step = dual->step(tau, damping * dual->mean_eigenvalue());
@@ -126,7 +126,7 @@ TEST(BatchMomentum, OfFloat32IsNearThatOfFloat64) {
       options.accumulate = dtype;
       BatchMomentum momentum;
       const auto network =
-          kernel::linearize(model, data.x, linearization_for(Form::kBatch, options, model.dtype()));
+          kernel::linearize(model, data.x, linearization_for("batch", options, model.dtype()));
       momentum.next({network, residuals, {}}, 0, BatchRates());
       return momentum.next({network, residuals, {}}, 0, BatchRates()).to(torch::kFloat64);
     };
@@ -138,22 +138,22 @@ TEST(BatchForm, TakesThreadsByWhatABatchIsWorth) {
   FormSizes sizes;
   sizes.samples = 40000;
   sizes.width = 94 + 4 * 128 + 1;
-  EXPECT_EQ(most_threads(Form::kBatch, sizes), 1);
-  EXPECT_EQ(most_threads(Form::kSketch, sizes), 0);
+  EXPECT_EQ(most_threads("batch", sizes), 1);
+  EXPECT_EQ(most_threads("sketch", sizes), 0);
   sizes.batch = 5000;
-  EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+  EXPECT_EQ(most_threads("batch", sizes), 0);
   sizes.batch = 0;
   sizes.width = 94 + 4 * 2000 + 1;
-  EXPECT_EQ(most_threads(Form::kBatch, sizes), 0);
+  EXPECT_EQ(most_threads("batch", sizes), 0);
   // A path's kernel likewise; of a guarded run, whose steps are few, it takes what there is.
   sizes.width = 94 + 4 * 256 + 1;
   sizes.samples = 1000;
-  EXPECT_EQ(most_threads(Form::kDual, sizes), 1);
+  EXPECT_EQ(most_threads("dual", sizes), 1);
   sizes.samples = 4000;
-  EXPECT_EQ(most_threads(Form::kDual, sizes), 0);
+  EXPECT_EQ(most_threads("dual", sizes), 0);
   sizes.samples = 1000;
   sizes.path = false;
-  EXPECT_EQ(most_threads(Form::kDual, sizes), 0);
+  EXPECT_EQ(most_threads("dual", sizes), 0);
 }
 
 TEST(Optimizers, TakeThreadsByWhatABatchIsWorth) {
@@ -163,7 +163,7 @@ TEST(Optimizers, TakeThreadsByWhatABatchIsWorth) {
     data.x = torch::rand({600, 4});
     data.y = torch::rand({600, 1});
     TrainOptions options;
-    options.method = Method::kAdam;
+    options.method = "adam";
     options.batch = batch;
     const kernel::Model model([&](const Tensor& x) { return x.mm(w).sum(1, true); }, {w});
     return Trainer(model, data, options).most_threads();
@@ -188,7 +188,7 @@ TEST(BatchMomentum, TakesItsRateAlongTheDirection) {
 TrainOptions by_batches(Method method, int64_t steps, int64_t batch) {
   TrainOptions options;
   options.method = method;
-  options.form = Form::kBatch;
+  options.form = "batch";
   options.steps = steps;
   options.batch = batch;
   return options;
@@ -205,7 +205,7 @@ TEST(BatchForm, TheWholeObjectiveNeverEndsHigher) {
         data.y = data.y * scale;
         nn::Mlp net = small_network(4, 1, seed, torch::kFloat32);
         const int64_t steps = 15 * ((60 + batch - 1) / batch) + 1;  // ends within an epoch
-        const auto result = Trainer(net, data, by_batches(Method::kGuarded, steps, batch)).run();
+        const auto result = Trainer(net, data, by_batches("guarded", steps, batch)).run();
         rejected += result.rejected;
         double before = std::numeric_limits<double>::infinity();
         for (const StepRecord& row : result.history) {
@@ -229,7 +229,7 @@ TEST(BatchForm, ArrivesByBatches) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     const TrainData data = smooth_data(400, 1, 3, dtype);
     nn::Mlp net = small_network(4, 1, 3, dtype);
-    TrainOptions options = by_batches(Method::kGuarded, 2000, 40);
+    TrainOptions options = by_batches("guarded", 2000, 40);
     options.stop_loss = 1e-4;
     const TrainResult result = Trainer(net, data, options).run();
     EXPECT_EQ(result.outcome, Outcome::kTarget);
@@ -252,7 +252,7 @@ TEST(BatchForm, PathsGoWhereTheirObjectiveIsLeast) {
     nn::Mlp net(linear, 3, torch::kFloat64);
     const auto start = parameters_of(net);
     const Tensor e = net->forward(data.x).detach() - data.y;
-    TrainOptions options = by_batches(Method::kPath, 300, batch);
+    TrainOptions options = by_batches("path", 300, batch);
     options.path = {.start = 1, .factor = 1};
     const TrainResult result = Trainer(net, data, options).run();
     const double tau = result.history.front().decay;
@@ -277,7 +277,7 @@ TEST(BatchForm, ThePathsObjectiveNeverRises) {
     data.sample_weights = torch::linspace(0.5, 2, 90, kDouble);
     if (!classes) data.y = data.y * 300;  // far away: some epochs go too far
     nn::Mlp net = small_network(4, outputs, 5, torch::kFloat64, 10);
-    TrainOptions options = by_batches(Method::kPath, 16, 20);
+    TrainOptions options = by_batches("path", 16, 20);
     options.loss = loss;
     options.path.start = 1;
     const TrainResult result = Trainer(net, data, options).run();
@@ -303,7 +303,7 @@ TEST(BatchForm, ThePathsObjectiveNeverRises) {
 }
 
 TEST(BatchForm, ResumesToTheSameBits) {
-  for (const Method method : {Method::kGuarded, Method::kPath}) {
+  for (const Method method : {"guarded", "path"}) {
     for (const double scale : {1.0, 1e4}) {    // the latter with epochs taken back
       for (const int64_t stop : {3, 9, 14}) {  // within an epoch, and at its start
         SCOPED_TRACE(testing::Message() << to_string(method) << ", " << scale << ", " << stop);
@@ -336,11 +336,11 @@ TEST(BatchForm, KnowsWhatItGoesWith) {
     }
     return std::string();
   };
-  TrainOptions options = by_batches(Method::kPath, 5, 10);
+  TrainOptions options = by_batches("path", 5, 10);
   EXPECT_EQ(message(smooth_data(30, 1, 1), options), "");
-  options.form = Form::kDual;
+  options.form = "dual";
   EXPECT_THAT(message(smooth_data(30, 1, 1), options), HasSubstr("not batches of 10"));
-  options = by_batches(Method::kGuarded, 5, 10);
+  options = by_batches("guarded", 5, 10);
   EXPECT_EQ(message(smooth_data(30, 1, 1), options), "");
   TrainData weighted = smooth_data(30, 1, 1);
   weighted.sample_weights = torch::ones({30}, kDouble);
@@ -349,7 +349,7 @@ TEST(BatchForm, KnowsWhatItGoesWith) {
   EXPECT_EQ(message(test::class_data(30, 2, 1), options, 2), "");
   options.learning_rate = 1;
   EXPECT_THAT(message(test::class_data(30, 2, 1), options, 2), HasSubstr("goes without lr"));
-  options = by_batches(Method::kGuarded, 5, 30);
+  options = by_batches("guarded", 5, 30);
   options.memory_bytes = 1000;
   EXPECT_THAT(message(smooth_data(30, 1, 1), options), HasSubstr("form batch needs 0.0216 MB"));
 }
@@ -360,25 +360,25 @@ TEST(BatchForm, HasAUsualSize) {
   EXPECT_EQ(batch_rows(0, 100, 1), 100);
   EXPECT_EQ(batch_rows(0, 100, 1000), 1);
   EXPECT_EQ(batch_rows(64, 10000, 4), 64);
-  TrainOptions options = by_batches(Method::kGuarded, 5, 0);
+  TrainOptions options = by_batches("guarded", 5, 0);
   const Batches batches = step_batches(options, 1700, 1);
   EXPECT_EQ(batches.per_epoch(), 4);
   EXPECT_FALSE(torch::equal(batches.rows(0), batches.rows(4)));  // drawn anew
   EXPECT_TRUE(torch::equal(batches.rows(0), step_batches(options, 1700, 1).rows(0)));
-  options.method = Method::kPath;
+  options.method = "path";
   EXPECT_TRUE(step_batches(options, 1700, 1).all());
   FormSizes sizes;
   sizes.samples = 43000;
   sizes.parameters = 90000;
   sizes.width = 1200;
-  const FormChoice choice = choose_form(Form::kBatch, sizes);
+  const FormChoice choice = choose_form("batch", sizes);
   EXPECT_EQ(choice.batch_rows, kBatchResiduals);
-  EXPECT_EQ(choose_form(Form::kAuto, sizes).form, Form::kSketch);
+  EXPECT_EQ(choose_form("auto", sizes).form, "sketch");
   const double passes = (12 + 4) * 43000.0 * 90000;
-  EXPECT_NEAR(form_cost(Form::kBatch, sizes).operations,
+  EXPECT_NEAR(form_cost("batch", sizes).operations,
               86 * (2 * 500.0 * 500 * 1200 + 2 * 500.0 * 500 * 500 / 3) + passes, 1e-9 * passes);
   sizes.ranks = 2;
-  EXPECT_THROW(choose_form(Form::kBatch, sizes), InvalidArgument);
+  EXPECT_THROW(choose_form("batch", sizes), InvalidArgument);
 }
 
 }  // namespace

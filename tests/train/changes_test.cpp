@@ -124,7 +124,7 @@ TEST(Weights, ThatAreAllEqualAreNone) {
     TrainData weighted = plain;
     weighted.sample_weights = torch::full({24}, each, kDouble);
     weighted.output_weights = torch::full({2}, each, kDouble);
-    for (const Method method : {Method::kGuarded, Method::kPath}) {
+    for (const Method method : {"guarded", "path"}) {
       TrainOptions options;
       options.method = method;
       options.steps = 8;

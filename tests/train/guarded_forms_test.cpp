@@ -137,13 +137,13 @@ TEST(GuardedForms, TakeTheDampedGaussNewtonStep) {
       const kernel::Model model(net);
       const Tensor outputs = net->forward(data.x).detach();
       const Dense dense(c, model, data, weights_of(data));
-      for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
+      for (const Form form : {"dual", "primal", "free", "sketch"}) {
         SCOPED_TRACE(testing::Message()
                      << name_of(c) << ", " << to_string(form) << ", seed " << seed);
         Feedback feedback =
             feedback_of(form, c, model, data, c.weighted ? weights_of(data) : Tensor(), 12);
         // Of a sketch and of products it is estimated.
-        if (form == Form::kDual || form == Form::kPrimal) {
+        if (form == "dual" || form == "primal") {
           EXPECT_NEAR(feedback.unit_rate() * dense.c * dense.largest(), 1, 1e-9);
         }
         EXPECT_NEAR(feedback.merit(outputs), 2 * dense.sum, 1e-9 * dense.sum);
@@ -183,7 +183,7 @@ TEST(GuardedForms, AWeightOfZeroIsNoRow) {
     TrainData rest = data;
     rest.x = others(data.x);
     rest.y = others(data.y);
-    for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
+    for (const Form form : {"dual", "primal", "free", "sketch"}) {
       SCOPED_TRACE(testing::Message() << name_of(c) << ", " << to_string(form));
       Feedback all = feedback_of(form, c, model, data, weights.reshape({-1}), 30);
       Feedback some = feedback_of(form, c, model, rest, others(weights).reshape({-1}), 25);
@@ -206,7 +206,7 @@ TrainOptions options_of(const FormCase& c, Form form, int64_t steps) {
   options.loss = c.loss;
   options.form = form;
   options.steps = steps;
-  if (form == Form::kBatch) options.batch = 16;
+  if (form == "batch") options.batch = 16;
   return options;
 }
 
@@ -214,7 +214,7 @@ TrainOptions options_of(const FormCase& c, Form form, int64_t steps) {
 TEST(GuardedForms, ARunTakesThatStep) {
   for (const FormCase& c : kGuardedCases) {
     const TrainData data = data_of(c, 40, 2);
-    for (const Form form : {Form::kDual, Form::kPrimal, Form::kSketch}) {  // of all 40 rows
+    for (const Form form : {"dual", "primal", "sketch"}) {  // of all 40 rows
       SCOPED_TRACE(testing::Message() << name_of(c) << ", " << to_string(form));
       nn::Mlp net = small_network(4, c.outputs, 2, torch::kFloat64, 5);
       const kernel::Model model(net);
@@ -226,7 +226,7 @@ TEST(GuardedForms, ARunTakesThatStep) {
       const double mu = 1 / (result.history[0].learning_rate * dense.c * kBoost);
       const Tensor moved = kernel::flatten(model, test::parameters_of(net)) - before;
       // The damping is down to 10⁻⁵ of the norm, and a sketch cancels that many digits.
-      EXPECT_LE(relative_error(moved, dense.step(mu)), form == Form::kSketch ? 1e-6 : 1e-8);
+      EXPECT_LE(relative_error(moved, dense.step(mu)), form == "sketch" ? 1e-6 : 1e-8);
       const double share = result.learning_rate * dense.c * dense.largest() / 1e4;
       EXPECT_NEAR(share, c.loss->classes() ? 0.01 : 1, 1e-6);
     }
@@ -235,7 +235,7 @@ TEST(GuardedForms, ARunTakesThatStep) {
 
 TEST(GuardedForms, NeverRaiseTheObjectiveAndLowerTheLoss) {
   for (const FormCase& c : kGuardedCases) {
-    for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch, Form::kBatch}) {
+    for (const Form form : {"dual", "primal", "free", "sketch", "batch"}) {
       for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
         SCOPED_TRACE(testing::Message() << name_of(c) << ", " << to_string(form) << ", " << dtype);
         const TrainData data = data_of(c, 60, 4, dtype);
@@ -269,7 +269,7 @@ TEST(GuardedForms, FindWhereTheObjectiveIsLeast) {
   const FormCase c{loss::cross_entropy(), 3, true};
   TrainData data = data_of(c, 80, 5);
   data.y = data.y.index_select(0, torch::randperm(80, torch::kInt64));  // no labels to fit
-  for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch}) {
+  for (const Form form : {"dual", "primal", "free", "sketch"}) {
     SCOPED_TRACE(to_string(form));
     nn::MlpOptions linear;
     linear.inputs = 4;
@@ -285,7 +285,7 @@ TEST(GuardedForms, FindWhereTheObjectiveIsLeast) {
 
 /// Where rows contradict each other, and what is best with weights is worse without.
 TEST(GuardedForms, LowerTheWeightedObjectiveThoughTheOtherRises) {
-  for (const Form form : {Form::kDual, Form::kPrimal, Form::kSketch, Form::kBatch}) {
+  for (const Form form : {"dual", "primal", "sketch", "batch"}) {
     SCOPED_TRACE(to_string(form));
     TrainData data = test::smooth_data(20, 1, 1);
     const Tensor y = data.y;
@@ -293,15 +293,15 @@ TEST(GuardedForms, LowerTheWeightedObjectiveThoughTheOtherRises) {
     data.y = torch::cat({y, y + 1});
     nn::Mlp net = small_network(4, 1, 1);
     const FormCase numbers{loss::mse(), 1, true};
-    Trainer(net, data, options_of(numbers, Form::kDual, 100)).run();
+    Trainer(net, data, options_of(numbers, "dual", 100)).run();
     const auto above = [&] {
       return (net->forward(data.x.narrow(0, 0, 20)).detach() - y).mean().item<double>();
     };
     EXPECT_NEAR(above(), 0.5, 1e-3);
     data.sample_weights =
         torch::cat({torch::full({20}, 49.0, kDouble), torch::ones({20}, kDouble)});
-    TrainOptions options = options_of(numbers, form, form == Form::kBatch ? 300 : 60);
-    options.batch = form == Form::kBatch ? 40 : 0;
+    TrainOptions options = options_of(numbers, form, form == "batch" ? 300 : 60);
+    options.batch = form == "batch" ? 40 : 0;
     const TrainResult result = Trainer(net, data, options).run();
     EXPECT_NEAR(above(), 0.02, 1e-3);
     EXPECT_GT(result.train_loss, 0.4);  // from 0.25
@@ -311,7 +311,7 @@ TEST(GuardedForms, LowerTheWeightedObjectiveThoughTheOtherRises) {
 
 TEST(GuardedForms, ResumeToTheSameBits) {
   for (const FormCase& c : kGuardedCases) {
-    for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch, Form::kBatch}) {
+    for (const Form form : {"dual", "primal", "free", "sketch", "batch"}) {
       for (const int64_t stop : {2, 5}) {
         SCOPED_TRACE(testing::Message()
                      << name_of(c) << ", " << to_string(form) << ", step " << stop);
@@ -337,7 +337,7 @@ TEST(GuardedForms, BeginWhereTheLastStepWasAccepted) {
   nn::Mlp net = small_network(4, 3, 2, torch::kFloat64, 6);
   const kernel::Model model(net);
   const TrainData data = data_of(c, 40, 2);
-  Trainer trainer(net, data, options_of(c, Form::kPrimal, 10));
+  Trainer trainer(net, data, options_of(c, "primal", 10));
   double last = 0.005;
   int64_t rejected = 0;
   for (int k = 0; k < 10; ++k) {
@@ -364,7 +364,7 @@ std::string refusal(const TrainData& data, const TrainOptions& options) {
 TEST(GuardedForms, SayWhatTheyGoWithout) {
   const FormCase c{loss::cross_entropy(), 3, true};
   const TrainData data = data_of(c, 20, 1);
-  for (const Form form : {Form::kDual, Form::kPrimal, Form::kFree, Form::kSketch, Form::kBatch}) {
+  for (const Form form : {"dual", "primal", "free", "sketch", "batch"}) {
     SCOPED_TRACE(to_string(form));
     EXPECT_EQ(refusal(data, options_of(c, form, 5)), "");
     const auto with = [&](auto change) {
@@ -387,7 +387,7 @@ TEST(GuardedForms, SayWhatTheyGoWithout) {
 
 TEST(GuardedForms, AreChosenWhereAControllerHasTooManyModes) {
   const auto form_of = [](const FormCase& c, int64_t most_modes) {
-    TrainOptions options = options_of(c, Form::kAuto, 1);
+    TrainOptions options = options_of(c, "auto", 1);
     options.most_modes = most_modes;
     const TrainResult result =
         Trainer(small_network(4, c.outputs, 1), data_of(c, 20, 1), options).run();
@@ -418,7 +418,7 @@ TEST(GuardedForms, TakeTheKernelOfAnEngine) {
       const kernel::Model model(net);
       std::shared_ptr<kernel::StepEngine> engine;
       if (own) engine = std::make_shared<test::OwnKernelEngine>(model);
-      const Form form = own ? Form::kPrimal : Form::kDual;
+      const Form form = own ? "primal" : "dual";
       const TrainResult result = Trainer(model, data, options_of(c, form, 2), engine).run();
       EXPECT_EQ(result.form, "dual");
       EXPECT_THAT(result.form_why, HasSubstr(own ? "engine" : "asked for"));
@@ -429,7 +429,7 @@ TEST(GuardedForms, TakeTheKernelOfAnEngine) {
 }
 
 TEST(GuardedForms, BatchesCountResiduals) {
-  TrainOptions options = options_of({loss::cross_entropy(), 2, false}, Form::kBatch, 1);
+  TrainOptions options = options_of({loss::cross_entropy(), 2, false}, "batch", 1);
   options.batch = 0;
   EXPECT_EQ(step_batches(options, 1700, 2).per_epoch(), 4);  // one a row of two classes
   EXPECT_EQ(step_batches(options, 1700, 5).per_epoch(), 17);

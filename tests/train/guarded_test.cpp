@@ -61,14 +61,14 @@ TEST(Guarded, FindsItsOwnRate) {
 
 TEST(Guarded, TrainsOnEveryDevice) {
   for (const torch::Device device : test::devices()) {
-    for (const Method method : {Method::kGuarded, Method::kCdt, Method::kAdam}) {
+    for (const Method method : {"guarded", "cdt", "adam"}) {
       SCOPED_TRACE(testing::Message() << device << " " << to_string(method));
       nn::Mlp net = small_network(4, 1, 3, torch::kFloat32);
       net->to(device);
       TrainData data = smooth_data(24, 1, 3, torch::kFloat32);
       for (Tensor* tensor : {&data.x, &data.y, &data.x_val, &data.y_val})
         *tensor = tensor->to(device);
-      if (method == Method::kCdt) data.sample_weights = torch::linspace(1, 2, 24, kDouble);
+      if (method == "cdt") data.sample_weights = torch::linspace(1, 2, 24, kDouble);
       TrainOptions options;
       options.method = method;
       options.steps = 30;
@@ -189,7 +189,7 @@ TEST(Guarded, WithWeightDecayLowersTheWholeObjective) {
 }
 
 TEST(Weights, EqualOnesChangeNothing) {
-  for (const Method method : {Method::kCdt, Method::kGuarded}) {
+  for (const Method method : {"cdt", "guarded"}) {
     std::vector<std::vector<Tensor>> ends;
     for (const bool weighted : {false, true}) {
       TrainData data = smooth_data(12, 2, 11);
@@ -220,7 +220,7 @@ TEST(Weights, FavourWhatTheyWeigh) {
     }
     nn::Mlp net = small_network(4, 1, 6);
     TrainOptions options;
-    options.method = Method::kCdt;
+    options.method = "cdt";
     options.learning_rate = 0.3;
     options.steps = 60;
     Trainer(net, data, options).run();
@@ -267,14 +267,14 @@ TEST(Shaping, GoesWithWeightsUnderAGuard) {
     EXPECT_LE(result.history[k].objective, result.history[k - 1].objective);
   }
   EXPECT_LT(result.objective, 0.1 * result.history[0].objective);
-  options.method = Method::kCdt;
+  options.method = "cdt";
   options.learning_rate = 0.1;
   nn::Mlp net = small_network(4, 2, 6);
   EXPECT_THROW(Trainer(net, data, options).run(), InvalidArgument);
 }
 
 TEST(Policies, RenewTheKernelWhenTheySay) {
-  const auto run = [](const std::string& policy, Method method = Method::kCdt) {
+  const auto run = [](const std::string& policy, Method method = "cdt") {
     nn::Mlp net = small_network(4, 1, 7);
     TrainOptions options;
     options.method = method;
@@ -296,7 +296,7 @@ TEST(Policies, RenewTheKernelWhenTheySay) {
     const StepRecord& row = loose.history[k];
     EXPECT_FALSE(std::isnan(row.linearization_error));
   }
-  EXPECT_EQ(run("never", Method::kGuarded).linearizations, 1);
+  EXPECT_EQ(run("never", "guarded").linearizations, 1);
 }
 
 TEST(Policies, KcWatchesTheExponentialBound) {
@@ -308,7 +308,7 @@ TEST(Policies, KcWatchesTheExponentialBound) {
   data.y = torch::randn({8, 1}, kDouble);
   Tensor w = torch::zeros({12, 1}, kDouble).requires_grad_(true);
   TrainOptions options;
-  options.method = Method::kCdt;
+  options.method = "cdt";
   options.steps = 50;
   options.relinearize = parse_relinearization("kc");
   const auto linear =
@@ -340,7 +340,7 @@ TEST(Policies, KcIsThePapersTrigger) {
     }
     const Tensor J = torch::stack(rows);
     TrainOptions options;
-    options.method = Method::kCdt;
+    options.method = "cdt";
     options.learning_rate = 0.4 * n / torch::linalg_eigvalsh(J.mm(J.t())).max().item<double>();
     options.steps = 400;
     options.relinearize = parse_relinearization("kc");
@@ -390,7 +390,7 @@ TEST(Policies, TheLinearizationErrorIsTheTrueOne) {
   }
   const Tensor J = torch::stack(columns);
   TrainOptions options;
-  options.method = Method::kCdt;
+  options.method = "cdt";
   options.learning_rate = 0.5;
   options.steps = 7;
   options.linearization_error = true;

@@ -27,7 +27,7 @@ std::string refusal(const Work& work) {
 
 TEST(Options, NamesSurviveTheWayThere) {
   for (const char* name : {"gd", "gd-matched", "cdt", "guarded", "momentum", "adam", "lbfgs"}) {
-    EXPECT_EQ(to_string(parse_method(name)), name);
+    EXPECT_EQ(to_string(Method(name)), name);
   }
   for (const char* name : {"constant", "inverse", "exponential", "cosine", "step"}) {
     EXPECT_EQ(to_string(parse_schedule(name)), name);
@@ -35,7 +35,7 @@ TEST(Options, NamesSurviveTheWayThere) {
   for (const char* text : {"never", "every:25", "kc", "error:0.05", "guard"}) {
     EXPECT_EQ(to_string(parse_relinearization(text)), text);
   }
-  EXPECT_THAT(refusal([] { parse_method("sgd"); }), HasSubstr("got 'sgd'"));
+  EXPECT_THAT(refusal([] { Method("sgd"); }), HasSubstr("got 'sgd'"));
   for (const char* text : {"every", "every:", "every:0", "every:2.5", "every:x", "error:-1",
                            "error:nan", "sometimes", ""}) {
     EXPECT_THAT(refusal([&] { parse_relinearization(text); }),
@@ -67,12 +67,12 @@ TEST(Options, RefusesWhatCannotBe) {
   EXPECT_THAT(with([](auto& o) { o.batch = -1; }), HasSubstr("batch"));
   EXPECT_THAT(with([](auto& o) { o.schedule = {Schedule::Kind::kStep, 2}; }), HasSubstr("decay"));
   EXPECT_THAT(with([](auto& o) {
-                o.method = Method::kGd;
+                o.method = "gd";
                 o.relinearize = parse_relinearization("kc");
               }),
               HasSubstr("gd uses no kernel"));
   EXPECT_THAT(with([](auto& o) {
-                o.method = Method::kCdt;
+                o.method = "cdt";
                 o.relinearize = parse_relinearization("guard");
               }),
               HasSubstr("cdt has no guard"));
@@ -88,7 +88,7 @@ TEST(Options, SomeLossesCannotBeControlled) {
     return refusal([&] { require_valid(options); });
   };
   const auto plainly = [](auto&) {};
-  for (const Method method : {Method::kCdt, Method::kGuarded}) {
+  for (const Method method : {"cdt", "guarded"}) {
     EXPECT_THAT(with(method, loss::mae(), plainly), HasSubstr("no curvature"));
     EXPECT_EQ(with(method, loss::cross_entropy(), plainly), "was not refused");
     EXPECT_THAT(with(method, loss::cross_entropy(), [](auto& o) { o.smoothing = 0; }),
@@ -96,31 +96,28 @@ TEST(Options, SomeLossesCannotBeControlled) {
     EXPECT_THAT(with(method, loss::cross_entropy(), [](auto& o) { o.shape = 0.1; }),
                 HasSubstr("shaping"));
   }
-  EXPECT_THAT(with(Method::kGd, loss::mae(), plainly), HasSubstr("needs lr"));
-  EXPECT_EQ(with(Method::kAdam, loss::mae(), plainly), "was not refused");
-  EXPECT_EQ(with(Method::kGd, loss::mae(), [](auto& o) { o.learning_rate = 1; }),
-            "was not refused");
-  EXPECT_EQ(with(Method::kGd, loss::cross_entropy(), [](auto& o) { o.smoothing = 0; }),
-            "was not refused");
-  EXPECT_THAT(with(Method::kGd, loss::cross_entropy(), [](auto& o) { o.smoothing = 1; }),
+  EXPECT_THAT(with("gd", loss::mae(), plainly), HasSubstr("needs lr"));
+  EXPECT_EQ(with("adam", loss::mae(), plainly), "was not refused");
+  EXPECT_EQ(with("gd", loss::mae(), [](auto& o) { o.learning_rate = 1; }), "was not refused");
+  EXPECT_EQ(with("gd", loss::cross_entropy(), [](auto& o) { o.smoothing = 0; }), "was not refused");
+  EXPECT_THAT(with("gd", loss::cross_entropy(), [](auto& o) { o.smoothing = 1; }),
               HasSubstr("below 1"));
-  EXPECT_THAT(with(Method::kGd, loss::mse(), [](auto& o) { o.smoothing = 0.1; }),
-              HasSubstr("not to mse"));
-  for (const Method method : {Method::kCdt, Method::kGuarded}) {
+  EXPECT_THAT(with("gd", loss::mse(), [](auto& o) { o.smoothing = 0.1; }), HasSubstr("not to mse"));
+  for (const Method method : {"cdt", "guarded"}) {
     EXPECT_EQ(with(method, loss::cross_entropy(), [](auto& o) { o.weight_decay = 1e-3; }),
               "was not refused");
   }
-  EXPECT_THAT(with(Method::kAdam, loss::negative_log(), plainly), HasSubstr("on logits"));
+  EXPECT_THAT(with("adam", loss::negative_log(), plainly), HasSubstr("on logits"));
 }
 
 TEST(Methods, EachHasOneLineInTheTable) {
-  for (const MethodTraits& traits : methods()) {
-    EXPECT_EQ(parse_method(traits.name), traits.method);
-    EXPECT_EQ(&traits_of(traits.method), &traits);
-    EXPECT_NE(traits.make, nullptr);
+  for (const Method& method : Method::all()) {
+    EXPECT_EQ(&*Method(method.name()), &*method);
+    EXPECT_TRUE(method->make);
+    EXPECT_EQ(std::ranges::count(Method::names(), method.name()), 1);
   }
-  EXPECT_EQ(start_rate(Method::kGuarded, 2), 2e4);
-  EXPECT_EQ(start_rate(Method::kAdam, 2), 1e-3);
+  EXPECT_EQ(start_rate("guarded", 2), 2e4);
+  EXPECT_EQ(start_rate("adam", 2), 1e-3);
 }
 
 TEST(Stopping, EachRuleHasItsWord) {

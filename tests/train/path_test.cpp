@@ -21,7 +21,7 @@ using torch::Tensor;
 
 TrainOptions path_options(int64_t points) {
   TrainOptions options;
-  options.method = Method::kPath;
+  options.method = "path";
   options.steps = points;
   return options;
 }

@@ -76,7 +76,7 @@ struct Renewed {
   std::vector<int64_t> refreshed;
 };
 
-TrainOptions under(const std::string& policy, Method method = Method::kCdt) {
+TrainOptions under(const std::string& policy, Method method = "cdt") {
   TrainOptions options;
   options.method = method;
   options.learning_rate = 0.5;
@@ -124,7 +124,7 @@ TEST(Renewal, KcAsksWhetherTheBoundHolds) {
 }
 
 TEST(Renewal, AGuardDistrustsAKernelOfOtherParameters) {
-  Renewed run(under("guard", Method::kGuarded));
+  Renewed run(under("guard", "guarded"));
   run.steps(0, 2);
   run.renewal.distrust();
   run.steps(2, 2);
@@ -154,7 +154,7 @@ TEST(Renewal, TheFirstRateHoldsUnlessItIsRenewed) {
 }
 
 TEST(Renewal, ForgetsTheOldestPlanBeyondTheMemory) {
-  TrainOptions options = under("guard", Method::kGuarded);
+  TrainOptions options = under("guard", "guarded");
   options.batch = 4;
   Renewed all(options, 16);
   all.steps(0, 8);
@@ -168,7 +168,7 @@ TEST(Renewal, ForgetsTheOldestPlanBeyondTheMemory) {
 }
 
 TEST(Renewal, AsksForMoreWhereASolverRanOut) {
-  Renewed run(under("guard", Method::kGuarded));
+  Renewed run(under("guard", "guarded"));
   run.steps(0, 1);
   run.renewal.accepted(run.renewal.plan_of(0), true);
   EXPECT_TRUE(run.stub->more.empty());

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cdt/analysis/preflight.h>
+#include <cdt/core/text/format.h>
+#include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cdt::analysis {
 
-/// Verdict, meaning and advice, gathered section by section; then other rates, then the numbers.
+/// Verdicts, meaning and advice; then other rates, then the numbers. Texts are formats of fmt.
 struct Page {
   std::string verdicts;
   std::vector<std::string> meaning;
@@ -18,10 +20,30 @@ struct Page {
   std::string rates;
   std::string numbers;
 
-  void verdict(std::string_view subject, std::string_view word, const std::string& detail);
+  template <class... Values>
+  void verdict(std::string_view subject, std::string_view word,
+               fmt::format_string<Values...> detail, Values&&... values) {
+    verdicts += verdict_line(subject, word, fmt::format(detail, std::forward<Values>(values)...));
+  }
+  template <class... Values>
+  void means(fmt::format_string<Values...> text, Values&&... values) {
+    meaning.push_back(fmt::format(text, std::forward<Values>(values)...));
+  }
+  template <class... Values>
+  void advise(fmt::format_string<Values...> text, Values&&... values) {
+    advice.push_back(fmt::format(text, std::forward<Values>(values)...));
+  }
+  template <class... Values>
+  void number(fmt::format_string<Values...> text, Values&&... values) {
+    numbers += fmt::format(text, std::forward<Values>(values)...);
+  }
 };
 
-void describe_findings(const Preflight& preflight, Page& page);
-void add_findings(const Preflight& preflight, nlohmann::ordered_json& json);
+/// What labels can do, and for which samples they cannot (text_reach.cpp).
+void describe_reach(const Preflight& preflight, Page& page);
+/// The outputs before training, and what training will bring (text_outlook.cpp).
+void describe_outlook(const Preflight& preflight, Page& page);
+
+inline bool has_classes(const Preflight& p) { return p.curvature && p.curvature->smoothing; }
 
 }  // namespace cdt::analysis

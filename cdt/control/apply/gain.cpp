@@ -23,7 +23,7 @@ GainLoop loop_of_gain(const Plant& plant, const Tensor& G) {
   const Tensor mu = torch::linalg_eigvals(scaled.t().mm(G).mm(scaled).cpu());
   loop.factors = std::get<0>(torch::abs(1 - mu).sort(0, /*descending=*/true));
   loop.radius = Known::exactly(loop.factors[0].item<double>());
-  if (plant.options().decay > 0) return loop;  // of which steps do not grow with the kernel
+  if (plant.options().decay > 0) return loop;  // the decay does not grow with the kernel
   const Tensor real = torch::real(mu);
   const double margin = (2 * real / torch::abs(mu).square()).min().item<double>();
   loop.kernel_margin = Known::exactly(std::max(0.0, margin));

@@ -6,22 +6,22 @@
 
 namespace cdt::control {
 
-/// Errors of a plant whose gain is found by probing it, or whose eigenvalues are computed.
+/// Largest number of errors for which a certificate probes a gain and computes its eigenvalues.
 inline constexpr int64_t kMostProbed = 2000;
-/// The same where nobody has asked for all that there is to know.
+/// The same if the caller did not request all numbers.
 inline constexpr int64_t kMostUnasked = 300;
 
 struct GainLoop {
   Known radius;
   Known kernel_margin;
   Known overshoot_margin;
-  torch::Tensor factors{};  ///< |1 − μ|, descending
+  torch::Tensor factors{};  ///< |1 − μ|, in descending order
 };
 
-/// The loop of v = Gx, by the eigenvalues μ of SG on what labels can reach: the loop has 1 − μ
+/// The loop of v = Gx, from the eigenvalues μ of SG on the reachable subspace: the loop has 1 − μ
 /// there, and |1 − δμ| < 1 while δ < 2 Re μ/|μ|². O(n³).
 GainLoop loop_of_gain(const Plant& plant, const torch::Tensor& G);
-/// As Certificate::spectrum has it.
+/// Certificate::spectrum of a gain matrix.
 torch::Tensor spectrum_of_gain(const Plant& plant, const GainLoop& loop);
 
 }  // namespace cdt::control

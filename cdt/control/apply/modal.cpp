@@ -36,8 +36,8 @@ double riccati_residual(const dynamics::Modes& modes, const Tensor& steps, const
   const Tensor V = modes.reachable_vectors();
   const Tensor s = reachable(steps);
   const Tensor steering = reachable(gain);
-  // The sizes of P, A and A − BK = I − SG before they cancel. What follows is divided by them at
-  // once, so that no square overflows.
+  // The norms of P, A and A − BK = I − SG before cancellation. All terms below are divided by them
+  // at once, so that no square overflows.
   const Tensor costs = reachable(w) / s;
   const double largest = costs.max().item<double>();
   const double cost = largest * (costs / largest).norm().item<double>();
@@ -45,8 +45,8 @@ double riccati_residual(const dynamics::Modes& modes, const Tensor& steps, const
   const double loop = 1 + s.max().item<double>() * steering.max().item<double>();
   const Tensor p = costs / cost;
   const Tensor q = reachable(weights) / cost;
-  // AV, with A from Θ; P, Q and G act on columns of V by their eigenvalues. Then the columns of the
-  // residual times V:
+  // AV, with A computed from Θ; P, Q and G act on columns of V by their eigenvalues. Then the
+  // columns of the residual times V:
   Tensor moved = theta.mm(V).mul_(step_scale);
   if (decay_step > 0) moved.add_(V, decay_step);
   const Tensor AV = (V - moved).div_(growth);
@@ -122,7 +122,7 @@ Tensor ModalController::gain_matrix() const {
   return matrix_of_modes(plant_.modes().vectors, law_.augments(s_), tail_steering_ - 1);
 }
 
-/// P's eigenvalues of reachable modes
+/// P's eigenvalues on reachable modes
 Tensor ModalController::costs() const {
   return law_.cost ? reachable(law_.cost(s_) / s_) : Tensor();
 }
@@ -159,7 +159,7 @@ double ModalController::riccati_residual(const Tensor& matrix) const {
 double ModalController::closed_loop_radius() const {
   if (plant_.modes().rank == 0 || tail_step_ > 0) return 1;
   const double radius = reachable(closed_loop_).abs().max().item<double>();
-  // Of a law that damps every mode less than 1 is left where s > 0, before rounding.
+  // A law that damps every mode leaves less than 1 where s > 0, before rounding.
   const bool damps = law_.cost || law_.damping;
   return damps ? std::min(radius, std::nextafter(1.0, 0.0)) : radius;
 }
@@ -173,17 +173,17 @@ Certificate ModalController::certificate(const Tensor& matrix) const {
   found.gain = law_.steering(torch::zeros({1}, s_.options())).item<double>();
   found.digest = digest_of({s_, steering_});
   const double radius = closed_loop_radius();
-  if (tail_step_ > 0) {  // whose slowest mode may hardly move
+  if (tail_step_ > 0) {  // the slowest mode of the tail may hardly move
     found.radius = Known::within(reachable(closed_loop_).abs().max().item<double>(), radius);
   } else {
     found.radius = Known::exactly(radius);
   }
-  if (modes.rank == 0) {  // nothing moves, whatever the kernel is multiplied by
+  if (modes.rank == 0) {  // nothing moves, whatever the kernel is scaled by
     found.kernel_margin = found.overshoot_margin =
         Known::exactly(std::numeric_limits<double>::infinity());
     return found;
   }
-  // s grows with the kernel but for the decay's share of it.
+  // s grows with the kernel, except for the decay's part.
   const double decay = plant_.decay_step();
   const auto grows_until = [&](double most) {
     if (decay == 0) {

@@ -10,7 +10,7 @@ using torch::Tensor;
 
 namespace {
 
-/// Of the effective number of parameters.
+/// Limits for the effective number of parameters.
 constexpr int64_t kMostExact = 500;
 constexpr int64_t kProbes = 32;
 

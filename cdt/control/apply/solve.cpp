@@ -12,8 +12,8 @@ using torch::Tensor;
 
 namespace {
 
-/// Growth of μ where rounding, or a kernel that is none, leaves no positive definite matrix: once
-/// it exceeds the norm, there is one.
+/// Factor on μ if rounding, or a matrix that is not a kernel, leaves no positive definite matrix:
+/// once μ exceeds the norm, M + μI is positive definite.
 constexpr double kMoreDamping = 4;
 constexpr int kMostTries = 500;
 
@@ -54,7 +54,7 @@ class Cholesky : public Solver {
  private:
   Plant plant_;
   ShiftedFactor shifted_;
-  Tensor eigenvalues_;  ///< undefined: nobody has asked
+  Tensor eigenvalues_;  ///< undefined: not computed yet
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// Checks of what enters and leaves a controller.
+/// Checks of a controller's inputs and outputs.
 #pragma once
 
 #include <cdt/core/check.h>
@@ -16,7 +16,7 @@ inline void require_error(const torch::Tensor& error, int64_t n) {
   require_finite(error, "error");
 }
 
-/// v [n] as a controller gave it, detached, float64.
+/// The result v [n] of a controller, checked, detached, float64.
 inline torch::Tensor require_steered(const torch::Tensor& v, int64_t n) {
   require_shape(v, {n}, "what a controller steers to");
   require_floating(v, "what a controller steers to");

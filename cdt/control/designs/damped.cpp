@@ -1,4 +1,4 @@
-// What a guarded step solves, as a controller: the least error after one step.
+// The design of guarded steps: the least error after one step.
 #include <cdt/control/designs/designs.h>
 
 namespace cdt::control {

@@ -1,4 +1,4 @@
-// Plain gradient descent, to compare with.
+// Plain gradient descent, for comparison.
 #include <cdt/control/designs/designs.h>
 
 namespace cdt::control {

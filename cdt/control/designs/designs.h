@@ -1,4 +1,4 @@
-/// The designs of the library, one source of this folder each, and one row of table.cpp.
+/// The library's designs: one source file of this folder and one row of table.cpp each.
 #pragma once
 
 #include <cdt/control/controller.h>
@@ -10,7 +10,7 @@ Design lqr_design();
 Design damped_design();
 Design descent_design();
 
-/// @throws InvalidArgument if the problem has a Q, R or shape, which only lqr takes.
+/// @throws InvalidArgument if the problem has a Q, R or shape, which only lqr supports.
 void require_scalar_weights(const ControlProblem& problem, std::string_view name);
 
 }  // namespace cdt::control

@@ -1,4 +1,4 @@
-// The paper's controller: the least cost over all steps to come.
+// The paper's controller: the least cost over all future steps.
 #include <cdt/control/designs/designs.h>
 #include <cdt/control/designs/weighted_gain.h>
 #include <cdt/core/check.h>

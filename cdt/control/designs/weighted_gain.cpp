@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Names the fastest mode that grows under gradient descent and that Q does not see, if any.
+/// Throws if a mode that grows under gradient descent has no weight in Q; names the fastest.
 void require_detectable(const dynamics::Modes& modes, double step_scale, const Tensor& Q) {
   const auto found = assess_detectability(modes, step_scale, Q);
   if (found.detectable) return;
@@ -62,7 +62,7 @@ GainController::Gain weighted_gain(const Plant& plant, const Tensor& Q, const Te
 
   // In all eigenvectors U of Θ, M = R + BᵀPB is R plus Λ^½P_zΛ^½ on the reachable block, and
   //   K = M⁻¹Λ^½P_z(I − Λ)Λ^(−½),   I + K = M⁻¹(R + Λ^½P_zΛ^(−½)).
-  // There M is graded by the steps, and Cholesky's factors keep the digits of every mode.
+  // M is graded by the steps, and its Cholesky factors keep the digits of every mode.
   const Tensor& U = modes.vectors;
   const auto on_reachable = [&](const Tensor& block) {
     return torch::constant_pad_nd(block, {first, 0, first, 0});

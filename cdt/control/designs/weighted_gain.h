@@ -1,5 +1,5 @@
-/// The optimal gain for arbitrary weights Q ⪰ 0 and R ≻ 0: some samples or outputs matter more than
-/// others.
+/// The optimal gain for arbitrary weights Q ⪰ 0 and R ≻ 0, such as different weights of samples or
+/// outputs.
 #pragma once
 
 #include <cdt/control/controller.h>
@@ -8,12 +8,12 @@
 
 namespace cdt::control {
 
-/// Q and R [n, n], or their diagonals [n]. Solves the Riccati equation by doubling on the reachable
-/// subspace with the full R (a projected one would be suboptimal). `residual` is that in the
+/// Q and R are [n, n], or diagonals [n]. Solves the Riccati equation by doubling on the reachable
+/// subspace with the full R (a projected one would be suboptimal). `residual` refers to the
 /// balanced coordinates in which it was solved.
 ///
-/// On null directions (and on modes with a step below 10⁻¹⁰, so slow that 10¹⁰ steps would not show
-/// them) K is zero: no label moves them, and their cost is infinite unless their error is zero.
+/// K is zero on null directions, and on modes with a step below 10⁻¹⁰, so slow that 10¹⁰ steps
+/// would not show them: no label moves them, and their cost is infinite unless their error is zero.
 /// (lqr without Q and R keeps the limit k(0) there; neither choice has an effect.)
 /// @throws InvalidArgument if Q is not PSD, R not PD, a shape or dtype does not fit, modes are
 ///   missing, or every mode is slower than that.

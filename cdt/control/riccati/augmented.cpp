@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-/// Directions of [I − A₁; Q₁] below this share decide nothing: no cost sees them.
+/// Directions of [I − A₁; Q₁] below this share are ignored: they have no cost.
 constexpr double kRestRank = 1e-13;
 
 /// "[0, 0.3, …]": the first numbers of a row
@@ -33,7 +33,7 @@ Tensor resting_state(const Tensor& A, const Tensor& Q) {
   const int64_t n = A.size(0) - 1;
   const auto block = [n](const Tensor& M) { return M.narrow(0, 0, n).narrow(1, 0, n); };
   const auto last = [n](const Tensor& M) { return M.select(1, n).narrow(0, 0, n); };
-  // [I − A₁, a; Q₁, −q], each half in units of its own.
+  // [I − A₁, a; Q₁, −q], each half scaled to unit norm.
   const auto half = [](const Tensor& M, const Tensor& right) {
     const double size = M.norm().item<double>();
     return torch::cat({M, right.unsqueeze(1)}, 1) / (size > 0 ? size : 1);

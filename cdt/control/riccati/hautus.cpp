@@ -1,8 +1,9 @@
-/// Two things make the textbook's test fail in floating point. Units: a state in millimetres is a
-/// large one, so all are balanced first. And eigenvalues: of a matrix far from normal, or multiple,
-/// they have much fewer digits than the matrix, and 1 may come out as 0.9999. So the rank of
-/// [A − zI, B] is not asked at a computed z alone, but at the z nearby where it is least (uᴴAu,
-/// with u its last left singular vector), and at the point of the unit circle next to that.
+/// The textbook test fails in floating point for two reasons. Units: a state in millimetres is a
+/// large one, so all states are balanced first. Eigenvalues: those of a matrix far from normal, or
+/// multiple ones, have far fewer digits than the matrix, and 1 may be computed as 0.9999. The rank
+/// of [A − zI, B] is therefore tested not only at a computed z, but also at the nearby z where it
+/// is least (uᴴAu, with u its last left singular vector), and at the point of the unit circle
+/// closest to that.
 #include <cdt/control/riccati/hautus.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
@@ -22,18 +23,18 @@ using Complex = c10::complex<double>;
 constexpr int kBalancings = 40;
 constexpr double kLargestUnit = 50;  // log₂
 constexpr int kSearches = 4;
-/// A simple eigenvalue, apart from the others by this share of ‖A‖, whose left eigenvector the
-/// inputs move by more than the second needs no closer look.
+/// An eigenvalue needs no closer look if it is well-conditioned, separated from the others by
+/// kApart·‖A‖, and the inputs move its left eigenvector by more than kMoved.
 constexpr double kApart = 1e-5;
 constexpr double kMoved = 1e-4;
 constexpr double kWellConditioned = 1e3;
-/// No eigenvalue is trusted to more digits than these, none is mistrusted beyond the second.
+/// The relative error assumed for eigenvalues lies between these.
 constexpr double kTrusted = 1e-9;
 constexpr double kMistrusted = 1e-2;
 
-/// Powers of two d [n] such that in x = diag(d)x′ rows and columns of [A, b; cᵀ, 0] have alike
-/// sizes (Osborne), b and c those of what moves and of what costs a state. Of a state that nothing
-/// reaches or sees they have no end: kLargestUnit.
+/// Powers of two d [n] such that in x = diag(d)x′ the rows and columns of [A, b; cᵀ, 0] have
+/// similar sizes (Osborne); b and c are the sizes of each state's inputs and costs. For a state
+/// without inputs or costs d is unbounded, so it is limited to kLargestUnit.
 Tensor balancing(const Tensor& A, const Tensor& b, const Tensor& c) {
   const int64_t n = A.size(0);
   Tensor M = torch::zeros({n + 1, n + 1}, A.options());
@@ -61,7 +62,7 @@ Tensor balancing(const Tensor& A, const Tensor& b, const Tensor& c) {
   return torch::tensor(d, A.options()).narrow(0, 0, n);
 }
 
-/// How much of rank n [A − zI, B] keeps, as a share of ‖A‖, and the direction that is lost.
+/// How far [A − zI, B] is from losing rank n, as a share of ‖A‖, and the direction that is lost.
 struct Kept {
   double share;
   Tensor u;
@@ -74,7 +75,7 @@ Kept kept_rank(const Tensor& A, const Tensor& B, Complex z, double size) {
   return {S[n - 1].item<double>() / size, U.select(1, n - 1)};
 }
 
-/// The eigenvalue of a mode that does not decay and that no column of B moves. On the CPU.
+/// The eigenvalue of a mode that does not decay and that no column of B moves. Runs on the CPU.
 std::optional<Complex> unmoved_mode(const Tensor& A, const Tensor& B) {
   const int64_t n = A.size(0);
   const double size = A.norm().item<double>();
@@ -106,7 +107,7 @@ std::optional<Complex> unmoved_mode(const Tensor& A, const Tensor& B) {
     bool apart = condition <= kWellConditioned && strengths[i].item<double>() >= kMoved;
     for (int64_t j = 0; j < n && apart; ++j) apart = j == i || !near(at, z(j), kApart);
     if (apart) continue;
-    // The share changes by no more than z/‖A‖ does: a cluster is one question.
+    // The share changes by at most the change of z/‖A‖: a cluster of eigenvalues needs one test.
     const double reach = trust / size;
     const auto answers = [&](const Tried& other) {
       return other.share - std::abs(at - other.at) / size - reach > tol::kLostDirection;
@@ -117,7 +118,7 @@ std::optional<Complex> unmoved_mode(const Tensor& A, const Tensor& B) {
     if (answers(tried.back())) continue;
     for (int k = 0; k < kSearches && kept.share > rounding; ++k) {
       const Complex better = (kept.u.conj() * state.mv(kept.u)).sum().item<Complex>();
-      if (!near(at, better, kMistrusted)) break;  // another mode
+      if (!near(at, better, kMistrusted)) break;  // this is another mode
       const Kept there = kept_rank(state, input, better, size);
       if (!(there.share < kept.share)) break;
       kept = there;

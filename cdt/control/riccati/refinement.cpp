@@ -1,17 +1,19 @@
-/// Newton's method for the Riccati equation after doubling, and how exact it is.
+/// Newton's method for the Riccati equation after doubling, and its accuracy.
 ///
-/// Kleinman's form asks for the cost P of a gain K, P = Q + KᵀRK + FᵀPF with F = A − BK. An error
-/// of K enters P squared, since the best gain is a minimum; so P is as good as F belongs to K and
-/// as the sum Σ (Fᵀ)ᵏ(Q + KᵀRK)Fᵏ is added up. For modes, A = I − diag(s), both keep their digits:
+/// Kleinman's form computes the cost P of a gain K, P = Q + KᵀRK + FᵀPF with F = A − BK. An error
+/// of K enters P squared, since the best gain is a minimum. The accuracy of P therefore depends on
+/// how well F matches K and on the summation of Σ (Fᵀ)ᵏ(Q + KᵀRK)Fᵏ. For modes, A = I − diag(s),
+/// both keep their digits:
 ///
-/// - of a slow mode 1 − F is small, and F as a number has lost it: ε in F is ε/s of P. So we keep
-///   D = I − F = S + BK beside F, which is a sum of small numbers, and I − F² = 2D − D²;
-/// - of a fast mode F is small, and A − BK has lost it: ε in BK is εs of F. So F comes from
-///   (I + GP)⁻¹A, and K from it, BK = A − F.
+/// - For a slow mode 1 − F is small, and F has lost its digits: ε in F is ε/s of P. So D = I − F =
+///   S + BK, a sum of small numbers, is stored beside F, and I − F² = 2D − D².
+/// - For a fast mode F is small, and A − BK has lost its digits: ε in BK is εs of F. So F is
+///   computed from (I + GP)⁻¹A, and K from F, BK = A − F.
 ///
-/// With G = CCᵀ (Cholesky, modes ascending) and K' = CᵀPF the gain in units of R^½, the slow rows
-/// of K' decide those of D, and the fast rows of F those of K', by one triangular solve. What is
-/// left is the rounding of products of n terms that do not cancel, some nε, in each mode.
+/// With G = CCᵀ (Cholesky, modes ascending) and K' = CᵀPF, the gain in units of R^½, the slow rows
+/// of K' determine those of D, and the fast rows of F those of K', by one triangular solve. The
+/// remaining error is the rounding of products of n terms that do not cancel, some nε, in each
+/// mode.
 #include <cdt/control/riccati/doubling.h>
 #include <cdt/core/tolerance.h>
 
@@ -24,43 +26,43 @@ namespace {
 
 using torch::Tensor;
 
-/// From doubling's answer it takes 1 to 8, from larger weights up to 30.
+/// 1 to 8 iterations from the result of doubling, up to 30 from larger weights.
 constexpr int kRefinements = 100;
 
 /// The closed loop of a gain and what a step under it costs.
 struct Loop {
   Tensor F;
-  Tensor D{};  ///< I − F with the digits of slow modes; undefined where nothing is known of modes
+  Tensor D{};     ///< I − F with the digits of slow modes; undefined if the modes are unknown
   Tensor weight;  ///< Q + KᵀRK
-  Tensor closed;  ///< (I + GP)⁻¹A itself, with which the equation's residual is smallest
+  Tensor closed;  ///< (I + GP)⁻¹A, which gives the smallest residual of the equation
 };
 
 /// A − BK = (I + GP)⁻¹A with G = BR⁻¹Bᵀ: at large steps the difference of A and BK keeps few
-/// digits, this form all.
+/// digits, this form keeps all.
 Tensor closed_loop(const Tensor& A, const Tensor& G, const Tensor& P) {
   return solve_or_nan(torch::addmm(torch::eye(A.size(0), A.options()), G, P), A);
 }
 
-/// P's diagonal, kept away from zero: a state that costs nothing.
+/// P's diagonal, bounded away from zero for states without cost.
 Tensor mode_sizes(const Tensor& P) {
   const Tensor sizes = P.diagonal();
   return sizes.clamp_min(sizes.max().item<double>() * tol::kEpsilon64 * tol::kEpsilon64);
 }
 
-/// The largest entry of the equation's residual, each against the costs of its own two states: a
-/// mode of small cost must be right beside those of large cost.
+/// The largest entry of the equation's residual, each relative to the costs of its two states:
+/// modes of small cost must be as accurate as those of large cost.
 double residual_gap(const Tensor& P, const Tensor& residual) {
   const Tensor roots = mode_sizes(P).sqrt();
   return (residual.abs() / roots / roots.unsqueeze(1)).max().item<double>();
 }
 
-/// I or the rows of it that belong to some modes.
+/// The rows of I that belong to some modes.
 Tensor unit_rows(int64_t first, int64_t count, int64_t n, const torch::TensorOptions& options) {
   return torch::eye(n, options).narrow(0, first, count);
 }
 
-/// The gain that is best for the cost P, KᵀRK = FᵀPGPF, and how far P is from solving the equation:
-/// no further than it may be if `gap` ≤ 1.
+/// The best gain for the cost P, KᵀRK = FᵀPGPF, and the residual `gap` of P in the equation,
+/// relative to its tolerance: P is accurate if `gap` ≤ 1.
 struct Gains {
   const Tensor& A;
   const Tensor& G;
@@ -83,7 +85,7 @@ struct Gains {
 struct ModalGains {
   Tensor s, A, G, Q;
   Tensor C;          ///< G = CCᵀ, lower triangular
-  int64_t slow = 0;  ///< modes with s ≤ 1: the first ones
+  int64_t slow = 0;  ///< number of modes with s ≤ 1: the first ones
 
   Loop operator()(const Tensor& P) const {
     const int64_t n = s.size(0);
@@ -104,9 +106,9 @@ struct ModalGains {
             (weight + weight.t()) / 2, F};
   }
 
-  /// As above, and the largest entry of weight + FᵀPF − P against the terms of its two modes' own
-  /// equations: the relative error of P, by which they do not hold. Between slow modes as weight −
-  /// PD − DᵀPF, whose terms are as small as the modes are slow.
+  /// As above; in addition the largest entry of weight + FᵀPF − P relative to the terms of its two
+  /// modes' own equations, which is the relative error of P. Between slow modes it is computed as
+  /// weight − PD − DᵀPF, whose terms are as small as the modes are slow.
   double gap(const Tensor& P, const Loop& loop) const {
     const Tensor PF = P.mm(loop.F);
     const Tensor PD = P.narrow(0, 0, slow).mm(loop.D.narrow(1, 0, slow));
@@ -124,7 +126,7 @@ struct ModalGains {
     return std::max(residual_gap(P, residual) / tol::kRiccatiRefined,
                     of_modes / tol::kModesRefined);
   }
-  /// What is left is the square of the change, since a step is exact but for some hundred ε.
+  /// The remaining error is the square of the change, since a step is exact but for some hundred ε.
   static constexpr double kSettled = 1e-7;
 };
 
@@ -162,8 +164,8 @@ Doubled newton(const Gain& gain, const Doubled& doubled, const RiccatiOptions& o
     if (gap <= 1) return refined;
   }
   if (!std::isfinite(gap) || !(spectral_radius(refined.closed) <= 1 - tol::kUndecayed)) {
-    // No start for Newton's method. With weight on every state doubling loses nothing, and its
-    // closed loop is stable.
+    // Not a valid start for Newton's method. With weight on every state doubling loses no digits,
+    // and its closed loop is stable.
     const Tensor more = gain.Q + gain.Q.norm() * torch::eye(gain.A.size(0), gain.A.options());
     const Doubled start = double_riccati(gain.A, gain.G, more, options);
     if (!start.converged) {
@@ -185,7 +187,7 @@ Doubled newton(const Gain& gain, const Doubled& doubled, const RiccatiOptions& o
     if (!std::isfinite(change)) break;
     refined.P = P;
     loop = gain(P);
-    // Quadratic at last, until rounding.
+    // Convergence is quadratic in the end, until rounding.
     refined.converged = change <= Gain::kSettled || (change < 0.01 && change >= last / 2);
     last = change;
   }

@@ -48,7 +48,7 @@ std::vector<double> rates_of(const JsonValue& list) { return filled_list(list, p
 std::vector<std::string> methods_of(const JsonValue& list) {
   return filled_list(list, [](const JsonValue& each) {
     return each.name([](const std::string& name) {
-      if (name != kGdBest) train::parse_method(name);
+      if (name != kGdBest) train::Method{name};
       return name;
     });
   });

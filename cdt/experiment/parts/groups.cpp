@@ -8,13 +8,11 @@
 namespace cdt::experiment {
 namespace {
 
-bool is_controlled(const Case& what) { return what.method == to_string(train::Method::kCdt); }
+bool is_controlled(const Case& what) { return training_method(what.method)->controlled; }
 
 bool can_share(const Plan& plan, const Case& what) {
-  const bool descends = what.method == kGdBest || what.method == to_string(train::Method::kGd) ||
-                        what.method == to_string(train::Method::kGdMatched);
   const nn::Activation activation = plan.network.activation;
-  return (descends || is_controlled(what)) && plan.loss->quadratic() && !what.traces &&
+  return training_method(what.method)->blind && plan.loss->quadratic() && !what.traces &&
          plan.architecture(what.architecture).network == nn::NetworkOptions().architecture &&
          (activation == nn::Activation::kRelu || activation == nn::Activation::kTanh);
 }

@@ -53,7 +53,7 @@ bool is_plain(const Problem& problem, const train::TrainOptions& training) {
 
 /// Whether a kernel of this cost fits the time limit, times `share`, and the memory.
 bool fits(const KernelCost& cost, const train::TrainOptions& training, double share) {
-  const bool guarded = training.method == train::Method::kGuarded;
+  const bool guarded = training.method->guarded;
   const bool factors = guarded && !training.learning_rate && training.loss->quadratic();
   const double limit = guarded ? kSecondsOfEachStep : kSecondsOnce;
   const double seconds =
@@ -93,21 +93,21 @@ std::string to_text(const KernelCost& cost) {
 }
 
 bool kernel_fits(const Problem& problem, const train::TrainOptions& training) {
-  return !train::is_controlled(training.method) ||
+  return !training.method->controlled ||
          fits(kernel_cost(problem, problem.data.x.size(0)), training, 1);
 }
 
 bool takes_form(const Problem& problem, const train::TrainOptions& training) {
-  return training.form == train::Form::kAuto && train::only_arrives(training) &&
-         !is_plain(problem, training) && !kernel_fits(problem, training);
+  return training.form->open && train::only_arrives(training) && !is_plain(problem, training) &&
+         !kernel_fits(problem, training);
 }
 
 int64_t usual_batch(const Problem& problem, const train::TrainOptions& training) {
-  if (training.form == train::Form::kBatch && train::is_controlled(training.method)) {
+  if (training.form->batches && training.method->controlled) {
     const int64_t per_sample = training.loss->residual_shape(problem.data.y.size(1)).per_sample;
     return train::batch_rows(0, problem.data.x.size(0), per_sample);
   }
-  if (training.form != train::Form::kAuto) return 0;  // all rows, with any solver
+  if (!training.form->open) return 0;  // all rows, with any solver
   if (kernel_fits(problem, training) || takes_form(problem, training)) return 0;
   return most_samples(problem,
                       [&](const KernelCost& cost) { return fits(cost, training, kShareOfABatch); });

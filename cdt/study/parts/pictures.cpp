@@ -2,7 +2,6 @@
 #include <cdt/core/io/checksum.h>
 #include <cdt/core/io/file.h>
 #include <cdt/core/text/text.h>
-#include <cdt/data/numpy/arrays.h>
 #include <cdt/image/folder.h>
 #include <cdt/image/formats/generated.h>
 #include <cdt/study/parts/idx_pictures.h>
@@ -141,7 +140,8 @@ void number_rows(data::Table& table, size_t count) {
   std::iota(table.lines.begin(), table.lines.end(), int64_t{1});
 }
 
-image::LoadOptions load_options(const std::vector<int64_t>& shape, const PictureOptions& options) {
+image::LoadOptions load_options(const std::vector<int64_t>& shape,
+                                const data::PictureOptions& options) {
   image::LoadOptions load;
   load.channels = shape[0];
   load.height = shape[1];
@@ -152,7 +152,7 @@ image::LoadOptions load_options(const std::vector<int64_t>& shape, const Picture
 }
 
 data::Table folder_table(const image::ImageFolder& folder, const std::vector<int64_t>& shape,
-                         const PictureOptions& options) {
+                         const data::PictureOptions& options) {
   data::Table table;
   table.source = folder.path.string();
   std::vector<std::string> names, classes;
@@ -198,20 +198,30 @@ bool is_idx(const fs::path& path) {
   }
 }
 
-void require_side(int64_t side) {
-  CDT_REQUIRE(side >= 1 && side <= 4096, "size: expected a side of 1 to 4096 pixels, got ", side);
+void require_side(const std::optional<int64_t>& side) {
+  CDT_REQUIRE(!side || (*side >= 1 && *side <= 4096),
+              "size: expected a side of 1 to 4096 pixels, got ", *side);
 }
 
-}  // namespace
-
-bool holds_pictures(const fs::path& path) {
-  std::error_code none;
-  return fs::is_directory(path, none) || is_idx(path) || begins_with(path, {kJpeg, kPng});
+/// With classes or without.
+data::Table read_new_folder(const fs::path& path, const data::PictureOptions& options) {
+  bool classes = false;
+  if (folder_exists(path)) {
+    std::error_code none;
+    for (fs::directory_iterator it(path, none), end; !none && it != end; it.increment(none)) {
+      classes = classes ||
+                (folder_exists(it->path()) && !it->path().filename().string().starts_with('.'));
+    }
+  }
+  return folder_table(classes ? image::list_images(path) : image::list_unlabelled(path),
+                      options.shape, options);
 }
 
-data::Table read_pictures(const fs::path& path, const PictureOptions& options) {
-  if (options.size) require_side(*options.size);
-  if (is_idx(path)) return read_idx_pictures(path, options.size);
+data::Table read_folder(const data::Source& source) {
+  const fs::path path(source.file);
+  const data::PictureOptions& options = source.pictures;
+  if (!options.shape.empty()) return read_new_folder(path, options);
+  require_side(options.size);
   CDT_REQUIRE(folder_exists(path), path.string(),
               ": expected a folder with a folder of pictures for each class, or an IDX file, got "
               "one picture");
@@ -223,19 +233,47 @@ data::Table read_pictures(const fs::path& path, const PictureOptions& options) {
   return folder_table(folder, {options.grey ? 1 : 3, side, side}, options);
 }
 
-data::Table read_new_pictures(const fs::path& path, const std::vector<int64_t>& shape,
-                              const PictureOptions& options) {
-  if (is_idx(path)) return read_new_idx_pictures(path, shape);
-  bool classes = false;
-  if (folder_exists(path)) {
-    std::error_code none;
-    for (fs::directory_iterator it(path, none), end; !none && it != end; it.increment(none)) {
-      classes = classes ||
-                (folder_exists(it->path()) && !it->path().filename().string().starts_with('.'));
-    }
-  }
-  return folder_table(classes ? image::list_images(path) : image::list_unlabelled(path), shape,
-                      options);
+data::Table read_idx(const data::Source& source) {
+  const data::PictureOptions& options = source.pictures;
+  if (!options.shape.empty()) return read_new_idx_pictures(source.file, options.shape);
+  require_side(options.size);
+  return read_idx_pictures(source.file, options.size);
+}
+
+data::Formats picture_formats() {
+  return {{.name = "pictures",
+           .summary = "pictures: a folder with one folder for each class",
+           .pictures = true,
+           .matches =
+               [](const std::string& file) {
+                 std::error_code none;
+                 return fs::is_directory(file, none) || begins_with(file, {kJpeg, kPng});
+               },
+           .read = read_folder},
+          {.name = "IDX",
+           .summary = "an IDX file with its labels beside it",
+           .pictures = true,
+           .matches = [](const std::string& file) { return is_idx(file); },
+           .read = read_idx}};
+}
+
+}  // namespace
+
+data::Formats formats() {
+  data::Formats all = data::formats();
+  for (data::Format& each : picture_formats()) all.push_back(std::move(each));
+  return all;
+}
+
+bool holds_pictures(const std::string& file) {
+  return file != "-" && data::format_of(file, formats()).pictures;
+}
+
+data::Table read_new_pictures(const std::string& file, const std::vector<int64_t>& shape) {
+  CDT_REQUIRE(holds_pictures(file), file,
+              ": expected pictures, as the run was trained on: a folder, a JPEG or PNG file, or an "
+              "IDX file");
+  return data::read_table({.file = file, .pictures = {.shape = shape}}, picture_formats());
 }
 
 data::Table generated_pictures(int64_t count, uint64_t seed, int64_t side) {
@@ -280,11 +318,7 @@ data::Table select_rows(const data::Table& table, const std::vector<int64_t>& ro
 }
 
 data::Table read_table(const DataOptions& options) {
-  if (options.is_pictures) return read_pictures(options.file, options.pictures);
-  if (!options.labels.empty() || data::holds_arrays(options.file)) {
-    return data::read_arrays(options.file, options.labels, options.csv);
-  }
-  return data::read_csv(options.file, options.csv);
+  return data::read_table(options, options.is_pictures ? picture_formats() : data::formats());
 }
 
 }  // namespace cdt::study

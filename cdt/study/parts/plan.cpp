@@ -49,29 +49,29 @@ int64_t batch_of_plan(const PlanSizes& sizes, const train::TrainOptions& trainin
 
 double point_operations(Form form, const PlanSizes& sizes, const train::TrainOptions& training) {
   const double pass = static_cast<double>(sizes.form.samples) * sizes.step_operations;
-  if (training.method != train::Method::kPath) return pass;
-  if (form == Form::kAuto) form = train::choose_form(form, sizes.form).form;
-  if (form == Form::kFree) {
+  if (!training.method->path) return pass;
+  if (form->open) form = train::choose_form(form, sizes.form).form;
+  if (form->products) {
     const bool whole = sizes.form.residuals() <= train::kSketchResiduals;
     return (whole ? kFreePassesOfWholeKernel : kFreePasses) * pass;
   }
   train::FormSizes counted = sizes.form;
   counted.batch = batch_of_plan(sizes, training);
   double operations = train::form_cost(form, counted).operations;
-  if (form == Form::kDual) {
+  if (form->one_kernel) {
     const auto n = static_cast<double>(sizes.form.residuals());
     operations += (kFactors - 1) * 2 * n * n * n / 3;
   }
-  return operations + (form == Form::kBatch ? 0 : kPlannedPasses * pass);
+  return operations + (form->batches ? 0 : kPlannedPasses * pass);
 }
 
 namespace {
 
 /// Points of one network's selection and refit together.
 double planned_points(Form form, const train::TrainOptions& training) {
-  if (training.method != train::Method::kPath) return kPlannedEpochs;
+  if (!training.method->path) return kPlannedEpochs;
   if (!training.loss->classes()) return kPlannedPoints;
-  return form == Form::kBatch ? kPlannedBatchesOfClasses : kPlannedOfClasses;
+  return form->batches ? kPlannedBatchesOfClasses : kPlannedOfClasses;
 }
 
 /// Points, in units of one point on all rows, that a run by one form takes.
@@ -118,12 +118,12 @@ Plan usual_plan(const PlanSizes& sizes, const train::TrainOptions& training,
     const PointCounts counts = count_points(form, sizes, training);
     return plan_of(form, counts, members ? counts.of(*members) : counts.within_budget());
   };
-  const bool open = training.method == train::Method::kPath && training.form == Form::kAuto;
+  const bool open = training.method->path && training.form->open;
   if (!open) return usual(training.form);
-  const Form exact = train::choose_form(Form::kAuto, sizes.form).form;
+  const Form exact = train::choose_form("auto", sizes.form).form;
   if (!sizes.may_batch || sizes.form.residuals() <= kFewResiduals) return usual(exact);
-  const Plan batches = usual(Form::kBatch);
-  if (exact == Form::kSketch) return batches;
+  const Plan batches = usual("batch");
+  if (exact->sketches) return batches;
   const PointCounts counts = count_points(exact, sizes, training);
   const double most = kExactIsWorthOfBatches * (batches.operations + kPlanOverhead) - kPlanOverhead;
   const double points =

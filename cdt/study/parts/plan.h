@@ -19,7 +19,7 @@ struct PlanSizes {
 PlanSizes plan_sizes(const Problem& problem, const train::TrainOptions& training);
 
 struct Plan {
-  train::Form form = train::Form::kAuto;
+  train::Form form = "auto";
   int64_t members = 1;
   /// Points of all networks in selection and refit together; one unit is one point on all rows.
   double points = 0;

@@ -13,47 +13,29 @@ namespace cdt::study {
 namespace {
 
 using train::Method;
-using Methods = std::vector<Method>;
-
-Methods methods_that(bool (*hold)(const train::MethodTraits&)) {
-  Methods found;
-  for (const train::MethodTraits& traits : train::methods()) {
-    if (hold(traits)) found.push_back(traits.method);
-  }
-  return found;
-}
-
-/// With goal predict `guarded` is the path.
-Methods without_guarded(Methods methods) {
-  std::erase(methods, Method::kGuarded);
-  return methods;
-}
+using Reads = Scope::Reads;
 
 std::map<std::string, Scope> make_scopes() {
   using Kind = train::Schedule::Kind;
   using Traits = const train::MethodTraits&;
-  const Methods none, path{Method::kPath};
-  const Methods all = methods_that([](Traits) { return true; });
-  const Methods rated = methods_that([](Traits t) { return t.method != Method::kPath; });
-  const Methods controlled = methods_that([](Traits t) { return t.controlled; });
-  const Methods weighing = methods_that([](Traits t) { return t.weighs; });
-  const Methods forecast = methods_that([](Traits t) { return t.follows_forecast; });
-  Methods balanced = controlled;  // q and p balance control and errors
-  balanced.push_back(Method::kGdMatched);
+  const Reads all = [](Traits) { return true; };
+  const Reads path = [](Traits t) { return t.path; };
+  const Reads rated = [](Traits t) { return !t.path; };
+  const Reads controlled = [](Traits t) { return t.controlled; };
+  const Reads balanced = [](Traits t) { return t.balances; };  // by q and p
+  const Reads solving = [](Traits t) { return t.solves; };
+  const Reads forecast = [](Traits t) { return t.follows_forecast; };
+  const Reads weighing = [](Traits t) { return t.weights != train::MethodTraits::Weights::kNone; };
 
-  const auto both = [](const Methods& methods) {
-    return Scope{methods, without_guarded(methods), {}, {}};
-  };
-  const auto fit = [&](const Methods& methods) { return Scope{methods, none, {}, {}}; };
-  const auto predict = [&](const Methods& methods) { return Scope{none, methods, {}, {}}; };
+  const auto both = [](const Reads& reads) { return Scope{reads, reads, {}, {}}; };
+  const auto fit = [&](const Reads& reads) { return Scope{reads, {}, {}, {}}; };
+  const auto predict = [&](const Reads& reads) { return Scope{{}, reads, {}, {}}; };
   const auto needing = [](Scope scope, const std::string& needs, auto met) {
     scope.needs = needs;
     scope.met = met;
     return scope;
   };
-  const auto one_kernel = [](const RunOptions& o) {
-    return o.training.form != train::Form::kBatch;
-  };
+  const auto one_kernel = [](const RunOptions& o) { return !o.training.form->batches; };
 
   const auto scaled = [](const RunOptions& o) { return !o.training.loss->traits().keeps_units; };
 
@@ -95,7 +77,7 @@ std::map<std::string, Scope> make_scopes() {
                [](const RunOptions& o) { return o.training.schedule.kind == Kind::kStep; })},
       {"p", needing(both(balanced), "another form than batch", one_kernel)},
       {"q", needing(both(balanced), "another form than batch", one_kernel)},
-      {"controller", both({Method::kCdt})},
+      {"controller", both([](Traits t) { return t.designed; })},
       {"shape", both(controlled)},
       {"relinearize", both(controlled)},
       {"curvature-products", needing(both(controlled), "relinearize kc",
@@ -105,7 +87,7 @@ std::map<std::string, Scope> make_scopes() {
                                                   train::Relinearization::Kind::kKc;
                                      })},
       {"linearization-error", fit(controlled)},
-      {"form", {{Method::kGuarded, Method::kPath}, {Method::kPath}, {}, {}}},
+      {"form", both(solving)},
       {"weight-decay", both(rated)},
       {"smoothing", needing(both(all), "loss cross-entropy",
                             [](const RunOptions& o) { return o.training.loss->classes(); })},
@@ -113,8 +95,7 @@ std::map<std::string, Scope> make_scopes() {
       // Batches and stopping
       {"batch", needing(both(all), "--form batch, or another method than path",
                         [](const RunOptions& o) {
-                          return o.training.method != Method::kPath ||
-                                 o.training.form == train::Form::kBatch;
+                          return !o.training.method->path || o.training.form->batches;
                         })},
       {"reshuffle",
        needing(fit(rated), "another form than batch, which always does it", one_kernel)},
@@ -131,9 +112,9 @@ std::map<std::string, Scope> make_scopes() {
   };
 }
 
-std::string names_of(const Methods& methods) {
+std::string names_of(const std::vector<Method>& methods) {
   std::vector<std::string> names;
-  for (const Method method : methods) names.push_back(train::to_string(method));
+  for (const Method& method : methods) names.push_back(method.name());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -141,22 +122,18 @@ study::Goal other_than(study::Goal goal) {
   return goal == study::Goal::kFit ? study::Goal::kPredict : study::Goal::kFit;
 }
 
-bool contains(const Methods& methods, Method method) {
-  return std::ranges::find(methods, method) != methods.end();
-}
-
 std::optional<Unread> unread_of(const std::string& name, const RunOptions& options) {
   const Scope& scope = scope_of(name);
   const study::Goal goal = options.data.goal.value_or(study::Goal::kFit);
-  const Methods& readers = scope.of(goal);
+  const std::vector<Method> readers = scope.of(goal);
   const bool more_elsewhere = scope.of(other_than(goal)).size() > readers.size();
   if (readers.empty()) {
     return Unread{name, fmt::format("the goal {} does not read it", to_string(goal)), true, {}};
   }
-  if (!contains(readers, options.training.method)) {
+  if (!scope.reads(goal, options.training.method)) {
     return Unread{name,
                   fmt::format("the method {} does not read it under the goal {}",
-                              train::to_string(options.training.method), to_string(goal)),
+                              options.training.method.name(), to_string(goal)),
                   more_elsewhere, readers};
   }
   if (scope.met && !scope.met(options)) {
@@ -167,12 +144,22 @@ std::optional<Unread> unread_of(const std::string& name, const RunOptions& optio
 
 }  // namespace
 
+bool Scope::reads(Goal goal, const Method& method) const {
+  const Reads& readers = goal == Goal::kFit ? fit : predict;
+  return readers && readers(*method) && !(goal == Goal::kPredict && method->guarded);
+}
+
+std::vector<Method> Scope::of(Goal goal) const {
+  std::vector<Method> found;
+  std::ranges::copy_if(Method::all(), std::back_inserter(found),
+                       [&](const Method& method) { return reads(goal, method); });
+  return found;
+}
+
 const Scope& scope_of(const std::string& name) {
   static const std::map<std::string, Scope> scopes = make_scopes();
-  static const Scope everywhere = [] {
-    const Methods all = methods_that([](const train::MethodTraits&) { return true; });
-    return Scope{all, all, {}, {}};
-  }();
+  const Reads all = [](const train::MethodTraits&) { return true; };
+  static const Scope everywhere{all, all, {}, {}};
   const auto found = scopes.find(name);
   return found == scopes.end() ? everywhere : found->second;
 }

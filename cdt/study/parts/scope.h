@@ -12,15 +12,16 @@ namespace cdt::study {
 
 /// Where a setting applies. Elsewhere it would have no effect, so it is rejected.
 struct Scope {
-  std::vector<train::Method> fit;      ///< methods that use it with goal fit; empty: none
-  std::vector<train::Method> predict;  ///< likewise for goal predict, where `guarded` is the path
+  using Reads = std::function<bool(const train::MethodTraits&)>;
+  Reads fit;      ///< whether a method uses it with goal fit; empty: none does
+  Reads predict;  ///< likewise for goal predict, where `guarded` is the path
   /// Further requirement in words ("schedule step"), and whether it is met; empty: none.
   std::string needs;
   std::function<bool(const RunOptions&)> met;
 
-  const std::vector<train::Method>& of(study::Goal goal) const {
-    return goal == study::Goal::kFit ? fit : predict;
-  }
+  bool reads(Goal goal, const train::Method& method) const;
+  /// The methods of the library that read it.
+  std::vector<train::Method> of(Goal goal) const;
 };
 
 /// Scope of the setting of this name; without an entry: all goals and methods.

@@ -152,6 +152,13 @@ Row named(const std::string& name, Field field, Parse parse) {
           }};
 }
 
+/// A row of a table (train::Named).
+template <class Field>
+Row of_table(const std::string& name, Field field) {
+  using T = std::decay_t<decltype(field(std::declval<RunOptions&>()))>;
+  return named(name, field, [](const std::string& text) { return T(text); }).among(T::names());
+}
+
 template <class Field>
 Row text(const std::string& name, Field field) {
   return {name, Setting::Kind::kText,

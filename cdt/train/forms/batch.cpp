@@ -1,4 +1,5 @@
 #include <cdt/core/error.h>
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/methods/batch_momentum.h>
 
 #include <cmath>
@@ -9,15 +10,15 @@ using torch::Tensor;
 
 namespace {
 
-/// Once λ exceeds the norm of what rounding has added, there is a factor.
+/// Once λ exceeds the error that rounding has added, there is a factor.
 constexpr double kMoreDamping = 4;
 constexpr int kMostTries = 40;
-/// Residuals whose kernel is solved in the network's precision. Its largest eigenvalue is at most
-/// their number times the mean, and λ a tenth of that: so a factor of float32 loses four digits of
-/// seven, as rounding of the kernel itself does.
+/// Up to this number of residuals, the kernel is solved in the network's precision. Its largest
+/// eigenvalue is at most their number times the mean, and λ is a tenth of the mean, so a float32
+/// factor loses four of seven digits, as rounding of the kernel itself does.
 constexpr int64_t kMostOfFloat32 = 1000;
 
-/// a·x, or nothing of nothing.
+/// a·x; undefined if x is.
 Tensor scaled(const Tensor& x, double a) { return x.defined() ? a * x : x; }
 Tensor sum(const Tensor& x, const Tensor& y) {
   if (!x.defined() || !y.defined()) return x.defined() ? x : y;
@@ -59,7 +60,7 @@ const Tensor& BatchMomentum::next(const RidgeProblem& batch, double decay,
     throw NumericalError("the kernel of a batch is not finite");
   }
   double lambda = rates.damping * mean_eigenvalue_;
-  if (!(lambda + decay > 0)) lambda = 1;  // no output moves: neither does the network
+  if (!(lambda + decay > 0)) lambda = 1;  // no output moves, and neither does the network
   for (int tries = 0; tries < kMostTries; ++tries, lambda *= kMoreDamping) {
     const double whole = decay + lambda;
     const Tensor c = sum(scaled(batch.displacement, decay / whole),
@@ -91,6 +92,21 @@ void BatchMomentum::restore(const SavedState& state, const kernel::Model& model)
       torch::empty({model.parameter_count()},
                    torch::TensorOptions().dtype(model.dtype()).device(model.device()));
   phi_ = state.tensor_like("direction", like);
+}
+
+/// The methods take the steps of batches themselves (BatchMomentum), so there is no `make`. The
+/// cost is that of an epoch.
+FormTraits batch_form() {
+  return {.name = "batch",
+          .summary = "kernels of batches with momentum (--batch)",
+          .batches = true,
+          .cost = [](const FormSizes& sizes) {
+            const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
+            FormCost cost = dense_cost(rows, sizes);
+            cost.operations = cost.operations * static_cast<double>(sizes.residuals()) / rows +
+                              sizes.factor_pass() + sizes.product();
+            return cost;
+          }};
 }
 
 }  // namespace cdt::train

@@ -1,4 +1,5 @@
 /// The dual form: the kernel K [r·k, r·k] and its Cholesky factor. Exact; (r·k)³/3 operations.
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
 
@@ -51,8 +52,16 @@ class DualForm : public RidgeForm {
 
 }  // namespace
 
-std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem) {
-  return std::make_unique<DualForm>(problem);
+FormTraits dual_form() {
+  return {.name = "dual",
+          .summary = "kernel of all rows",
+          .one_kernel = true,
+          .cost =
+              [](const FormSizes& sizes) {
+                return dense_cost(static_cast<double>(sizes.residuals()), sizes);
+              },
+          .make = [](const RidgeProblem& problem,
+                     const RidgeOptions&) { return std::make_unique<DualForm>(problem); }};
 }
 
 }  // namespace cdt::train

@@ -7,15 +7,8 @@
 namespace cdt::train {
 namespace {
 
-/// A matrix, a copy with its diagonal moved, and a factor.
-constexpr double kMatricesOfASolve = 3;
-/// Of all samples, in units of rP: a recorded forward pass, gradients at the layers, and the checks
-/// of both.
-constexpr double kFactorPasses = 12;
-/// A product with J and one with Jᵀ.
+/// One product with J and one with Jᵀ, in passes.
 constexpr double kProductPasses = 4;
-constexpr double kSketchProducts = 3;
-constexpr double kFreeProducts = 30;
 
 double cubed(double n) { return n * n * n; }
 
@@ -43,55 +36,39 @@ FormSizes form_sizes(const Setup& setup, int64_t step) {
                                setup.options.memory_bytes);
   sizes.ranks = setup.data.ranks->size();
   sizes.batch = setup.options.batch;
-  sizes.path = setup.options.method == Method::kPath;
+  sizes.path = setup.options.method->path;
   return sizes;
 }
 
-FormCost form_cost(Form form, const FormSizes& sizes) {
-  const auto r = static_cast<double>(sizes.samples);
-  const auto n = static_cast<double>(sizes.residuals());
-  const auto P = static_cast<double>(sizes.parameters);
-  const auto width = static_cast<double>(sizes.width);
-  const double products = kProductPasses * r * P * static_cast<double>(sizes.outputs);
-  const auto dense = [&](double rows) {
-    return FormCost{2 * rows * rows * width + 2 * cubed(rows) / 3,
-                    kMatricesOfASolve * rows * rows * 8};
-  };
-  switch (form) {
-    case Form::kDual:
-      return dense(n);
-    case Form::kPrimal:
-      return {2 * n * P * P + 2 * cubed(P) / 3 + kFactorPasses * r * P,
-              kMatricesOfASolve * P * P * 8};
-    case Form::kSketch: {
-      FormCost cost = dense(std::min(n, static_cast<double>(kSketchResiduals)));
-      cost.operations += kFactorPasses * r * P + kSketchProducts * products;
-      return cost;
-    }
-    case Form::kBatch: {
-      const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
-      FormCost cost = dense(rows);
-      cost.operations = cost.operations * n / rows + kFactorPasses * r * P + products;
-      return cost;
-    }
-    default:
-      return {kFactorPasses * r * P + kFreeProducts * products, 0};
-  }
+double FormSizes::factor_pass() const {
+  return kFactorPasses * static_cast<double>(samples) * static_cast<double>(parameters);
 }
 
-int most_threads(Form form, const FormSizes& sizes) {
-  /// Of the kernel of a batch and its factor: with 1000 residuals two threads took 1.7 times the
-  /// processor time of one.
+double FormSizes::product() const {
+  return kProductPasses * static_cast<double>(samples) * static_cast<double>(parameters) *
+         static_cast<double>(outputs);
+}
+
+FormCost dense_cost(double residuals, const FormSizes& sizes) {
+  return {2 * residuals * residuals * static_cast<double>(sizes.width) + 2 * cubed(residuals) / 3,
+          kMatricesOfASolve * residuals * residuals * 8};
+}
+
+FormCost form_cost(const Form& form, const FormSizes& sizes) { return form->cost(sizes); }
+
+int most_threads(const Form& form, const FormSizes& sizes) {
+  /// Limit on the kernel of a batch and its factor: with 1000 residuals, two threads took 1.7 times
+  /// the processor time of one.
   constexpr double kOfOneThread = 5e9;
-  /// Of a path's kernel of all samples and its factor: on a busy machine two threads took four
-  /// times the processor time of one with 850 rows, most of it waiting.
+  /// Limit on a path's kernel of all samples and its factor: on a busy machine with 850 rows, two
+  /// threads took four times the processor time of one, most of it waiting.
   constexpr double kKernelOfOneThread = 1e10;
-  if (form == Form::kDual && sizes.path) {
+  if (form->one_kernel && sizes.path) {
     const auto n = static_cast<double>(sizes.residuals());
     const double kernel = 2 * n * n * static_cast<double>(sizes.width) + 2 * cubed(n) / 3;
     return kernel < kKernelOfOneThread ? 1 : 0;
   }
-  if (form != Form::kBatch) return 0;
+  if (!form->batches) return 0;
   const auto rows = static_cast<double>(sizes.batch_samples() * sizes.per_sample);
   return 2 * rows * rows * static_cast<double>(sizes.width) + 2 * cubed(rows) / 3 < kOfOneThread
              ? 1
@@ -100,7 +77,7 @@ int most_threads(Form form, const FormSizes& sizes) {
 
 int most_threads_of_a_gradient(const FormSizes& sizes) {
   constexpr double kOfOneThread = 5e7;
-  constexpr double kForwardAndBackward = 6;  // operations a weight and sample
+  constexpr double kForwardAndBackward = 6;  // operations per weight and sample
   const auto weights = static_cast<double>(sizes.samples) * static_cast<double>(sizes.parameters);
   return kForwardAndBackward * weights < kOfOneThread ? 1 : 0;
 }
@@ -112,65 +89,64 @@ int64_t more_sketch_rows(int64_t rows, int64_t samples, int64_t outputs) {
 
 namespace {
 
-FormChoice choose_for_one(Form wanted, const FormSizes& sizes) {
+FormChoice choose_for_one(const Form& wanted, const FormSizes& sizes) {
   const auto room = static_cast<double>(sizes.memory_bytes);
-  const auto cost = [&](Form form) { return form_cost(form, sizes); };
+  const auto cost = [&](const Form& form) { return form_cost(form, sizes); };
   const int64_t n = sizes.residuals();
   FormChoice choice;
   choice.form = wanted;
   choice.sketch_rows =
       std::min(sizes.samples, std::max<int64_t>(1, kSketchResiduals / sizes.per_sample));
-  if (wanted != Form::kAuto) {
+  if (!wanted->open) {
     const FormCost needed = cost(wanted);
-    CDT_REQUIRE(needed.bytes <= room, "--form ", to_string(wanted), " needs ",
+    CDT_REQUIRE(needed.bytes <= room, "--form ", wanted.name(), " needs ",
                 fmt::format("{:.3g}", needed.bytes * 1e-6), " MB for its matrices, and memory is ",
                 sizes.memory_bytes >> 20, " MB: more memory, or --form auto");
     choice.why = "asked for";
-    if (wanted == Form::kBatch) {
+    if (wanted->batches) {
       choice.batch_rows = sizes.batch_samples();
       choice.why = fmt::format("kernels of {} rows, one after another", choice.batch_rows);
     }
     return choice;
   }
   if (sizes.path && !sizes.one_row_kernel) {
-    choice.form = Form::kFree;
+    choice.form = "free";
     choice.why = fmt::format("{} classes: products with the kernel need no matrix of {} residuals",
                              sizes.outputs, n);
     return choice;
   }
-  if (n <= kMostDual && cost(Form::kDual).bytes <= room) {
-    choice.form = Form::kDual;
+  if (n <= kMostDual && cost("dual").bytes <= room) {
+    choice.form = "dual";
     choice.why = fmt::format("{} residuals: their kernel is exact, and small", n);
     return choice;
   }
-  const double sketch = cost(Form::kSketch).operations;
-  if (cost(Form::kPrimal).bytes <= room &&
-      cost(Form::kPrimal).operations <= kExactIsWorth * sketch) {
-    choice.form = Form::kPrimal;
+  const double sketch = cost("sketch").operations;
+  if (cost("primal").bytes <= room && cost("primal").operations <= kExactIsWorth * sketch) {
+    choice.form = "primal";
     choice.why = fmt::format(
         "{} residuals of {} parameters: the parameters' matrix is exact, in {:.2g} "
         "operations a step",
-        n, sizes.parameters, cost(Form::kPrimal).operations);
+        n, sizes.parameters, cost("primal").operations);
     return choice;
   }
-  choice.form = cost(Form::kSketch).bytes <= room ? Form::kSketch : Form::kFree;
+  choice.form = cost("sketch").bytes <= room ? "sketch" : "free";
   choice.why = fmt::format(
       "{} residuals: their kernel would take {:.2g} operations a step, the matrix of {} parameters "
       "{:.2g}, {} {:.2g}",
-      n, cost(Form::kDual).operations, sizes.parameters, cost(Form::kPrimal).operations,
-      choice.form == Form::kSketch ? "a kernel of some of the rows" : "products alone",
+      n, cost("dual").operations, sizes.parameters, cost("primal").operations,
+      choice.form->sketches ? "a kernel of some of the rows" : "products alone",
       cost(choice.form).operations);
   return choice;
 }
 
 }  // namespace
 
-FormChoice choose_form(Form wanted, const FormSizes& sizes) {
+FormChoice choose_form(const Form& wanted, const FormSizes& sizes) {
   const FormChoice choice = choose_for_one(wanted, sizes);
-  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kBatch,
+  CDT_REQUIRE(sizes.ranks == 1 || !choice.form->batches,
               "--form batch goes through all rows one batch after another, which workers cannot "
               "share: leave them out, or choose --form primal, sketch or free");
-  CDT_REQUIRE(sizes.ranks == 1 || choice.form != Form::kDual, "--form dual (", choice.why,
+  CDT_REQUIRE(sizes.ranks == 1 || !choice.form->one_kernel, "--form dual (", choice.why,
               ") has one kernel of all rows, which workers cannot share: leave them out, or choose "
               "--form primal, sketch or free");
   return choice;

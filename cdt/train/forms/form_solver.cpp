@@ -15,7 +15,7 @@ class FormSolver : public control::Solver {
       : make_(std::move(make)),
         ranks_(std::move(ranks)),
         form_(make_()),
-        largest_(form_->largest_eigenvalue()) {}  // while nobody has moved the parameters
+        largest_(form_->largest_eigenvalue()) {}  // computed before the parameters can move
 
   std::optional<Solution> solve(const Tensor&, double mu) override {
     if (used_ && !form_->outlasts_writes()) form_ = make_();
@@ -35,13 +35,13 @@ class FormSolver : public control::Solver {
     return form_->residual(last_, 0, mu);
   }
   double square(const Tensor& x) const override { return ranks_->sum(Solver::square(x)); }
-  /// By products it is a bound from below.
+  /// With products only, the estimate is a lower bound.
   Known largest() const override {
     return form_->matrix().defined()
                ? Known::exactly(largest_)
                : Known{kUnknown, largest_, std::numeric_limits<double>::infinity()};
   }
-  /// As many as there are residuals: those of A and K are the same beside zeros.
+  /// One eigenvalue per residual: A and K have the same nonzero eigenvalues.
   std::optional<Spectrum> spectrum() override {
     const Tensor matrix = form_->matrix();
     if (!matrix.defined()) return std::nullopt;
@@ -62,8 +62,8 @@ class FormSolver : public control::Solver {
   std::function<std::unique_ptr<RidgeForm>()> make_;
   std::shared_ptr<const Ranks> ranks_;
   std::unique_ptr<RidgeForm> form_;
-  double largest_;     ///< eigenvalue of the kernel of residuals, or about
-  bool used_ = false;  ///< parameters may have been written to since
+  double largest_;     ///< largest eigenvalue of the kernel of residuals, possibly approximate
+  bool used_ = false;  ///< parameters may have been overwritten since it was made
   RidgeStep last_;
 };
 

@@ -1,22 +1,23 @@
 /// The forms without a matrix of all rows: conjugate gradients on (A + λI)δ = −(JᵀS e + τd), each
-/// step a product with J and one with Jᵀ. Their iterates lower the linearized objective one by one,
-/// so that a truncated solution keeps its promise as well as an exact one.
+/// iteration a product with J and one with Jᵀ. The iterates lower the linearized objective
+/// monotonically, so a truncated solution keeps its promised descent as well as an exact one.
 ///
-/// The sketch preconditions them with c·J_sᵀS_sS_sᵀJ_s + λI of m rows drawn at random, c = r/m,
-/// inverted by Woodbury's identity: with K_s = c·S_sᵀJ_sJ_sᵀS_s
+/// The sketch preconditions with c·J_sᵀS_sS_sᵀJ_s + λI of m rows drawn at random, c = r/m, inverted
+/// by Woodbury's identity: with K_s = c·S_sᵀJ_sJ_sᵀS_s
 ///
 ///   M⁻¹v = (v − c·J_sᵀS_s (K_s + λI)⁻¹ S_sᵀJ_s v)/λ
 ///
-/// in float64, also for a float32 network: the difference cancels where λ is small. The first
-/// iterate is the step of the sketch, at the length that is best for all rows; with m = r it is the
+/// in float64, also for a float32 network, because the difference cancels for small λ. The first
+/// iterate is the step of the sketch, scaled to the best length for all rows; with m = r it is the
 /// solution.
 ///
-/// Of several ranks each multiplies by J of its own rows: a product with Jᵀ ends in a sum of P
-/// numbers over the ranks, one with J in that of its squares. The m rows are gathered; each rank
-/// makes K_s of all of them, and multiplies by J_s of its share.
+/// With several ranks, each multiplies by the J of its own rows: a product with Jᵀ ends with a sum
+/// of P numbers over the ranks, one with J with a sum of its squares. The m rows are gathered; each
+/// rank computes K_s of all of them, and multiplies by J_s of its share.
 #include <cdt/core/error.h>
 #include <cdt/core/text/numbers.h>
 #include <cdt/dynamics/lanczos.h>
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
 #include <cdt/train/loop/draws.h>
@@ -30,7 +31,7 @@ using torch::Tensor;
 
 double inner_product(const Tensor& a, const Tensor& b) { return torch::dot(a, b).item<double>(); }
 
-/// The samples of a sketch: m of those of all ranks, the same for any number of ranks.
+/// The samples of a sketch: m rows of all ranks, independent of the number of ranks.
 struct SketchRows {
   Tensor x;
   Residuals residuals;
@@ -61,7 +62,7 @@ class Sketch {
   Sketch(const RidgeProblem& problem, const RidgeOptions& options)
       : Sketch(problem, options, SketchRows(problem, options)) {}
 
-  /// M⁻¹v [P]; undefined where rounding leaves no positive definite matrix.
+  /// M⁻¹v [P]; undefined if rounding leaves no positive definite matrix.
   Tensor solve(const Tensor& v, double lambda) {
     const Tensor pushed = ranks_->gather(push_forward(v));
     const Tensor u = kernel_->solve(pushed, lambda);
@@ -84,15 +85,15 @@ class Sketch {
     const auto at = [&](const Tensor& samples, Form form) {
       return problem.network->at(samples, linearization_for(form, options, torch::kFloat64));
     };
-    // One process has the rows of the kernel to itself: one factorization serves both.
+    // A single process has all rows of the kernel, so one factorization serves both.
     if (!ranks_->several() && !reduces(residuals_)) {
-      jacobian_ = at(x, Form::kBatch);
+      jacobian_ = at(x, "batch");
       kernel_.emplace(ResidualJacobian(jacobian_, residuals_).take_kernel() * weight_);
       if (jacobian_->lasts()) return;
     } else {
-      kernel_.emplace(residual_kernel(*at(all.x, Form::kDual), all.residuals) * weight_);
+      kernel_.emplace(residual_kernel(*at(all.x, "dual"), all.residuals) * weight_);
     }
-    jacobian_ = at(x, Form::kSketch);
+    jacobian_ = at(x, "sketch");
   }
 
   Tensor push_forward(const Tensor& v) const {
@@ -104,7 +105,7 @@ class Sketch {
 
   std::shared_ptr<const Ranks> ranks_;
   Residuals residuals_;                ///< of this rank's share of the sketch
-  int64_t first_;                      ///< residual among those of the sketch
+  int64_t first_;                      ///< index of this rank's first residual in the sketch
   double weight_;                      ///< c
   kernel::LinearizationPtr jacobian_;  ///< of this rank's share
   std::optional<ShiftedFactor> kernel_;
@@ -120,7 +121,7 @@ class IterativeForm : public RidgeForm {
       exact.accumulate = torch::kFloat64;
       sketch_.emplace(problem, exact);
     }
-    // Cancellation needs digits; without a sketch there is none.
+    // The preconditioner needs float64 against cancellation; without a sketch nothing cancels.
     vectors_ = sketch_ ? torch::kFloat64 : dtype_;
     gradient_ = pull_back(residuals_.e);
     if (problem.displacement.defined()) displacement_ = problem.displacement.to(vectors_);
@@ -148,7 +149,7 @@ class IterativeForm : public RidgeForm {
   bool outlasts_writes() const override { return outlasts_writes_; }
 
  private:
-  /// JᵀS u [P], of all ranks; SᵀJ v [r·k], of this one.
+  /// JᵀS u [P], summed over all ranks; SᵀJ v [r·k], of this rank.
   Tensor pull_back(const Tensor& u) const {
     return network_->pull_back(residuals_.to_outputs(u).to(dtype_)).to(vectors_);
   }
@@ -156,7 +157,7 @@ class IterativeForm : public RidgeForm {
     return residuals_.to_residuals(network_->push_forward(v.to(dtype_)));
   }
 
-  /// ‖SᵀJv‖² + λ‖v‖², of all ranks: a GPU waits once.
+  /// ‖SᵀJv‖² + λ‖v‖², summed over all ranks, with a single GPU synchronization.
   double curvature(const Tensor& pushed, const Tensor& v, double lambda) const {
     const auto read =
         to_vector(torch::stack({pushed.square().sum(), torch::dot(v, v).to(torch::kFloat64)}));
@@ -169,7 +170,7 @@ class IterativeForm : public RidgeForm {
   std::optional<Sketch> sketch_;
   Tensor gradient_;      ///< JᵀS e
   Tensor displacement_;  ///< d
-  double count_ = 0;     ///< of residuals
+  double count_ = 0;     ///< number of residuals
   bool outlasts_writes_ = true;
 };
 
@@ -191,7 +192,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
   if (!z.defined()) return std::nullopt;
   Tensor direction = z.clone();
   double product = inner_product(r, z);
-  double gained = 0;  // of the linearized objective
+  double gained = 0;  // descent of the linearized objective so far
   const int64_t most = sketch_ ? options_.sketch_products : options_.products;
   const double least_gain = sketch_ ? options_.sketch_gain : options_.least_gain;
   for (int64_t k = 0; k < most; ++k) {
@@ -209,7 +210,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
     if (left <= least) return step;
     z = precondition(r);
     const double next = inner_product(r, z);
-    if (!(next > 0)) return step;  // rounding of the preconditioner: no better direction
+    if (!(next > 0)) return step;  // rounding in the preconditioner: no better direction
     direction = z + (next / product) * direction;
     product = next;
   }
@@ -219,7 +220,7 @@ std::optional<RidgeStep> IterativeForm::step(double tau, double mu) {
 
 double IterativeForm::largest_eigenvalue() const {
   if (sketch_) return train::largest_eigenvalue(sketch_->kernel());
-  // A dozen steps of the power method from the gradient, which is where it is large.
+  // A dozen steps of the power method, started at the gradient, which has large components there.
   constexpr int kSteps = 12;
   Tensor v = gradient_;
   double largest = 0;
@@ -236,9 +237,39 @@ double IterativeForm::largest_eigenvalue() const {
 
 }  // namespace
 
-std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem,
-                                          const RidgeOptions& options) {
-  return std::make_unique<IterativeForm>(problem, options);
+FormTraits free_form() {
+  constexpr double kProducts = 30;
+  return {.name = "free",
+          .summary = "conjugate gradients",
+          .products = true,
+          .cost =
+              [](const FormSizes& sizes) {
+                return FormCost{sizes.factor_pass() + kProducts * sizes.product(), 0};
+              },
+          .make =
+              [](const RidgeProblem& problem, RidgeOptions options) {
+                options.sketch_rows = 0;
+                return std::make_unique<IterativeForm>(problem, options);
+              }};
+}
+
+FormTraits sketch_form() {
+  constexpr double kProducts = 3;
+  return {.name = "sketch",
+          .summary = "conjugate gradients with a kernel of some rows",
+          .sketches = true,
+          .cost =
+              [](const FormSizes& sizes) {
+                const auto rows = static_cast<double>(sizes.residuals());
+                FormCost cost =
+                    dense_cost(std::min(rows, static_cast<double>(kSketchResiduals)), sizes);
+                cost.operations += sizes.factor_pass() + kProducts * sizes.product();
+                return cost;
+              },
+          .make =
+              [](const RidgeProblem& problem, const RidgeOptions& options) {
+                return std::make_unique<IterativeForm>(problem, options);
+              }};
 }
 
 }  // namespace cdt::train

@@ -1,6 +1,7 @@
 /// The primal form: the Gram matrix A = JᵀSSᵀJ [P, P] of the parameters, summed over rows, and its
-/// Cholesky factor. Exact for any number of rows; 2rkP² + P³/3 operations. Several ranks send A
-/// once a linearization, P² numbers.
+/// Cholesky factor. Exact for any number of rows; 2rkP² + P³/3 operations. Several ranks exchange A
+/// once per linearization, P² numbers.
+#include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
 #include <cdt/train/loop/base_rate.h>
 
@@ -52,15 +53,25 @@ class PrimalForm : public RidgeForm {
   torch::ScalarType dtype_;
   Tensor gradient_;  ///< JᵀS e
   mutable ShiftedFactor gram_;
-  double count_ = 0;  ///< of residuals
+  double count_ = 0;  ///< number of residuals
   bool outlasts_writes_ = true;
   Tensor displacement_;  ///< d
 };
 
 }  // namespace
 
-std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem) {
-  return std::make_unique<PrimalForm>(problem);
+FormTraits primal_form() {
+  return {.name = "primal",
+          .summary = "Gram matrix of the parameters",
+          .cost =
+              [](const FormSizes& sizes) {
+                const auto n = static_cast<double>(sizes.residuals());
+                const auto P = static_cast<double>(sizes.parameters);
+                return FormCost{2 * n * P * P + 2 * P * P * P / 3 + sizes.factor_pass(),
+                                kMatricesOfASolve * P * P * 8};
+              },
+          .make = [](const RidgeProblem& problem,
+                     const RidgeOptions&) { return std::make_unique<PrimalForm>(problem); }};
 }
 
 }  // namespace cdt::train

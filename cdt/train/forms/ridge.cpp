@@ -11,31 +11,27 @@ RidgeForm::RidgeForm(const RidgeProblem& problem)
       residuals_(problem.residuals),
       ranks_(problem.ranks) {}
 
-kernel::LinearizationOptions linearization_for(Form form, const RidgeOptions& options,
+kernel::LinearizationOptions linearization_for(const Form& form, const RidgeOptions& options,
                                                torch::ScalarType dtype) {
   using Products = kernel::LinearizationOptions::Products;
   kernel::LinearizationOptions found;
   found.kernel.memory_bytes = options.memory_bytes;
   found.kernel.accumulate = options.accumulate;
   found.kernel.trusted = options.trusted;
-  found.products = form == Form::kDual    ? Products::kAnew
-                   : form == Form::kBatch ? Products::kWithKernel
-                                          : Products::kByThemselves;
+  found.products = form->one_kernel ? Products::kAnew
+                   : form->batches  ? Products::kWithKernel
+                                    : Products::kByThemselves;
   found.accumulate = dtype;
   found.keeps_parameters = false;
   return found;
 }
 
-std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
+std::unique_ptr<RidgeForm> make_form(const Form& form, const RidgeProblem& problem,
                                      const RidgeOptions& options) {
-  CDT_REQUIRE(form != Form::kAuto, "a form must have been chosen");
-  CDT_REQUIRE(form != Form::kDual || !problem.ranks->several(),
-              "--form dual has one kernel of all rows, which several ranks cannot share");
-  if (form == Form::kDual) return make_dual(problem);
-  if (form == Form::kPrimal) return make_primal(problem);
-  RidgeOptions wanted = options;
-  if (form == Form::kFree) wanted.sketch_rows = 0;
-  return make_iterative(problem, wanted);
+  CDT_REQUIRE(form->make, "a form must have been chosen, got ", form.name());
+  CDT_REQUIRE(!form->one_kernel || !problem.ranks->several(), "--form ", form.name(),
+              " has one kernel of all rows, which several ranks cannot share");
+  return form->make(problem, options);
 }
 
 bool reduces(const Residuals& residuals) {
@@ -44,13 +40,13 @@ bool reduces(const Residuals& residuals) {
 
 namespace {
 
-/// Of Dᵀŷ, where residuals are fewer.
+/// Linearization of Dᵀŷ, if there are fewer residuals than outputs.
 kernel::LinearizationPtr reduced(const kernel::LinearizationPtr& network,
                                  const Residuals& residuals) {
   return reduces(residuals) ? network->projected(residuals.D) : network;
 }
 
-/// K for Θ of what `reduced` gives.
+/// K from the Θ of `reduced`.
 Tensor weighted_kernel(const Tensor& theta, const Residuals& residuals, torch::ScalarType dtype) {
   if (!residuals.D.defined()) {
     return residual_kernel(theta.to(torch::kFloat64), residuals).to(dtype);

@@ -1,14 +1,14 @@
-/// One linearization as a ridge problem: what a step of the decay path solves, and a guarded step
-/// at its own rate; in several forms that agree.
+/// One linearization as a ridge problem, solved by a step of the decay path and by a guarded step
+/// at its default rate; in several forms that agree.
 ///
-/// With residuals e and SᵀJδ (residuals.h), d = θ − θ₀ and w = τ/(τ + μ), the least of
+/// With residuals e and SᵀJδ (residuals.h), d = θ − θ₀ and w = τ/(τ + μ), the minimizer of
 /// ‖SᵀJδ + e‖² + τ‖d + δ‖² + μ‖δ‖² is
 ///
 ///   δ = −w d − JᵀS u,   (K + (τ + μ)I) u = e − w SᵀJ d,   K = SᵀΘS          (outputs)
 ///   (A + (τ + μ)I) δ = −(JᵀS e + τ d),                     A = JᵀSSᵀJ       (parameters)
 ///
-/// kDual factorizes K, kPrimal A, kFree takes conjugate gradients on A, kSketch the same with the K
-/// of some rows as a preconditioner (docs/explanation/guard.md).
+/// dual factorizes K, primal factorizes A, free uses conjugate gradients on A, and sketch does so
+/// with the K of some rows as a preconditioner (docs/explanation/guard.md).
 #pragma once
 
 #include <cdt/control/apply/shifted_factor.h>
@@ -28,47 +28,46 @@ namespace cdt::train {
 using control::ShiftedFactor;
 
 struct RidgeProblem {
-  kernel::LinearizationPtr network;  ///< at the present parameters
+  kernel::LinearizationPtr network;  ///< at the current parameters
   Residuals residuals;
   torch::Tensor displacement;  ///< d [P], in the network's dtype; undefined: 0
-  /// Who solves it together: samples and residuals are those of this rank, the step is the same on
-  /// all. Not for kDual.
+  /// The ranks that solve the problem together: samples and residuals are those of this rank, the
+  /// step is the same on all. Not supported by dual.
   std::shared_ptr<const Ranks> ranks = alone();
 };
 
-/// The step, and what the linearization says of it.
+/// The step, and its prediction by the linearization.
 struct RidgeStep {
   torch::Tensor seed;       ///< [n]: δ = −shrink·d − Jᵀ seed, seed = S u, or
   torch::Tensor u;          ///< [r·k], likewise
   double shrink = 0;        ///< w
   torch::Tensor delta;      ///< δ [P] itself
-  torch::Tensor residuals;  ///< e + SᵀJδ [r·k], float64; their squares are the promise
-  bool complete = true;     ///< as exact as was asked for; otherwise products ran out
-  /// Of conjugate gradients: what is left of the right side, as a share.
+  torch::Tensor residuals;  ///< e + SᵀJδ [r·k], float64; their squares are the predicted objective
+  bool complete = true;     ///< false: conjugate gradients reached the limit on products
+  /// For conjugate gradients: the residual relative to the right side.
   double residual = kUnknown;
 };
 
 struct RidgeOptions {
   int64_t memory_bytes = int64_t{2} << 30;
-  /// Of the sums of K and A. Rounding of float32 moves eigenvalues by some 1e-6 of the largest:
-  /// well below a decay that is no less than kLeastDecayOfFloat32 of their mean.
+  /// For the sums in K and A. Rounding in float32 moves eigenvalues by some 1e-6 of the largest,
+  /// well below a decay of at least kLeastDecayOfFloat32 of their mean.
   torch::ScalarType accumulate = torch::kFloat64;
-  /// Kernels go without their self-check, once one of this shape has passed it (NtkOptions).
+  /// Skip the self-check of kernels, once a kernel of this shape has passed it (NtkOptions).
   bool trusted = false;
-  /// Of conjugate gradients: products with all rows at most, the residual relative to the right
-  /// side at which they end, and the share of the descent so far below which another product is not
-  /// worth its while.
+  /// For conjugate gradients: the limit on products with all rows, the relative residual at which
+  /// they stop, and the share of the descent so far below which another product is not worthwhile.
   int64_t products = 40;
   double tolerance = 1e-4;
   double least_gain = 0;
-  /// Of the sketch: rows, products, such a share, and the seed of the draw.
+  /// For the sketch: rows, limit on products, the corresponding share, and the seed of the draw.
   int64_t sketch_rows = 0;
   int64_t sketch_products = 3;
   double sketch_gain = 0.03;
   uint64_t seed = 1;
 };
 
-/// Of the mean eigenvalue.
+/// In units of the mean eigenvalue.
 inline constexpr double kLeastDecayOfFloat32 = 1e-2;
 
 class RidgeForm {
@@ -76,33 +75,33 @@ class RidgeForm {
   explicit RidgeForm(const RidgeProblem& problem);
   virtual ~RidgeForm() = default;
 
-  /// ‖·‖² of residuals, those of all ranks.
+  /// ‖·‖² of residuals, summed over all ranks.
   double square(const torch::Tensor& residuals) const {
     return network_->dot(residuals, residuals);
   }
 
-  /// e of this rank
+  /// e of this rank.
   const torch::Tensor& residuals() const { return residuals_.e; }
 
-  /// None where rounding leaves no positive definite matrix. λ = τ + μ must be positive.
+  /// Empty if rounding leaves no positive definite matrix. λ = τ + μ must be positive.
   virtual std::optional<RidgeStep> step(double tau, double mu) = 0;
-  /// tr K/(r·k); of a sketch by its rows.
+  /// tr K/(r·k); for the sketch, of its rows.
   virtual double mean_eigenvalue() const = 0;
-  /// Of K, about: of a sketch by its rows, of products by some ten of them.
+  /// Largest eigenvalue of K, approximate: a sketch uses its rows, the form free some ten products.
   virtual double largest_eigenvalue() const = 0;
-  /// tr K(K + τI)⁻¹, the effective number of parameters, of a matrix; else NaN.
+  /// tr K(K + τI)⁻¹, the effective number of parameters, if there is a matrix; otherwise NaN.
   virtual double freedom(double) const { return kUnknown; }
-  /// How it solves: "a Cholesky factor of the kernel".
+  /// Description of the solver: "a Cholesky factor of the kernel".
   virtual std::string solver() const = 0;
-  /// K, or A, whose eigenvalues beside zeros are the same; undefined: there is none.
+  /// K, or A, which has the same nonzero eigenvalues; undefined if there is neither.
   virtual torch::Tensor matrix() const { return {}; }
-  /// Of a step for these τ and μ: what is left of the right side of its equation, as a share.
+  /// Residual of the step's equation for these τ and μ, relative to the right side.
   virtual double residual(const RidgeStep& step, double, double) { return step.residual; }
-  /// Whether it may be asked again after parameters were written to, though they are the same.
+  /// Whether it can still be used after parameters were overwritten with the same values.
   virtual bool outlasts_writes() const { return true; }
 
  protected:
-  /// r·k of all ranks
+  /// r·k, summed over all ranks.
   double count() const { return ranks_->sum(static_cast<double>(residuals_.size())); }
 
   kernel::LinearizationPtr network_;  ///< of the samples of all ranks
@@ -110,40 +109,35 @@ class RidgeForm {
   std::shared_ptr<const Ranks> ranks_;
 };
 
-/// How a network is best linearized for a form; parameters stay until it asks.
-kernel::LinearizationOptions linearization_for(Form form, const RidgeOptions& options,
+/// The best linearization options for a form. The parameters must not move before the form has
+/// asked for its results.
+kernel::LinearizationOptions linearization_for(const Form& form, const RidgeOptions& options,
                                                torch::ScalarType dtype);
 
-/// @throws InvalidArgument if the form is kAuto.
+/// @throws InvalidArgument if the form is auto, or several ranks share rows that need one kernel.
 /// @throws NumericalError if a kernel cannot be computed.
-std::unique_ptr<RidgeForm> make_form(Form form, const RidgeProblem& problem,
+std::unique_ptr<RidgeForm> make_form(const Form& form, const RidgeProblem& problem,
                                      const RidgeOptions& options);
 
-// Each in its file in forms/.
-std::unique_ptr<RidgeForm> make_dual(const RidgeProblem& problem);
-std::unique_ptr<RidgeForm> make_primal(const RidgeProblem& problem);
-/// By conjugate gradients, with a sketch as preconditioner if options.sketch_rows > 0.
-std::unique_ptr<RidgeForm> make_iterative(const RidgeProblem& problem, const RidgeOptions& options);
-
-/// Whether there are fewer residuals than outputs: J is then that of Dᵀŷ.
+/// Whether there are fewer residuals than outputs: then J is that of Dᵀŷ.
 bool reduces(const Residuals& residuals);
 
 /// K = SᵀΘS [r·k, r·k], float64
 torch::Tensor residual_kernel(const torch::Tensor& theta, const Residuals& residuals);
 torch::Tensor residual_kernel(const kernel::Linearization& network, const Residuals& residuals);
 
-/// SᵀJ: K, and products beside it. For a network that is linearized with its kernel.
+/// K and products with SᵀJ. For a network that is linearized with its kernel.
 class ResidualJacobian {
  public:
   ResidualJacobian(const kernel::LinearizationPtr& network, Residuals residuals,
                    torch::ScalarType dtype = torch::kFloat64);
 
-  /// K in the dtype that was asked for; once.
+  /// Moves out K, in the requested dtype; call it once.
   torch::Tensor take_kernel() { return std::exchange(kernel_, {}); }
-  /// Products by factors, in float64 where vectors are; otherwise by autograd.
+  /// Whether products use stored factors, in float64 for float64 vectors, instead of autograd.
   bool by_factors() const { return jacobian_->lasts(); }
-  /// SᵀJ u [r·k], float64, for u [P]; JᵀS v [P], in `dtype`, for v [r·k]: products with J in the
-  /// dtype of u, and in `dtype`.
+  /// SᵀJ u [r·k], float64, for u [P]; and JᵀS v [P], in `dtype`, for v [r·k]. Products with J are
+  /// computed in the dtype of u and in `dtype`, respectively.
   torch::Tensor push_forward(const torch::Tensor& u) const;
   torch::Tensor pull_back(const torch::Tensor& v, torch::ScalarType dtype) const;
 

@@ -8,10 +8,10 @@
 
 namespace cdt::train {
 
-/// `own` on the samples of this rank, as part of that of all: products with J and vectors of
-/// outputs are this rank's, and whatever is a sum over samples, JᵀV (then in float64), Gram matrix,
-/// trace and dot, is over those of all ranks. There is no kernel of all. One rank alone has it as
-/// it is.
+/// Wraps `own`, the linearization of this rank's samples, as part of that of all samples. Products
+/// with J and vectors of outputs belong to this rank; sums over samples (JᵀV, then in float64, the
+/// Gram matrix, trace and dot) run over all ranks. There is no kernel of all samples. With a single
+/// rank, returns `own`.
 kernel::LinearizationPtr shared(kernel::LinearizationPtr own, std::shared_ptr<const Ranks> ranks);
 
 }  // namespace cdt::train

@@ -11,9 +11,9 @@ namespace {
 
 using torch::Tensor;
 
-/// Up to so many outputs the kernel itself gives λ_max; beyond, its operator.
+/// Up to this many outputs, λ_max is computed from the kernel itself; beyond, from its operator.
 constexpr int64_t kExactKernel = 4000;
-/// A float32 network's operator has no more than some six digits, and its trace likewise.
+/// The operator of a float32 network, and its trace, have at most about six digits.
 constexpr double kOperatorTolerance = 1e-3;
 
 dynamics::LanczosOptions one_mode(torch::Device device) {
@@ -49,7 +49,7 @@ double BaseRate::at(const Setup& setup, const Pass& pass) {
   if (!std::isnan(value_)) return value_;
   const TrainOptions& options = setup.options;
   double unit = 1;  // 1/(c_L λ_max)
-  if (!options.learning_rate && traits_of(options.method).by_curvature) {
+  if (!options.learning_rate && options.method->by_curvature) {
     const double largest = largest_
                                ? *largest_
                                : largest_kernel_eigenvalue(setup.model, pass.x, pass.labels.numel(),

@@ -49,7 +49,7 @@ class ErrorCoordinates : public Coordinates {
   double factor_;
 };
 
-/// ζ, with weights of samples W^½ζ.
+/// ζ of classes, or W^½ζ with weights of samples.
 class WeighedClasses : public Coordinates {
  public:
   WeighedClasses(loss::ClassCoordinates classes, const Tensor& weights) : own_(std::move(classes)) {
@@ -60,7 +60,7 @@ class WeighedClasses : public Coordinates {
 
   int64_t size() const override { return own_.size(); }
   Tensor state(const Tensor& outputs) const override {
-    if (!torch::isfinite(outputs).all().item<bool>()) {  // a step too far, not the caller's mistake
+    if (!torch::isfinite(outputs).all().item<bool>()) {  // too long a step, not a caller's error
       return torch::full({size()}, NAN, outputs.options());
     }
     return weighed(own_.state(outputs));
@@ -93,7 +93,7 @@ class WeighedClasses : public Coordinates {
     return torch::dot(weights_, above).item<double>() / static_cast<double>(own_.samples);
   }
   bool quadratic() const override { return false; }
-  /// ȳ = p − r·seed, so y_u = ȳ − ȳ_ε; of weighted samples w times that.
+  /// ȳ = p − r·seed, so y_u = ȳ − ȳ_ε; for weighted samples, w times that.
   Tensor augment(const Tensor& x, const Tensor& v) const override {
     Tensor gradient = torch::softmax(logits(x), 1) - own_.targets;
     if (weights_.defined()) gradient = gradient * weights_.unsqueeze(1);
@@ -117,7 +117,7 @@ class WeighedClasses : public Coordinates {
 
  private:
   Tensor weighed(const Tensor& v) const { return root_.defined() ? root_ * v : v; }
-  /// Of a sample without weight: as if it were at rest.
+  /// Samples without weight count as at rest.
   Tensor logits(const Tensor& x) const {
     if (!root_.defined()) return own_.outputs(x);
     return own_.outputs(torch::where(root_ > 0, x / root_, torch::zeros_like(x)));
@@ -165,7 +165,7 @@ class ResidualCoordinates : public Coordinates {
   Tensor labels_;
   Tensor weights_;
   std::shared_ptr<const Ranks> ranks_;
-  double factor_;  ///< c, of the samples of all ranks
+  double factor_;  ///< c, for the samples of all ranks
 };
 
 }  // namespace

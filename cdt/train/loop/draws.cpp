@@ -15,7 +15,7 @@ torch::Tensor draw_rows(int64_t all, int64_t count, uint64_t seed) {
   const auto made = at::detail::createCPUGenerator(seed);
   auto* const generator = at::check_generator<at::CPUGeneratorImpl>(made);
   const bool wide = all > std::numeric_limits<uint32_t>::max();
-  std::unordered_map<int64_t, int64_t> moved;  // what stands at a place that is not its own
+  std::unordered_map<int64_t, int64_t> moved;  // entries that moved to other places
   const auto at = [&](int64_t place) {
     const auto found = moved.find(place);
     return found == moved.end() ? place : found->second;
@@ -26,7 +26,7 @@ torch::Tensor draw_rows(int64_t all, int64_t count, uint64_t seed) {
     const int64_t place = i + static_cast<int64_t>(draw % static_cast<uint64_t>(all - i));
     drawn.push_back(at(place));
     moved[place] = at(i);
-    moved.erase(i);  // nobody looks there again
+    moved.erase(i);  // not read again
   }
   std::ranges::sort(drawn);
   return torch::tensor(drawn, torch::kInt64);

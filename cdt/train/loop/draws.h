@@ -1,4 +1,4 @@
-/// Rows drawn at random, in memory for those that are drawn and none for the others.
+/// Draws random rows, with memory proportional to the number of rows drawn.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -6,9 +6,9 @@
 
 namespace cdt::train {
 
-/// `count` different ones of 0, …, all − 1, ascending [count], int64; each subset as likely as
-/// another. The beginning of a shuffle by Fisher and Yates, of which only what it has moved is
-/// kept: the rows that torch::randperm of all would have had in front, for the same seed.
+/// Draws `count` distinct numbers of 0, …, all − 1, ascending [count], int64; every subset is
+/// equally likely. Uses the first steps of a Fisher-Yates shuffle and stores only moved entries.
+/// The result has the rows that torch::randperm of all would put first with the same seed.
 /// @throws InvalidArgument unless 0 ≤ count ≤ all.
 torch::Tensor draw_rows(int64_t all, int64_t count, uint64_t seed);
 

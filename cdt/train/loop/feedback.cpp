@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* kKernel = "kernel";
 
-/// One layout of the eigenvectors, wherever they come from: products round the same way after a
-/// checkpoint.
+/// Brings eigenvectors to one memory layout, whatever their origin, so that products round the same
+/// way after a checkpoint.
 control::Plant in_one_layout(control::Plant plant) {
   if (plant.has_matrix() || !plant.has_modes()) return plant;
   dynamics::Modes modes = plant.modes();
@@ -188,10 +188,9 @@ bool Feedback::settled(const Tensor& outputs, double rounding) const {
   const Tensor x = coordinates_->state(outputs);
   if (!lasts()) {
     if (distance(outputs) <= rounding) return true;
-    // Whether even the step of the default rate promises next to nothing: the spectrum that would
-    // tell more is not known.
-    const auto usual =
-        controller_->redesigned(plant_.at(start_rate(Method::kGuarded, unit_rate())));
+    // The spectrum is unknown here, so test whether even the step at the default rate predicts
+    // almost no descent.
+    const auto usual = controller_->redesigned(plant_.at(start_rate("guarded", unit_rate())));
     const double promise = controller_->merit(x) - usual->step(at(x)).merit;
     return promise <= tol::kUnreachableError * merit(outputs);
   }

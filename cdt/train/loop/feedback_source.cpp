@@ -16,22 +16,22 @@ namespace {
 using control::Plant;
 using torch::Tensor;
 
-/// Of conjugate gradients on classes, as for a path.
+/// Stopping share of conjugate gradients on classes, as for a path.
 constexpr double kLeastGainOfClasses = 0.003;
-/// Shaped weights must be positive; this is as good as none.
+/// Shaped weights must be positive; this is effectively zero.
 constexpr double kLeastShare = 1e-9;
 
 Tensor kernel_of(const dynamics::Modes& modes) {
   return (modes.vectors * modes.values).mm(modes.vectors.t());
 }
 
-/// Less weight on slow modes: the share λ/(λ + shape·λ_max) of q, of the modes of `plant`.
+/// Lower weight on slow modes: the factor λ/(λ + shape·λ_max) on q, for the modes of `plant`.
 std::function<Tensor(const Tensor&)> shape_of(const Plant& plant, double shape) {
   const dynamics::Modes& modes = plant.modes();
   if (shape == 0 || modes.rank == 0) return {};
   return [values = modes.values, largest = modes.largest(), scale = plant.step_scale(),
           ridge = plant.ridge(), shape](const Tensor& s) {
-    const bool own = s.sizes() == values.sizes();  // to the bit
+    const bool own = s.sizes() == values.sizes();  // the plant's own steps: exact
     const Tensor share = own ? values / largest : (s / scale - ridge).clamp_min(0) / largest;
     return (share / (share + shape)).clamp_min(kLeastShare);
   };
@@ -43,10 +43,10 @@ class Source : public FeedbackSource {
 
   std::shared_ptr<Feedback> at(int64_t step, const Pass& pass, const Feedback* before) override;
   std::shared_ptr<Feedback> saved(int64_t step, const SavedState& state) const override;
-  /// The kernel of all outputs serves for several steps; of solved ones only if it is the dual form
-  /// of a quadratic loss.
+  /// The kernel of all outputs serves several steps. Solved steps reuse it only with the dual form
+  /// and a quadratic loss.
   bool lasts() const override {
-    return !solves() || (choice_.form == Form::kDual && options().loss->quadratic());
+    return !solves() || (choice_.form->one_kernel && options().loss->quadratic());
   }
   void adopt(const dynamics::Modes& modes) override {
     if (modes.complete()) adopted_ = modes;
@@ -57,35 +57,36 @@ class Source : public FeedbackSource {
   }
   FormUsed form() const override { return {choice_.form, choice_.why}; }
   void save(SavedState& state) const override {
-    if (choice_.form == Form::kSketch) state.values["sketch_rows"] = sketch_rows_;
+    if (choice_.form->sketches) state.values["sketch_rows"] = sketch_rows_;
   }
   void restore(const SavedState& state) override {
-    // Older checkpoints have none.
+    // Older checkpoints have no such value.
     if (state.values.contains("sketch_rows")) sketch_rows_ = state.count("sketch_rows");
     adopted_.reset();
   }
 
  private:
   const TrainOptions& options() const { return setup_->options; }
-  /// Whether steps are solved, by a form, and not steered by a gain.
-  bool solves() const { return choice_.form != Form::kAuto; }
-  /// Weights enter Q, as the paper has it, and not the coordinates.
+  /// Whether a form solves the steps, rather than a gain steering them.
+  bool solves() const { return !choice_.form->open; }
+  /// Whether weights enter Q, as in the paper, and not the coordinates.
   bool weighs_problem() const {
-    return options().method == Method::kCdt && !options().controller && options().loss->quadratic();
+    return options().method->weights == MethodTraits::Weights::kCost && !options().controller &&
+           options().loss->quadratic();
   }
   double boost() const { return std::sqrt(1 + options().q / options().p); }
   bool rooted(int64_t step) const { return setup_->weights(step).defined() && !weighs_problem(); }
-  /// `values` are the outputs; with a saved state they are not asked for.
+  /// `values` are the outputs; unused if a saved state is given.
   CoordinatesPtr coordinates(int64_t step, const Tensor& values, const SavedState* saved) const;
   std::shared_ptr<Feedback> feedback(int64_t step, CoordinatesPtr coordinates, Plant plant,
                                      const Feedback* before) const;
-  /// `own`: of an engine that has its own way to J.
+  /// `own`: the linearization of an engine that computes J itself.
   std::shared_ptr<Feedback> by_form(int64_t step, const Pass& pass,
                                     const kernel::LinearizationPtr& own) const;
 
   std::shared_ptr<const Setup> setup_;
   FeedbackNeeds needs_;
-  FormChoice choice_;  ///< of steps that are solved
+  FormChoice choice_;  ///< for steps that are solved
   int64_t sketch_rows_ = 0;
   std::optional<dynamics::Modes> adopted_;
 };
@@ -103,8 +104,8 @@ Source::Source(std::shared_ptr<const Setup> setup, const FeedbackNeeds& needs)
   const bool classes = options().loss->classes();
   const FormSizes sizes = form_sizes(*setup_);
   const int64_t modes = sizes.samples * (classes ? sizes.outputs - 1 : sizes.outputs);
-  // There is a controller of classes for few modes. With weights a form takes fewer operations.
-  const bool steers = classes && !setup_->weights(0).defined() && options().form == Form::kAuto &&
+  // For few modes a controller of classes exists. With weights, a form takes fewer operations.
+  const bool steers = classes && !setup_->weights(0).defined() && options().form->open &&
                       !several && modes <= options().most_modes;
   if (steers) return;
   choice_ = choose_form(options().form, sizes);
@@ -188,15 +189,15 @@ std::shared_ptr<Feedback> Source::by_form(int64_t step, const Pass& pass,
 }
 
 std::shared_ptr<Feedback> Source::at(int64_t step, const Pass& pass, const Feedback* before) {
-  // Of the parameters that the run began with, and only of those.
+  // The adopted modes belong to the initial parameters only.
   const auto modes = std::exchange(adopted_, std::nullopt);
   const bool adopts = modes && lasts();
-  // An engine with a way of its own to the kernel knows what its outputs are; forms without one do
-  // not.
+  // If the engine has its own linearization, use its kernel: forms without a kernel do not know the
+  // engine's outputs.
   kernel::LinearizationPtr network;
   if (!adopts) network = setup_->engine->linearization(pass.x);
-  if (solves() && network && choice_.form != Form::kDual) {
-    choice_.form = Form::kDual;
+  if (solves() && network && !choice_.form->one_kernel) {
+    choice_.form = "dual";
     choice_.why = "the engine of the steps has its own way to the kernel";
   }
   if (!lasts()) return by_form(step, pass, network);
@@ -206,7 +207,7 @@ std::shared_ptr<Feedback> Source::at(int64_t step, const Pass& pass, const Feedb
   const Plant::Options loop = x->plant(needs_.weight_decay);
   const bool by_matrix = solves() || options().controller;
   const double least = x->rank_tolerance(setup_->model.dtype());
-  // Modes of Θ are those of M where that is the same.
+  // If M = Θ, the adopted modes can be used directly.
   const bool same = !options().loss->classes() && !rooted(step);
   if (adopts && same && !by_matrix) return feedback(step, x, Plant::of_modes(*modes, loop), before);
   if (adopts) {
@@ -235,7 +236,7 @@ std::shared_ptr<Feedback> Source::saved(int64_t step, const SavedState& state) c
   const double least = x->rank_tolerance(setup_->model.dtype());
   Plant plant = Feedback::saved_plant(state, x->size(), least, setup_->labels(step).device(), loop);
   const bool by_errors = options().loss->quadratic() && rooted(step) && !saved_weighted(state);
-  if (by_errors && !plant.has_matrix()) {  // modes of Θ, of before weights were coordinates
+  if (by_errors && !plant.has_matrix()) {  // an older checkpoint: modes of Θ without weights
     const Tensor kernel = x->kernel(kernel_of(plant.modes()));
     plant = solves() ? Plant::of_kernel(kernel, least, loop)
                      : Plant::of_modes(dynamics::decompose(kernel, least), loop);

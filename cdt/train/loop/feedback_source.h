@@ -1,4 +1,4 @@
-/// Where a run's feedbacks come from: what its options and sizes make of a linearization.
+/// Makes the feedbacks of a run, as its options and sizes require.
 #pragma once
 
 #include <cdt/core/error.h>
@@ -14,18 +14,18 @@ class FeedbackSource {
  public:
   virtual ~FeedbackSource() = default;
 
-  /// At the present parameters, which are those of `pass`, for step k. `before` is the feedback of
-  /// the same samples until now, or none.
+  /// The feedback at the current parameters, those of `pass`, for step k. `before` is the previous
+  /// feedback of the same samples, or null.
   /// @throws NumericalError if the kernel cannot be computed.
   virtual std::shared_ptr<Feedback> at(int64_t step, const Pass& pass, const Feedback* before) = 0;
-  /// One that Feedback::save has written.
+  /// Restores a feedback from Feedback::save.
   virtual std::shared_ptr<Feedback> saved(int64_t step, const SavedState& state) const = 0;
 
-  /// Whether the feedback of one step may serve for the next.
+  /// Whether the feedback of one step can be reused for the next.
   virtual bool lasts() const = 0;
-  /// The kernel of the parameters as they are now: the next feedback needs no other.
+  /// Supplies the kernel of the current parameters, for the next feedback.
   virtual void adopt(const dynamics::Modes&) {}
-  /// The solver of a step that was accepted ran out: the next one may take more.
+  /// Called if the solver of an accepted step reached its limit: the next may use more.
   virtual void wants_more(int64_t) {}
   virtual FormUsed form() const { return {}; }
   virtual void save(SavedState&) const {}
@@ -33,12 +33,12 @@ class FeedbackSource {
 };
 
 struct FeedbackNeeds {
-  bool steers = false;      ///< by Feedback::steer, which keeps a matrix
-  double weight_decay = 0;  ///< as part of the control problem
+  bool steers = false;      ///< uses Feedback::steer, which stores a matrix
+  double weight_decay = 0;  ///< treated as part of the control problem
 };
 
-/// As the options of the run have it.
-/// @throws InvalidArgument if they do not go together.
+/// Makes the source for the options of the run.
+/// @throws InvalidArgument if the options contradict each other.
 std::unique_ptr<FeedbackSource> make_feedback_source(std::shared_ptr<const Setup> setup,
                                                      const FeedbackNeeds& needs);
 

@@ -11,8 +11,8 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kProbed = 8;
-/// Devices and numbers of threads round differently, and outputs may be what is left of larger
-/// terms; another function is off by its own size.
+/// Devices and thread counts round differently, and outputs may be small differences of large
+/// terms; another function differs by its own size.
 constexpr double kSameFunction = 1e-2;
 
 std::string checksum_of(const Tensor& values) {
@@ -31,15 +31,15 @@ std::string in_words(const Schedule& schedule) {
   return c10::str(to_string(schedule.kind), " ", exactly(schedule.decay), " ", schedule.period);
 }
 
-/// The names as messages say them.
+/// Names for messages.
 constexpr std::array kDataNames{"training inputs x", "training labels y", "validation inputs",
                                 "validation labels", "sample weights",    "output weights"};
 
-/// [b·n_L] of the first samples, float64, on the CPU; undefined: see `probe`.
+/// Outputs [b·n_L] of the first samples, float64, on the CPU; undefined: see `probe`.
 Tensor first_outputs(const Setup& setup) {
   const Tensor& x = setup.data.x;
-  if (setup.data.ranks->several()) return {};  // each has rows of its own
-  if (!is_controlled(setup.options.method) || x.size(0) < 2) return {};
+  if (setup.data.ranks->several()) return {};  // each rank has its own rows
+  if (!setup.options.method->controlled || x.size(0) < 2) return {};
   const torch::NoGradGuard no_graph;
   const int64_t count = std::min(kProbed, x.size(0));
   const Tensor outputs = setup.model.forward(x.narrow(0, 0, count));
@@ -51,7 +51,7 @@ Tensor first_outputs(const Setup& setup) {
 std::string fingerprint(const Setup& setup) {
   const TrainOptions& options = setup.options;
   nlohmann::ordered_json own;
-  if (setup.data.ranks->size() == 1) {  // else each rank has rows of its own
+  if (setup.data.ranks->size() == 1) {  // otherwise each rank has its own rows
     const TrainData& data = setup.data;
     const std::array<Tensor, kDataNames.size()> all{
         data.x, data.y, data.x_val, data.y_val, data.sample_weights, data.output_weights};
@@ -72,7 +72,7 @@ std::string fingerprint(const Setup& setup) {
     own["reshuffle"] = options.reshuffle ? "on" : "off";
     own["seed"] = std::to_string(options.seed);
   }
-  if (options.method == Method::kPath) {
+  if (options.method->path) {
     own["path"] = c10::str(exactly(options.path.start), " ", exactly(options.path.factor));
   }
   return own.dump();
@@ -95,7 +95,7 @@ std::string probe(const Setup& setup) {
   const Tensor outputs = first_outputs(setup);
   if (!outputs.defined()) return {};
   const double* first = outputs.data_ptr<double>();
-  // JSON has no infinity: null, of a run that diverged.
+  // JSON has no infinity: it becomes null, in a run that diverged.
   return nlohmann::json(std::vector<double>(first, first + outputs.numel())).dump();
 }
 

@@ -8,13 +8,13 @@ namespace {
 
 constexpr double kPoor = 0.5;
 constexpr double kGood = 0.75;
-/// On Ames, architecture 3, kernels that kept 95 % of their promise failed at the next step.
+/// On Ames, architecture 3, kernels with η = 95 % failed at the next step.
 constexpr double kExcellent = 0.97;
-constexpr int64_t kMostFailures = 4;  // that double the wary steps
+constexpr int64_t kMostFailures = 4;  // further failures do not double the wary steps
 constexpr int64_t kGoodStepsToGrow = 2;
 constexpr double kShrink = 4;
 constexpr double kGrow = 2;
-/// 4²⁰ ≈ 10¹²: from the usual rate that is far below the one at which gradient descent is stable.
+/// 4²⁰ ≈ 10¹²: from the usual rate, far below the one at which gradient descent is stable.
 constexpr int64_t kMaxShrinks = 20;
 
 }  // namespace
@@ -26,7 +26,7 @@ Verdict judge(GuardState& state, double eta, bool fresh) {
       state.wary_steps = int64_t{1} << std::min(state.failures++, kMostFailures);
       return Verdict::kRejectAndRefresh;
     }
-    if (state.rate > state.usual_rate) {  // half of the way there, in powers of ten
+    if (state.rate > state.usual_rate) {  // halfway to the usual rate, in powers of ten
       const double halfway = std::sqrt(state.rate) * std::sqrt(state.usual_rate);
       state.rate = std::min(state.rate / kShrink, halfway);
       return Verdict::kRejectAndShrink;

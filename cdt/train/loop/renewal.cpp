@@ -13,9 +13,9 @@ using torch::Tensor;
 
 namespace {
 
-/// Of a form's step, beside that of the last one that was accepted.
+/// Largest increase of a form's rate over that of the last accepted step.
 constexpr double kMoreRate = 2;
-/// Of classes: the share of the default rate to begin with, where Gauss-Newton steps at all of it
+/// For classes: the share of the default rate to start with; Gauss-Newton steps at the full rate
 /// were rejected three or four times.
 constexpr double kFirstShareOfClasses = 0.01;
 
@@ -26,10 +26,10 @@ Renewal::Renewal(std::shared_ptr<const Setup> setup, std::unique_ptr<FeedbackSou
     : setup_(std::move(setup)),
       source_(std::move(source)),
       renews_rate_(renews_rate),
-      policy_(setup_->options.relinearize.value_or(Relinearization{
-          traits_of(setup_->options.method).guarded ? Relinearization::Kind::kGuard
-                                                    : Relinearization::Kind::kNever})) {
-  if (setup_->options.loss->classes() && source_->form().form != Form::kAuto) {
+      policy_(setup_->options.relinearize.value_or(
+          Relinearization{setup_->options.method->guarded ? Relinearization::Kind::kGuard
+                                                          : Relinearization::Kind::kNever})) {
+  if (setup_->options.loss->classes() && !source_->form().form->open) {
     share_ = kFirstShareOfClasses / kMoreRate;
   }
 }
@@ -40,9 +40,9 @@ control::Certificate Renewal::certificate(int64_t batch, const Tensor& theta) co
                                : found->second.feedback->certificate(theta);
 }
 
-/// A controller of one's own need not bear the long steps of ours.
+/// A user's controller may not support steps as long as those of the library's.
 double Renewal::usual_rate(const Feedback& feedback) const {
-  const Method method = setup_->options.controller ? Method::kCdt : setup_->options.method;
+  const Method method = setup_->options.controller ? Method("cdt") : setup_->options.method;
   return start_rate(method, feedback.unit_rate());
 }
 
@@ -89,7 +89,7 @@ Plan& Renewal::renew(int64_t step, const Pass& pass, StepRecord& row) {
   return plans_.insert_or_assign(pass.batch, std::move(plan)).first->second;
 }
 
-/// Whether the local model itself is of interest, beside the network.
+/// Whether the local model is evaluated in addition to the network.
 bool Renewal::watches() const {
   return setup_->options.linearization_error || policy_.kind == Relinearization::Kind::kError ||
          policy_.kind == Relinearization::Kind::kKc;
@@ -167,7 +167,7 @@ void Renewal::save(SavedState& state) const {
   if (!source_->lasts()) state.values["share"] = share_;
   auto& plans = state.lists["plans"];
   for (const auto& [batch, plan] : plans_) {
-    if (!plan.feedback->lasts()) continue;  // the next step makes another
+    if (!plan.feedback->lasts()) continue;  // the next step makes a new one
     SavedState saved;
     plan.feedback->save(saved);
     if (watches()) {
@@ -231,7 +231,7 @@ void Renewal::restore(const SavedState& state) {
     plans.insert_or_assign(batch, saved_plan(saved));
   }
   const double learning_rate = saved_rate(state);
-  // Older checkpoints have none.
+  // Older checkpoints have no such value.
   const double share = state.values.contains("share") ? state.positive("share") : 1;
   source_->restore(state);
   share_ = share;

@@ -1,4 +1,4 @@
-/// Residuals (loss/residuals.h) that ranks share.
+/// Residuals (loss/residuals.h) shared among ranks.
 #pragma once
 
 #include <cdt/loss/loss.h>
@@ -9,7 +9,7 @@ namespace cdt::train {
 using loss::Residuals;
 
 Residuals of_range(const Residuals& all, const Share& rows);
-/// Those of all ranks.
+/// The residuals of all ranks.
 Residuals gathered(const Residuals& own, const Ranks& ranks);
 
 }  // namespace cdt::train

@@ -1,16 +1,15 @@
-/// The form of batches, for rows that are too many for one pass: the step of SPRING
-/// (arXiv 2401.10190).
+/// The form batch, for more rows than one pass can process: the step of SPRING (arXiv 2401.10190).
 ///
-/// A batch with residuals e and SᵀJ (residuals.h) takes θ ← θ − ηφ, with φ the least of
+/// A batch with residuals e and SᵀJ (residuals.h) takes θ ← θ − ηφ, where φ minimizes
 ///
 ///   ‖e − SᵀJφ‖² + τ‖d − φ‖² + λ‖φ − μφ₋‖²,
 ///
-/// φ₋ being that of the batch before:
+/// with φ₋ of the previous batch:
 ///
 ///   φ = c + JᵀS(K + (τ + λ)I)⁻¹(e − SᵀJc),   K = SᵀΘS of the batch,   c = (τd + λμφ₋)/(τ + λ).
 ///
-/// What a batch does not see of φ stays as others have left it. Without φ₋ and at η = 1 it is the
-/// step of the dual form (ridge.h) on the batch, τ its share of the decay.
+/// Components of φ that the batch does not see persist. Without φ₋ and with η = 1, it is the step
+/// of the dual form (ridge.h) on the batch, with τ the batch's share of the decay.
 #pragma once
 
 #include <cdt/control/certificate.h>
@@ -21,38 +20,39 @@
 
 namespace cdt::train {
 
-/// Of one step. On houses and diamonds momenta of 0.9 (η = 0.3) to 0.97 and dampings of 0.03 to 0.3
-/// were the same within noise; without momentum errors were 1.1 to 1.3 times as large after as many
-/// epochs.
+/// Rates of one step. On houses and diamonds, momenta of 0.9 (η = 0.3) to 0.97 and dampings of 0.03
+/// to 0.3 gave the same errors within noise; without momentum, errors were 1.1 to 1.3 times as
+/// large after as many epochs.
 struct BatchRates {
   double momentum = 0.97;  ///< μ
   double damping = 0.1;    ///< λ in units of the mean eigenvalue of K
   double rate = 0.1;       ///< η
 
-  /// With a share of them left (epoch_guard.h), both say so: λ/√share, η√share. Steps of a small
-  /// share are gradient descent.
+  /// Rates at a share of the full step (epoch_guard.h): λ/√share and η√share. At a small share,
+  /// steps are gradient descent.
   BatchRates at(double share) const;
 };
 
-/// Of the kernels of batches: λ is far above what rounding of float32 moves. Networks that always
-/// run the same operators are `checked` now and then, once an epoch; others always.
+/// Options for the kernels of batches: λ is far above the rounding errors of float32. Networks that
+/// always run the same operators are checked only if `checked`, once per epoch; others always.
 RidgeOptions batch_options(const Setup& setup, bool checked);
 
-/// Of steps by batches with momentum, which are no law: what is promised is the epoch guard's.
+/// Certificate of steps by batches with momentum, which follow no law; only the epoch guard
+/// guarantees descent.
 control::Certificate of_batches();
 
 class BatchMomentum {
  public:
-  /// φ of a batch, `decay` being τ, of d in the problem; parameters stay as they are. Where
-  /// rounding leaves no positive definite matrix, with a larger λ.
+  /// φ of a batch, where `decay` is τ, for the d of the problem; parameters are not changed. If
+  /// rounding leaves no positive definite matrix, λ is increased.
   /// @throws NumericalError if the kernel cannot be computed or is not finite.
   const torch::Tensor& next(const RidgeProblem& batch, double decay, const BatchRates& rates);
   /// The same, and θ ← θ − ηφ.
   void take(const kernel::Model& model, const RidgeProblem& batch, double decay,
             const BatchRates& rates);
-  /// φ [P] in the network's dtype; undefined: 0
+  /// φ [P] in the network's dtype; undefined means 0
   const torch::Tensor& direction() const { return phi_; }
-  /// tr K/(r·k) of the last batch; 0 before.
+  /// tr K/(r·k) of the last batch; 0 before the first.
   double mean_eigenvalue() const { return mean_eigenvalue_; }
   void forget() { phi_ = torch::Tensor(); }
 

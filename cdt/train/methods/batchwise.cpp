@@ -1,6 +1,8 @@
+/// Guarded training with form batch (batch_momentum.h): one batch per step, under the guard of
+/// whole epochs (epoch_guard.h).
 #include <cdt/train/forms/form_choice.h>
+#include <cdt/train/method.h>
 #include <cdt/train/methods/batch_momentum.h>
-#include <cdt/train/methods/batchwise.h>
 
 namespace cdt::train {
 namespace {
@@ -8,15 +10,14 @@ namespace {
 class Batchwise : public StepMethod {
  public:
   explicit Batchwise(std::shared_ptr<const Setup> setup)
-      : setup_(std::move(setup)), choice_(choose_form(Form::kBatch, form_sizes(*setup_))) {}
+      : setup_(std::move(setup)), choice_(choose_form("batch", form_sizes(*setup_))) {}
 
   Advance advance(int64_t step, Pass& pass, StepRecord& row) override {
     BatchRates rates = BatchRates().at(share_);
     rates.rate *= setup_->factor(step);
     const kernel::Model& model = setup_->model;
     const bool checked = step % setup_->batches.per_epoch() == 0;
-    const auto how =
-        linearization_for(Form::kBatch, batch_options(*setup_, checked), model.dtype());
+    const auto how = linearization_for("batch", batch_options(*setup_, checked), model.dtype());
     momentum_.take(model,
                    {kernel::linearize(model, pass.x, how),
                     setup_->loss->residuals(pass.values, pass.labels, pass.weights),
@@ -34,7 +35,7 @@ class Batchwise : public StepMethod {
     return steps_ > 0 ? of_batches() : control::Certificate();
   }
   FormUsed form() const override { return {choice_.form, choice_.why}; }
-  /// A direction that led uphill is of no further use.
+  /// The momentum is reset if it led to a higher objective.
   void damp(double share) override {
     if (share < share_) momentum_.forget();
     share_ = share;
@@ -55,7 +56,7 @@ class Batchwise : public StepMethod {
   std::shared_ptr<const Setup> setup_;
   FormChoice choice_;
   BatchMomentum momentum_;
-  double share_ = 1;  ///< of its rates, as the guard of epochs has it
+  double share_ = 1;  ///< share of its rates, set by the epoch guard
   int64_t steps_ = 0;
 };
 

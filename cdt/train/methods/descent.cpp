@@ -1,5 +1,6 @@
+/// Gradient descent.
 #include <cdt/train/loop/base_rate.h>
-#include <cdt/train/methods/descent.h>
+#include <cdt/train/method.h>
 
 #include <cmath>
 #include <limits>
@@ -43,13 +44,28 @@ class Descent : public StepMethod, public BlindSteps {
 
 }  // namespace
 
-std::unique_ptr<StepMethod> make_gd(std::shared_ptr<const Setup> setup) {
-  return std::make_unique<Descent>(std::move(setup), 1);
+// Half the largest rate without oscillation, so that even the matched baseline is stable.
+
+MethodTraits gd_method() {
+  return {.name = "gd",
+          .summary = "gradient descent",
+          .blind = true,
+          .follows_forecast = true,
+          .start_rate = 0.5,
+          .make = [](auto setup) { return std::make_unique<Descent>(std::move(setup), 1); }};
 }
 
-std::unique_ptr<StepMethod> make_gd_matched(std::shared_ptr<const Setup> setup) {
-  const double boost = std::sqrt(1 + setup->options.q / setup->options.p);
-  return std::make_unique<Descent>(std::move(setup), boost);
+/// Uses α√(1 + q/p), the rate that CDT gives slow modes: the fair baseline.
+MethodTraits gd_matched_method() {
+  return {.name = "gd-matched",
+          .summary = "gd at lr·√(1 + q/p)",
+          .blind = true,
+          .balances = true,
+          .start_rate = 0.5,
+          .make = [](auto setup) {
+            const double boost = std::sqrt(1 + setup->options.q / setup->options.p);
+            return std::make_unique<Descent>(std::move(setup), boost);
+          }};
 }
 
 }  // namespace cdt::train

@@ -1,8 +1,8 @@
+/// Guarded CDT, a trust-region method in function space: every step is checked (guard.h).
 #include <cdt/core/tolerance.h>
 #include <cdt/kernel/record/parameter_scope.h>
 #include <cdt/train/loop/renewal.h>
-#include <cdt/train/methods/batchwise.h>
-#include <cdt/train/methods/guarded.h>
+#include <cdt/train/method.h>
 
 #include <array>
 #include <cmath>
@@ -12,17 +12,17 @@ namespace {
 
 using torch::Tensor;
 
-/// Of two steps in a row that shall lead over a kink, in units of 1/(c_L λ_max), and the share of
-/// the error that they must remove together.
+/// Rates of two consecutive steps to cross a kink, in units of 1/(c_L λ_max), and the share of the
+/// error that they must remove together.
 constexpr std::array kEscapeRates{1e2, 1e4, 1.0, 1e-2};
 constexpr double kEscapeGain = 1e-6;
-/// A promised descent below this share of the objective is rounding.
+/// A predicted descent below this share of the objective is rounding.
 constexpr double kNothing = 1e-15;
-/// Rounding of a whole forward pass in units of the last place of its outputs: a deep network loses
-/// some dozens.
+/// Rounding error of a whole forward pass, in units of the last place of its outputs: a deep
+/// network loses some dozens.
 constexpr double kRounding = 1e2;
 
-/// The parameters before a trial, and back at them unless it was kept: whatever happens.
+/// Stores the parameters before a trial step, and restores them on destruction unless it was kept.
 class Trial {
  public:
   Trial(const kernel::Model& model, std::vector<Tensor>& buffer) : model_(model), before_(buffer) {
@@ -33,7 +33,7 @@ class Trial {
     kernel::ParameterCopyScope::put_back(model_.parameters(), before_);
     try {
       note_moved(model_);
-    } catch (...) {  // of tensors without a counter
+    } catch (...) {  // tensors without a version counter
     }
   }
   Trial(const Trial&) = delete;
@@ -100,12 +100,12 @@ class Guarded : public StepMethod {
   std::shared_ptr<const Setup> setup_;
   Renewal renewal_;
   int64_t rejected_ = 0;
-  double damping_ = 1;         ///< the trainer's, which keeps it
-  int64_t last_ = -1;          ///< the batch of the last step
-  std::vector<Tensor> saved_;  ///< θ before a step that is judged
+  double damping_ = 1;         ///< set by the trainer, which also saves it
+  int64_t last_ = -1;          ///< batch of the last step
+  std::vector<Tensor> saved_;  ///< θ before the step on trial
 };
 
-/// Takes a step and judges it by the pass behind it; back where it came from unless it was good.
+/// Takes a step and judges it by the forward pass after it; restores the parameters if rejected.
 Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, double before,
                                   StepRecord& row) {
   using Kind = Relinearization::Kind;
@@ -120,7 +120,7 @@ Guarded::Judged Guarded::try_step(int64_t step, Plan& plan, Pass& pass, double b
   const double promised =
       std::isnan(proposal.promise) ? before - (proposal.left + rest) : proposal.promise;
   const double gained = before - (feedback.merit(next.values) + rest);
-  // The objective may not rise, errors out of reach included, whatever the local model thinks.
+  // The objective, including unreachable errors, may not rise, whatever the local model predicts.
   const bool rose = setup_->options.weight_decay > 0 ? next.objective > pass.objective
                                                      : next.found.misfit > pass.found.misfit;
   const Kind policy = renewal_.policy().kind;
@@ -157,7 +157,7 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
     }
     pass = setup_->forward(step);
     if (judged.verdict == Verdict::kFloor) {
-      // Converged if rounding, or nothing within reach, is all that is left.
+      // Converged if only rounding errors or unreachable errors are left.
       const double rounding =
           kRounding * tol::epsilon(setup_->model.dtype()) *
           std::sqrt(setup_->data.ranks->sum(pass.values.square().sum().item<double>()));
@@ -171,9 +171,9 @@ Advance Guarded::advance(int64_t step, Pass& pass, StepRecord& row) {
   }
 }
 
-/// At a kink of the network (ReLU) no short step descends: what is behind it looks different. So
-/// step across, linearize there, step again, and accept the pair if it descends from where it
-/// started.
+/// At a kink of the network (ReLU) no short step descends, because the function differs on the
+/// other side. So: step across, linearize there, step again, and accept the pair if it lowers the
+/// initial error.
 std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& row) {
   const kernel::Model& model = setup_->model;
   std::vector<Tensor> origin, behind;
@@ -211,9 +211,25 @@ std::optional<Pass> Guarded::escape(int64_t step, const Pass& pass, StepRecord& 
 
 }  // namespace
 
-std::unique_ptr<StepMethod> make_guarded(std::shared_ptr<const Setup> setup) {
-  if (setup->options.form == Form::kBatch) return make_batchwise(std::move(setup));
-  return std::make_unique<Guarded>(std::move(setup));
+/// For form batch: batchwise.cpp.
+std::unique_ptr<StepMethod> make_batchwise(std::shared_ptr<const Setup> setup);
+
+/// At 10⁴ units every mode with s ≫ 1 is removed almost at once; the guard reduces the rate if that
+/// is too long a step.
+MethodTraits guarded_method() {
+  return {.name = "guarded",
+          .summary = "controlled descent with every step checked, no rate needed",
+          .controlled = true,
+          .guarded = true,
+          .solves = true,
+          .balances = true,
+          .follows_forecast = true,
+          .weights = MethodTraits::Weights::kObjective,
+          .start_rate = 1e4,
+          .make = [](auto setup) -> std::unique_ptr<StepMethod> {
+            if (setup->options.form->batches) return make_batchwise(std::move(setup));
+            return std::make_unique<Guarded>(std::move(setup));
+          }};
 }
 
 }  // namespace cdt::train

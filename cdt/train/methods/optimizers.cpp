@@ -1,6 +1,7 @@
+/// LibTorch's own optimizers as baselines.
 #include <cdt/core/error.h>
 #include <cdt/train/loop/base_rate.h>
-#include <cdt/train/methods/optimizers.h>
+#include <cdt/train/method.h>
 #include <torch/optim.h>
 
 #include <deque>
@@ -13,10 +14,11 @@ namespace optim = torch::optim;
 using torch::Tensor;
 
 constexpr double kRateComesLater = 1;
+constexpr const char* kCompared = "to compare with";
 
 using Memories = std::remove_cvref_t<decltype(std::declval<optim::Optimizer&>().state())>;
 
-/// Where LibTorch keeps a parameter's memory: by its address, in LibTorch 1.13 as text.
+/// Key of LibTorch's state of a parameter: its address, in LibTorch 1.13 as text.
 template <class Key = Memories::key_type>
 Key key_of(const Tensor& parameter) {
   void* address = parameter.unsafeGetTensorImpl();
@@ -27,9 +29,9 @@ Key key_of(const Tensor& parameter) {
   }
 }
 
-/// Checkpoints hold the optimizer's memory as numbers and tensors by name, an entry for each
-/// parameter that has some: what LibTorch writes itself is a program for its own loader, which
-/// would execute whatever a file contains.
+/// Checkpoints store the optimizer's state as named numbers and tensors, with one entry for each
+/// parameter that has a state. LibTorch's own format is a program for its loader, which would
+/// execute whatever a file contains.
 class Optimizer : public StepMethod {
  public:
   Optimizer(std::shared_ptr<const Setup> setup, std::unique_ptr<optim::Optimizer> optimizer)
@@ -131,13 +133,13 @@ class Adam : public Optimizer {
   }
 };
 
-/// Evaluates loss and gradient where it likes.
+/// Evaluates loss and gradient several times per step, at points of its choice.
 class Lbfgs : public Optimizer {
  public:
   using Optimizer::Optimizer;
 
  protected:
-  /// LibTorch keeps one memory for all parameters, with the first.
+  /// LibTorch keeps one state for all parameters, at the first of them.
   void write(const Memory& memory, SavedState& saved) const override {
     const auto& lbfgs = static_cast<const optim::LBFGSParamState&>(memory);
     saved.values["evaluations"] = lbfgs.func_evals();
@@ -149,14 +151,14 @@ class Lbfgs : public Optimizer {
     put("differences", lbfgs.old_dirs());
     put("weights", lbfgs.ro());
     saved.values["pairs"] = static_cast<int64_t>(lbfgs.ro().size());
-    const bool moved = lbfgs.d().defined();  // otherwise the rest has no values yet
+    const bool moved = lbfgs.d().defined();  // otherwise the remaining values are unset
     saved.values["moved"] = moved;
     if (!moved) return;
     saved.values["length"] = lbfgs.t();
     saved.values["objective"] = lbfgs.prev_loss();
     saved.tensors["direction"] = lbfgs.d().detach().clone();
     saved.tensors["gradient"] = lbfgs.prev_flat_grad().detach().clone();
-    saved.values["scale"] = lbfgs.H_diag().item<double>();  // a whole number at first
+    saved.values["scale"] = lbfgs.H_diag().item<double>();  // an integer at first
   }
   std::unique_ptr<Memory> read(const SavedState& saved, const Tensor& parameter) const override {
     int64_t count = 0;
@@ -204,8 +206,7 @@ class Lbfgs : public Optimizer {
   }
 };
 
-}  // namespace
-
+/// Nesterov momentum 0.9.
 std::unique_ptr<StepMethod> make_momentum(std::shared_ptr<const Setup> setup) {
   auto optimizer = std::make_unique<optim::SGD>(setup->model.parameters(),
                                                 optim::SGDOptions(kRateComesLater)
@@ -222,11 +223,40 @@ std::unique_ptr<StepMethod> make_adam(std::shared_ptr<const Setup> setup) {
   return std::make_unique<Adam>(std::move(setup), std::move(optimizer));
 }
 
+/// With a strong Wolfe line search; 20 iterations a step.
 std::unique_ptr<StepMethod> make_lbfgs(std::shared_ptr<const Setup> setup) {
   auto optimizer = std::make_unique<optim::LBFGS>(
       setup->model.parameters(),
       optim::LBFGSOptions(kRateComesLater).line_search_fn("strong_wolfe"));
   return std::make_unique<Lbfgs>(std::move(setup), std::move(optimizer));
+}
+
+}  // namespace
+
+MethodTraits momentum_method() {
+  return {.name = "momentum",
+          .summary = kCompared,
+          .gradients = true,
+          .start_rate = 0.05,
+          .make = make_momentum};
+}
+
+MethodTraits adam_method() {
+  return {.name = "adam",
+          .summary = kCompared,
+          .gradients = true,
+          .start_rate = 1e-3,
+          .by_curvature = false,
+          .make = make_adam};
+}
+
+MethodTraits lbfgs_method() {
+  return {.name = "lbfgs",
+          .summary = kCompared,
+          .gradients = true,
+          .start_rate = 1,
+          .by_curvature = false,
+          .make = make_lbfgs};
 }
 
 }  // namespace cdt::train

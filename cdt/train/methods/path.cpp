@@ -1,9 +1,15 @@
+/// The decay path: from the linear model at the start to interpolation, with one linearization per
+/// point (docs/explanation/guard.md). Choosing a point by validation gives the predictor.
+///
+/// Point k lowers F_k = ‖e‖² + τ_k‖θ − θ₀‖² (for the cross entropy Σ loss + ½τ_k‖θ − θ₀‖²) by one
+/// guarded step from the previous point, and τ falls by a factor after each. The recorded objective
+/// is F_k in the units of the loss; since τ only falls, it never rises.
 #include <cdt/core/text/numbers.h>
 #include <cdt/train/epoch_guard.h>
 #include <cdt/train/forms/form_choice.h>
 #include <cdt/train/forms/ridge.h>
+#include <cdt/train/method.h>
 #include <cdt/train/methods/batch_momentum.h>
-#include <cdt/train/methods/path.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,32 +21,33 @@ namespace {
 
 using torch::Tensor;
 
-/// Steps taken back at one point before the path is at its end.
+/// Rejected steps at one point before the path ends.
 constexpr int64_t kMostRejections = 12;
-/// A step must lower the objective by this share of what the linearization promises; a promise
-/// below kLittle of the objective is kept by any step that does not raise it.
+/// A step must achieve this share of the predicted descent of the objective; if the prediction is
+/// below kLittle of the objective, any step that does not raise it is accepted.
 constexpr double kLeastShare = 0.25;
 constexpr double kLittle = 1e-5;
-/// Of μ: after the first rejection in units of τ, its growth with each further one, what the next
-/// point starts with of it, and in units of the next τ what is too little to keep.
+/// For μ: its value after the first rejection in units of τ, its growth with each further one, the
+/// share that the next point starts with, and the value in units of the next τ below which it is
+/// set to 0.
 constexpr double kFirstDamping = 1;
 constexpr double kDampingGrowth = 4;
 constexpr double kDampingKept = 0.25;
 constexpr double kLeastDamping = 0.2;
-/// Of a sketch and of batches, whose points take many passes over the rows: they lie further apart,
-/// the decay falling as in so many others.
+/// For a sketch and for batches, whose points take many passes over the rows: the decay falls as
+/// over this many ordinary points.
 constexpr double kWideStride = 2;
-/// Of batches, whose epoch goes as far as so many points: where their path begins at least, in mean
-/// eigenvalues. On diamonds and houses it came where it had come from 50, in two thirds of the
-/// epochs; with two batches an epoch errors were a tenth larger, so those begin at half of it.
+/// For batches, whose epoch moves as far as several points: the lowest start of their path, in mean
+/// eigenvalues. On diamonds and houses the path reached the same result as from 50, in two thirds
+/// of the epochs; with two batches per epoch errors were a tenth larger, so those start at 25.
 constexpr double kLeastBatchStart = 1;
-/// Of a sketch: a step that fails is first tried shorter, a pass each; and where that was needed,
-/// the next steps are damped by so much of τ, or twice as much as this one.
+/// For a sketch: a step that fails is first shortened, one pass each; if that was needed, the next
+/// steps are damped by this share of τ, or twice as much as this one.
 constexpr int kShortenings = 2;
 constexpr double kDampingOfShort = 0.3;
 constexpr double kGrowthOfShort = 2;
-/// Of conjugate gradients without a sketch: further products halve no error on new rows, and take
-/// twice the time (docs/tables.md).
+/// For conjugate gradients without a sketch: more products hardly reduce the error on new rows, and
+/// take twice the time (docs/tables.md).
 constexpr double kLeastGain = 0.003;
 
 class DecayPath : public StepMethod {
@@ -63,7 +70,7 @@ class DecayPath : public StepMethod {
     state.values["damping"] = mu_;
     state.values["mean_eigenvalue"] = mean_eigenvalue_;
     state.put("start", start_);
-    if (choice_.form != Form::kBatch) return;
+    if (!choice_.form->batches) return;
     momentum_.save(state);
     share_.save(state);
   }
@@ -79,14 +86,14 @@ class DecayPath : public StepMethod {
     mu_ = damping;
     mean_eigenvalue_ = mean;
     start_ = std::move(start);
-    if (choice_.form != Form::kBatch) return;
+    if (!choice_.form->batches) return;
     momentum_.restore(state, setup_->model);
     share_.restore(state);
   }
 
  private:
-  /// The objective is units()·F: ½c_L for quadratic losses; of the cross entropy 1/r, and its decay
-  /// is ½τ‖d‖².
+  /// The objective is units()·F: ½c_L for quadratic losses; for the cross entropy 1/r, with the
+  /// decay ½τ‖d‖².
   double units() const { return setup_->loss->scale(setup_->samples, setup_->data.y.size(1)) / 2; }
   /// ‖θ − θ₀‖²
   double distance() const {
@@ -96,59 +103,58 @@ class DecayPath : public StepMethod {
       const Tensor d = setup_->model.parameters()[i] - start_[i];
       squares.push_back(d.to(torch::kFloat64).square().sum());
     }
-    const std::vector<double> read = to_vector(torch::stack(squares));  // a GPU waits once
+    const std::vector<double> read = to_vector(torch::stack(squares));  // one GPU synchronization
     return std::accumulate(read.begin(), read.end(), 0.0);
   }
-  /// Of the samples of a pass, at the present parameters.
-  RidgeProblem problem_of(const Pass& pass, Form form, const RidgeOptions& options) const;
+  /// The ridge problem of a pass, at the current parameters.
+  RidgeProblem problem_of(const Pass& pass, const Form& form, const RidgeOptions& options) const;
   std::unique_ptr<RidgeForm> linearize(int64_t step, const Pass& pass) const;
-  /// From here on decays have a start; noted with the objective in the row of a point.
+  /// Sets the first decay at the start of the path, and records decay and objective of a point.
   void begin_point(double mean_eigenvalue, const Pass& pass, StepRecord& row);
   Advance advance_by_batches(int64_t step, Pass& pass, StepRecord& row);
   Batches epoch() const {
     return {setup_->samples, choice_.batch_rows, /*reshuffle=*/true, setup_->options.seed};
   }
-  /// Of the first point, in mean eigenvalues.
+  /// Decay of the first point, in mean eigenvalues.
   double start_decay() const {
     const double start = setup_->options.path.start;
-    if (choice_.form != Form::kBatch) return start;
+    if (!choice_.form->batches) return start;
     return std::max(start / static_cast<double>(epoch().per_epoch()),
                     std::min(start, kLeastBatchStart));
   }
-  /// An epoch at the present decay and share; false where batches were driven out of all bounds.
+  /// Takes an epoch at the current decay and share; false if the objective of a batch is not
+  /// finite.
   bool take_epoch(int64_t step, const Batches& batches);
   /// θ ← θ + δ
   void move(Pass& pass, const RidgeStep& step) const;
-  /// Of all rows it would be exact.
-  bool sketches() const {
-    return choice_.form == Form::kSketch && choice_.sketch_rows < setup_->samples;
-  }
-  /// Whether a step that gained this much is good enough.
+  /// A sketch of all rows would be exact.
+  bool sketches() const { return choice_.form->sketches && choice_.sketch_rows < setup_->samples; }
+  /// Whether the achieved descent of a step is sufficient.
   static bool keeps(double promised, double gained, double objective) {
     return gained >= 0 && (gained >= kLeastShare * promised || promised <= kLittle * objective);
   }
-  /// What the step to the first point promises. λ_max would take products of its own: it lies
+  /// Certificate of the step to the first point. λ_max would need additional products; it lies
   /// between the mean eigenvalue and the trace.
   void certify(RidgeForm& ridge, const RidgeStep& step);
-  /// After an accepted step.
+  /// Lowers the decay after an accepted step.
   void next_decay() {
     tau_ *= std::pow(setup_->options.path.factor,
-                     sketches() || choice_.form == Form::kBatch ? kWideStride : 1);
+                     sketches() || choice_.form->batches ? kWideStride : 1);
     if (mu_ < kLeastDamping * tau_) mu_ = 0;
   }
 
   std::shared_ptr<const Setup> setup_;
   FormChoice choice_;
-  std::vector<Tensor> start_;  ///< θ₀; none before the first step
+  std::vector<Tensor> start_;  ///< θ₀; empty before the first step
   double tau_ = kUnknown;
   double mu_ = 0;               ///< the guard's damping
   double mean_eigenvalue_ = 0;  ///< of the last kernel
-  BatchMomentum momentum_;      ///< of the form of batches, and the share of its rates
+  BatchMomentum momentum_;      ///< for form batch, with the share of its rates
   EpochShare share_;
-  control::Certificate certificate_;  ///< of the last point that was asked for
+  control::Certificate certificate_;  ///< the latest that was computed
   int64_t linearizations_ = 0;
   int64_t rejected_ = 0;
-  std::vector<Tensor> saved_;  ///< θ before a step that is judged
+  std::vector<Tensor> saved_;  ///< θ before the step on trial
 };
 
 void DecayPath::move(Pass& pass, const RidgeStep& step) const {
@@ -163,7 +169,7 @@ void DecayPath::move(Pass& pass, const RidgeStep& step) const {
 std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) const {
   RidgeOptions wanted;
   wanted.memory_bytes = setup_->options.memory_bytes;
-  // Where the path begins there is no decay yet, and it will be a large one.
+  // At the start of the path there is no decay yet, and it will be large.
   const bool small = tau_ < kLeastDecayOfFloat32 * mean_eigenvalue_;
   wanted.accumulate = small ? torch::kFloat64 : setup_->model.dtype();
   wanted.sketch_rows = choice_.sketch_rows;
@@ -172,7 +178,8 @@ std::unique_ptr<RidgeForm> DecayPath::linearize(int64_t step, const Pass& pass) 
   return make_form(choice_.form, problem_of(pass, choice_.form, wanted), wanted);
 }
 
-RidgeProblem DecayPath::problem_of(const Pass& pass, Form form, const RidgeOptions& options) const {
+RidgeProblem DecayPath::problem_of(const Pass& pass, const Form& form,
+                                   const RidgeOptions& options) const {
   const torch::NoGradGuard no_graph;
   std::vector<Tensor> moved;
   for (size_t i = 0; i < start_.size(); ++i) {
@@ -201,20 +208,21 @@ bool DecayPath::take_epoch(int64_t step, const Batches& batches) {
     const Pass pass = setup_->forward(batches.rows(step * batches.per_epoch() + k));
     if (!std::isfinite(pass.objective)) return false;
     const double part = static_cast<double>(pass.x.size(0)) / all;
-    const RidgeProblem batch = problem_of(pass, Form::kBatch, batch_options(*setup_, k == 0));
+    const RidgeProblem batch = problem_of(pass, "batch", batch_options(*setup_, k == 0));
     momentum_.take(setup_->model, batch, tau_ * part, rates);
     ++linearizations_;
   }
   return true;
 }
 
-/// A point is an epoch, and what judges it is the objective of all samples.
+/// A point is an epoch, judged by the objective of all samples.
 Advance DecayPath::advance_by_batches(int64_t step, Pass& pass, StepRecord& row) {
   const Batches batches = epoch();
   if (start_.empty()) {
     const Pass first = setup_->forward(batches.rows(0));
     mean_eigenvalue_ =
-        make_dual(problem_of(first, Form::kDual, batch_options(*setup_, true)))->mean_eigenvalue();
+        make_form("dual", problem_of(first, "dual", batch_options(*setup_, true)), {})
+            ->mean_eigenvalue();
   }
   begin_point(mean_eigenvalue_, pass, row);
   row.refreshed += batches.per_epoch();
@@ -255,7 +263,7 @@ void DecayPath::certify(RidgeForm& ridge, const RidgeStep& step) {
 }
 
 Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
-  if (choice_.form == Form::kBatch) return advance_by_batches(step, pass, row);
+  if (choice_.form->batches) return advance_by_batches(step, pass, row);
   std::unique_ptr<RidgeForm> ridge = linearize(step, pass);
   ++linearizations_;
   ++row.refreshed;
@@ -263,11 +271,11 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
   row.freedom = ridge->freedom(tau_);
   const double before = row.objective;
   const double pass_objective = pass.objective;
-  // A kernel that is zero, or rounding where a decay was: nothing moves any more.
+  // If the kernel is zero, or the decay has vanished by rounding, nothing moves any more.
   if (!(tau_ > 0) || !std::isfinite(tau_)) return {.end = Outcome::kFloor, .next = {}};
   copy_parameters(setup_->model, saved_);
   const double square = ridge->square(ridge->residuals());
-  // Of a step to where the parameters are now, with these residuals in the linear model.
+  // Judges a step to the current parameters, given its residuals in the linear model.
   const auto is_good = [&](const Tensor& residuals, const Pass& there) {
     const double decay = penalty();
     const double promised =
@@ -316,8 +324,14 @@ Advance DecayPath::advance(int64_t step, Pass& pass, StepRecord& row) {
 
 }  // namespace
 
-std::unique_ptr<StepMethod> make_path(std::shared_ptr<const Setup> setup) {
-  return std::make_unique<DecayPath>(std::move(setup));
+MethodTraits path_method() {
+  return {.name = "path",
+          .summary = "for --goal predict",
+          .solves = true,
+          .path = true,
+          .weights = MethodTraits::Weights::kObjective,
+          .by_curvature = false,
+          .make = [](auto setup) { return std::make_unique<DecayPath>(std::move(setup)); }};
 }
 
 }  // namespace cdt::train

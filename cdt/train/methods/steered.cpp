@@ -1,5 +1,6 @@
+/// CDT, the paper's Algorithm 1: labels steered by a gain.
 #include <cdt/train/loop/renewal.h>
-#include <cdt/train/methods/steered.h>
+#include <cdt/train/method.h>
 
 namespace cdt::train {
 namespace {
@@ -53,17 +54,26 @@ class SteeredDescent : public StepMethod, public BlindSteps {
   void restore(const SavedState& state) override { renewal_.restore(state); }
 
  private:
-  static constexpr int64_t kAll = 0;  ///< the batch of runs with all samples
+  static constexpr int64_t kAll = 0;  ///< the batch number of runs on all samples
 
   std::shared_ptr<const Setup> setup_;
   Renewal renewal_;
-  int64_t last_ = -1;  ///< the batch of the last step
+  int64_t last_ = -1;  ///< batch of the last step
 };
 
 }  // namespace
 
-std::unique_ptr<StepMethod> make_steered(std::shared_ptr<const Setup> setup) {
-  return std::make_unique<SteeredDescent>(std::move(setup));
+MethodTraits cdt_method() {
+  return {.name = "cdt",
+          .summary = "controlled descent as in the paper",
+          .controlled = true,
+          .blind = true,
+          .balances = true,
+          .designed = true,
+          .follows_forecast = true,
+          .weights = MethodTraits::Weights::kCost,
+          .start_rate = 0.5,
+          .make = [](auto setup) { return std::make_unique<SteeredDescent>(std::move(setup)); }};
 }
 
 }  // namespace cdt::train

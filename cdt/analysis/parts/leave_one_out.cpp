@@ -1,4 +1,4 @@
-#include <cdt/analysis/leave_one_out.h>
+#include <cdt/analysis/parts/leave_one_out.h>
 #include <cdt/core/error.h>
 
 namespace cdt::analysis {

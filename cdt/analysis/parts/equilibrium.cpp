@@ -1,4 +1,4 @@
-#include <cdt/analysis/equilibrium.h>
+#include <cdt/analysis/parts/equilibrium.h>
 #include <cdt/core/check.h>
 #include <cdt/core/error.h>
 #include <cdt/core/tolerance.h>
