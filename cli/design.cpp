@@ -104,7 +104,7 @@ int run_design(const DesignCommand& options) {
     json["iterations"] = weighted->gain().iterations;
   }
   json["gain"] = options.out;
-  json["gradient_factor"] = factor;
+  json["gradient_factor"] = plant.gradient_factor();
   options.output.text(describe_design(options, settings, preflight, json, spectrum));
   options.output.write_json(dump_readably(json));
   return 0;
