@@ -153,10 +153,18 @@ Row relinearize() {
           }};
 }
 
-/// Of cdt; guarded runs solve their steps.
+/// Of cdt; guarded runs solve their steps. The table of designs says what there is.
 Row controller() {
+  std::string words = "controller of --method cdt.";
+  for (const control::Design& each : control::designs()) {
+    words += fmt::format(" {}: {};", each.name, each.summary);
+  }
+  words.back() = '.';
   const auto field = [](auto& o) -> auto& { return o.training.design; };
-  return text("controller", field).among(control::design_names()).unlisted();
+  return text("controller", field)
+      .among(control::design_names())
+      .unlisted()
+      .says(words + " Default: lqr");
 }
 
 Row memory() {
@@ -207,15 +215,6 @@ Row architecture() {
   return {"arch", Setting::Kind::kText,
           [](const RunOptions& o) { return Values{o.network.architecture}; },
           [](RunOptions& o, const Values& values) { o.network.choose(single(values, "arch")); }};
-}
-
-/// "lqr: least cost …; damped: …"
-std::string controllers_in_words() {
-  std::string words = "controller of --method cdt";
-  for (const control::Design& each : control::designs()) {
-    words += fmt::format("{} {}: {}", words.ends_with("cdt") ? "." : ";", each.name, each.summary);
-  }
-  return words + ". Default: lqr";
 }
 
 Values architecture_names() {
@@ -335,7 +334,7 @@ std::vector<Setting> make_settings() {
   add(Group::kControl, {
     number("p", FIELD(training.p)).positive().first().says("weight on label augments, R = pI: smaller steers harder"),
     number("q", FIELD(training.q)).positive().says("weight on errors, Q = qI"),
-    controller().says(controllers_in_words()),
+    controller(),
     number("shape", FIELD(training.shape)).non_negative()
         .says("spectral shaping: lowers q on modes with an eigenvalue below this share of the largest, where noise is learned; 0: off"),
     numbers("output-weights", FIELD(data.output_weights)).positive()
