@@ -140,7 +140,7 @@ TEST(PredictionPages, EachActivationHasItsPoint) {
   EXPECT_EQ(path->series[4].name, "picked point of tanh");
   EXPECT_EQ(path->series[4].x, std::vector<double>{2});
   EXPECT_EQ(path->series[4].y, std::vector<double>{0.33});
-  EXPECT_THAT(path->caption, HasSubstr("each activation has a point of its own"));
+  EXPECT_THAT(path->caption, HasSubstr("each activation has its own point"));
 }
 
 TEST(PredictionPages, TheHeadSaysWhatToExpectAndWhatOthersReach) {

@@ -331,6 +331,7 @@ TEST_F(Run, EverySettingGoesToTextAndBack) {
   training.schedule = {train::Schedule::Kind::kStep, 0.3, 11};
   training.p = 0.4;
   training.q = 0.6;
+  training.design = "damped";
   training.shape = 0.7;
   training.relinearize = train::parse_relinearization("every:5");
   training.curvature_products = 30;
