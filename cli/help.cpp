@@ -55,7 +55,7 @@ Place place_of_option(const std::string& name) {
       {"together", {Group::kMachine}},
       {"out", {Group::kOutput, true}},
       {"resume", {Group::kOutput, true}},
-      {"explain", {Group::kOutput}},
+      {"explain", {Group::kOutput, true}},
       {"json", {Group::kOutput, true}},
   };
   const auto& rows = study::all_settings();

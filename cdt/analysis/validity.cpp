@@ -61,7 +61,11 @@ TrialFindings assess_trial(const Trial& trial) {
 
   TrialFindings found;
   found.controlled = trial.controlled;
-  const int64_t finite = finite_rows(trial.outputs, trial.local_outputs);
+  const Tensor lengths = trial.displacements.cpu();
+  int64_t finite = finite_rows(trial.outputs, trial.local_outputs);
+  // Parameters may overflow while the outputs do not yet: tanh hides it.
+  const Tensor overflown = torch::isfinite(lengths).logical_not().nonzero();
+  if (overflown.numel() > 0) finite = std::min(finite, overflown.min().item<int64_t>());
   found.steps = finite - 1;
   found.diverged = finite < rows;
   found.hessian_norm = trial.hessian_norm;
@@ -73,7 +77,6 @@ TrialFindings assess_trial(const Trial& trial) {
   found.linearization_error = (outputs[-1] - local[-1]).norm().item<double>();
   const double way = (outputs[-1] - outputs[0]).norm().item<double>();
   found.relative_error = way > 0 ? found.linearization_error / way : 0;
-  const Tensor lengths = trial.displacements.cpu();
   const Tensor distances = (local - trial.target).norm(2, 1).cpu();
   ValidityBound bound{distances[0].item<double>()};
   for (int64_t k = 0; k < finite; ++k) {

@@ -191,8 +191,9 @@ void choose_walks(const study::Problem& problem, Decision& decision) {
     wanted.members = plan.members;
     if (path && !is_decided(options, "steps")) wanted.points = plan.points;
     put_number(decision, "ensemble", wanted.members, By::kData,
-               path ? "about ten seconds of training; more where the best point comes early"
-                    : "four where that takes seconds, else as many as about ten seconds allow");
+               path
+                   ? "on all rows, in about ten seconds: more or fewer by where the best point lies"
+                   : "four where that takes seconds, else as many as about ten seconds allow");
   }
   wanted.folds = options.folds;
   if (options.folds == 0 && wanted.members > 1 && !problem.fixed_split) {

@@ -476,7 +476,8 @@ std::string to_text(const LaterRows& later, bool classes) {
                         std::isnan(later.r2) ? "" : fmt::format(" (R² {:.3f})", later.r2));
   return fmt::format(
       "Rows have an order, by {}. The estimate is for rows in between.\n"
-      "  On the last {} rows, from earlier ones: {} (--time splits by a column)",
+      "  On the last {} rows, from earlier ones: {}\n"
+      "  (--time splits by a column)",
       later.by, later.rows, error);
 }
 

@@ -156,6 +156,12 @@ TEST(Trial, ReportsKcAndDivergence) {
   EXPECT_TRUE(found.diverged);
   EXPECT_EQ(found.steps, 2);
   EXPECT_EQ(found.kc, 3);
+  // Parameters that overflow behind a tanh leave finite outputs.
+  trial.outputs = trial.local_outputs.clone();
+  trial.displacements = torch::tensor({0.0, 0.5, INFINITY, NAN}, kDouble);
+  EXPECT_TRUE(assess_trial(trial).diverged);
+  EXPECT_EQ(assess_trial(trial).steps, 1);
+  trial.displacements.zero_();
   trial.outputs[0].fill_(NAN);
   EXPECT_THROW(assess_trial(trial), InvalidArgument);
   trial.outputs = trial.local_outputs.narrow(0, 0, 1);

@@ -79,8 +79,8 @@ void judge_descent(const Preflight& p, Page& page) {
 void judge_control(const Preflight& p, Page& page) {
   constexpr std::string_view kControl = "controlled descent";
   const Known& radius = p.controller.radius;
-  if (p.products) {
-    page.verdict(kControl, "STABLE", "at any rate, whatever the modes not found");
+  if (p.products && !(radius.upper > 1)) {
+    page.verdict(kControl, "STABLE", "whatever the modes not found");
   } else if (!radius.bounded()) {
     page.verdict(kControl, "UNDECIDED", "the radius of its loop is not known");
   } else {
@@ -88,8 +88,11 @@ void judge_control(const Preflight& p, Page& page) {
                  radius.upper <= 1  ? "STABLE"
                  : radius.lower > 1 ? "UNSTABLE"
                                     : "UNDECIDED",
-                 "the slowest mode takes {}{} to lose 90 %", steps_to_tenth(radius.lower),
-                 radius.exact() ? "" : " or more");
+                 "{}",
+                 radius.lower > 1
+                     ? "one mode grows at each step"
+                     : fmt::format("the slowest mode takes {}{} to lose 90 %",
+                                   steps_to_tenth(radius.lower), radius.exact() ? "" : " or more"));
   }
 }
 
@@ -129,9 +132,13 @@ void explain_descent(const Preflight& p, Page& page) {
 void explain_control(const Preflight& p, Page& page) {
   const Known& margin = p.controller.kernel_margin;
   const Known& plain = p.stability.margin;
-  const std::string damps = plain.upper < 2 ? " and damps the modes that the rate overdrives" : "";
+  const bool unstable = p.controller.radius.lower > 1;
+  const std::string damps =
+      plain.upper < 2 && !unstable ? " and damps the modes that the rate overdrives" : "";
   page.meaning.push_back(
-      std::isnan(p.gain_slow_modes())
+      unstable
+          ? fmt::format("The controller {} does not stabilize the loop at this rate.", p.design)
+      : std::isnan(p.gain_slow_modes())
           ? fmt::format("The controller steers errors by their weights{}.", damps)
           : fmt::format(
                 "With p/q = {:.3g} the controller makes slow modes learn {:.2f} times faster{}.",
