@@ -170,7 +170,7 @@ def main():
         tree.edit("loss", "loss/table.cpp", r"std::vector<Entry> losses\(\) \{\n  return \{\n", '      {"quartic", "fourth powers", plain(quartic)},\n')
         tree.add("controller", "control/designs/twice.cpp", CONTROLLER)
         tree.edit("controller", "control/designs/designs.h", r"Design descent_design\(\);\n", "Design twice_design();\n")
-        tree.edit("controller", "control/designs/table.cpp", r"designs\(\) \{ return \{", "twice_design(), ")
+        tree.edit("controller", "control/designs/table.cpp", r"designs\(\) \{\s+return \{", "twice_design(), ")
         tree.add("training method", "train/methods/signs.cpp", METHOD)
         tree.edit("training method", "train/method_table.cpp", r"namespace cdt::train \{\n", "MethodTraits signs_method();\n")
         tree.edit("training method", "train/method_table.cpp", r"rows\{\n", "      signs_method(),\n")
