@@ -158,7 +158,7 @@ TEST(Trial, ReportsKcAndDivergence) {
   EXPECT_EQ(found.kc, 3);
   // Parameters that overflow behind a tanh leave finite outputs.
   trial.outputs = trial.local_outputs.clone();
-  trial.displacements = torch::tensor({0.0, 0.5, INFINITY, NAN}, kDouble);
+  trial.displacements = torch::tensor({0.0, 0.5, double{INFINITY}, double{NAN}}, kDouble);
   EXPECT_TRUE(assess_trial(trial).diverged);
   EXPECT_EQ(assess_trial(trial).steps, 1);
   trial.displacements.zero_();
