@@ -58,7 +58,7 @@ Row delimiter() {
             return Values{c == '\t' ? std::string("\\t") : std::string(1, c)};
           },
           [](RunOptions& o, const Values& values) {
-            const std::string& text = single(values, "delimiter");
+            const std::string text = single(values, "delimiter");
             const std::string between = text == "\\t" ? "\t" : text;
             CDT_REQUIRE(between.size() == 1, "delimiter: expected one character, got ",
                         data::in_quotes(text));

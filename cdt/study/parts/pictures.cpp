@@ -273,7 +273,9 @@ data::Table read_new_pictures(const std::string& file, const std::vector<int64_t
   CDT_REQUIRE(holds_pictures(file), file,
               ": expected pictures, as the run was trained on: a folder, a JPEG or PNG file, or an "
               "IDX file");
-  return data::read_table({.file = file, .pictures = {.shape = shape}}, picture_formats());
+  data::Source source{.file = file};
+  source.pictures.shape = shape;
+  return data::read_table(source, picture_formats());
 }
 
 data::Table generated_pictures(int64_t count, uint64_t seed, int64_t side) {
