@@ -208,7 +208,7 @@ void FolderUpdate::commit() {
   }
   struct stat status {};
   if (::stat(folder_.c_str(), &status) != 0) throw_file_error("look at", folder_, errno);
-  set_mode(staged_, status.st_mode & 0777);  // whoever may write there may complete the update
+  set_mode(staged_, status.st_mode & 0777);  // the same users may complete the update
   sync_folder(staged_);
   if (::rename(staged_.c_str(), (folder_ / kCommitted).c_str()) != 0) {
     throw_file_error("write", folder_, errno);

@@ -15,7 +15,7 @@ namespace {
 
 using torch::Tensor;
 
-/// What an analysis may take that nobody has asked for.
+/// Longest pre-flight that runs without being asked for.
 constexpr double kSecondsUnasked = 15;
 /// Outputs of the rows whose kernel bounds the rank of one that is not formed.
 constexpr int64_t kSampledOutputs = 2000;

@@ -129,7 +129,7 @@ TEST(Plan, TakesTheExactFormOfFewRows) {
   alone.may_batch = false;  // a GPU, several ranks, pictures
   EXPECT_EQ(usual_plan(alone, options_for({})).form, "dual");
   train::TrainOptions wanted = options_for({});
-  wanted.form = "dual";  // whoever has chosen is asked nothing
+  wanted.form = "dual";  // the user's choice stands
   EXPECT_EQ(usual_plan(sizes_of({}, 4000), wanted).form, "dual");
 }
 
